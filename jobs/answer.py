@@ -1,0 +1,124 @@
+"""`srrag answer queries=FILE`: a batch of questions → ANSWERS, a TREC run, BioGen JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jobs import parts
+from jobs.ask import answer_json
+from jobs.launch import UsageError
+from srrag.index.units import open_units
+from srrag.pipeline import Pipeline
+from srrag.retrieve.hits import unpack_hits
+from srrag.retrieve.questions import question_table
+from srrag.store import commit, write_parquet
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Answer every question of `queries`; what was answered before is not answered again."""
+    started = time.perf_counter()
+    questions = question_table(read_queries(Path(config["queries"])))
+    pipeline: Pipeline = parts.make(config["pipeline"], "pipeline")
+    bound = parts.pipeline_run(config, pipeline)
+    at = bound.place(parts.place(config))
+    answers = bound.run(questions, at)
+    out = Path(config["out"])
+    rows = answers.to_pylist()
+    alive = [row for row in rows if row["reject"] is None]
+    commit(out / "answers.parquet", lambda path: write_parquet(answers, path))
+    _write_lines(out / "answers.jsonl", ({"query_id": r["query_id"], **answer_json(r)} for r in alive))
+    _write_lines(out / "biogen.json", (biogen(row) for row in alive))
+    unit_ids, _, _ = unpack_hits(answers["hits"])
+    sources = open_units(at).document_keys(unit_ids.to_pylist()).to_pylist()
+    names = dict(zip(unit_ids.to_pylist(), sources, strict=True))
+    write_run(out / "run.trec", alive, names, config["run_name"])
+    return {
+        "questions": len(rows),
+        "answered": sum(not row["insufficient"] for row in alive),
+        "insufficient": sum(row["insufficient"] for row in alive),
+        "failed": len(rows) - len(alive),
+        "failures": [
+            {"query_id": row["query_id"], **row["reject"]} for row in rows if row["reject"]
+        ][:20],
+        "engines": list(pipeline.engines),
+        "seconds": round(time.perf_counter() - started, 3),
+        "out": str(out),
+    }
+
+
+def read_queries(path: Path) -> Iterator[dict[str, Any]]:
+    """Read questions, one JSON object a line: `query_id` or `_id` or `id`, and `text`."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield _query(path, number, line)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"queries={path}: {error}") from error
+
+
+def _query(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        query_id = next(row[key] for key in ("query_id", "_id", "id") if key in row)
+        text = row["text"] if "text" in row else row["question"]
+    except (json.JSONDecodeError, KeyError, StopIteration, TypeError) as error:
+        raise UsageError(f"{path}:{number}: not a question with an id and a text") from error
+    return {**row, "query_id": str(query_id), "text": text}
+
+
+def write_run(
+    path: Path, rows: list[dict[str, Any]], names: dict[str, str], run_name: str
+) -> None:
+    """Write a six-column TREC run of documents, each by its best window."""
+
+    def write(temporary: Path) -> None:
+        with temporary.open("w", encoding="utf-8") as file:
+            for row in rows:
+                seen: dict[str, float] = {}
+                for hit in row["hits"]:
+                    seen.setdefault(names[hit["unit_id"]], hit["score"])
+                for rank, (doc, score) in enumerate(seen.items(), start=1):
+                    file.write(f"{row['query_id']} Q0 {doc} {rank} {score:.6f} {run_name}\n")
+
+    commit(path, write)
+
+
+def biogen(row: dict[str, Any]) -> dict[str, Any]:
+    """An answer in the shape of the TREC BioGen track: sentences with PMIDs."""
+    sources = {
+        item["evidence_id"]: item["pmid"] or item["source_id"] for item in row["evidence"]
+    }
+    return {
+        "topic_id": row["query_id"],
+        "question": row["text"],
+        "answer": [
+            {
+                "text": sentence["text"],
+                "citations": list(
+                    dict.fromkeys(sources[item] for item in sentence["evidence_ids"])
+                ),
+            }
+            for sentence in row["sentences"]
+        ],
+    }
+
+
+def _write_lines(path: Path, rows: Any) -> None:
+    def write(temporary: Path) -> None:
+        with temporary.open("w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    commit(path, write)
+
+
+if __name__ == "__main__":
+    from jobs.launch import launch
+
+    sys.exit(launch("answer", run, sys.argv[1:]))

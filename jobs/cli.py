@@ -1,0 +1,55 @@
+"""The `srrag` command: `srrag <job> [key=value …]`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+JOBS = {
+    "build": "documents → windows → triples → graph and indexes",
+    "ask": "answer one question with graded citations",
+    "answer": "answer a file of questions; TREC run and BioGen JSON",
+    "evaluate": "score a pipeline or the rules on a benchmark",
+    "status": "show what stands in a root",
+    "verify": "prove that a build is whole",
+    "doctor": "check that this machine is ready",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a job by name; exit 0 done, 1 failed, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if arguments else 2
+    job, *rest = arguments
+    if job not in JOBS:
+        print(f"error: there is no job {job!r}; jobs: {', '.join(JOBS)}", file=sys.stderr)
+        return 2
+    from jobs.launch import launch
+
+    module = importlib.import_module(f"jobs.{job}")
+    return launch(job, module.run, rest)
+
+
+def usage() -> str:
+    """The list of jobs, in a screen."""
+    lines = [f"  {name:<10} {text}" for name, text in JOBS.items()]
+    return "\n".join(
+        [
+            "srrag <job> [key=value …]      evidence-based retrieval-augmented generation",
+            "",
+            "Jobs:",
+            *lines,
+            "",
+            "srrag <job> --help             its keys, defaults and choices",
+            "",
+            "Progress goes to stderr; the last line on stdout is one JSON object.",
+            "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""`srrag doctor`: is this machine ready?"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jobs import parts
+from srrag.runner.progress import say
+from srrag.spec import build
+
+_EXTRAS = {"pdf": "docling", "onnx": "onnxruntime", "vllm": "vllm", "wandb": "wandb"}
+_MIN_FREE_GB = 5.0
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Check Python, packages, the model, the profile's device, memory and disk."""
+    checks: list[dict[str, Any]] = []
+    for name, check in (
+        ("python", _python),
+        ("packages", _packages),
+        ("model", lambda: _model(config)),
+        ("device", lambda: _device(config["profile"]["device"])),
+        ("cpus", lambda: _cpus(config)),
+        ("disk", lambda: _disk(Path(config["root"]))),
+    ):
+        checks.append({"check": name, **_outcome(check)})
+    for check in checks:
+        say(f"{'ok  ' if check['ok'] else 'FAIL'} {check['check']:<10} {check['detail']}")
+    extras = {name: importlib.util.find_spec(package) is not None for name, package in _EXTRAS.items()}
+    say("     extras     " + ", ".join(f"{k}: {'yes' if v else 'no'}" for k, v in extras.items()))
+    return {"ok": all(check["ok"] for check in checks), "checks": checks, "extras": extras}
+
+
+def _outcome(check: Callable[[], str]) -> dict[str, Any]:
+    try:
+        return {"ok": True, "detail": check()}
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        return {"ok": False, "detail": " ".join(str(error).split())}
+
+
+def _python() -> str:
+    if sys.version_info[:2] != (3, 11):
+        raise ValueError(f"Python {sys.version.split()[0]}; 3.11 is what the pins are tested with")
+    return sys.version.split()[0]
+
+
+def _packages() -> str:
+    names = ("ray", "torch", "transformers", "sentence-transformers", "pyarrow", "faiss-cpu")
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+
+
+def _model(config: dict[str, Any]) -> str:
+    from srrag.model.embed import load
+
+    encoder = build(config["embedder"])
+    model = load(encoder, device="cpu", threads=1)
+    vectors = model.encode(["ankle sprain", "sprained ankle", "tax law"])
+    near, far = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
+    if not near > far:
+        raise ValueError(f"{encoder.model}: similar texts are not nearer ({near:.2f}, {far:.2f})")
+    return f"{encoder.model}: {vectors.shape[1]} dimensions, similar {near:.2f} > unlike {far:.2f}"
+
+
+def _device(device: str) -> str:
+    import torch
+
+    if device == "cpu":
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise ValueError(f"profile asks for {device}, but there is no GPU that torch can use")
+    return f"{torch.cuda.get_device_name(0)}, {torch.cuda.device_count()} of them"
+
+
+def _cpus(config: dict[str, Any]) -> str:
+    asked = sum(
+        parts.resources(config, name).cpus
+        for name in ("parsed", "documents", "chunks", "windows", "triples", "vectors")
+    )
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores, {memory_gb:.0f} GB; one worker a stage takes {asked:g}"
+
+
+def _disk(root: Path) -> str:
+    there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    free_gb = shutil.disk_usage(there).free / 2**30
+    if free_gb < _MIN_FREE_GB:
+        raise ValueError(f"{there} has {free_gb:.1f} GB free; {_MIN_FREE_GB:g} GB is the least")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"{there} cannot be written")
+    return f"{there}: {free_gb:.0f} GB free"
+
+
+if __name__ == "__main__":
+    from jobs.launch import launch
+
+    sys.exit(launch("doctor", run, sys.argv[1:]))

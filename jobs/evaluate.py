@@ -1,0 +1,158 @@
+"""`srrag evaluate`: score a pipeline on a BEIR benchmark, or the extraction rules on PICO data."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs import parts
+from jobs.answer import read_queries, write_run
+from jobs.launch import UsageError, configure
+from srrag.algo.intervals import bootstrap_interval
+from srrag.evaluate.gold import read_gold, resource_path, window_qrels
+from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
+from srrag.index.units import Units, open_units
+from srrag.pipeline import Pipeline
+from srrag.retrieve.hits import unpack_hits
+from srrag.retrieve.questions import question_table
+from srrag.runner.progress import say
+from srrag.store import Store
+
+Metrics = dict[str, dict[str, float]]
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Dispatch on the kind of benchmark."""
+    kind = config["bench"]["kind"]
+    path = resource_path(config["bench"]["path"])
+    if not path.exists():
+        raise UsageError(f"bench.path={path} does not exist")
+    if kind not in ("beir", "gold"):
+        return evaluate_extraction(config, kind, path)
+    if config["root"] is None:
+        raise UsageError(f"root= is missing: bench.kind={kind} ranks a finished build's windows")
+    if kind == "beir":
+        qrels = read_qrels(path / "qrels" / f"{config['bench']['split']}.tsv")
+        return evaluate_ranking(config, qrels, list(read_queries(path / "queries.jsonl")), False)
+    store = Store(config["root"])
+    questions = list(read_gold(path))
+    qrels = window_qrels(questions, Units(store.artifacts(config["build"])["units"]))
+    return evaluate_ranking(config, qrels, questions, True)
+
+
+def evaluate_ranking(
+    config: dict[str, Any], qrels: Qrels, queries: list[dict[str, Any]], by_window: bool
+) -> dict[str, Any]:
+    """Rank the judged questions; a document is scored by its best window."""
+    started = time.perf_counter()
+    questions = question_table(row for row in queries if row["query_id"] in qrels)
+    systems = {"pipeline": config["pipeline"]}
+    if config["baseline"]:
+        systems["baseline"] = _other_pipeline(config)
+    values, runs, failed = {}, {}, {}
+    for name, pipeline in systems.items():
+        runs[name], failed[name] = rank(
+            config, parts.make(pipeline, name), questions, by_window
+        )
+        values[name] = per_question(qrels, runs[name])
+    if config["out"]:
+        write_documents_run(Path(config["out"]) / "run.trec", runs["pipeline"])
+    summary: dict[str, Any] = {
+        "questions": len(qrels),
+        "failed": failed["pipeline"],
+        "metrics": intervals(values["pipeline"], config),
+    }
+    if config["baseline"]:
+        pairs = {k: v - values["baseline"][k] for k, v in values["pipeline"].items()}
+        summary["baseline"] = config["baseline"]
+        summary["baseline_metrics"] = intervals(values["baseline"], config)
+        summary["difference"] = intervals(pairs, config)
+    summary["seconds"] = round(time.perf_counter() - started, 3)
+    say(readable(summary))
+    return summary
+
+
+def rank(
+    config: dict[str, Any], pipeline: Pipeline, questions: pa.Table, by_window: bool
+) -> tuple[dict[str, dict[str, float]], int]:
+    """The documents (or windows) of each question with scores, and how many questions failed."""
+    bound = parts.pipeline_run(config, pipeline.ranking())
+    at = parts.place(config)
+    table = bound.run(questions, at)
+    unit_ids, scores, offsets = unpack_hits(table["hits"])
+    documents = unit_ids.to_pylist()
+    if not by_window:
+        documents = open_units(bound.place(at)).document_keys(documents).to_pylist()
+    found: dict[str, dict[str, float]] = {}
+    for row, query_id in enumerate(table["query_id"].to_pylist()):
+        best: dict[str, float] = {}
+        for place in range(offsets[row], offsets[row + 1]):
+            best.setdefault(documents[place], float(scores[place]))
+        found[query_id] = best
+    return found, table["reject"].length() - table["reject"].null_count
+
+
+def intervals(values: dict[str, np.ndarray[Any, Any]], config: dict[str, Any]) -> Metrics:
+    """Each metric's mean with its 95 % bootstrap interval."""
+    out = {}
+    for name, sample in values.items():
+        value, low, high = bootstrap_interval(
+            sample, resamples=config["resamples"], seed=config["seed"]
+        )
+        out[name] = {"value": round(value, 4), "low": round(low, 4), "high": round(high, 4)}
+    return out
+
+
+def write_documents_run(path: Path, run_: dict[str, dict[str, float]]) -> None:
+    """Write the ranking of documents as a TREC run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"query_id": query, "hits": [{"unit_id": d, "score": s} for d, s in documents.items()]}
+        for query, documents in run_.items()
+    ]
+    names = {document: document for documents in run_.values() for document in documents}
+    write_run(path, rows, names, "srrag")
+
+
+def _other_pipeline(config: dict[str, Any]) -> dict[str, Any]:
+    overrides = [f"pipeline={config['baseline']}", "bench.path=."]
+    other: dict[str, Any] = configure("evaluate", overrides)["pipeline"]
+    return other
+
+
+def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
+    """Score the rules' mentions on EBM-NLP or on Evidence Inference prompts."""
+    from srrag.evaluate.pico import score_ebmnlp, score_evidence_inference
+    from srrag.extract.rules import extract_mentions
+
+    score = {"ebmnlp": score_ebmnlp, "evidence_inference": score_evidence_inference}
+    if kind not in score:
+        raise UsageError(f"bench.kind={kind}: there are beir, {', '.join(score)}")
+    metrics = score[kind](path, extract_mentions)
+    for name, value in metrics.items():
+        say(f"  {name:<28}{value:8.4f}")
+    return {"metrics": metrics, **metrics, "model": config["engine"]}
+
+
+def readable(summary: dict[str, Any]) -> str:
+    """The metrics, for a terminal."""
+    lines = [f"{summary['questions']} questions, {summary['failed']} failed", ""]
+    for title in ("metrics", "baseline_metrics", "difference"):
+        if title in summary:
+            lines.append(title.replace("_", " "))
+            lines += [
+                f"  {name:<12}{m['value']:8.4f}   [{m['low']:.4f}, {m['high']:.4f}]"
+                for name, m in summary[title].items()
+            ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    from jobs.launch import launch
+
+    sys.exit(launch("evaluate", run, sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""What every job shares: composing its configuration, its exit codes and its last line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from srrag.runner.progress import say
+
+DONE, FAILED, WRONG_USAGE = 0, 1, 2
+FREE_TEXT = ("question",)
+"""Keys whose values are taken literally, whatever characters they hold."""
+
+Job = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class UsageError(ValueError):
+    """Wrong usage or configuration: exit code 2."""
+
+
+def launch(name: str, job: Job, argv: Sequence[str]) -> int:
+    """Run a job: progress on stderr, one JSON object as the last line on stdout, exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    if set(argv) & {"-h", "--help"}:
+        print(describe(name))
+        return DONE
+    try:
+        config = configure(name, argv)
+    except UsageError as error:
+        return _fail(error, WRONG_USAGE)
+    config["command"] = shlex.join(["srrag", name, *argv])
+    try:
+        with _stdout_to_stderr():
+            summary = {"job": name, **job(config)}
+            _write_summary(config, name, summary)
+    except UsageError as error:
+        return _fail(error, WRONG_USAGE)
+    except KeyboardInterrupt:
+        return _fail("interrupted; the same command resumes", FAILED)
+    except (ValueError, OSError, RuntimeError) as error:
+        if os.environ.get("SRRAG_TRACEBACK"):
+            raise
+        return _fail(error, FAILED)
+    print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
+    return DONE if summary.get("ok", True) else FAILED
+
+
+def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
+    """Compose conf/<name>.yaml with overrides; raises UsageError in one line."""
+    try:
+        with initialize_config_module("conf", version_base=None):
+            composed = compose(name, overrides=[quoted(item) for item in argv])
+        config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(_first_line(error)) from error
+    assert isinstance(config, dict)
+    return {str(key): value for key, value in config.items()}
+
+
+def quoted(override: str) -> str:
+    """Quote the value of an override that is free text or that Hydra could not parse."""
+    key, equals, value = override.partition("=")
+    if not equals:
+        raise UsageError(f"{override!r} is not an override; write key=value")
+    try:
+        OverridesParser.create().parse_override(override)
+        if key not in FREE_TEXT:
+            return override
+    except HydraException:
+        pass
+    return f"{key}='" + value.replace("\\'", "\\\\'").replace("'", "\\'") + "'"
+
+
+def describe(name: str) -> str:
+    """The job's keys with their defaults, as its YAML file states them."""
+    folder = Path(__file__).resolve().parent.parent / "conf"
+    groups = sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != "_")
+    choices = [
+        f"  {path.name}: {', '.join(sorted(file.stem for file in path.glob('*.yaml')))}"
+        for path in groups
+    ]
+    text = (folder / f"{name}.yaml").read_text()
+    return f"srrag {name} [key=value …]\n\n{text}\nGroups (group=choice):\n" + "\n".join(choices)
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Keep stdout for the last line, whatever libraries print, native code included."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _write_summary(config: dict[str, Any], name: str, summary: dict[str, Any]) -> None:
+    out = config.get("out")
+    if out:
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / "summary.json").write_text(text + "\n", "utf-8")
+
+
+def _fail(error: object, code: int) -> int:
+    say(f"error: {_first_line(error)}")
+    return code
+
+
+def _first_line(error: object) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,76 @@
+"""From configuration to objects: the plan, the place, the runner, the pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from jobs.launch import UsageError
+from srrag.pipeline import Pipeline
+from srrag.runner.build import Runner
+from srrag.runner.pipeline_run import PipelineRun, check_encoder
+from srrag.schema import RAW
+from srrag.spec import build, fingerprint, spec
+from srrag.stage import Plan, Resources, Stage
+from srrag.step import Place
+from srrag.store import Store
+
+
+def make(config: Any, key: str) -> Any:
+    """Build an object from its configuration; raises UsageError that names the key."""
+    try:
+        return build(config)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{key}: {error}") from error
+
+
+def place(config: Mapping[str, Any]) -> Place:
+    """Where the steps of this process run."""
+    profile = config["profile"]
+    return Place(device=profile["device"], threads=profile["threads"] or os.cpu_count() or 1)
+
+
+def runner(config: Mapping[str, Any]) -> Runner:
+    """The runner of the profile."""
+    made: Runner = make(config["profile"]["runner"], "profile.runner")
+    return made
+
+
+def resources(config: Mapping[str, Any], stage: str) -> Resources:
+    """What a worker of a stage takes: the profile's default with the stage's own entries."""
+    table = config["profile"]["resources"]
+    merged = {**table.get("default", {}), **table.get(stage, {})}
+    return make({"_target_": "srrag.stage.Resources", **merged}, f"resources.{stage}")  # type: ignore[no-any-return]
+
+
+def plan(config: Mapping[str, Any], reader: Any) -> Plan:
+    """The stages of a build with their fingerprints."""
+    stages = [
+        Stage(
+            name=name,
+            run=make(entry["run"], f"stages.{name}"),
+            inputs=tuple(entry["inputs"]),
+            resources=resources(config, name),
+        )
+        for name, entry in config["stages"].items()
+        if entry
+    ]
+    source = fingerprint(spec(reader), RAW.to_string())
+    try:
+        return Plan("raw", source, stages)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
+    """A pipeline bound to a build of the root; raises UsageError if they do not fit."""
+    store = Store(config["root"])
+    store.check()
+    for step in pipeline.steps:
+        encoder = getattr(step, "encoder", None)
+        if encoder is not None:
+            check_encoder(store, config["build"], spec(encoder))
+    return PipelineRun(
+        store, config["build"], pipeline, runner(config), resources(config, "answers")
+    )

@@ -1,0 +1,139 @@
+"""The evidence block of a question: its best windows, few of one chunk (SR-RAG, Table S3)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from srrag.ids import content_id
+from srrag.schema import EVIDENCE
+from srrag.step import Function, Place, Step
+
+Ints = NDArray[np.int64]
+
+WINDOW_COLUMNS = (
+    "unit_id",
+    "parent_id",
+    "doc_id",
+    "source_id",
+    "pmid",
+    "grade",
+    "title",
+    "section",
+    "year",
+    "text",
+)
+
+
+class Windows(Protocol):
+    """The windows of an index with what their documents say of them."""
+
+    def take(self, unit_ids: list[str]) -> pa.Table:
+        """Return WINDOW_COLUMNS, a row an id in the order given; ValueError for an unknown id."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectEvidence(Step):
+    """Make the evidence block from the final ranking in `hits`.
+
+    Table S3: the `k` = 12 best windows, at most `max_per_chunk` = 3 of one chunk. Where fewer
+    are found, fewer are given; the block is never filled up.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("hits",)
+    writes: ClassVar[pa.Schema] = pa.schema([pa.field("evidence", EVIDENCE, nullable=False)])
+
+    k: int = 12
+    max_per_chunk: int = 3
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an empty block."""
+        if self.k < 1 or self.max_per_chunk < 1:
+            raise ValueError("k and max_per_chunk must be at least 1")
+
+    def open(self, at: Place) -> Function:
+        """Bind the windows that the place offers; raises ValueError if it has none."""
+        windows: Windows | None = getattr(at, "windows", None)
+        if windows is None:
+            raise ValueError("the place offers no windows; evidence needs an index that is built")
+        return self.bind(windows)
+
+    def bind(self, windows: Windows) -> Function:
+        """The function on tables over these windows."""
+
+        def run(batch: pa.Table) -> pa.Table:
+            hits = batch.column("hits").combine_chunks()
+            rows = pc.list_parent_indices(hits).to_numpy().astype(np.int64)
+            flat = hits.flatten()
+            ids = pc.struct_field(flat, "unit_id")
+            units = windows.take(ids.to_pylist())
+            ranks = pc.struct_field(flat, "rank").to_numpy(zero_copy_only=False)
+            chunks = _codes(units.column("parent_id"))
+            kept = select(rows, ranks.astype(np.int64), chunks, self.k, self.max_per_chunk)
+            scores = pc.struct_field(flat, "score").take(pa.array(kept))
+            evidence = _lists(units.take(pa.array(kept)), scores, rows[kept], batch.num_rows)
+            return _with_column(batch, "evidence", evidence)
+
+        return run
+
+
+def select(rows: Ints, ranks: Ints, chunks: Ints, k: int, max_per_chunk: int) -> Ints:
+    """Positions of the hits that are kept, by row and rank.
+
+    `rows` is the question of each hit, `ranks` its place in that question's ranking (equal ones
+    keep their order), `chunks` the number of its chunk. The first `max_per_chunk` of a question
+    and chunk stay, then the first `k` of a question.
+    """
+    order = np.lexsort((np.arange(len(rows)), ranks, rows))
+    order = order[_occurrence(rows[order], chunks[order]) < max_per_chunk]
+    kept: Ints = order[_occurrence(rows[order], np.zeros(len(order), np.int64)) < k]
+    return kept
+
+
+def _occurrence(rows: Ints, codes: Ints) -> Ints:
+    """How often the pair of each position came before."""
+    by_pair = np.lexsort((np.arange(len(rows)), codes, rows))
+    first = np.ones(len(rows), bool)
+    first[1:] = (np.diff(rows[by_pair]) != 0) | (np.diff(codes[by_pair]) != 0)
+    positions = np.arange(len(rows))
+    begins = np.maximum.accumulate(np.where(first, positions, 0))
+    seen = np.empty(len(rows), np.int64)
+    seen[by_pair] = positions - begins
+    return seen
+
+
+def _codes(column: pa.ChunkedArray) -> Ints:
+    encoded = column.combine_chunks().dictionary_encode()
+    codes: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+def _lists(units: pa.Table, scores: pa.Array, rows: Ints, num_rows: int) -> pa.Array:
+    """The evidence column: the units of each row, which come sorted by row."""
+    unit_ids = units.column("unit_id").to_pylist()
+    columns = {name: units.column(name) for name in WINDOW_COLUMNS if name != "parent_id"}
+    columns["evidence_id"] = pa.array(
+        [content_id("window", unit_id) for unit_id in unit_ids], pa.string()
+    )
+    columns["score"] = scores
+    item = EVIDENCE.value_type
+    arrays = [
+        columns[field.name].combine_chunks().cast(field.type)
+        if isinstance(columns[field.name], pa.ChunkedArray)
+        else columns[field.name].cast(field.type)
+        for field in item
+    ]
+    values = pa.StructArray.from_arrays(arrays, fields=list(item))
+    offsets = np.searchsorted(rows, np.arange(num_rows + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, type=EVIDENCE)
+
+
+def _with_column(batch: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    field = pa.field(name, column.type, nullable=False)
+    if name in batch.column_names:
+        return batch.set_column(batch.column_names.index(name), field, column)
+    return batch.append_column(field, column)

@@ -1,0 +1,160 @@
+"""Remove what a page carries besides its content: headers, footers, copyright, references."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+_EDGE_LINES = 2
+_MIN_PAGES = 3
+_PAGE_SHARE = 0.6
+_MIN_REPEATS = 3
+_TAIL_CHARS = 300
+_LOOK_AHEAD = 5
+
+_HEADING = re.compile(r"(#{1,6}) +(\S.*)")
+_LONE_NUMBER = re.compile(r"(?:[-\u2013\u2014] ?)?\d{1,4}(?: ?[-\u2013\u2014])?")
+_PAGE_OF = re.compile(r"(?:page|p\.) ?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
+_RUNNING = re.compile(
+    r"downloaded from|author manuscript|\bdoi\b|https?://|www\.|\bissn\b|et al\b|\bvol(?:ume|\.)?\b"
+    r"|\bjournal\b|\ball rights\b|page \d",
+    re.IGNORECASE,
+)
+_NOTICE = re.compile(
+    r"(?:copyright\b ?(?:\u00a9|\(c\)|(?:19|20)\d\d\b)|\u00a9 ?\S|\(c\) ?(?:19|20)\d\d\b"
+    r"|all rights reserved\b|downloaded from \S|this is an open[- ]access article\b"
+    r"|(?:this article is )?(?:published|licen[cs]ed) under (?:a|the) creative commons\b)",
+    re.IGNORECASE,
+)
+_SENTENCE_NOTICE = re.compile(
+    r"(?<=[.!?)]) (?:copyright ?(?:\u00a9|\(c\)|(?=(?:19|20)\d\d\b))|\u00a9|\(c\)(?= ?(?:19"
+    r"|20)\d\d\b))",
+    re.IGNORECASE,
+)
+_REFERENCES = re.compile(
+    r"(?:\d{1,2}\.? )?(?:list of )?(?:references?|bibliography|literature cited|works cited"
+    r"|reference list|references and notes)(?: list)?:?",
+    re.IGNORECASE,
+)
+_REFERENCE_ITEM = re.compile(r"(?:[-*] )?(?:\[\d{1,4}\]|\d{1,4}[.)]? |.{0,200}\b(?:19|20)\d\d\b)")
+_AFTER_REFERENCES = re.compile(
+    r"(?:appendix|appendices|supplement\w*|figure legends?|tables?|annex)\b.{0,60}", re.IGNORECASE
+)
+
+
+def drop_page_furniture(text: str) -> str:
+    """Drop lines that recur at the edges of pages, where form feeds mark pages.
+
+    A line counts as furniture when it stands among the outer two lines of at least 60 % of
+    three or more pages (its digits masked, so that page numbers do not tell lines apart).
+    """
+    if "\f" not in text:
+        return text
+    pages = [page.split("\n") for page in text.split("\f") if page.strip()]
+    edges = [_edges(page) for page in pages]
+    counts = Counter(
+        key
+        for page, indexes in zip(pages, edges, strict=True)
+        for key in {_masked(page[i]) for i in indexes}
+    )
+    need = max(_MIN_PAGES, _PAGE_SHARE * len(pages))
+    kept: list[str] = []
+    for page, indexes in zip(pages, edges, strict=True):
+        furniture = {
+            i
+            for i in indexes
+            if counts[_masked(page[i])] >= need
+            or (len(pages) >= _MIN_PAGES and _LONE_NUMBER.fullmatch(page[i].strip()))
+        }
+        kept += [line for i, line in enumerate(page) if i not in furniture]
+    return "\n".join(kept)
+
+
+def drop_notices(lines: Sequence[str]) -> list[str]:
+    """Drop copyright, download and page-number lines, and a copyright notice closing a line."""
+    kept = []
+    for line in lines:
+        bare = line.strip().lstrip("*_ ")
+        if not bare:
+            kept.append(line)
+            continue
+        if (_NOTICE.match(bare) and len(bare) <= 2 * _TAIL_CHARS) or _PAGE_OF.fullmatch(bare):
+            continue
+        notice = _SENTENCE_NOTICE.search(line, max(0, len(line) - _TAIL_CHARS))
+        kept.append(line[: notice.start()] if notice else line)
+    return kept
+
+
+def drop_running_lines(lines: Sequence[str]) -> list[str]:
+    """Drop lines that recur three times and name a journal, address or page.
+
+    For converted documents that have lost their page breaks. Recurring lines without such a
+    sign (a guideline repeats "Strong recommendation, moderate evidence") are content.
+    """
+    counts = Counter(_masked(line) for line in lines if _is_running(line))
+    return [
+        line for line in lines if not (_is_running(line) and counts[_masked(line)] >= _MIN_REPEATS)
+    ]
+
+
+def drop_references(lines: Sequence[str]) -> list[str]:
+    """Drop reference lists: from a heading of that name to the next heading of its level.
+
+    A bare line "References" opens a list only where what follows looks like one; it ends at an
+    appendix, a heading, or the end.
+    """
+    kept: list[str] = []
+    level = 0  # of the list being dropped; 0 is none
+    for index, line in enumerate(lines):
+        bare = line.strip()
+        if not bare:
+            if not level:
+                kept.append(line)
+            continue
+        heading = _HEADING.fullmatch(bare)
+        if level and _closes(bare, heading, level):
+            level = 0
+        if not level:
+            level = _opens(lines, index, heading)
+        if not level:
+            kept.append(line)
+    return kept
+
+
+def _opens(lines: Sequence[str], index: int, heading: re.Match[str] | None) -> int:
+    if heading:
+        return len(heading[1]) if _REFERENCES.fullmatch(heading[2].strip("*_ #")) else 0
+    if not _REFERENCES.fullmatch(lines[index].strip().strip("*_ ")):
+        return 0
+    ahead: list[str] = []
+    for line in lines[index + 1 : index + 1 + 4 * _LOOK_AHEAD]:
+        bare = line.strip()
+        if _HEADING.fullmatch(bare) or _REFERENCES.fullmatch(bare) or len(ahead) == _LOOK_AHEAD:
+            break
+        if bare:
+            ahead.append(bare)
+    hits = sum(1 for line in ahead if _REFERENCE_ITEM.match(line))
+    return 6 if 2 * hits > len(ahead) else 0
+
+
+def _closes(bare: str, heading: re.Match[str] | None, level: int) -> bool:
+    if heading:
+        return len(heading[1]) <= level
+    return bool(_AFTER_REFERENCES.fullmatch(bare))
+
+
+def _edges(page: Sequence[str]) -> set[int]:
+    filled = [i for i, line in enumerate(page) if line.strip()]
+    return {*filled[:_EDGE_LINES], *filled[-_EDGE_LINES:]}
+
+
+def _masked(line: str) -> str:
+    return re.sub(r"\d+", "#", line.strip())
+
+
+def _is_running(line: str) -> bool:
+    bare = line.strip()
+    if not 10 <= len(bare) <= 150 or bare[0] in "#|-*>[":
+        return False
+    return bool(_RUNNING.search(bare))

@@ -1,0 +1,91 @@
+"""Decode bytes to text and say how: UTF-8 first, then what the bytes support, else a refusal."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+import charset_normalizer
+import ftfy
+from ftfy.badness import is_bad
+
+from srrag.corpus.parsed import Unparsable
+
+_SAMPLE_BYTES = 200_000
+_CONTROL_SHARE = 0.02
+_HIGH_SHARE = 0.3
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1a"))
+_LETTERS = re.compile(rb"[A-Za-z]")
+_HIGH = re.compile(rb"[\x80-\xff]")
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def decode(body: bytes, declared: str = "") -> tuple[str, str]:
+    """Return the text and the name of its encoding.
+
+    Order: a byte order mark, UTF-8, the declared encoding, UTF-8 with single cp1252 lines, cp1252
+    where most letters are ASCII, the best guess of charset-normalizer. Text that was already
+    garbled when it was written (UTF-8 read as cp1252) is repaired and the name says so.
+    Raises Unparsable("binary") or ("unknown_encoding").
+    """
+    if body.startswith(_UTF16):
+        return _strict(body, "utf-16"), "utf-16"
+    if b"\x00" in body or _control_share(body[:_SAMPLE_BYTES]) > _CONTROL_SHARE:
+        raise Unparsable("binary", "the bytes are no text")
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return _legacy(body, declared)
+    if is_bad(text) and (fixed := ftfy.fix_encoding(text)) != text:
+        return fixed, "utf-8, garbled text repaired"
+    return text, "utf-8"
+
+
+def _legacy(body: bytes, declared: str) -> tuple[str, str]:
+    if declared and (named := _declared(body, declared)):
+        return named
+    if (mixed := _mixed(body)) is not None:
+        return mixed, "utf-8 and cp1252"
+    high = len(_HIGH.findall(body))
+    if high <= _HIGH_SHARE * len(_LETTERS.findall(body)):
+        try:
+            return body.decode("cp1252"), "cp1252"
+        except UnicodeDecodeError:
+            pass  # five bytes are undefined there; let the detector have its say
+    guess = charset_normalizer.from_bytes(body[:_SAMPLE_BYTES]).best()
+    if guess is None:
+        raise Unparsable("unknown_encoding", "neither UTF-8 nor any encoding that fits")
+    return _strict(body, guess.encoding), guess.encoding
+
+
+def _declared(body: bytes, declared: str) -> tuple[str, str] | None:
+    try:
+        return body.decode(declared), codecs.lookup(declared).name
+    except (LookupError, UnicodeDecodeError):
+        return None
+
+
+def _mixed(body: bytes) -> str | None:
+    """Text of a file glued together from UTF-8 and cp1252 lines, or None if it is not one."""
+    parts, num_utf8 = [], 0
+    for line in body.removeprefix(codecs.BOM_UTF8).split(b"\n"):
+        try:
+            parts.append(line.decode("utf-8"))
+            num_utf8 += not line.isascii()
+        except UnicodeDecodeError:
+            try:
+                parts.append(line.decode("cp1252"))
+            except UnicodeDecodeError:
+                return None
+    return "\n".join(parts) if num_utf8 else None
+
+
+def _strict(body: bytes, encoding: str) -> str:
+    try:
+        return body.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise Unparsable("unknown_encoding", f"not {encoding} at byte {error.start}") from error
+
+
+def _control_share(sample: bytes) -> float:
+    return (len(sample) - len(sample.translate(None, _CONTROLS))) / max(1, len(sample))

@@ -1,0 +1,169 @@
+"""Explainable rules that read a study's design from its title and methods statement."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ANIMALS = (
+    r"rats?|mice|mouse|murine|lambs?|sheep|ovine|piglets?|pigs?|porcine|dogs?|canine|rabbits?"
+    r"|horses?"
+    r"|equine|swine|monkeys?|zebrafish|broilers?|calves|hamsters?|guinea pigs?|drosophila"
+)
+_TOPIC = (  # a paper about guidelines is no guideline
+    r"adheren\w+|complian\w+|implement\w+|impact|effect\w*|awareness|knowledge|barriers?|apprais\w+"
+    r"|quality of|according to|based on|concordan\w+|use of|uptake|attitudes?|perce\w+|review of"
+    r"|compar\w+|evaluat\w+|validat\w+|trial|survey|cohort|cost\w*"
+)
+_NOT_NON = r"(?<!non-)(?<!non )(?<!non)(?<!not )(?<!un)(?<!pseudo)(?<!pseudo-)(?<!mendelian )"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pattern that, found in one field of a document, sets a grade."""
+
+    name: str
+    grade: str
+    field: str
+    pattern: re.Pattern[str]
+
+
+def _rule(name: str, grade: str, field: str, pattern: str) -> Rule:
+    return Rule(name, grade, field, re.compile(pattern, re.IGNORECASE))
+
+
+# In order, the first hit wins. A guideline declares itself in its title: an abstract's own words
+# can never lift a document to grade A.
+RULES: tuple[Rule, ...] = (
+    _rule(
+        "animal_title",
+        "E",
+        "title",
+        rf"\b(?:in|of|on|using|for) (?:[\w-]+ ){{0,3}}(?:{_ANIMALS})\b(?! (?:bites?|owners?"
+        rf"|allerg))"
+        r"|\b(?:animal|rat|mouse|porcine|murine|canine) (?:model|study)\b"
+        r"|\bin vitro\b(?! (?:fertili|matur))",
+    ),
+    _rule(
+        "guideline_title",
+        "A",
+        "title",
+        rf"\A(?!.*\b(?:{_TOPIC})\b).*?\b(?:(?:clinical|practice|treatment|management"
+        rf"|evidence-based)"
+        r" guidelines?|guidelines? (?:for|on|of|from)|(?:consensus|position) (?:statement"
+        r"|report|paper"
+        r"|stand|guidelines?|recommendations?|document)s?|expert consensus|delphi consensus"
+        r"|(?:recommendations|guidance) (?:of|from) (?:the|an?)\b)",
+    ),
+    _rule(
+        "review_title",
+        "B",
+        "title",
+        r"\b(?:systematic(?:ally)? (?:\w+ )?review\w*|systematic literature review"
+        r"|meta-?analys[ie]s"
+        r"|meta-analytic\w*|meta-?regression|cochrane review|umbrella review"
+        r"|(?:review|overview) of (?:systematic reviews|randomi[sz]ed))",
+    ),
+    _rule(
+        "quasi_experiment",
+        "D",
+        "title",
+        r"\b(?:quasi-?experiment\w*|non-?randomi[sz]ed|historical(?:ly)? control\w*)",
+    ),
+    _rule(
+        "trial_title",
+        "C",
+        "title",
+        _NOT_NON + r"\b(?:randomi[sz]ed|randomi[sz]ation|rct)\b(?! controlled trials\b)"
+        r"|\b(?:double|single|triple)-?(?: )?(?:blind|masked)|\bplacebo-? ?controlled\b"
+        r"|\bcross-? ?over (?:trial|study|design)\b",
+    ),
+    _rule(
+        "review_methods",
+        "B",
+        "methods",
+        r"\b(?:systematic (?:literature )?(?:review|search)(?! protocol)\b"
+        r"|systematically (?:review|search)ed"
+        r"|(?:performed|conducted|undert\w+|carried out|did) (?:a|an"
+        r"|the)?(?: [\w-]+){0,3} meta-?analys[ie]s"
+        r"|(?:medline|pubmed|embase|cinahl|cochrane library|web of science)\b[^.]{0,80}\bsearch\w*"
+        r"|search\w*\b[^.]{0,80}\b(?:medline|pubmed|embase|cinahl|cochrane library"
+        r"|web of science))",
+    ),
+    _rule(
+        "quasi_experiment_methods",
+        "D",
+        "methods",
+        r"\b(?:quasi-?experiment\w*|non-?randomi[sz]ed (?:[\w-]+ ){0,2}(?:trial|study|design"
+        r"|comparison)"
+        r"|historical controls?)\b",
+    ),
+    _rule(
+        "randomised_methods",
+        "C",
+        "methods",
+        _NOT_NON + r"\b(?:randomi[sz]ed(?!,? (?:survey|sampl\w+|selection|stimul\w+|block design)\b"
+        r"|(?: |-)?(?:controlled|clinical)? ?(?:controlled )?trials\b|controlled-trials)"
+        r"|randomly (?:[\w-]+ ){0,2}?(?:assign\w*|allocat\w*|divid\w*|distribut\w*|receiv\w*"
+        r"|randomi\w*"
+        r"|assort\w*|treated|grouped|separated|given|administered)"
+        r"|(?:assign\w*|allocat\w*|divid\w*)(?: [\w-]+){0,4}? (?:randomly|at random|by random\w*)\b"
+        r"|random(?:i[sz]ed)? (?:allocation|assignment)|randomi[sz]ation|randomi[sz]ing"
+        r"|(?:double|triple|observer|assessor)-? ?(?:blind|masked)|placebo-? ?controlled"
+        r"|cross-? ?over (?:[\w-]+ )?(?:trial|study|design|experiment|manner|fashion))",
+    ),
+    _rule(
+        "observational_title",
+        "E",
+        "title",
+        r"\b(?:case reports?|case series|a case of|cross-sectional|case-control|qualitative"
+        r"|narrative review|literature review|scoping review|editorial|questionnaire|survey)\b",
+    ),
+    _rule(
+        "cohort_title",
+        "D",
+        "title",
+        r"\b(?:cohort|prospective|longitudinal|follow-?up) ?(?:study|analysis)\b",
+    ),
+    _rule(
+        "observational_methods",
+        "E",
+        "methods",
+        r"\b(?:case-control (?:study|design|analysis)|cross-sectional(?:ly)?|case reports?"
+        r"|case series"
+        r"|semi-structured interviews?|focus groups?|qualitative (?:study|analysis|interviews?)"
+        r"|(?:narrative|literature|scoping) review|decision (?:analy\w+|tree)|in vitro"
+        r"|cadaver\w*)\b",
+    ),
+    _rule(
+        "cohort_methods",
+        "D",
+        "methods",
+        r"\b(?:cohort|prospective(?:ly)?|retrospective(?:ly)?|longitudinal(?:ly)?|registry"
+        r"|follow(?:ed)?-? ?up (?:study|for|of|period)|chart review"
+        r"|medical records? (?:were|was|of)|consecutive (?:patients|cases))\b",
+    ),
+    _rule(
+        "survey_methods", "E", "methods", r"\b(?:questionnaires?|surveys?|surveyed|interview\w*)\b"
+    ),
+)
+
+DECISIVE_RULES = frozenset(
+    [
+        "guideline_title",
+        "review_title",
+        "trial_title",
+        "review_methods",
+        "randomised_methods",
+    ]
+)
+"""Rules that go before a MeSH heading of cohort work: trials carry "Follow-Up Studies" too."""
+
+
+def first_hit(fields: dict[str, str]) -> tuple[Rule, str] | None:
+    """Return the first rule that finds its pattern, and the words it found."""
+    for rule in RULES:
+        match = rule.pattern.search(fields.get(rule.field, ""))
+        if match:
+            return rule, " ".join(match[0].split())[-120:]
+    return None

@@ -1,0 +1,56 @@
+"""The running text of an XML element of JATS or PubMed."""
+
+from __future__ import annotations
+
+import re
+
+from lxml import etree
+
+from srrag.corpus.safe_xml import entity_text, local_name
+
+_EMPTY_BRACKETS = re.compile(r" ?(?:\[[\s,;\u2013-]*\]|\([\s,;\u2013-]*\))")
+_BLANKS = re.compile(r"\s+")
+_DIGIT_END = re.compile(r"[\d)]\Z")
+_NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
+
+
+def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str:
+    """The text of an element on one line, citation marks and skipped elements left out.
+
+    A superscript number after a digit is written with "^", so that 10 to the 6th is not 106.
+    """
+    parts: list[str] = []
+    _collect(node, skip, parts)
+    text = _BLANKS.sub(" ", "".join(parts)).strip()
+    return _EMPTY_BRACKETS.sub("", text)
+
+
+def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
+    """Depth is bounded by the parser (256 levels)."""
+    parts.append(node.text or "")
+    for child in node:
+        name = local_name(child)
+        if not name:
+            parts.append(entity_text(child))
+        elif name == "xref" and child.get("ref-type") == "bibr":
+            pass
+        elif name == "sup":
+            _superscript(child, skip, parts)
+        elif name not in skip:
+            if name in ("break", "p", "title", "label"):
+                parts.append(" ")
+            _collect(child, skip, parts)
+            if name in ("title", "label", "p"):
+                parts.append(" ")
+        parts.append(child.tail or "")
+
+
+def _superscript(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
+    inner: list[str] = []
+    _collect(node, skip, inner)
+    text = "".join(inner)
+    if not text.strip(" ,;\u2013-"):
+        return  # it held only citation marks
+    before = next((part for part in reversed(parts) if part), "")
+    power = _DIGIT_END.search(before) and _NUMBER.match(text)
+    parts.append(f"^{text}" if power else text)

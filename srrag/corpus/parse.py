@@ -1,0 +1,111 @@
+"""Turn raw records into documents: parse by format, clean, read the metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from srrag.corpus.clean import tidy_document, tidy_inline
+from srrag.corpus.conditions import condition_code
+from srrag.corpus.parse_html import parse_html
+from srrag.corpus.parse_jats import parse_jats
+from srrag.corpus.parse_json import parse_beir, parse_json
+from srrag.corpus.parse_pdf import parse_pdf
+from srrag.corpus.parse_pubmed import parse_pubmed
+from srrag.corpus.parse_text import parse_markdown, parse_plain
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable
+from srrag.schema import DOCUMENTS
+from srrag.step import Function, Place, Step
+
+PARSERS: Mapping[str, Callable[[bytes], Parsed]] = {
+    "markdown": parse_markdown,
+    "text": parse_plain,
+    "html": parse_html,
+    "jats": parse_jats,
+    "pdf": parse_pdf,
+    "json": parse_json,
+    "beir": parse_beir,
+    "pubmed": parse_pubmed,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseDocuments(Step):
+    """RAW to DOCUMENTS, one row out for each row in; what cannot be read becomes a reject.
+
+    `doc_id` is the record's `raw_id`, so every document joins with what it was read from. The
+    grade columns stay empty until GradeDocuments; a given grade waits in the metadata.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
+    writes: ClassVar[pa.Schema] = DOCUMENTS
+
+    def open(self, at: Place) -> Function:
+        """Nothing to load."""
+        return parse_documents
+
+
+def parse_documents(raw: pa.Table) -> pa.Table:
+    """Parse every row of a RAW table."""
+    return pa.Table.from_pylist([_document(row) for row in raw.to_pylist()], schema=DOCUMENTS)
+
+
+def _document(row: Mapping[str, Any]) -> dict[str, Any]:
+    if row["reject"] is not None:
+        return _row(row, reject=row["reject"])
+    try:
+        parser = PARSERS.get(row["format"])
+        if parser is None:
+            raise Unparsable("unsupported_format", f"no parser for {row['format']!r}")
+        parsed = parser(row["body"])
+        tidy = tidy_inline if row["format"] == "beir" else tidy_document
+        text = tidy(parsed.text)
+        if not any(char.isalnum() for char in text):
+            raise Unparsable("no_text", "nothing is left to index")
+    except Unparsable as error:
+        detail = f"{row['source']}: {error.detail}"
+        return _row(row, reject={"stage": "parse", "reason": error.reason, "detail": detail})
+    return _row(row, title=tidy_inline(parsed.title), text=text, metadata=parsed.metadata)
+
+
+def _row(
+    raw: Mapping[str, Any],
+    title: str = "",
+    text: str = "",
+    metadata: Metadata | None = None,
+    reject: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    kept = {key: _tidied(value) for key, value in (metadata or {}).items() if value != ""}
+    kept.pop("id", None)  # the reader has made it the source_id
+    year = kept.pop("year", 0)
+    condition = str(kept.pop("condition", ""))
+    code = condition_code(condition)
+    if condition and not code:
+        kept["condition_note"] = f"unknown condition {condition[:100]!r}"
+    return {
+        "doc_id": raw["raw_id"],
+        "source": raw["source"],
+        "source_id": raw["source_id"],
+        "title": title,
+        "text": text,
+        "grade": "",
+        "grade_source": "",
+        "grade_evidence": "",
+        "year": year if isinstance(year, int) else 0,
+        "pmid": str(kept.pop("pmid", "")),
+        "condition": code,
+        "metadata": json.dumps(kept, sort_keys=True, ensure_ascii=False),
+        "reject": reject,
+    }
+
+
+def _tidied(value: str | int | list[str]) -> str | int | list[str]:
+    if isinstance(value, int):
+        return value
+    if isinstance(value, list):
+        return [tidy_inline(item) for item in value]
+    return tidy_inline(value)

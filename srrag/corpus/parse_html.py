@@ -1,0 +1,94 @@
+"""HTML pages: the main content in Markdown shape, through selectolax and markdownify."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from markdownify import MarkdownConverter
+from selectolax.lexbor import LexborHTMLParser
+
+from srrag.corpus.encoding import decode
+from srrag.corpus.parse_text import markdown_parts
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
+
+_NOISE = "script, style, template, noscript, iframe, svg, nav, header, footer, aside, form, button"
+_MAX_DEPTH = 200
+_HEAD_BYTES = 2_048
+_CHARSET = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE)
+# Elements that must be closed; the others may be left open and say nothing about nesting.
+_NESTING = re.compile(
+    r"<(/?)(?:div|span|section|article|main|table|ul|ol|dl|blockquote|font|center|details|pre"
+    r"|b|i|u|a|em|strong|small|big|sub|sup|code|object|svg|g)\b",
+    re.IGNORECASE,
+)
+_META = {
+    "citation_pmid": "pmid",
+    "citation_doi": "doi",
+    "citation_journal_title": "journal",
+}
+_DIGIT_END = re.compile(r"[\d)]\s*\Z")
+_NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
+
+
+class _Converter(MarkdownConverter):
+    def convert_sup(self, node: Any, text: str, parent_tags: set[str]) -> str:
+        """Write a power with "^", so that 10 to the 6th is not 106."""
+        power = _DIGIT_END.search(str(node.previous_sibling or "")) and _NUMBER.match(text)
+        return f"^{text}" if power else text
+
+
+_TO_MARKDOWN = _Converter(
+    heading_style="ATX",
+    bullets="-",
+    escape_asterisks=False,
+    escape_underscores=False,
+    escape_misc=False,
+    table_infer_header=True,
+    strip=["a", "img", "b", "strong", "i", "em", "code"],
+)
+
+
+def parse_html(body: bytes) -> Parsed:
+    """Parse a page; scripts, navigation, page header and footer are left out.
+
+    Raises Unparsable("too_deep") for nesting that no readable page has.
+    """
+    declared = _CHARSET.search(body, 0, _HEAD_BYTES)
+    text, encoding = decode(body, declared[1].decode("ascii") if declared else "")
+    _check_depth(text)
+    tree = LexborHTMLParser(text)
+    metadata: Metadata = {"encoding": encoding, **_metadata(tree)}
+    shown = tree.css_first("title")
+    page_title = shown.text(strip=True) if shown is not None else ""
+    for node in tree.css(_NOISE):
+        node.decompose()
+    content = tree.css_first("main") or tree.css_first("article") or tree.body
+    if content is None or not content.html:
+        raise Unparsable("no_text", "the page has no body")
+    try:
+        markdown = _TO_MARKDOWN.convert(content.html)
+    except RecursionError as error:
+        raise Unparsable("too_deep", "the elements are nested too deeply") from error
+    parsed = markdown_parts(markdown, metadata)
+    return Parsed(parsed.title or page_title, parsed.text, parsed.metadata)
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for match in _NESTING.finditer(text):
+        depth = max(0, depth - 1) if match[1] else depth + 1
+        if depth > _MAX_DEPTH:
+            raise Unparsable("too_deep", f"over {_MAX_DEPTH} elements within each other")
+
+
+def _metadata(tree: LexborHTMLParser) -> Metadata:
+    metadata: Metadata = {}
+    for node in tree.css("meta[name]"):
+        name = (node.attributes.get("name") or "").lower()
+        content = (node.attributes.get("content") or "").strip()
+        if name in _META and content:
+            metadata[_META[name]] = content
+        elif name in ("citation_publication_date", "citation_date") and (year := year_of(content)):
+            metadata["year"] = year
+    return metadata

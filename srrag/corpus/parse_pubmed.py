@@ -1,0 +1,70 @@
+"""One <PubmedArticle>: title, labelled abstract, year, publication types and MeSH headings."""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from srrag.corpus.inline_xml import inline_text
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
+from srrag.corpus.safe_xml import xml_root
+
+_YEARS = (
+    ".//Article/Journal/JournalIssue/PubDate/Year",
+    ".//Article/Journal/JournalIssue/PubDate/MedlineDate",
+    ".//Article/ArticleDate/Year",
+    ".//PubmedData/History/PubMedPubDate[@PubStatus='pubmed']/Year",
+)
+
+
+def parse_pubmed(body: bytes) -> Parsed:
+    """Parse an article; the copyright line, an element of its own, is left out.
+
+    Raises Unparsable("no_text") for an article without an abstract.
+    """
+    root = xml_root(body)
+    abstract = root.find(".//Article/Abstract")
+    parts = [] if abstract is None else [_labelled(node) for node in abstract.iter("AbstractText")]
+    text = "\n\n".join(part for part in parts if part)
+    if not text:
+        raise Unparsable("no_text", "the article has no abstract")
+    return Parsed(_title(root), text, _metadata(root))
+
+
+def _labelled(node: etree._Element) -> str:
+    text = inline_text(node)
+    label = (node.get("Label") or "").strip()
+    if not text or not label or label.upper() == "UNLABELLED":
+        return text
+    return f"## {label.capitalize() if label.isupper() else label}\n\n{text}"
+
+
+def _title(root: etree._Element) -> str:
+    node = root.find(".//Article/ArticleTitle")
+    title = "" if node is None else inline_text(node)
+    bare = title.removesuffix(".")
+    # PubMed puts the titles it has translated in brackets.
+    return bare[1:-1] if bare.startswith("[") and bare.endswith("]") else title
+
+
+def _metadata(root: etree._Element) -> Metadata:
+    years = (year_of(root.findtext(path) or "") for path in _YEARS)
+    listed = {
+        "publication_types": _texts(root, ".//Article/PublicationTypeList/PublicationType"),
+        "mesh": _texts(root, ".//MeshHeadingList/MeshHeading/DescriptorName"),
+        "keywords": _texts(root, ".//KeywordList/Keyword"),
+        "language": _texts(root, ".//Article/Language"),
+    }
+    single = {
+        "pmid": root.findtext(".//MedlineCitation/PMID"),
+        "journal": root.findtext(".//Article/Journal/Title"),
+        "doi": root.findtext(".//PubmedData/ArticleIdList/ArticleId[@IdType='doi']"),
+        "pmcid": root.findtext(".//PubmedData/ArticleIdList/ArticleId[@IdType='pmc']"),
+    }
+    metadata: Metadata = {"encoding": "utf-8", "year": next((y for y in years if y), 0)}
+    metadata.update({key: items for key, items in listed.items() if items})
+    metadata.update({key: value.strip() for key, value in single.items() if value})
+    return metadata
+
+
+def _texts(root: etree._Element, path: str) -> list[str]:
+    return [text for node in root.iterfind(path) if (text := inline_text(node))]

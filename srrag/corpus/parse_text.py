@@ -1,0 +1,92 @@
+"""Markdown and plain text: front matter, the title heading, and a trailer of key: value lines."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from srrag.corpus.characters import normalize_characters
+from srrag.corpus.clean import tidy_inline, unescape
+from srrag.corpus.encoding import decode
+from srrag.corpus.parsed import Metadata, Parsed, plain_metadata
+from srrag.corpus.record import plain_id
+
+_MAX_FRONT_CHARS = 16_384
+_MAX_TRAILER_LINES = 20
+_FRONT = re.compile(r"\s*---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_TITLE = re.compile(r"\s*#[ \t]+(\S[^\n]*)(?:\n|\Z)")
+_TRAILER_LINE = re.compile(r"([A-Za-z][\w -]{0,30}):[ \t]*(.*)")
+# A trailer is text of the document: it may say where it comes from, and never grade itself.
+_TRAILER_KEYS = frozenset(["pmid", "pmcid", "doi", "year", "mesh", "journal", "license", "source"])
+
+
+def parse_markdown(body: bytes) -> Parsed:
+    """Parse a Markdown file; its YAML front matter gives the metadata."""
+    text, encoding = decode(body)
+    metadata, text = split_front_matter(normalize_characters(text))
+    parsed = markdown_parts(unescape(text), metadata)
+    return Parsed(parsed.title, parsed.text, {**parsed.metadata, "encoding": encoding})
+
+
+def parse_plain(body: bytes) -> Parsed:
+    """Parse a plain text file; it has neither title nor metadata of its own."""
+    text, encoding = decode(body)
+    return Parsed("", unescape(text), {"encoding": encoding})
+
+
+def markdown_parts(text: str, metadata: Metadata) -> Parsed:
+    """Split title heading and trailer from Markdown; given metadata go before the trailer's.
+
+    Entities must have been decoded by now.
+    A leading "# heading" becomes the title; one that differs from a given title stays in place.
+    """
+    text, trailer = split_trailer(text)
+    title = str(metadata.get("title", ""))
+    heading = _TITLE.match(text)
+    if heading:
+        shown = tidy_inline(heading[1]).strip("#* ")
+        if not title or shown.casefold() == tidy_inline(title).casefold():
+            title, text = title or shown, text[heading.end() :]
+    kept = {key: value for key, value in metadata.items() if key != "title"}
+    return Parsed(title, text, {**trailer, **kept})
+
+
+def split_front_matter(text: str) -> tuple[Metadata, str]:
+    """Split YAML front matter off; what is no mapping of plain values stays text.
+
+    Only scalars and lists of scalars are taken, so nested aliases cannot blow up.
+    """
+    match = _FRONT.match(text, 0, _MAX_FRONT_CHARS)
+    if match is None:
+        return {}, text
+    try:
+        record = yaml.safe_load(match[1])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {"front_matter_note": "broken YAML, read as text"}, text
+    if not isinstance(record, dict):
+        return {}, text
+    return plain_metadata(record), text[match.end() :]
+
+
+def front_matter_id(body: bytes) -> str:
+    """The id in the front matter of a Markdown file's bytes, or ""."""
+    if not body.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"---"):
+        return ""
+    head = body[:_MAX_FRONT_CHARS].decode("utf-8", "replace")
+    metadata, _ = split_front_matter(normalize_characters(head))
+    return plain_id(metadata.get("id", ""))
+
+
+def split_trailer(text: str) -> tuple[str, Metadata]:
+    """Split a closing block of "key: value" lines below a "---" line off the text."""
+    head, mark, tail = text.rstrip().rpartition("\n---\n")
+    lines = tail.splitlines()
+    if not mark or not lines or len(lines) > _MAX_TRAILER_LINES:
+        return text, {}
+    matches = [_TRAILER_LINE.fullmatch(line.strip()) for line in lines]
+    found = [(match[1], match[2]) for match in matches if match]
+    if len(found) < len(lines):
+        return text, {}
+    metadata = plain_metadata(dict(found))
+    return head, {key: value for key, value in metadata.items() if key in _TRAILER_KEYS}

@@ -1,0 +1,71 @@
+"""Read a folder of files, a document each."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from srrag.corpus.parse_text import front_matter_id
+from srrag.corpus.place import folder, is_inside, relative_name, walk
+from srrag.corpus.record import RawRecord, refusal, unique
+
+FORMATS = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".txt": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".xml": "jats",
+    ".nxml": "jats",
+    ".pdf": "pdf",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadFolder:
+    """Documents of a folder and its subfolders, in sorted order.
+
+    The id is what a Markdown file's front matter gives, else the relative path.
+
+    Links out of the folder, unknown suffixes, files over `max_file_bytes` and unreadable ones
+    become refusals; a file over the cap is not read. An empty folder raises ValueError.
+    """
+
+    path: str
+    max_file_bytes: int = 50_000_000
+
+    def scan(self) -> Iterator[RawRecord]:
+        """Check the folder now, then yield a record a file."""
+        root = folder(self.path)
+        if next(walk(root), None) is None:
+            raise ValueError(f"{self.path}: the folder holds no files")
+        return unique(self._record(file, root) for file in walk(root))
+
+    def _record(self, file: Path, root: Path) -> RawRecord:
+        name = relative_name(file, root)
+        kind = FORMATS.get(file.suffix.lower(), "")
+        if not is_inside(file, root):
+            return refusal(name, kind, "outside_folder", f"{name}: leads out of the folder")
+        try:
+            status = file.stat()
+            if not stat.S_ISREG(status.st_mode):
+                return refusal(name, kind, "not_a_file", f"{name}: not a regular file")
+            if not kind:
+                suffix = file.suffix or "none"
+                return refusal(name, "", "unsupported_format", f"{name}: suffix {suffix!r}")
+            body = b"" if status.st_size > self.max_file_bytes else self._bytes(file)
+        except OSError as error:
+            return refusal(name, kind, "unreadable", f"{name}: {error.strerror}")
+        if status.st_size > self.max_file_bytes or len(body) > self.max_file_bytes:
+            detail = (
+                f"{name}: {max(status.st_size, len(body))} bytes, the cap is {self.max_file_bytes}"
+            )
+            return refusal(name, kind, "too_large", detail)
+        source_id = front_matter_id(body) if kind == "markdown" else ""
+        return RawRecord(name, source_id or name, kind, body)
+
+    def _bytes(self, file: Path) -> bytes:
+        with file.open("rb") as stream:  # a growing file must not pass the cap either
+            return stream.read(self.max_file_bytes + 1)

@@ -1,0 +1,84 @@
+"""Read JSON lines, a document a line, with configurable names of the fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from srrag.corpus.lines import Line, json_lines
+from srrag.corpus.place import relative_name, resolve
+from srrag.corpus.record import RawRecord, plain_id, refusal, unique
+
+_PLAIN = (
+    "grade",
+    "year",
+    "pmid",
+    "pmcid",
+    "doi",
+    "condition",
+    "journal",
+    "license",
+    "article_type",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadJsonl:
+    """Documents of one .jsonl file, or of all in a folder.
+
+    Each field names the keys to try, the first present one wins. `id` also tells duplicates
+    apart; a line without one is known by its place. `text` may hold a string (plain or
+    Markdown) or a list of {heading, text}. A broken line becomes a refusal naming file:line.
+    """
+
+    path: str
+    id: tuple[str, ...] = ("id", "_id", "pmid", "pmcid")
+    text: tuple[str, ...] = ("text", "markdown", "sections", "abstract")
+    title: tuple[str, ...] = ("title",)
+    grade: tuple[str, ...] = ("grade", "evidence_grade")
+    year: tuple[str, ...] = ("year",)
+    mesh: tuple[str, ...] = ("mesh", "mesh_terms")
+    publication_types: tuple[str, ...] = ("publication_types", "publication_type")
+    max_line_bytes: int = 50_000_000
+
+    def scan(self) -> Iterator[RawRecord]:
+        """Check the path now, then yield a record a line."""
+        found = resolve(self.path)
+        files = [found] if found.is_file() else sorted(found.glob("*.jsonl"))
+        if not files:
+            raise ValueError(f"{self.path}: the folder holds no .jsonl file")
+        if not any(file.stat().st_size for file in files):
+            raise ValueError(f"{self.path}: the file is empty")
+        return unique(self._records(files, found))
+
+    def _records(self, files: list[Path], root: Path) -> Iterator[RawRecord]:
+        for file in files:
+            name = relative_name(file, root)
+            try:
+                for line in json_lines(file, self.max_line_bytes):
+                    yield self._record(line, f"{name}:{line.number}")
+            except OSError as error:
+                yield refusal(name, "json", "unreadable", f"{name}: {error.strerror}")
+
+    def _record(self, line: Line, source: str) -> RawRecord:
+        if line.reason:
+            return refusal(source, "json", line.reason, f"{source}: {line.detail}")
+        body = json.dumps(self._mapped(line.record), sort_keys=True).encode("ascii")
+        source_id = plain_id(_first(line.record, self.id)) or source
+        return RawRecord(source, source_id, "json", body)
+
+    def _mapped(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record under the names that the parser knows."""
+        mapped = {key: record[key] for key in _PLAIN if record.get(key) not in (None, "")}
+        for name in ("text", "title", "grade", "year", "mesh", "publication_types"):
+            value = _first(record, getattr(self, name))
+            if value is not None:
+                mapped[name] = value
+        return mapped
+
+
+def _first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((record[key] for key in keys if record.get(key) not in (None, "", [])), None)

@@ -1,0 +1,73 @@
+"""Gold windows of a question set that names documents and verbatim quotes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from srrag.evaluate.retrieval import Qrels
+from srrag.index.units import Units
+
+_PACKAGE = "pkg://"
+
+
+def resource_path(path: str) -> Path:
+    """A path as it is, or `pkg://package/file` inside an installed package."""
+    if not path.startswith(_PACKAGE):
+        return Path(path)
+    package, _, inner = path.removeprefix(_PACKAGE).partition("/")
+    return Path(str(files(package))) / inner
+
+
+def read_gold(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield questions, one JSON object a line; raises ValueError that names the line."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                yield {**row, "gold": list(row["gold"]), "text": str(row["text"])}
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise ValueError(f"{path}:{number}: not a question with `gold`") from error
+
+
+def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:
+    """Judge windows: one that holds a gold quote of its document has that quote's relevance.
+
+    Raises ValueError that names the question whose quote is in no window.
+    """
+    windows = _windows_by_document(units)
+    qrels: Qrels = {}
+    for question in questions:
+        judged: dict[str, int] = {}
+        for gold in question["gold"]:
+            quote = " ".join(gold["quote"].split())
+            found = [
+                unit_id
+                for unit_id, text in windows.get(gold["doc"], [])
+                if quote in " ".join(text.split())
+            ]
+            if not found:
+                raise ValueError(
+                    f"question {question['query_id']}: no window of {gold['doc']} holds its quote"
+                )
+            for unit_id in found:
+                judged[unit_id] = max(judged.get(unit_id, 0), int(gold["relevance"]))
+        if judged:
+            qrels[question["query_id"]] = judged
+    return qrels
+
+
+def _windows_by_document(units: Units) -> Mapping[str, list[tuple[str, str]]]:
+    unique = pc.unique(units.units["doc_id"]).to_pylist()
+    sources = units.take_documents(unique)["source_id"].to_pylist()
+    names = dict(zip(unique, sources, strict=True))
+    found: dict[str, list[tuple[str, str]]] = {}
+    columns = (units.units[name].to_pylist() for name in ("doc_id", "unit_id", "text"))
+    for doc_id, unit_id, text in zip(*columns, strict=True):
+        found.setdefault(names[doc_id], []).append((unit_id, text))
+    return found

@@ -1,0 +1,193 @@
+"""Scores of PICO extraction against expert labels: EBM-NLP spans, Evidence Inference phrases.
+
+The extractor comes in as a function from a text to mentions (type, start, end), so this module
+knows nothing of how they are found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Mentions = Sequence[tuple[str, int, int]]
+Extract = Callable[[str], Mentions]
+
+CLASSES = ("P", "I", "O")
+CLASS_OF = {
+    "Population": "P",
+    "Condition": "P",
+    "Intervention": "I",
+    "Comparator": "I",
+    "Arm": "I",
+    "Device": "I",
+    "Outcome": "O",
+    "AdverseEvent": "O",
+}
+"""EBM-NLP class of each entity type: its P takes in the condition, its I the comparator."""
+
+FIELD_TYPES: dict[str, tuple[str, ...]] = {
+    "intervention": ("Intervention", "Device", "Arm"),
+    "comparator": ("Comparator", "Arm"),
+    "comparator_or_intervention": ("Comparator", "Arm", "Intervention", "Device"),
+    "outcome": ("Outcome", "AdverseEvent"),
+}
+"""Types that count for each field; an active comparator may well be found as an intervention."""
+
+Labels = npt.NDArray[np.int8]
+
+
+def token_labels(text: str, mentions: Mentions) -> Labels:
+    """Class of each blank-separated token: 0 none, else 1 + index in CLASSES.
+
+    A token belongs to a mention that overlaps it; where mentions of two classes do, the one
+    that comes first in the list wins.
+    """
+    starts, ends, at = [], [], 0
+    for token in text.split(" "):
+        starts.append(at)
+        ends.append(at + len(token))
+        at += len(token) + 1
+    first, last = np.asarray(starts), np.asarray(ends)
+    labels = np.zeros(len(starts), np.int8)
+    for kind, start, end in mentions:
+        if kind in CLASS_OF:
+            low, high = np.searchsorted(last, start, "right"), np.searchsorted(first, end, "left")
+            part = labels[low:high]
+            part[part == 0] = 1 + CLASSES.index(CLASS_OF[kind])
+    return labels
+
+
+def gold_labels(num_tokens: int, spans: Sequence[Mapping[str, Any]]) -> Labels:
+    """Class of each token by EBM-NLP `spans[{label, tok: [first, end)}]`."""
+    labels = np.zeros(num_tokens, np.int8)
+    for span in spans:
+        low, high = span["tok"]
+        labels[low:high] = 1 + CLASSES.index(span["label"])
+    return labels
+
+
+def token_f1(gold: Labels, found: Labels) -> dict[str, float]:
+    """Token precision, recall and F1 of P, I and O, and the mean of the three F1.
+
+    A class that neither side holds scores 0, as does one that is never right.
+    """
+    figures: dict[str, float] = {}
+    for number, name in enumerate(CLASSES, start=1):
+        hits = float(np.sum((gold == number) & (found == number)))
+        precision = hits / max(1, int(np.sum(found == number)))
+        recall = hits / max(1, int(np.sum(gold == number)))
+        total = precision + recall
+        figures[f"{name}_precision"] = precision
+        figures[f"{name}_recall"] = recall
+        figures[f"{name}_F1"] = 2 * precision * recall / total if total else 0.0
+    figures["token_macro_F1"] = sum(figures[f"{name}_F1"] for name in CLASSES) / len(CLASSES)
+    return figures
+
+
+def score_ebmnlp(path: Path, extract: Extract) -> dict[str, float]:
+    """Token F1 over all abstracts of an EBM-NLP file; the headline is `token_macro_F1`.
+
+    Raises ValueError naming the file and line if a line is not an EBM-NLP record.
+    """
+    gold, found = [], []
+    for row in _rows(path, ("text", "spans")):
+        gold.append(gold_labels(len(row["text"].split(" ")), row["spans"]))
+        found.append(token_labels(row["text"], extract(row["text"])))
+    if not gold:
+        raise ValueError(f"{path}: no abstracts")
+    figures = token_f1(np.concatenate(gold), np.concatenate(found))
+    return {**figures, "documents": float(len(gold))}
+
+
+_WORD = re.compile(r"[^\W_]+")
+_EMPTY = (
+    "a an the of in on at to for by with and or as from after before than per vs versus was were "
+    "is are be group groups patients"
+)
+_EMPTY_WORDS = frozenset(_EMPTY.split())
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Lower-case words of a phrase that carry meaning."""
+    return frozenset(_WORD.findall(text.lower())) - _EMPTY_WORDS
+
+
+def phrase_scores(phrase: frozenset[str], mentions: Sequence[frozenset[str]]) -> tuple[float, ...]:
+    """(token recall, overlap, match) of an expert's phrase against an article's mentions.
+
+    Token recall is the share of the phrase's content words that stand in any mention; overlap
+    is 1 if any word does; match is 1 if one single mention has word F1 >= .5 with the phrase.
+    """
+    union: frozenset[str] = frozenset().union(*mentions) if mentions else frozenset()
+    shared = len(phrase & union)
+    best = max((2 * len(phrase & m) / (len(phrase) + len(m)) for m in mentions if m), default=0.0)
+    return shared / len(phrase), float(shared > 0), float(best >= 0.5)
+
+
+def score_evidence_inference(folder: Path, extract: Extract) -> dict[str, float]:
+    """How much of the experts' intervention, comparator and outcome phrases was extracted.
+
+    For each prompt of `prompts.jsonl` the mentions found in title and abstract of its article
+    are compared with the phrase: `<field>_token_recall`, `<field>_overlap`, `<field>_match`, means
+    over prompts (see `phrase_scores`). `<field>_token_recall_chance` is the same recall against the
+    mentions of the next article in the file: what any medical text would score. Phrases may
+    well come from the full text, which is not here, so 1 cannot be reached.
+    """
+    found = {
+        row["id"]: _by_field(_article_text(row), extract)
+        for row in _rows(folder / "articles.jsonl", ("id", "title", "sections"))
+    }
+    ids = list(found)
+    other = dict(zip(ids, [*ids[1:], *ids[:1]], strict=True))
+    sums: dict[str, list[float]] = {}
+    prompts = 0
+    for row in _rows(folder / "prompts.jsonl", ("article_id", "intervention", "outcome")):
+        article = row["article_id"]
+        if article not in found:
+            continue
+        prompts += 1
+        for field in FIELD_TYPES:
+            phrase = content_words(row[field.split("_")[0]])
+            if not phrase:
+                continue
+            recall, overlap, match = phrase_scores(phrase, found[article][field])
+            chance = phrase_scores(phrase, found[other[article]][field])[0]
+            named = {"token_recall": recall, "overlap": overlap, "match": match}
+            for name, value in {**named, "token_recall_chance": chance}.items():
+                sums.setdefault(f"{field}_{name}", []).append(value)
+    if not prompts:
+        raise ValueError(f"{folder}: no prompt refers to an article")
+    figures = {name: sum(values) / len(values) for name, values in sums.items()}
+    return {**figures, "prompts": float(prompts), "articles": float(len(found))}
+
+
+def _by_field(text: str, extract: Extract) -> dict[str, list[frozenset[str]]]:
+    mentions = [(kind, content_words(text[start:end])) for kind, start, end in extract(text)]
+    return {
+        field: [words for kind, words in mentions if kind in types]
+        for field, types in FIELD_TYPES.items()
+    }
+
+
+def _article_text(row: Mapping[str, Any]) -> str:
+    parts = [f"{part['heading']}: {part['text']}" for part in row["sections"]]
+    return "\n".join([f"{row['title']}.", *parts])
+
+
+def _rows(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path} line {number}: not JSON ({error.msg})") from error
+            missing = [key for key in keys if not isinstance(row, dict) or key not in row]
+            if missing:
+                raise ValueError(f"{path} line {number}: {missing[0]!r} is missing")
+            yield row

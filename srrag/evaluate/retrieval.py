@@ -1,0 +1,55 @@
+"""Retrieval metrics on BEIR qrels, computed by ir-measures: one value a question."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import numpy.typing as npt
+from ir_measures import RR, R, nDCG
+
+Qrels = dict[str, dict[str, int]]
+Run = Mapping[str, Mapping[str, float]]
+
+MEASURES = {
+    "nDCG@10": nDCG @ 10,
+    "recall@10": R @ 10,
+    "recall@100": R @ 100,
+    "recall@300": R @ 300,
+    "MRR@10": RR @ 10,
+}
+
+
+def read_qrels(path: Path) -> Qrels:
+    """Read BEIR qrels (query-id, corpus-id, score); raises ValueError that names file and line."""
+    qrels: Qrels = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file, delimiter="\t")
+        next(rows, None)
+        for number, row in enumerate(rows, start=2):
+            try:
+                query, document, score = row[0], row[1], int(row[2])
+            except (IndexError, ValueError) as error:
+                raise ValueError(f"{path}:{number}: not query-id, corpus-id, score") from error
+            qrels.setdefault(query, {})[document] = score
+    if not qrels:
+        raise ValueError(f"{path}: there is no judgement")
+    return qrels
+
+
+def per_question(qrels: Qrels, run: Run) -> dict[str, npt.NDArray[np.float64]]:
+    """Each measure's values in the order of the sorted judged questions.
+
+    A question that the run lacks (it failed, or nothing was found) counts 0, never NaN.
+    """
+    order = {query: place for place, query in enumerate(sorted(qrels))}
+    values = {name: np.zeros(len(order)) for name in MEASURES}
+    names = {str(measure): name for name, measure in MEASURES.items()}
+    found = {query: dict(documents) for query, documents in run.items() if documents}
+    for metric in ir_measures.iter_calc(list(MEASURES.values()), qrels, found):
+        if metric.query_id in order:
+            values[names[str(metric.measure)]][order[metric.query_id]] = metric.value
+    return values

@@ -1,0 +1,67 @@
+"""The schema of extraction: which types of entities, relations and attributes a fact may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+DOCUMENT = "Document"
+"""Type of the implicit head of document-level relations: the study or guideline itself."""
+HAS_ATTRIBUTE = "has_attribute"
+"""The built-in relation from an entity to the value of one of its attributes."""
+ANY = "any"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ontology:
+    """S = <S_e, S_r, S_attr> with the types that may stand on each end (SR-RAG Eq. 10, 11).
+
+    `relations` maps a relation to its allowed `head` and `tail` types, `attributes` maps an
+    attribute to the types it may hang on, ["any"] meaning all of them and the document. Raises
+    ValueError naming the relation or attribute that refers to an unknown type.
+    """
+
+    entities: list[str]
+    relations: dict[str, dict[str, list[str]]]
+    attributes: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that every end refers to a known type."""
+        known = {*self.entities, DOCUMENT}
+        if len(set(self.entities)) != len(self.entities) or DOCUMENT in self.entities:
+            raise ValueError(f"ontology: entities must differ, and {DOCUMENT!r} is built in")
+        if HAS_ATTRIBUTE in self.relations:
+            raise ValueError(f"ontology: relation {HAS_ATTRIBUTE!r} is built in")
+        for name, ends in self.relations.items():
+            if set(ends) != {"head", "tail"}:
+                raise ValueError(f"ontology: relation {name!r} needs exactly head and tail")
+            for kind in (*ends["head"], *ends["tail"]):
+                if kind not in known:
+                    raise ValueError(f"ontology: relation {name!r} has unknown type {kind!r}")
+        for name, owners in self.attributes.items():
+            for kind in owners:
+                if kind != ANY and kind not in known:
+                    raise ValueError(f"ontology: attribute {name!r} has unknown type {kind!r}")
+
+    def knows_type(self, kind: str) -> bool:
+        """Whether a type may be an end of a fact."""
+        return kind == DOCUMENT or kind in self.entities
+
+    def admits(self, head_type: str, relation: str, tail_type: str) -> bool:
+        """Whether (h, r, t) is in the schema: Eq. 11, first form."""
+        ends = self.relations.get(relation)
+        return ends is not None and head_type in ends["head"] and tail_type in ends["tail"]
+
+    def admits_attribute(self, entity_type: str, attribute: str) -> bool:
+        """Whether (e, has_attribute, a) is in the schema: Eq. 11, second form."""
+        owners = self.attributes.get(attribute, [])
+        return entity_type in owners or (ANY in owners and self.knows_type(entity_type))
+
+    def describe(self) -> str:
+        """Write the schema as lines for a prompt, in an order that equal ontologies share."""
+        lines = ["Entity types: " + ", ".join(self.entities), "", "Relations (head -> tail):"]
+        for name, ends in sorted(self.relations.items()):
+            lines.append(f"- {name}: {' | '.join(ends['head'])} -> {' | '.join(ends['tail'])}")
+        lines += ["", "Attributes (of which types):"]
+        for name, owners in sorted(self.attributes.items()):
+            lines.append(f"- {name}: {' | '.join(owners)}")
+        return "\n".join(lines)

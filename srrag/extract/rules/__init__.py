@@ -1,0 +1,1 @@
+"""PICO extraction by transparent rules: a table of cue weights, typing cues and patterns."""

@@ -1,0 +1,239 @@
+"""Typed mentions: what the tagger labelled P, I or O, refined by cue words, plus patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from srrag.extract.rules.tagger import LABELS, best_path, emissions, margins, shipped_lexicon
+from srrag.extract.rules.tokens import HEADINGS, tokenise
+
+MAX_CHARS = 300
+PATTERN_CONFIDENCE = 0.9
+
+
+class Mention(NamedTuple):
+    """A span [start, end) of a text with its entity type and a confidence in (0, 1)."""
+
+    type: str
+    start: int
+    end: int
+    confidence: float
+
+
+_TRIM_TEXT = (
+    "a an the of in on at to for by with and or as was were is are be been had has have who that "
+    "which than from into during after before between both all each these this those their its "
+    "no . , ; : ( - / ? ! = ' \" _ * #"
+)
+_TRIM = frozenset(_TRIM_TEXT.split())
+_EDGE_WORD = re.compile(r"\S+")
+
+_PERSON = re.compile(
+    r"\b(?:patients?|subjects?|participants?|persons?|people|individuals?|volunteers?|wom[ae]n|"
+    r"m[ae]n|females?|males?|adults?|elders|elderly|child(?:ren)?|infants?|neonates?|newborns?|"
+    r"boys?|girls?|adolescents?|teenagers?|youths?|students?|athletes?|runners?|players?|workers?|"
+    r"nurses?|physicians?|mothers?|parents?|caregivers?|couples?|families|residents?|veterans?|"
+    r"smokers?|survivors?|outpatients?|inpatients?|cases|controls|candidates|recipients|"
+    r"sheep|rats?|mice|dogs?|rabbits?|pigs?|horses?)\b"
+)
+_SUFFERING = re.compile(
+    r"\b(?:with|having|who (?:have|had)|suffering from|diagnosed (?:with|as having)|"
+    r"affected by|treated for|at (?:high |increased )?risk (?:of|for))\s+"
+)
+_CONTROL = re.compile(
+    r"\b(?:placebo|sham|no (?:treatment|intervention|exercise|therapy|supplement\w*)|untreated|"
+    r"usual care|usual treatment|standard (?:care|treatment|therapy)|routine care|"
+    r"conventional (?:care|treatment|therapy)|wait(?:ing)?[- ]list|attention control|"
+    r"control (?:group|condition|arm|treatment|diet|intervention)s?|controls?|"
+    r"treatment as usual|vehicle|best supportive care)\b"
+)
+_AGAINST = re.compile(
+    r"(?:\bversus|\bvs\.?|\bcompar(?:ed|ison|ing) (?:with|to)|\brelative to|\bagainst|\bthan|"
+    r"\bas opposed to|\brather than)\s+(?:an? |the |that (?:of|in|with) )?$"
+)
+_TAIL = re.compile(
+    r"(?:\s*\(\s*n\s*=\s*\d+\s*\)|\s+(?:for|over|during|after|at)\s+(?:\d+|one|two|three|four|six)"
+    r"[\s-]*(?:hours?|days?|weeks?|months?|years?))$"
+)
+"""What may follow a name inside a labelled run without being part of it."""
+_PIECE = re.compile(
+    r"\s*,\s*(?:and |or )?|\s+(?:and|or|versus|vs\.?|compared (?:with|to)|plus or minus)\s+|"
+    r"\s*;\s*|\s+(?:followed by|in comparison (?:with|to))\s+"
+)
+_ARM = re.compile(r"\b(?:groups?|arms?|cohorts?)$")
+_ARM_NEXT = re.compile(r"\s+(?:groups?|arms?)\b")
+_DEVICE = re.compile(
+    r"\b(?:devices?|brac(?:e|es|ing)|orthos[ei]s|splints?|insoles?|tap(?:e|es|ing)|kinesiotape|"
+    r"crutch(?:es)?|walkers?|wheelchairs?|canes?|stents?|catheters?|prosthes[ei]s|implants?|pumps?|"
+    r"pacemakers?|inhalers?|nebuli[sz]ers?|treadmills?|ergometers?|robots?|exoskeletons?|"
+    r"stimulators?|electrodes?|lasers?|mattress(?:es)?|bandages?|dressings?|casts?|collars?|"
+    r"pedometers?|accelerometers?|dumbbells?|resistance bands?|ventilators?|masks?|lens(?:es)?)\b"
+)
+_ADVERSE = re.compile(
+    r"\b(?:adverse|side[- ]effects?|complications?|toxicit(?:y|ies)|nausea|vomiting|headaches?|"
+    r"diarrh(?:o?ea)|rash(?:es)?|bleeding|h(?:a?e)morrhage|hypoglyc(?:a?e)mia|bruising|reinjur\w*|"
+    r"re-?ruptures?|falls?|infections?|neutropenia|anaphyla\w+|dizziness|drowsiness|sedation|"
+    r"constipation|dry mouth|discontinuations?|safety|tolerability)\b"
+)
+_TIMEPOINT = re.compile(
+    r"\b(?:(?:at|after|for|over|within|during|until|to|by|and|every)\s+(?:the\s+)?)?"
+    r"(?:baseline|follow-?up|"
+    r"(?:\d+(?:\.\d+)?|one|two|three|four|five|six|eight|nine|ten|twelve|eighteen|twenty-four)"
+    r"(?:\s*(?:-|–|to|and|or)\s*\d+)?[\s-]*"
+    r"(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?|years?|yrs?)\b"
+    r"(?!\s*(?:of age|old|-old))(?:\s+(?:of\s+)?follow-?up|\s+post[\w-]*|\s+later)?)"
+)
+_CLAUSE = r"[^.;\n]{0,260}"
+_RECOMMEND = re.compile(
+    rf"(?:\b(?:we|guidelines?|panel|consensus|authors?|experts?)\b[^.;\n]{{0,60}})?"
+    rf"\b(?:recommend(?:s|ed)?\b|(?:is|are) (?:not )?(?:advised|indicated)\b|"
+    rf"should (?:not )?(?:be )?(?:\w+ly )?(?:offered|considered|used|performed|prescribed|given|"
+    rf"avoided|started|encouraged|begin|receive|undergo)\b){_CLAUSE}"
+)
+_CONTRA = re.compile(
+    rf"\bcontra-?indicat(?:ed|ion|ions)\b(?:\s+(?:in|for|to|with|include))?{_CLAUSE}"
+)
+
+
+def zone_of(section: str) -> int:
+    """Zone that a section's name stands for; 0 if no heading word is in it."""
+    for word in re.findall(r"[a-z]+", section.lower())[::-1]:
+        if word in HEADINGS:
+            return HEADINGS[word]
+    return 0
+
+
+def lower_same_length(text: str) -> str:
+    """Lower-case text without moving any offset (a few capitals lower to two characters)."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
+
+
+def find_mentions(
+    texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
+) -> list[list[Mention]]:
+    """Typed mentions of each text, by start; `leads` says which texts begin their document."""
+    lexicon = shipped_lexicon()
+    tokens = tokenise(texts, [zone_of(section) for section in sections], leads, lexicon.values)
+    scores = emissions(tokens, lexicon)
+    labels = best_path(scores, tokens.first, lexicon.moves)
+    lead = np.concatenate([[0.0], np.cumsum(margins(scores, labels))])
+    change = tokens.opens.copy()
+    change[1:] |= labels[1:] != labels[:-1]
+    begins = np.flatnonzero(change)
+    ends = np.append(begins[1:], len(labels))[: len(begins)]
+    wanted = labels[begins] > 0
+    begins, ends = begins[wanted], ends[wanted]
+    owner = np.searchsorted(tokens.first, begins, side="right") - 1
+    sure = 1.0 / (1.0 + np.exp(-(lead[ends] - lead[begins]) / np.maximum(ends - begins, 1)))
+    lowers = [lower_same_length(text) for text in texts]
+    found: list[list[Mention]] = [[] for _ in texts]
+    for text, label, start, end, confidence in zip(
+        owner.tolist(),
+        labels[begins].tolist(),
+        tokens.start[begins].tolist(),
+        tokens.end[ends - 1].tolist(),
+        np.round(sure, 3).tolist(),
+        strict=True,
+    ):
+        found[text].extend(_refine(lowers[text], LABELS[label], (start, end), confidence))
+    for lower, mentions in zip(lowers, found, strict=True):
+        _add_patterns(lower, mentions)
+        mentions.sort(key=lambda m: (m.start, m.end, m.type))
+    return found
+
+
+def read_mentions(text: str) -> list[tuple[str, int, int]]:
+    """Typed spans (type, start, end) of one whole abstract: what `evaluate.pico` scores."""
+    return [mention[:3] for mention in find_mentions([text], [""], [True])[0]]
+
+
+def _trim(lower: str, start: int, end: int) -> tuple[int, int]:
+    """Drop function words and marks from both ends; close a bracket that was left open."""
+    words = [(m.start(), m.end()) for m in _EDGE_WORD.finditer(lower, start, end)]
+    while words and lower[slice(*words[0])] in _TRIM:
+        words.pop(0)
+    while words and lower[slice(*words[-1])] in _TRIM:
+        words.pop()
+    if not words:
+        return start, start
+    start, end = words[0][0], words[-1][1]
+    if match := _TAIL.search(lower, start, end):
+        end = match.start()
+    while end > start + 1 and lower[end - 1] in ".,;:-(":
+        end -= 1
+    piece = lower[start:end]
+    if piece.count("(") > piece.count(")"):
+        close = lower.find(")", end, end + 3)
+        end = close + 1 if close >= 0 else end
+    return start, end
+
+
+def _refine(lower: str, label: str, run: tuple[int, int], confidence: float) -> list[Mention]:
+    """Mentions of one labelled run, typed."""
+    start, end = _trim(lower, *run)
+    if end - start < 2 or not any(map(str.isalpha, lower[start:end])):
+        return []
+    if label == "P":
+        return _population(lower, start, end, confidence)
+    if label == "I":
+        return _interventions(lower, start, end, confidence)
+    kind = "AdverseEvent" if _ADVERSE.search(lower, start, end) else "Outcome"
+    return [Mention(kind, start, end, confidence)]
+
+
+def _population(lower: str, start: int, end: int, confidence: float) -> list[Mention]:
+    if not _PERSON.search(lower, start, end) and not lower[start].isdigit():
+        return [Mention("Condition", start, end, confidence)]
+    mentions = [Mention("Population", start, end, confidence)]
+    if match := _SUFFERING.search(lower, start, end):
+        inner, stop = _trim(lower, match.end(), end)
+        if stop - inner > 2:
+            mentions.append(Mention("Condition", inner, stop, confidence))
+    return mentions
+
+
+def _interventions(lower: str, start: int, end: int, confidence: float) -> list[Mention]:
+    """Split a run at conjunctions; what follows "versus" or names a control is a Comparator."""
+    mentions = []
+    cuts = [(m.start(), m.end()) for m in _PIECE.finditer(lower, start, end)]
+    pieces = zip([start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end], strict=True)
+    for piece in pieces:
+        begin, stop = _trim(lower, *piece)
+        if stop - begin < 2 or not any(map(str.isalpha, lower[begin:stop])):
+            continue
+        if _CONTROL.search(lower, begin, stop) or _AGAINST.search(lower, max(0, begin - 40), begin):
+            kind = "Comparator"
+        elif _ARM.search(lower, begin, stop) or _ARM_NEXT.match(lower, stop):
+            kind = "Arm"
+        else:
+            kind = "Device" if _DEVICE.search(lower, begin, stop) else "Intervention"
+        mentions.append(Mention(kind, begin, stop, confidence))
+    return mentions
+
+
+_PATTERNS = (
+    (
+        "Timepoint",
+        _TIMEPOINT,
+        ("baseline", "follow", "hour", "hr", "day", "week", "wk", "mo", "year", "yr"),
+    ),
+    ("Contraindication", _CONTRA, ("indicat",)),
+    ("Recommendation", _RECOMMEND, ("recommend", "should", "advised", "indicated")),
+)
+
+
+def _add_patterns(lower: str, mentions: list[Mention]) -> None:
+    """Append what patterns alone can tell: timepoints, recommendations, contraindications."""
+    for kind, pattern, needles in _PATTERNS:
+        if any(needle in lower for needle in needles):
+            for match in pattern.finditer(lower):
+                start, end = _trim(lower, *match.span())
+                if start < end <= start + MAX_CHARS:
+                    mentions.append(Mention(kind, start, end, PATTERN_CONFIDENCE))

@@ -1,0 +1,133 @@
+"""Encode windows: one forward pass gives the sentence vector and the token vectors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.model.embed import Encoder, load
+from srrag.schema import VECTORS
+from srrag.spec import spec
+from srrag.step import Function, Place, Step
+from srrag.store import read_json
+
+Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeWindows(Step):
+    """Windows → vectors. A text that was encoded before, in any build of this root, is copied.
+
+    The token vectors (for MaxSim, Eq. 15 of sr-rag) are int8 with one scale a token.
+    """
+
+    encoder: Encoder = field(default_factory=Encoder)
+
+    reads: ClassVar[tuple[str, ...]] = ("unit_id", "text")
+    writes: ClassVar[pa.Schema] = VECTORS
+    packed: ClassVar[Mapping[str, tuple[str, float]]] = {
+        "vector": ("float32", 1e-5),
+        "tokens": ("int8", 1.0),
+        "token_scales": ("float32", 1e-4),
+    }
+
+    def open(self, at: Place) -> Function:
+        """Map the vectors that stand; the model loads at the first text that is new."""
+        cache = VectorCache(at.root, self)
+
+        def run(batch: pa.Table) -> pa.Table:
+            texts = batch["text"].to_pylist()
+            keys = text_keys(texts)
+            rows = cache.find(keys)
+            new = np.array([key not in rows for key in keys.tolist()], dtype=bool)
+            fresh, first = np.unique(keys[new], return_index=True)
+            if len(fresh):
+                places = np.flatnonzero(new)[first]
+                encoded = self._encode([texts[i] for i in places], at)
+                rows.update(zip(fresh.tolist(), encoded, strict=True))
+            columns = list(zip(*(rows[key] for key in keys.tolist()), strict=True)) or [[]] * 4
+            return pa.table(
+                [
+                    batch["unit_id"],
+                    pa.array(keys),
+                    *(pa.array(list(c), VECTORS.field(i + 2).type) for i, c in enumerate(columns)),
+                    pa.nulls(len(texts), VECTORS.field("reject").type),
+                ],
+                names=VECTORS.names,
+            )
+
+        return run
+
+    def _encode(self, texts: Sequence[str], at: Place) -> list[tuple[bytes, bytes, bytes, bool]]:
+        model = load(self.encoder, device=at.device, threads=at.threads)
+        out = model.encode_tokens(texts)
+        return [
+            (
+                out.vectors[i].tobytes(),
+                out.tokens[out.offsets[i] : out.offsets[i + 1]].tobytes(),
+                out.scales[out.offsets[i] : out.offsets[i + 1]].astype(np.float32).tobytes(),
+                bool(out.cut[i]),
+            )
+            for i in range(len(texts))
+        ]
+
+
+def text_keys(texts: Sequence[str]) -> Keys:
+    """64-bit hashes of texts."""
+    digests = b"".join(
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        for text in texts
+    )
+    return np.frombuffer(digests, dtype=np.uint64)
+
+
+class VectorCache:
+    """The vectors of this root that the same step wrote, whatever the corpus, by text."""
+
+    columns: ClassVar[list[str]] = ["vector", "tokens", "token_scales", "cut"]
+
+    def __init__(self, root: Path | None, step: EncodeWindows) -> None:
+        """Read the text keys (8 bytes a row) of the parts that stand now."""
+        self.paths = [] if root is None else _parts_of(root, spec(step))
+        blocks = [
+            np.asarray(pq.read_table(path, columns=["text_key"])["text_key"].combine_chunks())
+            for path in self.paths
+        ]
+        sizes = [len(block) for block in blocks]
+        keys = np.concatenate(blocks) if blocks else np.zeros(0, np.uint64)
+        order = np.argsort(keys, kind="stable")
+        self.keys: Keys = keys[order]
+        self.part = np.repeat(np.arange(len(sizes)), sizes)[order]
+        self.row = np.concatenate([np.arange(size) for size in sizes])[order] if sizes else order
+
+    def find(self, keys: Keys) -> dict[int, tuple[bytes, bytes, bytes, bool]]:
+        """The stored rows of the keys that are here."""
+        if not len(self.keys):
+            return {}
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        hits = np.flatnonzero(self.keys[place] == keys)
+        found: dict[int, tuple[bytes, bytes, bytes, bool]] = {}
+        for part in np.unique(self.part[place[hits]]):
+            here = hits[self.part[place[hits]] == part]
+            table = pq.read_table(self.paths[int(part)], columns=self.columns, memory_map=True)
+            rows = table.take(pa.array(self.row[place[here]]))
+            values = zip(*(rows[name].to_pylist() for name in self.columns), strict=True)
+            found.update(zip(keys[here].tolist(), values, strict=True))
+        return found
+
+
+def _parts_of(root: Path, identity: object) -> list[Path]:
+    return [
+        path
+        for manifest in sorted((root / "stages").glob("*/*/manifest.json"))
+        if read_json(manifest).get("spec") == identity
+        for path in sorted(manifest.parent.glob("part-*.parquet"))
+    ]

@@ -1,0 +1,21 @@
+"""Read a relation part by part: in the order given, without the rows that were rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+
+def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the live rows of each part, with these columns."""
+    for path in paths:
+        names = pq.read_schema(path).names
+        wanted = [*columns, "reject"] if "reject" in names else list(columns)
+        table = pq.read_table(path, columns=wanted, memory_map=True, partitioning=None)
+        if "reject" in names:
+            table = table.filter(pc.is_null(table["reject"])).drop_columns(["reject"])
+        yield table

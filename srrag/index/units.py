@@ -1,0 +1,95 @@
+"""The units index: text and document of every window, memory-mapped, found by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.index.lookup import Lookup, write_lookup
+from srrag.index.parts import read_live
+from srrag.step import Build, Place
+
+UNIT_COLUMNS = (
+    "unit_id", "doc_id", "parent_id", "section", "char_start", "char_end", "text", "grade",
+    "num_tokens",
+)  # fmt: skip
+DOCUMENT_COLUMNS = (
+    "doc_id", "source", "source_id", "title", "grade", "grade_source", "year", "pmid", "condition",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildUnits(Build):
+    """Writes windows and documents as Arrow files that are mapped, not read."""
+
+    windows: str = "windows"
+    documents: str = "documents"
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write `units.arrow`, `documents.arrow` and their lookups."""
+        units = _stream(inputs[self.windows], UNIT_COLUMNS, out / "units.arrow")
+        write_lookup(units, out, "units")
+        documents = _stream(inputs[self.documents], DOCUMENT_COLUMNS, out / "documents.arrow")
+        write_lookup(documents, out, "documents")
+        return {"windows": len(units), "documents": len(documents)}
+
+
+def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[str]:
+    """Copy the live rows of the parts into one Arrow file; return their ids (first column)."""
+    ids: list[str] = []
+    writer: pa.ipc.RecordBatchFileWriter | None = None
+    for table in read_live(paths, columns):
+        if writer is None:
+            writer = pa.ipc.new_file(str(out), table.schema)
+        writer.write_table(table)
+        ids.extend(table[columns[0]].to_pylist())
+    if writer is None:
+        raise ValueError("there is no part to index")
+    writer.close()
+    return ids
+
+
+class Units:
+    """The opened units index."""
+
+    def __init__(self, folder: Path) -> None:
+        """Map the files; nothing is read until it is asked for."""
+        self.units = pa.ipc.open_file(pa.memory_map(str(folder / "units.arrow"))).read_all()
+        self.documents = pa.ipc.open_file(
+            pa.memory_map(str(folder / "documents.arrow"))
+        ).read_all()
+        self._unit_rows = Lookup(folder, "units")
+        self._document_rows = Lookup(folder, "documents")
+
+    def __len__(self) -> int:
+        """Number of windows."""
+        return int(self.units.num_rows)
+
+    def take(self, unit_ids: Sequence[str], columns: Sequence[str] = UNIT_COLUMNS) -> pa.Table:
+        """The windows with these ids, in their order; raises ValueError for an unknown id."""
+        rows = self._unit_rows.find(unit_ids)
+        return self.units.select(list(columns)).take(pa.array(rows))
+
+    def take_documents(self, doc_ids: Sequence[str]) -> pa.Table:
+        """The documents with these ids, in their order."""
+        return self.documents.take(pa.array(self._document_rows.find(doc_ids)))
+
+    def document_keys(self, unit_ids: Sequence[str], column: str = "source_id") -> pa.Array:
+        """A document column (the corpus's own id by default) for each window."""
+        doc_ids = self.take(unit_ids, ("doc_id",))["doc_id"]
+        unique = pc.unique(doc_ids)
+        values = self.take_documents(unique.to_pylist())[column].combine_chunks()
+        return values.take(pc.index_in(doc_ids, value_set=unique).combine_chunks())
+
+
+def open_units(at: Place, stage: str = "units") -> Units:
+    """Open the units index of a build."""
+    return Units(at.artifact(stage))
+
+

@@ -1,0 +1,150 @@
+"""A pipeline: a chain of Steps over one growing table, a row a question.
+
+`rank` holds the steps up to the final ranking (column `hits`), `answer` those after it. Every
+step adds columns and overwrites none. A row that fails in a step is rejected there, and the
+others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from srrag.schema import HITS, QUESTIONS, REJECT, empty_value
+from srrag.step import Function, LLMStep, Place, Step
+
+TRACE = pa.list_(
+    pa.struct([pa.field("step", pa.string()), pa.field("seconds", pa.float64())])
+)
+_ROW = "_row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline(Step):
+    """Steps in order; the whole is a Step too, so the runners and the server know how to run it."""
+
+    rank: tuple[Step, ...]
+    answer: tuple[Step, ...] = ()
+
+    reads: ClassVar[tuple[str, ...]] = ("query_id", "text")
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in order."""
+        return (*self.rank, *self.answer)
+
+    @property
+    def writes(self) -> pa.Schema:  # type: ignore[override]
+        """The questions with the columns of every step and the trace."""
+        fields = [item for item in QUESTIONS if item.name != "reject"]
+        fields += [item for step in self.steps for item in step.writes]
+        return pa.schema([*fields, pa.field("trace", TRACE), pa.field("reject", REJECT)])
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if a step reads what none before it wrote, or overwrites a column."""
+        have = set(QUESTIONS.names)
+        for step in self.steps:
+            name = type(step).__name__
+            for column in step.reads:
+                if column not in have:
+                    raise ValueError(f"{name} reads column {column!r}, which no step before wrote")
+            for column in step.writes.names:
+                if column in have:
+                    raise ValueError(f"{name} would overwrite column {column!r}")
+            have.update(step.writes.names)
+        if self.rank and self.rank[-1].writes.names[-1:] != ["hits"]:
+            raise ValueError("the last step of `rank` has to write the column 'hits'")
+        if self.rank and not self.rank[-1].writes.field("hits").type.equals(HITS):
+            raise ValueError("the column 'hits' has to be a list of hits")
+
+    def needs(self) -> tuple[str, ...]:
+        """The stages whose artifacts the steps open."""
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.needs()))
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the engines that the steps ask."""
+        names = (step.engine for step in self.steps if isinstance(step, LLMStep))
+        return tuple(dict.fromkeys(names))
+
+    def ranking(self) -> Pipeline:
+        """The same pipeline without its answer steps."""
+        return Pipeline(rank=self.rank)
+
+    def open(self, at: Place) -> Function:
+        """Open every step."""
+        opened = [(step, step.open(at)) for step in self.steps]
+
+        def run(batch: pa.Table) -> pa.Table:
+            table = batch.append_column(_ROW, pa.array(range(batch.num_rows), pa.int64()))
+            rejected: list[pa.Table] = []
+            trace: list[dict[str, object]] = []
+            for step, function in opened:
+                started = time.perf_counter()
+                table, failed = _apply(step, function, table)
+                rejected.extend(failed)
+                trace.append(
+                    {"step": type(step).__name__, "seconds": time.perf_counter() - started}
+                )
+            return self._join(table, rejected, trace)
+
+        return run
+
+    def _join(
+        self, table: pa.Table, rejected: Sequence[pa.Table], trace: list[dict[str, object]]
+    ) -> pa.Table:
+        """Bring the rejected rows back to their places, their missing columns empty."""
+        tables = []
+        for part in (table, *rejected):
+            columns = {}
+            for item in self.writes:
+                if item.name == "trace":
+                    columns["trace"] = pa.array([trace] * part.num_rows, TRACE)
+                elif item.name in part.column_names:
+                    columns[item.name] = part[item.name]
+                else:
+                    blank = [empty_value(item.type)] * part.num_rows
+                    columns[item.name] = pa.array(blank, item.type)
+            columns[_ROW] = part[_ROW]
+            tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))
+        joined = pa.concat_tables(tables)
+        if rejected:
+            joined = joined.sort_by(_ROW)
+        return joined.drop_columns([_ROW]).combine_chunks()
+
+
+def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+    """Apply a step; where it raises, halve the rows until the one at fault stands alone."""
+    try:
+        out = function(table)
+        missing = [name for name in step.writes.names if name not in out.column_names]
+        if missing:
+            raise ValueError(f"{type(step).__name__} did not write column {missing[0]!r}")
+        return out, []
+    except Exception as error:
+        if table.num_rows <= 1:
+            if table.num_rows == 0:
+                raise
+            detail = " ".join(str(error).split())[:500]
+            reason = {"stage": type(step).__name__, "reason": type(error).__name__}
+            reject = pa.array([{**reason, "detail": detail}], REJECT)
+            place = table.column_names.index("reject")
+            row = table.set_column(place, pa.field("reject", REJECT), reject)
+            return _without_rows(step, table), [row]
+    middle = table.num_rows // 2
+    halves = [_apply(step, function, half) for half in (table.slice(0, middle), table.slice(middle))]
+    return (
+        pa.concat_tables([out for out, _ in halves]),
+        [row for _, rows in halves for row in rows],
+    )
+
+
+def _without_rows(step: Step, table: pa.Table) -> pa.Table:
+    empty = table.slice(0, 0)
+    for item in step.writes:
+        empty = empty.append_column(item, pa.array([], item.type))
+    return empty

@@ -1,0 +1,235 @@
+"""The build: scan the corpus, run the steps part by part, then the builds, then the pointer."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from srrag.ids import file_sha256
+from srrag.runner.ingest import Record, ingest
+from srrag.runner.progress import say
+from srrag.spec import spec
+from srrag.stage import Plan, Stage
+from srrag.step import Build, LLMStep, Place
+from srrag.store import Store, commit_json, read_json
+
+_PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
+
+
+class Runner(Protocol):
+    """What runs the steps of a plan on named parts."""
+
+    def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
+        """Run each stage on the parts that it lacks."""
+        ...
+
+
+class TooManyFailuresError(RuntimeError):
+    """A stage failed on more rows than the ceiling allows."""
+
+
+@dataclass(frozen=True)
+class BuildJob:
+    """One run of a plan over a corpus in a root.
+
+    `max_failed_share` is the ceiling on rows that a stage may lose to errors and crashes (rows
+    that a step rejects by its own rules do not count); above it the run ends, resumable.
+    """
+
+    store: Store
+    plan: Plan
+    runner: Runner
+    name: str = "default"
+    command: str = ""
+    max_failed_share: float = 0.2
+
+    def run(self, records: Iterable[Record], at: Place) -> dict[str, Any]:
+        """Build what is missing and swap the pointer; returns the figures."""
+        started = time.perf_counter()
+        self.store.create()
+        with self.store.lock():
+            parts = self._ingest(records)
+            before = self._standing(parts)
+            self._write_manifests()
+            at = dataclasses.replace(at, root=self.store.root)
+            self.runner.run(self.plan, self.store, parts, at)
+            self._check_failures(parts)
+            figures = {
+                stage.name: self._build(stage, parts, before, at) for stage in self.plan.builds
+            }
+            self._point(parts, figures)
+        summary = summarise(self.store, self.name)
+        summary["reused"] = before
+        summary["seconds"] = round(time.perf_counter() - started, 3)
+        return summary
+
+    def _ingest(self, records: Iterable[Record]) -> list[str]:
+        source = self.plan.source
+        known: list[str] = []
+        if self.store.pointer_path(self.name).exists():
+            known = self.store.read_pointer(self.name)["stages"].get(source, {}).get("parts", [])
+        parts = ingest(self.store, self.plan.fingerprint(source), records, known)
+        if not parts:
+            raise ValueError("the corpus holds no document")
+        say(f"{source:<12} {len(parts)} parts")
+        return parts
+
+    def _standing(self, parts: Sequence[str]) -> dict[str, int]:
+        return {
+            stage.name: len(
+                self.store.parts(stage.name, self.plan.fingerprint(stage.name)) & set(parts)
+            )
+            for stage in self.plan.steps
+        }
+
+    def _write_manifests(self) -> None:
+        for stage in self.plan.steps:
+            fingerprint = self.plan.fingerprint(stage.name)
+            path = self.store.stage_dir(stage.name, fingerprint) / "manifest.json"
+            if not path.exists():
+                commit_json(path, self._manifest(stage, fingerprint))
+
+    def _manifest(self, stage: Stage, fingerprint: str) -> dict[str, Any]:
+        return {
+            "stage": stage.name,
+            "fingerprint": fingerprint,
+            "spec": spec(stage.run),
+            "identity": stage.run.identity(),
+            "inputs": list(stage.inputs),
+        }
+
+    def _check_failures(self, parts: Sequence[str]) -> None:
+        for stage in self.plan.steps:
+            fingerprint = self.plan.fingerprint(stage.name)
+            receipts = [self.store.read_receipt(stage.name, fingerprint, part) for part in parts]
+            failed = sum(receipt.failed for receipt in receipts)
+            alive = sum(receipt.rows_in - receipt.skipped for receipt in receipts)
+            if failed and failed > self.max_failed_share * alive:
+                reasons: Counter[str] = Counter()
+                for receipt in receipts:
+                    reasons.update(receipt.reasons)
+                raise TooManyFailuresError(
+                    f"stage {stage.name} failed on {failed} of {alive} rows "
+                    f"({', '.join(f'{k}: {v}' for k, v in reasons.most_common(3))}); the ceiling "
+                    f"max_failed_share is {self.max_failed_share:g}"
+                )
+
+    def _build(
+        self, stage: Stage, parts: Sequence[str], before: dict[str, int], at: Place
+    ) -> dict[str, Any]:
+        assert isinstance(stage.run, Build)
+        fingerprint = self.plan.fingerprint(stage.name, parts)
+        final = self.store.stage_dir(stage.name, fingerprint)
+        before[stage.name] = int((final / "manifest.json").exists())
+        if before[stage.name]:
+            figures: dict[str, Any] = read_json(final / "manifest.json")["figures"]
+            return figures
+        started = time.perf_counter()
+        out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
+        out.mkdir(parents=True)
+        try:
+            place = dataclasses.replace(at, threads=stage.resources.threads)
+            figures = dict(stage.run.build(self._inputs(stage, parts), out, place))
+            manifest = self._manifest(stage, fingerprint)
+            manifest["figures"] = figures
+            manifest["seconds"] = round(time.perf_counter() - started, 3)
+            manifest["files"] = {
+                path.relative_to(out).as_posix(): file_sha256(path)
+                for path in sorted(out.rglob("*"))
+                if path.is_file()
+            }
+            commit_json(out / "manifest.json", manifest)
+            shutil.rmtree(final, ignore_errors=True)
+            out.rename(final)
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+        say(f"{stage.name:<12} built")
+        return figures
+
+    def _inputs(self, stage: Stage, parts: Sequence[str]) -> Mapping[str, Sequence[Path]]:
+        builds = {item.name for item in self.plan.builds}
+        return {
+            name: [self.store.stage_dir(name, self.plan.fingerprint(name, parts))]
+            if name in builds
+            else [
+                self.store.part_path(name, self.plan.fingerprint(name), part)
+                for part in sorted(parts)
+            ]
+            for name in stage.inputs
+        }
+
+    def _point(self, parts: Sequence[str], figures: Mapping[str, Any]) -> None:
+        stages: dict[str, Any] = {
+            self.plan.source: {
+                "fingerprint": self.plan.fingerprint(self.plan.source),
+                "parts": list(parts),
+            }
+        }
+        for stage in self.plan.stages:
+            entry: dict[str, Any] = {
+                "fingerprint": self.plan.fingerprint(stage.name, parts),
+                "inputs": list(stage.inputs),
+                "engine": stage.run.engine if isinstance(stage.run, LLMStep) else None,
+            }
+            if stage.name in figures:
+                entry["figures"] = figures[stage.name]
+            else:
+                entry["parts"] = list(parts)
+                entry["keeps_rows"] = stage.step.keeps_rows
+            stages[stage.name] = entry
+        commit_json(
+            self.store.pointer_path(self.name),
+            {
+                "build": self.name,
+                "command": self.command,
+                "versions": versions(),
+                "stages": stages,
+            },
+        )
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that shape the output."""
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+
+
+def summarise(store: Store, build: str) -> dict[str, Any]:
+    """Count what stands in a build, from its receipts and manifests."""
+    pointer = store.read_pointer(build)
+    rows: dict[str, int] = {}
+    rejected: dict[str, dict[str, int]] = {}
+    seconds: dict[str, float] = {}
+    figures: dict[str, Any] = {}
+    for name, entry in pointer["stages"].items():
+        if "parts" not in entry:
+            manifest = read_json(store.stage_dir(name, entry["fingerprint"]) / "manifest.json")
+            figures[name] = entry["figures"]
+            seconds[name] = manifest["seconds"]
+            continue
+        receipts = [
+            store.read_receipt(name, entry["fingerprint"], part) for part in entry["parts"]
+        ]
+        reasons: Counter[str] = Counter()
+        for receipt in receipts:
+            reasons.update(receipt.reasons)
+        rows[name] = sum(receipt.rows_out - receipt.rejected for receipt in receipts)
+        seconds[name] = round(sum(receipt.seconds for receipt in receipts), 3)
+        if reasons:
+            rejected[name] = dict(reasons.most_common())
+    return {
+        "build": build,
+        "root": str(store.root),
+        "rows": rows,
+        "rejected": sum(sum(reasons.values()) for reasons in rejected.values()),
+        "rejects": rejected,
+        "figures": figures,
+        "seconds_per_stage": seconds,
+    }

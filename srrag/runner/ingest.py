@@ -1,0 +1,127 @@
+"""Write a corpus as RAW parts: segments of at most 500 documents, named by their content.
+
+A document that already stands keeps its segment, so that 1 % more documents make 1 % more
+parts. A segment that lost a document is dissolved, and its survivors form a new one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.ids import segment_id
+from srrag.runner.part import count_reasons
+from srrag.schema import RAW
+from srrag.store import Receipt, Store
+
+SEGMENT_ROWS = 500
+SEGMENT_BYTES = 64 << 20
+
+
+class Record(Protocol):
+    """A raw document as a reader scans it."""
+
+    raw_id: str
+    source: str
+    source_id: str
+    format: str
+    body: bytes
+    reject: dict[str, str] | None
+
+
+def ingest(
+    store: Store, fingerprint: str, records: Iterable[Record], known_parts: Sequence[str]
+) -> list[str]:
+    """Write the segments of a scan and return the names of all that make up the corpus.
+
+    `known_parts` are those of the build before. Memory is bounded by one segment and 16 bytes
+    a known row.
+    """
+    known = _known_rows(store, fingerprint, known_parts)
+    seen: dict[str, set[str]] = defaultdict(set)
+    written: list[str] = []
+    for segment in _segments(records, known, seen):
+        written.append(_write(store, fingerprint, segment))
+    kept, survivors = _kept_and_survivors(store, fingerprint, known_parts, seen)
+    written.extend(_write(store, fingerprint, segment) for segment in survivors)
+    return sorted({*kept, *written})
+
+
+def _known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[str, str]:
+    standing = store.parts("raw", fingerprint)
+    return {
+        raw_id: part
+        for part in parts
+        if part in standing
+        for raw_id in store.read_part("raw", fingerprint, part, ["raw_id"])["raw_id"].to_pylist()
+    }
+
+
+def _segments(
+    records: Iterable[Record], known: dict[str, str], seen: dict[str, set[str]]
+) -> Iterator[pa.Table]:
+    rows: list[Record] = []
+    size = 0
+    for record in records:
+        part = known.get(record.raw_id)
+        if part is not None:
+            seen[part].add(record.raw_id)
+            continue
+        rows.append(record)
+        size += len(record.body)
+        if len(rows) == SEGMENT_ROWS or size >= SEGMENT_BYTES:
+            yield _table(rows)
+            rows, size = [], 0
+    if rows:
+        yield _table(rows)
+
+
+def _table(rows: Sequence[Record]) -> pa.Table:
+    return pa.table(
+        {name: [getattr(row, name) for row in rows] for name in RAW.names}, schema=RAW
+    )
+
+
+def _kept_and_survivors(
+    store: Store, fingerprint: str, parts: Sequence[str], seen: dict[str, set[str]]
+) -> tuple[list[str], list[pa.Table]]:
+    kept, survivors = [], []
+    for part in parts:
+        if part not in seen:
+            continue
+        table = store.read_part("raw", fingerprint, part)
+        if len(seen[part]) == table.num_rows:
+            kept.append(part)
+        else:
+            here = pc.is_in(table["raw_id"], pa.array(sorted(seen[part])))
+            survivors.append(table.filter(here))
+    return kept, survivors
+
+
+def _write(store: Store, fingerprint: str, table: pa.Table) -> str:
+    started = time.perf_counter()
+    part = segment_id(table["raw_id"].to_pylist())
+    reasons = count_reasons(table)
+
+    def receipt(sha256: str, num_bytes: int) -> Receipt:
+        return Receipt(
+            part=part,
+            rows_in=table.num_rows,
+            skipped=0,
+            failed=0,
+            rows_out=table.num_rows,
+            rejected=sum(reasons.values()),
+            sha256=sha256,
+            num_bytes=num_bytes,
+            seconds=round(time.perf_counter() - started, 4),
+            reasons=reasons,
+        )
+
+    if part not in store.parts("raw", fingerprint):
+        store.write_part("raw", fingerprint, table, receipt)
+    return part

@@ -1,0 +1,165 @@
+"""Run one stage on one part: the unit of work of every runner.
+
+One bad row never takes another with it. A row that raises becomes a reject row; a row that
+kills its worker is found by going row by row the next time, and rejected after three strikes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.schema import conform, empty_value
+from srrag.stage import Stage
+from srrag.step import Function
+from srrag.store import Receipt, Store, commit_json, read_json
+
+MAX_STRIKES = 3
+"""Deaths of a worker on the same row after which the row is rejected."""
+
+_log = logging.getLogger(__name__)
+
+
+class Attempt:
+    """A note beside a part that is being worked on; it outlives a worker that dies.
+
+    The first attempt takes whole batches. If a note is found, a former worker died, and the
+    part goes row by row, with the row in hand written down before it is touched.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the note of a former attempt, if there is one."""
+        self.path = path
+        self.careful = path.exists()
+        note = read_json(path) if self.careful else {}
+        self.strikes: Counter[str] = Counter(note.get("strikes", {}))
+        if (row := note.get("row")) is not None:
+            self.strikes[str(row)] += 1
+        commit_json(path, {"strikes": self.strikes})
+
+    def poisoned(self, row: int) -> bool:
+        """Whether the row has killed its worker too often."""
+        return self.strikes[str(row)] >= MAX_STRIKES
+
+    def touch(self, row: int) -> None:
+        """Write down the row in hand."""
+        commit_json(self.path, {"strikes": self.strikes, "row": row})
+
+    def done(self) -> None:
+        """Remove the note: the part stands."""
+        self.path.unlink(missing_ok=True)
+
+
+def run_part(
+    store: Store, stage: Stage, fingerprint: str, source: tuple[str, str], part: str, at: Function
+) -> Receipt:
+    """Run an opened stage on a part of its input and commit the result."""
+    started = time.perf_counter()
+    table = store.read_part(*source, part)
+    alive = live(table)
+    attempt = Attempt(store.stage_dir(stage.name, fingerprint) / f".attempt-{part}.json")
+    outputs, failures = [], []
+    for rows in _pieces(alive, stage, attempt):
+        out, failed = guarded(at, stage, rows, attempt)
+        outputs.append(out)
+        failures.extend(failed)
+    result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])
+    result = result.combine_chunks()
+    reasons = count_reasons(result)
+
+    def receipt(sha256: str, num_bytes: int) -> Receipt:
+        return Receipt(
+            part=part,
+            rows_in=table.num_rows,
+            skipped=table.num_rows - alive.num_rows,
+            failed=len(failures),
+            rows_out=result.num_rows,
+            rejected=sum(reasons.values()),
+            sha256=sha256,
+            num_bytes=num_bytes,
+            seconds=round(time.perf_counter() - started, 4),
+            reasons=reasons,
+        )
+
+    done = store.write_part(stage.name, fingerprint, result, receipt)
+    attempt.done()
+    return done
+
+
+def live(table: pa.Table) -> pa.Table:
+    """The rows that no earlier stage rejected."""
+    if "reject" not in table.column_names:
+        return table
+    return table.filter(pc.is_null(table.column("reject")))
+
+
+def count_reasons(table: pa.Table) -> dict[str, int]:
+    """Count the rejected rows by reason."""
+    if "reject" not in table.column_names:
+        return {}
+    rejected = table.column("reject").drop_null().combine_chunks()
+    if not len(rejected):
+        return {}
+    counts = pc.value_counts(pc.struct_field(rejected, "reason")).to_pylist()
+    return {item["values"]: item["counts"] for item in counts}
+
+
+def _pieces(table: pa.Table, stage: Stage, attempt: Attempt) -> Iterator[tuple[int, pa.Table]]:
+    rows = 1 if attempt.careful else max(1, stage.resources.batch_rows)
+    for start in range(0, table.num_rows, rows):
+        yield start, table.slice(start, rows)
+
+
+def guarded(
+    function: Function, stage: Stage, piece: tuple[int, pa.Table], attempt: Attempt
+) -> tuple[pa.Table, list[str]]:
+    """Apply a step to rows; those that raise come back as reject rows, in their place."""
+    start, rows = piece
+    schema = stage.step.writes
+    if attempt.careful:
+        if attempt.poisoned(start):
+            detail = f"the worker died {MAX_STRIKES} times on this row"
+            return reject_row(rows, schema, stage.name, "crashed", detail), ["crashed"]
+        attempt.touch(start)
+    try:
+        return conform(function(rows), schema), []
+    except Exception as error:
+        if rows.num_rows == 1:
+            _log.warning("stage %s: a row is rejected", stage.name, exc_info=error)
+            reason = type(error).__name__
+            detail = " ".join(str(error).split())[:500]
+            return reject_row(rows, schema, stage.name, reason, detail), [reason]
+    halves = [rows.slice(0, rows.num_rows // 2), rows.slice(rows.num_rows // 2)]
+    results = []
+    offset = start
+    for half in halves:
+        results.append(guarded(function, stage, (offset, half), attempt))
+        offset += half.num_rows
+    tables = pa.concat_tables([table for table, _ in results])
+    return tables, [reason for _, failed in results for reason in failed]
+
+
+def reject_row(
+    row: pa.Table, schema: pa.Schema, stage: str, reason: str, detail: str
+) -> pa.Table:
+    """Make the reject row of an output schema: shared columns kept, the others empty."""
+    if "reject" not in schema.names:
+        raise ValueError(f"stage {stage}: {reason}: {detail}")
+    values = {
+        field.name: [
+            row.column(field.name)[0].as_py()
+            if field.name in row.column_names and row.schema.field(field.name).type == field.type
+            else empty_value(field.type)
+        ]
+        for field in schema
+    }
+    values["reject"] = [{"stage": stage, "reason": reason, "detail": detail}]
+    return pa.table(values, schema=schema)
+
+

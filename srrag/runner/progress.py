@@ -1,0 +1,45 @@
+"""Progress of a run on stderr: parts done, rate and time left, at most every two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+
+INTERVAL_S = 2.0
+
+
+def say(message: str) -> None:
+    """Write one line for people to stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+@dataclass
+class Progress:
+    """Counts the parts of one stage; `already` of them stood before the run."""
+
+    stage: str
+    total: int
+    already: int = 0
+    started: float = field(default_factory=time.monotonic)
+    done: int = 0
+    _last: float = 0.0
+
+    def update(self, done: int) -> None:
+        """Note how many parts stand now, and print when it is time or at the end."""
+        self.done = done
+        now = time.monotonic()
+        if now - self._last >= INTERVAL_S or done == self.total:
+            self._last = now
+            say(self.line(now - self.started))
+
+    def line(self, elapsed_s: float) -> str:
+        """One line: `encode  12/25 parts  48 %  1.3 parts/s  0:10 left`."""
+        share = 100 * self.done // max(1, self.total)
+        fresh = self.done - self.already
+        text = f"{self.stage:<12} {self.done}/{self.total} parts  {share:3d} %"
+        if fresh > 0 and elapsed_s > 0:
+            rate = fresh / elapsed_s
+            left = round((self.total - self.done) / rate)
+            text += f"  {rate:.2f} parts/s  {left // 60}:{left % 60:02d} left"
+        return text

@@ -1,0 +1,221 @@
+"""RayDataRunner: Ray Data schedules part *names* over pools of actors; rows never travel.
+
+All stages form one streaming execution, so that a part is encoded while the next is parsed.
+Each actor opens its step at the first part that is missing, so a finished stage costs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import ray
+import ray.data
+from ray.util.annotations import RayDeprecationWarning
+
+from srrag.runner.part import run_part
+from srrag.runner.progress import Progress, say
+from srrag.stage import Plan, Stage
+from srrag.step import Function, Place
+from srrag.store import Store
+
+MAX_RESTARTS = 40
+"""Restarts of one actor: more than the strikes of several poison rows, fewer than for ever."""
+
+_POLL_S = 0.5
+
+
+def _map_batches(dataset: ray.data.Dataset, *args: Any, **options: Any) -> ray.data.Dataset:
+    """Map with bounded restarts: Ray 2.60 takes them only by a way that it calls deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RayDeprecationWarning)
+        return dataset.map_batches(*args, **options)
+
+
+class StalledError(RuntimeError):
+    """No part was finished for too long; the message says which stage waits for what."""
+
+
+class PartWorker:
+    """An actor that runs one stage on the parts whose names come in."""
+
+    def __init__(self, root: str, stage: Stage, plan_entry: tuple[str, str, str], at: Place) -> None:
+        """Keep what opening will need; `plan_entry` is (fingerprint, input, its fingerprint)."""
+        self.store = Store(root)
+        self.stage = stage
+        self.fingerprint, *source = plan_entry
+        self.source = (source[0], source[1])
+        self.at = replace(at, threads=stage.resources.threads)
+        self.function: Function | None = None
+
+    def __call__(self, names: pa.Table) -> pa.Table:
+        """Run the missing parts among the names, and hand the names on."""
+        for part in names["part"].to_pylist():
+            if self.store.part_path(self.stage.name, self.fingerprint, part).exists():
+                continue
+            if self.function is None:
+                self.function = self.stage.step.open(self.at)
+            run_part(self.store, self.stage, self.fingerprint, self.source, part, self.function)
+        return names
+
+
+@dataclass(frozen=True)
+class RayDataRunner:
+    """Runs the steps of a plan on a Ray cluster.
+
+    `address` is a running cluster's ("auto" finds the one of this host); "local" starts one
+    here with `num_cpus` logical CPUs: more than cores, since stages take shares and Ray waits
+    without a word when they run out. `stall_s` without a finished part ends the run.
+    """
+
+    address: str = "local"
+    num_cpus: int = 8
+    object_store_mb: int = 256
+    stall_s: float = 900.0
+
+    def connect(self) -> bool:
+        """Join or start Ray; True if it was started here."""
+        if ray.is_initialized():
+            return False
+        options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
+        if self.address == "local":
+            options.update(
+                num_cpus=self.num_cpus, object_store_memory=self.object_store_mb << 20
+            )
+        ray.init(address=self.address, **options)
+        return True
+
+    def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
+        """Run each stage on the parts that it lacks, all stages streaming."""
+        lacking = {
+            stage.name: set(parts) - store.parts(stage.name, plan.fingerprint(stage.name))
+            for stage in plan.steps
+        }
+        names = [part for part in parts if any(part in missing for missing in lacking.values())]
+        if not names:
+            return
+        started = self.connect()
+        try:
+            stages = [stage for stage in plan.steps if lacking[stage.name]]
+            self._check_resources(stages)
+            dataset = self._dataset(plan, store, stages, names, at)
+            self._drain(dataset, plan, store, stages, len(parts))
+        finally:
+            if started:
+                ray.shutdown()
+
+    def _check_resources(self, stages: Sequence[Stage]) -> None:
+        have = ray.cluster_resources()
+        for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
+            asked = sum(getattr(stage.resources, key) for stage in stages)
+            if asked > have.get(kind, 0.0):
+                raise ValueError(
+                    f"one worker of each stage takes {asked:g} {kind}; the cluster has "
+                    f"{have.get(kind, 0.0):g}: lower resources.*.{key} or add nodes"
+                )
+
+    def _dataset(
+        self, plan: Plan, store: Store, stages: Sequence[Stage], names: Sequence[str], at: Place
+    ) -> ray.data.Dataset:
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        dataset = ray.data.from_arrow([pa.table({"part": [name]}) for name in names])
+        for stage in stages:
+            source = stage.inputs[0]
+            entry = (plan.fingerprint(stage.name), source, plan.fingerprint(source))
+            dataset = _map_batches(
+                dataset,
+                PartWorker,
+                fn_constructor_args=(str(store.root), stage, entry, at),
+                batch_size=1,
+                batch_format="pyarrow",
+                concurrency=(1, stage.resources.workers),
+                num_cpus=stage.resources.cpus,
+                num_gpus=stage.resources.gpus or None,
+                max_restarts=MAX_RESTARTS,
+                max_task_retries=MAX_RESTARTS,
+            )
+        return dataset
+
+    def _drain(
+        self,
+        dataset: ray.data.Dataset,
+        plan: Plan,
+        store: Store,
+        stages: Sequence[Stage],
+        total: int,
+    ) -> None:
+        failures: list[BaseException] = []
+
+        def consume() -> None:
+            try:
+                for _ in dataset.iter_batches(batch_size=None, batch_format="pyarrow"):
+                    pass
+            except BaseException as error:  # handed to the driver's thread below
+                failures.append(error)
+
+        thread = threading.Thread(target=consume, name="ray-data", daemon=True)
+        thread.start()
+        watch = Watch(plan, store, stages, total, self.stall_s)
+        while thread.is_alive():
+            thread.join(_POLL_S)
+            watch.look()
+        if failures:
+            raise failures[0]
+        watch.look()
+
+
+class Watch:
+    """Counts finished parts a stage, reports them, and raises when nothing moves."""
+
+    def __init__(
+        self, plan: Plan, store: Store, stages: Sequence[Stage], total: int, stall_s: float
+    ) -> None:
+        """Start from the parts that stand now."""
+        self.store = store
+        self.stall_s = stall_s
+        self.total = total
+        self.fingerprints = {stage.name: plan.fingerprint(stage.name) for stage in stages}
+        self.counts = self._count()
+        self.progress = {
+            name: Progress(name, total, already=count) for name, count in self.counts.items()
+        }
+        self.moved = time.monotonic()
+        self.warned = False
+
+    def _count(self) -> dict[str, int]:
+        return {
+            name: min(self.total, len(self.store.parts(name, fingerprint)))
+            for name, fingerprint in self.fingerprints.items()
+        }
+
+    def look(self) -> None:
+        """Compare with the last look; raises StalledError after `stall_s` without change."""
+        counts = self._count()
+        if counts != self.counts:
+            for name, count in counts.items():
+                if count != self.counts[name]:
+                    self.progress[name].update(count)
+            self.counts, self.moved, self.warned = counts, time.monotonic(), False
+            return
+        quiet_s = time.monotonic() - self.moved
+        if quiet_s > self.stall_s:
+            raise StalledError(self._message(quiet_s))
+        if quiet_s > self.stall_s / 10 and not self.warned:
+            self.warned = True
+            say(self._message(quiet_s))
+
+    def _message(self, quiet_s: float) -> str:
+        free = ray.available_resources()
+        waiting = ", ".join(
+            f"{name} has {self.total - count} parts to do" for name, count in self.counts.items()
+        )
+        return (
+            f"no part was finished for {quiet_s:.0f} s: {waiting}; free: "
+            f"{free.get('CPU', 0.0):g} CPU, {free.get('GPU', 0.0):g} GPU"
+        )

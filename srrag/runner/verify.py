@@ -1,0 +1,102 @@
+"""Proof that a build is whole: rows in = rows out + rejected, hashes hold, ids are what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from srrag.ids import file_sha256, segment_id
+from srrag.runner.part import count_reasons, live
+from srrag.store import Receipt, Store, read_json
+
+
+def verify(store: Store, build: str) -> dict[str, Any]:
+    """Check every part and file of a build; `problems` lists what does not hold, a line each."""
+    pointer = store.read_pointer(build)
+    stages = pointer["stages"]
+    problems: list[str] = []
+    rows: dict[str, dict[str, int]] = {}
+    checked = 0
+    for name, entry in stages.items():
+        if "parts" not in entry:
+            checked += _verify_files(store, name, entry, problems)
+            continue
+        totals = dict.fromkeys(("rows_in", "skipped", "failed", "rows_out", "rejected"), 0)
+        for part in entry["parts"]:
+            checked += 1
+            receipt = _verify_part(store, stages, name, part, problems)
+            if receipt is not None:
+                for key in totals:
+                    totals[key] += getattr(receipt, key)
+        rows[name] = totals
+    _verify_documents(store, stages, rows, problems)
+    return {"ok": not problems, "checked": checked, "rows": rows, "problems": problems}
+
+
+def _verify_files(
+    store: Store, name: str, entry: dict[str, Any], problems: list[str]
+) -> int:
+    folder = store.stage_dir(name, entry["fingerprint"])
+    if not (folder / "manifest.json").exists():
+        problems.append(f"{name}: {folder} has no manifest")
+        return 0
+    files = read_json(folder / "manifest.json")["files"]
+    for file, sha256 in files.items():
+        if not (folder / file).exists():
+            problems.append(f"{name}: {folder / file} is missing")
+        elif file_sha256(folder / file) != sha256:
+            problems.append(f"{name}: {folder / file} is not what was built (sha256 differs)")
+    return len(files)
+
+
+def _verify_part(
+    store: Store, stages: dict[str, Any], name: str, part: str, problems: list[str]
+) -> Receipt | None:
+    entry = stages[name]
+    path = store.part_path(name, entry["fingerprint"], part)
+    if not path.exists():
+        problems.append(f"{name}: {path} is missing")
+        return None
+    receipt = store.read_receipt(name, entry["fingerprint"], part)
+    if file_sha256(path) != receipt.sha256:
+        problems.append(f"{name}: {path} is not what was written (sha256 differs)")
+        return receipt
+    table = store.read_part(name, entry["fingerprint"], part)
+    if table.num_rows != receipt.rows_out:
+        problems.append(f"{name}: {path} has {table.num_rows} rows, not {receipt.rows_out}")
+    if sum(count_reasons(table).values()) != receipt.rejected:
+        problems.append(f"{name}: {path}: rejects differ from the receipt")
+    inputs = entry.get("inputs", [])
+    if not inputs:
+        if segment_id(table["raw_id"].to_pylist()) != part:
+            problems.append(f"{name}: {path} does not hold the rows that name it")
+        return receipt
+    source = store.read_part(inputs[0], stages[inputs[0]]["fingerprint"], part)
+    alive = live(source)
+    if (source.num_rows, source.num_rows - alive.num_rows) != (receipt.rows_in, receipt.skipped):
+        problems.append(f"{name}: {path}: its input has {source.num_rows} rows")
+    if entry["keeps_rows"] and table.num_rows != alive.num_rows:
+        problems.append(f"{name}: {path}: {alive.num_rows} rows in, {table.num_rows} out")
+    key = {"chunks": "doc_id", "windows": "parent_id"}.get(name)
+    if key is not None:
+        source_key = alive["doc_id" if key == "doc_id" else "unit_id"]
+        lost = pc.sum(pc.invert(pc.is_in(source_key, table[key]))).as_py() or 0
+        if lost:
+            problems.append(f"{name}: {path}: {lost} input rows left no trace")
+    return receipt
+
+
+def _verify_documents(
+    store: Store, stages: dict[str, Any], rows: dict[str, dict[str, int]], problems: list[str]
+) -> None:
+    """Every raw record is a document or a reject of a stage up to `documents`."""
+    chain = [name for name in ("raw", "parsed", "documents") if name in rows]
+    if chain != ["raw", "parsed", "documents"]:
+        return
+    alive = rows["documents"]["rows_out"] - rows["documents"]["rejected"]
+    rejected = sum(rows[name]["rejected"] for name in chain)
+    if rows["raw"]["rows_in"] != alive + rejected:
+        problems.append(
+            f"{rows['raw']['rows_in']} records in, but {alive} documents + {rejected} rejected"
+        )

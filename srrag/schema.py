@@ -1,0 +1,220 @@
+"""The relations: every arrow of the pipeline is a step from one of these tables to another.
+
+Lists are empty, never null. The only nullable column is `reject`: where it is set, the row was
+refused at the named stage, and later steps skip it.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+REJECT = pa.struct(
+    [
+        pa.field("stage", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+
+_STRING = pa.string()
+_INT = pa.int32()
+_LONG = pa.int64()
+_FLOAT = pa.float32()
+
+
+def relation(*fields: tuple[str, pa.DataType]) -> pa.Schema:
+    """Make a schema of non-null columns plus the nullable `reject` struct."""
+    columns = [pa.field(name, kind, nullable=False) for name, kind in fields]
+    return pa.schema([*columns, pa.field("reject", REJECT)])
+
+
+RAW = relation(
+    ("raw_id", _STRING),
+    ("source", _STRING),
+    ("source_id", _STRING),
+    ("format", _STRING),
+    ("body", pa.large_binary()),
+)
+
+DOCUMENTS = relation(
+    ("doc_id", _STRING),
+    ("source", _STRING),
+    ("source_id", _STRING),
+    ("title", _STRING),
+    ("text", _STRING),
+    ("grade", _STRING),
+    ("grade_source", _STRING),
+    ("grade_evidence", _STRING),
+    ("year", _INT),
+    ("pmid", _STRING),
+    ("condition", _STRING),
+    ("metadata", _STRING),
+)
+
+UNITS = relation(
+    ("unit_id", _STRING),
+    ("doc_id", _STRING),
+    ("view", _STRING),
+    ("parent_id", _STRING),
+    ("order", _INT),
+    ("section", _STRING),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("text", _STRING),
+    ("num_tokens", _INT),
+    ("grade", _STRING),
+    ("repairs", _INT),
+)
+
+TRIPLES = relation(
+    ("fact_id", _STRING),
+    ("doc_id", _STRING),
+    ("unit_id", _STRING),
+    ("kind", _STRING),
+    ("head", _STRING),
+    ("head_type", _STRING),
+    ("relation", _STRING),
+    ("tail", _STRING),
+    ("tail_type", _STRING),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("quote", _STRING),
+    ("confidence", _FLOAT),
+    ("grade", _STRING),
+)
+
+# One forward pass fills both: the sentence vector (float32) and the token vectors for MaxSim
+# (int8, row-major num_tokens × dim, one float32 scale a token).
+VECTORS = relation(
+    ("unit_id", _STRING),
+    ("text_key", pa.uint64()),
+    ("vector", pa.binary()),
+    ("tokens", pa.large_binary()),
+    ("token_scales", pa.binary()),
+    ("cut", pa.bool_()),
+)
+
+MENTION = pa.struct(
+    [
+        pa.field("unit_id", _STRING),
+        pa.field("doc_id", _STRING),
+        pa.field("char_start", _INT),
+        pa.field("char_end", _INT),
+    ]
+)
+
+ENTITIES = pa.schema(
+    [
+        pa.field("entity_id", _STRING, nullable=False),
+        pa.field("name", _STRING, nullable=False),
+        pa.field("type", _STRING, nullable=False),
+        pa.field("mentions", pa.list_(MENTION), nullable=False),
+    ]
+)
+
+EDGES = pa.schema(
+    [
+        pa.field("edge_id", _STRING, nullable=False),
+        pa.field("kind", _STRING, nullable=False),
+        pa.field("head_id", _STRING, nullable=False),
+        pa.field("relation", _STRING, nullable=False),
+        pa.field("tail_id", _STRING, nullable=False),
+        pa.field("confidence", _FLOAT, nullable=False),
+        pa.field("mentions", pa.list_(MENTION), nullable=False),
+    ]
+)
+
+COMMUNITIES = pa.schema(
+    [
+        pa.field("entity_id", _STRING, nullable=False),
+        pa.field("community_id", _STRING, nullable=False),
+    ]
+)
+
+PICOT = pa.struct([pa.field(name, _STRING) for name in "PICOT"])
+
+QUESTIONS = relation(
+    ("query_id", _STRING),
+    ("text", _STRING),
+    ("topic", _STRING),
+    ("narrative", _STRING),
+    ("task_kind", _STRING),
+    ("options", pa.list_(_STRING)),
+    ("gold_option", _STRING),
+    ("picot", PICOT),
+)
+
+HIT = pa.struct(
+    [
+        pa.field("unit_id", _STRING),
+        pa.field("score", _FLOAT),
+        pa.field("rank", _INT),
+    ]
+)
+HITS = pa.list_(HIT)
+
+EVIDENCE = pa.list_(
+    pa.struct(
+        [
+            pa.field("evidence_id", _STRING),
+            pa.field("unit_id", _STRING),
+            pa.field("doc_id", _STRING),
+            pa.field("source_id", _STRING),
+            pa.field("pmid", _STRING),
+            pa.field("grade", _STRING),
+            pa.field("title", _STRING),
+            pa.field("section", _STRING),
+            pa.field("year", _INT),
+            pa.field("text", _STRING),
+            pa.field("score", _FLOAT),
+        ]
+    )
+)
+
+SENTENCES = pa.list_(
+    pa.struct(
+        [
+            pa.field("text", _STRING),
+            pa.field("evidence_ids", pa.list_(_STRING)),
+        ]
+    )
+)
+
+
+def empty_value(kind: pa.DataType) -> object:
+    """The value that stands for nothing in a column of this type: "", 0, [] or a struct of them."""
+    if pa.types.is_struct(kind):
+        return {field.name: empty_value(field.type) for field in kind}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return []
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return b""
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return ""
+    if pa.types.is_boolean(kind):
+        return False
+    return 0
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the table with exactly the schema's columns, order and types.
+
+    Raises ValueError that names the column if one is missing or cannot be cast.
+    """
+    if table.schema.equals(schema, check_metadata=False):
+        return table
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise ValueError(f"column {missing[0]!r} is missing; the table has {table.column_names}")
+    columns = []
+    for field in schema:
+        column = table.column(field.name)
+        if column.type != field.type:
+            try:
+                column = column.cast(field.type)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise ValueError(f"column {field.name!r}: {error}") from error
+        if not field.nullable and column.null_count:
+            raise ValueError(f"column {field.name!r} holds nulls")
+        columns.append(column)
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,143 @@
+"""Identity: what a step *is*, as JSON. The same JSON is manifest, Serve argument and YAML.
+
+`spec(x)` renders a frozen dataclass with `_target_`, `_version_` and the fields that differ from
+their defaults; `build(spec)` makes the object again. A field with `metadata={"identity": False}`
+says where something runs (a path, a device) and is left out of the identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import importlib
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+ALLOWED_TARGETS = ("srrag.",)
+"""Prefixes of the classes that configuration may name."""
+
+
+def place_field(default: Any = dataclasses.MISSING) -> Any:
+    """Declare a dataclass field that says where, not what: it is no part of the identity."""
+    return dataclasses.field(default=default, metadata={"identity": False})
+
+
+def spec(value: Any) -> Any:
+    """Render a value as JSON; raises TypeError or ValueError for what cannot be an identity."""
+    if value is None or isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} cannot be part of an identity: only finite numbers can")
+        return value
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _dataclass_spec(value)
+    if isinstance(value, (list, tuple)):
+        return [spec(item) for item in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("a mapping in an identity needs string keys")
+        return {key: spec(value[key]) for key in sorted(value)}
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} cannot be an identity")
+
+
+def _dataclass_spec(value: Any) -> dict[str, Any]:
+    cls = type(value)
+    rendered: dict[str, Any] = {"_target_": f"{cls.__module__}.{cls.__qualname__}"}
+    if version := getattr(cls, "version", None):
+        rendered["_version_"] = version
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(value):
+        if not field.metadata.get("identity", True):
+            continue
+        item = coerce(getattr(value, field.name), hints[field.name])
+        if item != _default(field):
+            rendered[field.name] = spec(item)
+    return rendered
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return dataclasses.MISSING
+
+
+def coerce(value: Any, annotation: Any) -> Any:
+    """Bring a value to its annotated type, so that 1 and 1.0, or a list and a tuple, are one."""
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType):
+        options = [option for option in typing.get_args(annotation) if option is not type(None)]
+        return value if value is None or len(options) != 1 else coerce(value, options[0])
+    if origin is tuple and isinstance(value, (list, tuple)):
+        args = typing.get_args(annotation)
+        if len(args) == 2 and args[1] is Ellipsis:
+            return tuple(coerce(item, args[0]) for item in value)
+        return tuple(value)
+    if origin is list and isinstance(value, (list, tuple)):
+        return [coerce(item, typing.get_args(annotation)[0]) for item in value]
+    if annotation is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return annotation(value)
+    return value
+
+
+def build(config: Any) -> Any:
+    """Make the object that a spec (or YAML) names, bottom up.
+
+    Raises ValueError that names the target or key: a class outside the allow-list, an unknown
+    field, a missing field.
+    """
+    if isinstance(config, Mapping):
+        built = {key: build(item) for key, item in config.items() if key != "_version_"}
+        if "_target_" not in built:
+            return built
+        return _construct(str(built.pop("_target_")), built)
+    if isinstance(config, (list, tuple)):
+        return [build(item) for item in config]
+    return config
+
+
+def _construct(target: str, arguments: dict[str, Any]) -> Any:
+    if not target.startswith(ALLOWED_TARGETS):
+        raise ValueError(f"_target_ {target!r} is not allowed: only {', '.join(ALLOWED_TARGETS)}*")
+    module_name, _, class_name = target.rpartition(".")
+    try:
+        cls = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"_target_ {target!r}: {error}") from error
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise ValueError(f"_target_ {target!r} is not a dataclass")
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    for name in arguments:
+        if name not in fields:
+            raise ValueError(f"{target}: unknown field {name!r}; it has {', '.join(fields)}")
+    for name, field in fields.items():
+        if name not in arguments and _default(field) is dataclasses.MISSING:
+            raise ValueError(f"{target}: field {name!r} is missing")
+    coerced = {name: coerce(item, hints[name]) for name, item in arguments.items()}
+    return cls(**coerced)
+
+
+def canonical(value: Any) -> str:
+    """Render JSON with sorted keys and no blanks: equal content gives equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def fingerprint(*values: Any) -> str:
+    """Hash JSON-able values to 20 hex digits."""
+    digest = hashlib.blake2b(digest_size=10)
+    for value in values:
+        digest.update(canonical(value).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,218 @@
+"""The artifact folder: parts, receipts, manifests and the one pointer, each committed atomically.
+
+    root/srrag.json                                   layout version of this folder
+    root/stages/<stage>/<fingerprint>/part-<name>.parquet   one part, one segment of documents
+    root/stages/<stage>/<fingerprint>/part-<name>.json      its receipt: rows, hash, seconds
+    root/stages/<stage>/<fingerprint>/manifest.json         what the stage is
+    root/builds/<name>.json                           every stage's fingerprint and parts
+
+Present means done: a part is renamed into place after its receipt, so whatever was killed
+leaves either a whole part or none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.ids import file_sha256
+
+LAYOUT = 1
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of one part: rows in = passed + skipped + failed.
+
+    `skipped` rows were rejected by an earlier stage, `failed` ones by this one (an error or a
+    crash); `rejected` counts the rows of the output that carry a reject, `reasons` by reason.
+    """
+
+    part: str
+    rows_in: int
+    skipped: int
+    failed: int
+    rows_out: int
+    rejected: int
+    sha256: str
+    num_bytes: int
+    seconds: float
+    reasons: dict[str, int] = field(default_factory=dict)
+
+
+def commit(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a file beside its place, flush it to disk, and rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def commit_json(path: Path, value: Any) -> None:
+    """Commit a JSON file, indented for people."""
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    commit(path, lambda temporary: temporary.write_text(text, "utf-8") and None)
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; raises ValueError that names it when it is not JSON."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not valid JSON ({error})") from error
+
+
+class Store:
+    """The artifacts under one root folder on a local or shared file system."""
+
+    def __init__(self, root: str | Path) -> None:
+        """Bind a root; raises ValueError for an address that is not a folder path."""
+        text = str(root)
+        if "://" in text:
+            raise ValueError(f"root={text}: only folders on a local or shared path are supported")
+        self.root = Path(text).expanduser().resolve()
+
+    def create(self) -> None:
+        """Make the folder if need be and check that it is ours."""
+        if self.root.exists() and not self.root.is_dir():
+            raise ValueError(f"root={self.root} is a file, not a folder")
+        if self.root.is_dir() and any(self.root.iterdir()) and not self._marker.exists():
+            raise ValueError(f"root={self.root} holds files that are not ours (no srrag.json)")
+        if not self._marker.exists():
+            commit_json(self._marker, {"layout": LAYOUT})
+        self.check()
+
+    def check(self) -> None:
+        """Raise ValueError unless the folder exists and has the layout of this version."""
+        if not self._marker.exists():
+            raise ValueError(f"root={self.root} holds no build; run `srrag build root=…` first")
+        layout = read_json(self._marker).get("layout")
+        if layout != LAYOUT:
+            raise ValueError(f"root={self.root} has layout {layout}; this version reads {LAYOUT}")
+
+    @property
+    def _marker(self) -> Path:
+        return self.root / "srrag.json"
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the root for one writer; the lock goes with the process, however it ends."""
+        with (self.root / ".lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise ValueError(f"root={self.root} is being written by {holder}") from None
+            file.seek(0)
+            file.truncate()
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+
+    def stage_dir(self, stage: str, fingerprint: str) -> Path:
+        """The folder of a stage with this fingerprint."""
+        return self.root / "stages" / stage / fingerprint
+
+    def part_path(self, stage: str, fingerprint: str, part: str) -> Path:
+        """The Parquet file of a part."""
+        return self.stage_dir(stage, fingerprint) / f"part-{part}.parquet"
+
+    def parts(self, stage: str, fingerprint: str) -> set[str]:
+        """Names of the parts that stand."""
+        folder = self.stage_dir(stage, fingerprint)
+        if not folder.is_dir():
+            return set()
+        return {
+            name[5:-8]
+            for name in os.listdir(folder)
+            if name.startswith("part-") and name.endswith(".parquet")
+        }
+
+    def read_part(
+        self, stage: str, fingerprint: str, part: str, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Read one part, memory-mapped."""
+        path = self.part_path(stage, fingerprint, part)
+        return pq.read_table(path, columns=columns, memory_map=True, partitioning=None)
+
+    def write_part(
+        self,
+        stage: str,
+        fingerprint: str,
+        table: pa.Table,
+        receipt: Callable[[str, int], Receipt],
+    ) -> Receipt:
+        """Write a part: data, then receipt, then the rename that makes it count."""
+        written: list[Receipt] = []
+
+        def write(temporary: Path) -> None:
+            write_parquet(table, temporary)
+            done = receipt(file_sha256(temporary), temporary.stat().st_size)
+            commit_json(self.receipt_path(stage, fingerprint, done.part), asdict(done))
+            written.append(done)
+
+        probe = receipt("", 0)
+        commit(self.part_path(stage, fingerprint, probe.part), write)
+        return written[0]
+
+    def receipt_path(self, stage: str, fingerprint: str, part: str) -> Path:
+        """The receipt of a part."""
+        return self.stage_dir(stage, fingerprint) / f"part-{part}.json"
+
+    def read_receipt(self, stage: str, fingerprint: str, part: str) -> Receipt:
+        """Read the receipt of a part."""
+        return Receipt(**read_json(self.receipt_path(stage, fingerprint, part)))
+
+    def pointer_path(self, build: str) -> Path:
+        """The pointer of a named build."""
+        return self.root / "builds" / f"{build}.json"
+
+    def read_pointer(self, build: str) -> dict[str, Any]:
+        """Read a build's pointer; raises ValueError that names the root when there is none."""
+        self.check()
+        path = self.pointer_path(build)
+        if not path.exists():
+            raise ValueError(f"root={self.root} holds no finished build {build!r}")
+        pointer: dict[str, Any] = read_json(path)
+        return pointer
+
+    def artifacts(self, build: str) -> dict[str, Path]:
+        """Folder of every stage of a finished build."""
+        stages = self.read_pointer(build)["stages"]
+        return {name: self.stage_dir(name, entry["fingerprint"]) for name, entry in stages.items()}
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write Parquet: binary columns plain (vectors do not compress), the rest by dictionary."""
+    plain = [
+        field.name
+        for field in table.schema
+        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)
+    ]
+    coded = [name for name in table.column_names if name not in plain]
+    pq.write_table(
+        table,
+        path,
+        compression={name: "NONE" if name in plain else "ZSTD" for name in table.column_names}
+        if plain
+        else "ZSTD",
+        use_dictionary=coded,
+        write_statistics=False,
+    )

@@ -1,0 +1,57 @@
+"""Shared parts: the real data, a built sample, a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SHARED = REPOSITORY.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real test data; skips where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"the real test data is not at {SHARED}")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def sample_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample corpus, built once in this process."""
+    from jobs.launch import configure
+
+    root = tmp_path_factory.mktemp("sample")
+    run_build(configure("build", [f"root={root}"]))
+    return root
+
+
+def run_build(config: dict[str, Any]) -> dict[str, Any]:
+    """Run the build job in this process."""
+    import jobs.build
+
+    return jobs.build.run({**config, "command": "test"})
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """One small Ray cluster for all tests: more logical CPUs than cores, as stages take shares."""
+    import ray
+
+    ray.init(
+        address="local",
+        num_cpus=8,
+        object_store_memory=80 * 1024**2,
+        include_dashboard=False,
+        log_to_driver=False,
+    )
+    yield
+    ray.shutdown()

@@ -1,0 +1,95 @@
+"""Every file of conf/ composes, and everything that it names can be built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import parts
+from jobs.cli import JOBS
+from jobs.launch import UsageError, configure
+from srrag.spec import build
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CONF = REPOSITORY / "conf"
+GROUPS = sorted(
+    (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml")
+)
+HOST = {
+    "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
+    "pipeline": "ask", "bench": "evaluate",
+}  # fmt: skip
+NEEDED = {
+    "build": ["root=R"],
+    "ask": ["root=R", "question=x"],
+    "answer": ["root=R", "queries=Q"],
+    "evaluate": ["bench.path=P"],
+    "status": ["root=R"],
+    "verify": ["root=R"],
+    "doctor": [],
+}
+
+
+def targets(config: Any) -> list[dict[str, Any]]:
+    """The outermost nodes that name a class."""
+    if isinstance(config, dict):
+        if "_target_" in config:
+            return [config]
+        return [found for value in config.values() for found in targets(value)]
+    if isinstance(config, list):
+        return [found for value in config for found in targets(value)]
+    return []
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_each_job_composes_and_its_parts_build(job: str) -> None:
+    config = configure(job, NEEDED[job])
+    for node in targets(config):
+        assert build(node) is not None
+
+
+@pytest.mark.parametrize(("group", "choice"), GROUPS, ids=lambda x: x)
+def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
+    job = HOST[group]
+    overrides = [f"{group}={choice}", *NEEDED[job]]
+    if group == "corpus" and choice != "sample":
+        overrides.append("corpus.path=/nowhere")
+    config = configure(job, overrides)
+    nodes = targets(config[group])
+    assert nodes or group in ("profile", "bench")
+    for node in nodes:
+        assert build(node) is not None
+    if job == "build":
+        plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+        assert [stage.name for stage in plan.steps][:2] == ["parsed", "documents"]
+
+
+def test_every_job_has_a_file() -> None:
+    assert {path.stem for path in CONF.glob("*.yaml")} == set(JOBS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["root=R", "corpsu=beir"], "corpsu"),
+        (["root=R", "corpus=nothing"], "nothing"),
+        ([], "root"),
+        (["root"], "key=value"),
+        (["root=R", "stages.windows.run.size=3"], "size"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_the_key(argv: list[str], hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        config = configure("build", argv)
+        parts.plan(config, parts.make(config["corpus"], "corpus"))
+    assert hint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_target_outside_the_allow_list_is_refused() -> None:
+    with pytest.raises(UsageError, match="not allowed"):
+        parts.make({"_target_": "os.system", "command": "true"}, "corpus")
+    with pytest.raises(UsageError, match="not a dataclass"):
+        parts.make({"_target_": "srrag.store.commit_json"}, "corpus")

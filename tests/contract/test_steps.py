@@ -1,0 +1,177 @@
+"""The contract that every Step keeps: it may be pickled, batched, split and tried again."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pickle
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import srrag
+from jobs import parts
+from jobs.launch import configure
+from srrag.pipeline import Pipeline
+from srrag.retrieve.questions import question_table
+from srrag.runner.part import live
+from srrag.spec import build, canonical, spec
+from srrag.step import LLMStep, Place, Step
+from srrag.store import Store
+
+QUESTIONS = [
+    {"query_id": "1", "text": "How long may an acute lateral ankle sprain be immobilised?"},
+    {"query_id": "2", "text": "Should bed rest be prescribed for acute low back pain?"},
+    {"query_id": "3", "text": "Does eccentric loading help Achilles tendinopathy?"},
+    {"query_id": "4", "text": "What is the capital of the moon?"},
+]
+PIPELINES = ["bm25", "dense", "hybrid", "hybrid_maxsim"]
+
+
+def all_steps() -> Iterator[type[Step]]:
+    """Every concrete Step class of the package."""
+    for module in pkgutil.walk_packages(srrag.__path__, "srrag."):
+        for _, item in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(item, Step) and not inspect.isabstract(item):
+                if item.__module__ == module.name:
+                    yield item
+
+
+@dataclasses.dataclass
+class Example:
+    step: Step
+    table: pa.Table
+    at: Place
+
+
+@pytest.fixture(scope="session")
+def examples(sample_root: Path) -> dict[type[Step], Example]:
+    """A real input for each Step: its stage's input in the sample build, or a pipeline's table."""
+    found: dict[type[Step], Example] = {}
+    config = configure("build", [f"root={sample_root}"])
+    plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+    store = Store(sample_root)
+    pointer = store.read_pointer("default")["stages"]
+    at = Place(artifacts=store.artifacts("default"), threads=1)
+    for stage in plan.steps:
+        source = pointer[stage.inputs[0]]
+        table = store.read_part(stage.inputs[0], source["fingerprint"], source["parts"][0])
+        found[type(stage.step)] = Example(stage.step, live(table).slice(0, 12), at)
+    for name in PIPELINES:
+        asked = configure("ask", [f"pipeline={name}", f"root={sample_root}", "question=x"])
+        pipeline: Pipeline = parts.make(asked["pipeline"], "pipeline")
+        table = question_table(QUESTIONS)
+        found.setdefault(Pipeline, Example(pipeline, table, at))
+        for step in pipeline.steps:
+            found.setdefault(type(step), Example(step, table, at))
+            table = step.open(at)(table)
+    return found
+
+
+@pytest.fixture(params=sorted(all_steps(), key=lambda step: step.__name__), ids=lambda s: s.__name__)
+def example(request: pytest.FixtureRequest, examples: dict[type[Step], Example]) -> Example:
+    assert request.param in examples, "a Step that no stage and no pipeline uses has no place here"
+    return examples[request.param]
+
+
+def written(step: Step, table: pa.Table) -> pa.Table:
+    return table.select([name for name in step.writes.names if name != "trace"])
+
+
+def assert_close(step: Step, left: pa.Table, right: pa.Table) -> None:
+    assert left.num_rows == right.num_rows
+    assert left.schema.equals(right.schema)
+    for name in left.column_names:
+        compare(left[name].to_pylist(), right[name].to_pylist(), step, name)
+
+
+def compare(left: Any, right: Any, step: Step, name: str) -> None:
+    packed = packed_columns(step).get(name)
+    if packed and isinstance(left, bytes):
+        kind, atol = packed
+        a, b = np.frombuffer(left, kind), np.frombuffer(right, kind)
+        assert a.shape == b.shape, name
+        np.testing.assert_allclose(a.astype(float), b.astype(float), atol=atol, err_msg=name)
+    elif isinstance(left, float):
+        assert left == pytest.approx(right, abs=step.atol), name
+    elif isinstance(left, list):
+        assert len(left) == len(right), name
+        for a, b in zip(left, right, strict=True):
+            compare(a, b, step, name)
+    elif isinstance(left, dict):
+        assert left.keys() == right.keys(), name
+        for key in left:
+            compare(left[key], right[key], step, name)
+    else:
+        assert left == right, name
+
+
+def packed_columns(step: Step) -> dict[str, tuple[str, float]]:
+    inner = step.steps if isinstance(step, Pipeline) else ()
+    return {key: value for item in (step, *inner) for key, value in item.packed.items()}
+
+
+def test_pickles_and_rebuilds_from_its_spec(example: Example) -> None:
+    step = example.step
+    assert pickle.loads(pickle.dumps(step)) == step
+    again = build(spec(step))
+    assert again == step
+    assert canonical(spec(again)) == canonical(spec(step))
+
+
+def test_keeps_its_schema(example: Example) -> None:
+    out = example.step.open(example.at)(example.table)
+    for item in example.step.writes:
+        assert item.name in out.column_names
+        assert out.schema.field(item.name).type == item.type
+        if item.name not in ("reject",):
+            assert out[item.name].null_count == 0
+    if example.step.keeps_rows:
+        assert out.num_rows == example.table.num_rows
+
+
+def test_reads_only_what_it_declares(example: Example) -> None:
+    missing = [name for name in example.step.reads if name not in example.table.column_names]
+    assert not missing
+
+
+def test_accepts_an_empty_table(example: Example) -> None:
+    out = example.step.open(example.at)(example.table.slice(0, 0))
+    assert out.num_rows == 0
+    assert set(example.step.writes.names) <= set(out.column_names)
+
+
+def test_is_deterministic(example: Example) -> None:
+    first = example.step.open(example.at)(example.table)
+    second = pickle.loads(pickle.dumps(example.step)).open(example.at)(example.table)
+    assert_close(example.step, written(example.step, first), written(example.step, second))
+
+
+def test_rows_do_not_know_their_neighbours(example: Example) -> None:
+    """f(a + b) = f(a) + f(b): exactly, floats within the declared tolerance."""
+    function = example.step.open(example.at)
+    middle = example.table.num_rows // 2
+    assert middle > 0
+    whole = function(example.table)
+    halves = pa.concat_tables(
+        [function(example.table.slice(0, middle)), function(example.table.slice(middle))]
+    )
+    assert_close(example.step, written(example.step, whole), written(example.step, halves))
+
+
+def test_an_llm_step_survives_any_answer(example: Example) -> None:
+    step = example.step
+    if not isinstance(step, LLMStep):
+        pytest.skip("no prompts")
+    prompts = step.prompts(example.table)
+    for garbage in ("", "null", "{", '{"x": 1}', "[]", "I cannot help with that.", "{}" * 500):
+        out = step.parse(example.table, prompts, [garbage] * len(prompts))
+        assert set(step.writes.names) <= set(out.column_names)
+        if step.keeps_rows:
+            assert out.num_rows == example.table.num_rows

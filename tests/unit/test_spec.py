@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from srrag import spec as spec_module
+from srrag.spec import build, canonical, fingerprint, place_field, spec
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: float = 1.0
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outer:
+    version = 3
+    k: int
+    inner: Inner = field(default_factory=Inner)
+    colour: Colour = Colour.RED
+    label: str | None = None
+    path: str = place_field("")
+
+
+@pytest.fixture(autouse=True)
+def allow_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec_module, "ALLOWED_TARGETS", ("srrag.", __name__))
+
+
+def test_only_what_differs_from_the_default_is_identity() -> None:
+    assert spec(Outer(k=2)) == {"_target_": f"{__name__}.Outer", "_version_": 3, "k": 2}
+    assert spec(Outer(k=2, inner=Inner(size=2)))["inner"]["size"] == 2.0
+
+
+def test_equal_values_of_other_types_are_one_identity() -> None:
+    one = Outer(k=1, inner=Inner(size=1, names=["a"]))  # type: ignore[arg-type]
+    two = Outer(k=1, inner=Inner(size=1.0, names=("a",)))
+    assert canonical(spec(one)) == canonical(spec(two))
+
+
+def test_a_place_is_no_identity() -> None:
+    assert spec(Outer(k=1, path="/a")) == spec(Outer(k=1, path="/b"))
+
+
+def test_builds_what_it_rendered() -> None:
+    outer = Outer(k=2, inner=Inner(names=("x", "y")), label="é")
+    assert build(spec(outer)) == outer
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_without_a_value_raise(value: float) -> None:
+    with pytest.raises(ValueError, match="identity"):
+        spec(Inner(size=value))
+
+
+@pytest.mark.parametrize("value", [Path("x"), {1, 2}, len, b"x", object()])
+def test_other_types_raise(value: object) -> None:
+    with pytest.raises(TypeError, match="identity"):
+        spec({"key": value})
+    with pytest.raises(TypeError):
+        spec({1: "x"})
+
+
+def test_unknown_and_missing_fields_are_named() -> None:
+    target = f"{__name__}.Outer"
+    with pytest.raises(ValueError, match="'z'"):
+        build({"_target_": target, "k": 1, "z": 1})
+    with pytest.raises(ValueError, match="'k' is missing"):
+        build({"_target_": target})
+    with pytest.raises(ValueError, match="Nothing"):
+        build({"_target_": f"{__name__}.Nothing"})
+
+
+def test_fingerprints_tell_argument_borders_apart() -> None:
+    assert fingerprint("ab", "c") != fingerprint("a", "bc")
+    assert fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
