@@ -128,12 +128,12 @@ def _other_pipeline(config: dict[str, Any]) -> dict[str, Any]:
 def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
     """Score the rules' mentions on EBM-NLP or on Evidence Inference prompts."""
     from srrag.evaluate.pico import score_ebmnlp, score_evidence_inference
-    from srrag.extract.rules import extract_mentions
+    from srrag.extract.rules.mentions import read_mentions
 
     score = {"ebmnlp": score_ebmnlp, "evidence_inference": score_evidence_inference}
     if kind not in score:
         raise UsageError(f"bench.kind={kind}: there are beir, {', '.join(score)}")
-    metrics = score[kind](path, extract_mentions)
+    metrics = score[kind](path, read_mentions)
     for name, value in metrics.items():
         say(f"  {name:<28}{value:8.4f}")
     return {"metrics": metrics, **metrics, "model": config["engine"]}

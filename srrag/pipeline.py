@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.schema import HITS, QUESTIONS, REJECT, empty_value
 from srrag.step import Function, LLMStep, Place, Step
@@ -41,7 +42,7 @@ class Pipeline(Step):
     def writes(self) -> pa.Schema:  # type: ignore[override]
         """The questions with the columns of every step and the trace."""
         fields = [item for item in QUESTIONS if item.name != "reject"]
-        fields += [item for step in self.steps for item in step.writes]
+        fields += [item for step in self.steps for item in added(step)]
         return pa.schema([*fields, pa.field("trace", TRACE), pa.field("reject", REJECT)])
 
     def __post_init__(self) -> None:
@@ -52,10 +53,10 @@ class Pipeline(Step):
             for column in step.reads:
                 if column not in have:
                     raise ValueError(f"{name} reads column {column!r}, which no step before wrote")
-            for column in step.writes.names:
-                if column in have:
-                    raise ValueError(f"{name} would overwrite column {column!r}")
-            have.update(step.writes.names)
+            for item in added(step):
+                if item.name in have:
+                    raise ValueError(f"{name} would overwrite column {item.name!r}")
+                have.add(item.name)
         if self.rank and self.rank[-1].writes.names[-1:] != ["hits"]:
             raise ValueError("the last step of `rank` has to write the column 'hits'")
         if self.rank and not self.rank[-1].writes.field("hits").type.equals(HITS):
@@ -86,7 +87,9 @@ class Pipeline(Step):
             for step, function in opened:
                 started = time.perf_counter()
                 table, failed = _apply(step, function, table)
-                rejected.extend(failed)
+                alive = pc.is_null(table["reject"])
+                rejected.extend([*failed, table.filter(pc.invert(alive))])
+                table = table.filter(alive)
                 trace.append(
                     {"step": type(step).__name__, "seconds": time.perf_counter() - started}
                 )
@@ -111,10 +114,13 @@ class Pipeline(Step):
                     columns[item.name] = pa.array(blank, item.type)
             columns[_ROW] = part[_ROW]
             tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))
-        joined = pa.concat_tables(tables)
-        if rejected:
-            joined = joined.sort_by(_ROW)
+        joined = pa.concat_tables(tables).sort_by(_ROW)
         return joined.drop_columns([_ROW]).combine_chunks()
+
+
+def added(step: Step) -> list[pa.Field]:
+    """The columns that a step adds; `reject` is there from the start, and any step may set it."""
+    return [item for item in step.writes if item.name != "reject"]
 
 
 def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
@@ -145,6 +151,6 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
 
 def _without_rows(step: Step, table: pa.Table) -> pa.Table:
     empty = table.slice(0, 0)
-    for item in step.writes:
+    for item in added(step):
         empty = empty.append_column(item, pa.array([], item.type))
     return empty

@@ -84,7 +84,7 @@ TRIPLES = relation(
 )
 
 # One forward pass fills both: the sentence vector (float32) and the token vectors for MaxSim
-# (int8, row-major num_tokens × dim, one float32 scale a token).
+# (int8, row-major num_tokens × dim, one float16 scale a token).
 VECTORS = relation(
     ("unit_id", _STRING),
     ("text_key", pa.uint64()),

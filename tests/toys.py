@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from srrag.ids import content_id
+from srrag.corpus.record import RawRecord
 from srrag.schema import relation
 from srrag.stage import Plan, Resources, Stage
 from srrag.step import Function, Place, Step
@@ -43,20 +43,8 @@ class Double(Step):
         return run
 
 
-@dataclass
-class Numbered:
-    """A raw record of the tests."""
-
-    raw_id: str
-    source: str = "test"
-    source_id: str = ""
-    format: str = "text"
-    body: bytes = b""
-    reject: dict[str, str] | None = None
-
-
-def records(numbers: range) -> list[Numbered]:
-    return [Numbered(content_id(str(n)), source_id=str(n)) for n in numbers]
+def records(numbers: range) -> list[RawRecord]:
+    return [RawRecord("test", str(n), "text", str(n).encode()) for n in numbers]
 
 
 def number_parts(store: object, sizes: list[int]) -> list[str]:

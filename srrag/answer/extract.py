@@ -32,6 +32,7 @@ _PLAN = re.compile(
     r"|was (?:designed|conducted)|hypothesi[sz]ed?|remains? (?:unclear|unknown)|protocol)\b",
     re.IGNORECASE,
 )
+_LEANS_ON_THE_ONE_BEFORE = re.compile(r"(?:He|She|They|It|These|Those|Their|His|Her)\b")
 _TO_A_MODEL = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?)\b"
     r"|\bsystem prompt\b|\blanguage model\b|\bevidence grade\s*:|\bcite (?:this|me|only)\b",
@@ -152,6 +153,7 @@ def _candidates(passages: Sequence[Passage]) -> list[_Candidate]:
             factor = grade * ROLE_WEIGHT[role]
             factor *= 1.15 if _FINDING.search(text) else 1.0
             factor *= 0.6 if _PLAN.search(text) else 1.0
+            factor *= 0.7 if _LEANS_ON_THE_ONE_BEFORE.match(text) else 1.0
             factor *= 1.0 if text[-1] in ".!)\"'”’" else 0.7
             found[text] = _Candidate(text, number, frozenset(terms(text)), factor)
     return list(found.values())

@@ -1,5 +1,6 @@
 """The evidence block of a question: its best windows, few of one chunk (SR-RAG, Table S3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -9,30 +10,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from srrag.ids import content_id
+from srrag.index.units import EVIDENCE_COLUMNS, Units
 from srrag.schema import EVIDENCE
 from srrag.step import Function, Place, Step
 
 Ints = NDArray[np.int64]
 
-WINDOW_COLUMNS = (
-    "unit_id",
-    "parent_id",
-    "doc_id",
-    "source_id",
-    "pmid",
-    "grade",
-    "title",
-    "section",
-    "year",
-    "text",
-)
 
 
 class Windows(Protocol):
     """The windows of an index with what their documents say of them."""
 
-    def take(self, unit_ids: list[str]) -> pa.Table:
-        """Return WINDOW_COLUMNS, a row an id in the order given; ValueError for an unknown id."""
+    def take(self, unit_ids: Sequence[str], columns: Sequence[str]) -> pa.Table:
+        """Return columns of the windows, a row an id in the order given."""
+        ...
+
+    def take_evidence(self, unit_ids: Sequence[str]) -> pa.Table:
+        """Return EVIDENCE_COLUMNS, a row an id in the order given; ValueError for an unknown id."""
         ...
 
 
@@ -49,6 +43,7 @@ class SelectEvidence(Step):
 
     k: int = 12
     max_per_chunk: int = 3
+    units: str = "units"
 
     def __post_init__(self) -> None:
         """Raise ValueError for an empty block."""
@@ -56,11 +51,12 @@ class SelectEvidence(Step):
             raise ValueError("k and max_per_chunk must be at least 1")
 
     def open(self, at: Place) -> Function:
-        """Bind the windows that the place offers; raises ValueError if it has none."""
-        windows: Windows | None = getattr(at, "windows", None)
-        if windows is None:
-            raise ValueError("the place offers no windows; evidence needs an index that is built")
-        return self.bind(windows)
+        """Map the windows of the build."""
+        return self.bind(Units(at.artifact(self.units)))
+
+    def needs(self) -> tuple[str, ...]:
+        """The units index."""
+        return (self.units,)
 
     def bind(self, windows: Windows) -> Function:
         """The function on tables over these windows."""
@@ -70,12 +66,14 @@ class SelectEvidence(Step):
             rows = pc.list_parent_indices(hits).to_numpy().astype(np.int64)
             flat = hits.flatten()
             ids = pc.struct_field(flat, "unit_id")
-            units = windows.take(ids.to_pylist())
+            listed = ids.to_pylist()
+            parents = windows.take(listed, ("parent_id",))
             ranks = pc.struct_field(flat, "rank").to_numpy(zero_copy_only=False)
-            chunks = _codes(units.column("parent_id"))
+            chunks = _codes(parents.column("parent_id"))
             kept = select(rows, ranks.astype(np.int64), chunks, self.k, self.max_per_chunk)
             scores = pc.struct_field(flat, "score").take(pa.array(kept))
-            evidence = _lists(units.take(pa.array(kept)), scores, rows[kept], batch.num_rows)
+            units = windows.take_evidence([listed[i] for i in kept])
+            evidence = _lists(units, scores, rows[kept], batch.num_rows)
             return _with_column(batch, "evidence", evidence)
 
         return run
@@ -115,7 +113,7 @@ def _codes(column: pa.ChunkedArray) -> Ints:
 def _lists(units: pa.Table, scores: pa.Array, rows: Ints, num_rows: int) -> pa.Array:
     """The evidence column: the units of each row, which come sorted by row."""
     unit_ids = units.column("unit_id").to_pylist()
-    columns = {name: units.column(name) for name in WINDOW_COLUMNS if name != "parent_id"}
+    columns = {name: units.column(name) for name in EVIDENCE_COLUMNS if name != "parent_id"}
     columns["evidence_id"] = pa.array(
         [content_id("window", unit_id) for unit_id in unit_ids], pa.string()
     )

@@ -29,6 +29,7 @@ _LEAD_CHARS = 1_500
 
 # A sentence that grades itself is no evidence of a design, wherever it stands.
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*|\n")
+_WRAP = re.compile(r"(?<!\n)\n(?![\n#|>*-])")
 _CLAIM = re.compile(
     r"\b(?:(?i:evidence|recommendation|quality)[- ](?i:grade|level|class|tier)s?\b"
     r"|(?i:grade|level|class|tier)s?(?i: of)(?i: the)? (?i:evidence|recommendation)s?\b"
@@ -87,12 +88,14 @@ def abstract_sections(text: str) -> list[Section]:
 
 def drop_claims(text: str) -> str:
     """Drop sentences in which a text grades itself ("Evidence grade: A") or gives orders."""
-    return "".join(part for part in _SENTENCE.findall(text) if not _CLAIM.search(part)).strip()
+    unwrapped = _WRAP.sub(" ", text)
+    kept = (part for part in _SENTENCE.findall(unwrapped) if not _CLAIM.search(part))
+    return "".join(kept).strip()
 
 
 def abstract_text(text: str) -> str:
     """The abstract without self-gradings, for a reader that judges the design."""
-    parts = [f"{part.heading}\n{part.text}".strip() for part in abstract_sections(text)]
+    parts = [f"{part.heading}\n\n{part.text}".strip() for part in abstract_sections(text)]
     return drop_claims("\n\n".join(parts))[:_ABSTRACT_CHARS]
 
 
@@ -104,9 +107,9 @@ def methods_statement(text: str) -> str:
     """
     parts = abstract_sections(text)
     if not any(_METHODS_NAME.search(part.heading) for part in parts):
-        return drop_claims("\n".join(f"{part.heading}. {part.text}" for part in parts))
+        return drop_claims("\n\n".join(f"{part.heading}. {part.text}" for part in parts))
     said = [f"{part.heading}. {_on_itself(part)}" for part in parts]
-    return drop_claims("\n".join(said))
+    return drop_claims("\n\n".join(said))
 
 
 def _on_itself(part: Section) -> str:

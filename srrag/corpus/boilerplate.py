@@ -42,6 +42,8 @@ _AFTER_REFERENCES = re.compile(
     r"(?:appendix|appendices|supplement\w*|figure legends?|tables?|annex)\b.{0,60}", re.IGNORECASE
 )
 
+_LIST_EDGES = (_HEADING, _REFERENCES, _AFTER_REFERENCES)
+
 
 def drop_page_furniture(text: str) -> str:
     """Drop lines that recur at the edges of pages, where form feeds mark pages.
@@ -130,7 +132,7 @@ def _opens(lines: Sequence[str], index: int, heading: re.Match[str] | None) -> i
     ahead: list[str] = []
     for line in lines[index + 1 : index + 1 + 4 * _LOOK_AHEAD]:
         bare = line.strip()
-        if _HEADING.fullmatch(bare) or _REFERENCES.fullmatch(bare) or len(ahead) == _LOOK_AHEAD:
+        if len(ahead) == _LOOK_AHEAD or any(edge.fullmatch(bare) for edge in _LIST_EDGES):
             break
         if bare:
             ahead.append(bare)

@@ -13,10 +13,9 @@ from srrag.corpus.parsed import Unparsable
 
 _SAMPLE_BYTES = 200_000
 _CONTROL_SHARE = 0.02
-_HIGH_SHARE = 0.3
+_LATIN_RUN_BYTES = 1.5  # accents stand alone in Latin text; other scripts fill whole words
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1a"))
-_LETTERS = re.compile(rb"[A-Za-z]")
-_HIGH = re.compile(rb"[\x80-\xff]")
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -24,7 +23,7 @@ def decode(body: bytes, declared: str = "") -> tuple[str, str]:
     """Return the text and the name of its encoding.
 
     Order: a byte order mark, UTF-8, the declared encoding, UTF-8 with single cp1252 lines, cp1252
-    where most letters are ASCII, the best guess of charset-normalizer. Text that was already
+    where bytes over 127 stand alone, the best guess of charset-normalizer. Text that was already
     garbled when it was written (UTF-8 read as cp1252) is repaired and the name says so.
     Raises Unparsable("binary") or ("unknown_encoding").
     """
@@ -46,8 +45,8 @@ def _legacy(body: bytes, declared: str) -> tuple[str, str]:
         return named
     if (mixed := _mixed(body)) is not None:
         return mixed, "utf-8 and cp1252"
-    high = len(_HIGH.findall(body))
-    if high <= _HIGH_SHARE * len(_LETTERS.findall(body)):
+    runs = _HIGH_RUN.findall(body)
+    if sum(map(len, runs)) <= _LATIN_RUN_BYTES * len(runs):
         try:
             return body.decode("cp1252"), "cp1252"
         except UnicodeDecodeError:

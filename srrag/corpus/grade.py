@@ -36,6 +36,14 @@ _TYPES: dict[str, str] = {
     "randomized controlled trial, veterinary": "E",
     "observational study, veterinary": "E",
     "clinical trial, veterinary": "E",
+    # Names that other sources use; so are those that end in "cohort study", which PubMed lacks.
+    "clinical practice guideline": "A",
+    "expert consensus": "A",
+    "case report": "E",
+    "case series": "E",
+    "case-control study": "E",
+    "cross-sectional study": "E",
+    "narrative review": "E",
 }
 # Types that leave the design open: older systematic reviews are typed "Review" and nothing else,
 # and cohort studies "Observational Study". They count once all else is silent.
@@ -75,7 +83,7 @@ UNGRADED = Grading("", "none")
 
 def effective_grade(grade: str) -> str:
     """The grade to reckon with: an ungraded document or window counts as E."""
-    return grade if grade and grade in GRADES else "E"
+    return grade if len(grade) == 1 and grade in GRADES else "E"
 
 
 def given_grade(value: object) -> str:
@@ -90,7 +98,8 @@ def grade_by_type(types: Sequence[str]) -> Grading | None:
     for name, grade in _TYPES.items():
         if name in known:
             return Grading(grade, "publication_type", known[name])
-    return None
+    cohort = next((kind for name, kind in known.items() if name.endswith("cohort study")), None)
+    return Grading("D", "publication_type", cohort) if cohort else None
 
 
 def grade_by_mesh(mesh: Sequence[str]) -> Grading | None:

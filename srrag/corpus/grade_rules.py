@@ -82,6 +82,7 @@ RULES: tuple[Rule, ...] = (
         "review_methods",
         "B",
         "methods",
+        r"(?<!\bno )(?<!without )(?<!without a )"
         r"\b(?:systematic (?:literature )?(?:review|search)(?! protocol)\b"
         r"|systematically (?:review|search)ed"
         r"|(?:performed|conducted|undert\w+|carried out|did) (?:a|an"
@@ -141,6 +142,7 @@ RULES: tuple[Rule, ...] = (
         "methods",
         r"\b(?:cohort|prospective(?:ly)?|retrospective(?:ly)?|longitudinal(?:ly)?|registry"
         r"|follow(?:ed)?-? ?up (?:study|for|of|period)|chart review"
+        r"|(?:followed|traced) (?:[\w-]+ ){0,4}(?:years?|months?)"
         r"|medical records? (?:were|was|of)|consecutive (?:patients|cases))\b",
     ),
     _rule(
@@ -162,8 +164,9 @@ DECISIVE_RULES = frozenset(
 
 def first_hit(fields: dict[str, str]) -> tuple[Rule, str] | None:
     """Return the first rule that finds its pattern, and the words it found."""
+    lines = {name: " ".join(text.split()) for name, text in fields.items()}  # texts may be wrapped
     for rule in RULES:
-        match = rule.pattern.search(fields.get(rule.field, ""))
+        match = rule.pattern.search(lines.get(rule.field, ""))
         if match:
-            return rule, " ".join(match[0].split())[-120:]
+            return rule, match[0][-120:]
     return None

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from srrag.corpus.spans import Ints, cut_all
 from srrag.ids import content_id
-from srrag.model.embed import Encoder
+from srrag.model.embed import Encoder, load
 from srrag.schema import UNITS
 from srrag.step import Function, Place, Step
 
@@ -39,7 +39,7 @@ class CutWindows(Step):
 
     def open(self, at: Place) -> Function:
         """Load the tokenizer."""
-        tokenize = self.encoder.load(at).token_offsets
+        tokenize = load(self.encoder, at.device, at.threads).token_offsets
 
         def run(batch: pa.Table) -> pa.Table:
             chunks = batch.select(UNITS.names)

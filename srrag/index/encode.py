@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.model.embed import Encoder, load
+from srrag.model.embed import Encoder, TokenVectors, load
 from srrag.schema import VECTORS
 from srrag.spec import spec
 from srrag.step import Function, Place, Step
@@ -36,7 +36,7 @@ class EncodeWindows(Step):
     packed: ClassVar[Mapping[str, tuple[str, float]]] = {
         "vector": ("float32", 1e-5),
         "tokens": ("int8", 1.0),
-        "token_scales": ("float32", 1e-4),
+        "token_scales": ("float16", 1e-4),
     }
 
     def open(self, at: Place) -> Function:
@@ -67,17 +67,21 @@ class EncodeWindows(Step):
         return run
 
     def _encode(self, texts: Sequence[str], at: Place) -> list[tuple[bytes, bytes, bytes, bool]]:
-        model = load(self.encoder, device=at.device, threads=at.threads)
-        out = model.encode_tokens(texts)
+        model = load(self.encoder, at.device, at.threads)
+        vectors, tokens = model.encode_tokens(texts)
+        cut = model.count_tokens(texts) > self.encoder.max_tokens - 2
         return [
-            (
-                out.vectors[i].tobytes(),
-                out.tokens[out.offsets[i] : out.offsets[i + 1]].tobytes(),
-                out.scales[out.offsets[i] : out.offsets[i + 1]].astype(np.float32).tobytes(),
-                bool(out.cut[i]),
+            (vector.tobytes(), values, scales, bool(was_cut))
+            for vector, (values, scales), was_cut in zip(
+                vectors, packed_tokens(tokens), cut, strict=True
             )
-            for i in range(len(texts))
         ]
+
+
+def packed_tokens(tokens: TokenVectors) -> Iterator[tuple[bytes, bytes]]:
+    """The int8 values and float16 scales of each text, as bytes."""
+    for start, end in zip(tokens.offsets[:-1], tokens.offsets[1:], strict=True):
+        yield tokens.values[start:end].tobytes(), tokens.scale[start:end].tobytes()
 
 
 def text_keys(texts: Sequence[str]) -> Keys:

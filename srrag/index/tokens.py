@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from srrag.algo.maxsim import take_ragged
 from srrag.index.lookup import Lookup, write_lookup
 from srrag.index.parts import read_live
 from srrag.step import Build, Place
@@ -23,11 +24,11 @@ class BuildTokenIndex(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `tokens.i8`, `scales.f4`, `offsets.npy` and the lookup of units."""
+        """Write `tokens.i8`, `scales.f2`, `offsets.npy` and the lookup of units."""
         ids: list[str] = []
         counts: list[int] = []
         dimension = 0
-        with (out / "tokens.i8").open("wb") as tokens, (out / "scales.f4").open("wb") as scales:
+        with (out / "tokens.i8").open("wb") as tokens, (out / "scales.f2").open("wb") as scales:
             for table in read_live(
                 inputs[self.vectors], ("unit_id", "vector", "tokens", "token_scales")
             ):
@@ -36,7 +37,7 @@ class BuildTokenIndex(Build):
                     table["vector"], table["tokens"], table["token_scales"], strict=True
                 ):
                     dimension = len(vector.as_buffer()) // 4
-                    counts.append(len(scale.as_buffer()) // 4)
+                    counts.append(len(scale.as_buffer()) // 2)
                     tokens.write(block.as_buffer())
                     scales.write(scale.as_buffer())
         np.save(out / "offsets.npy", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
@@ -56,17 +57,14 @@ class TokenIndex:
         self.tokens: npt.NDArray[np.int8] = np.memmap(
             folder / "tokens.i8", dtype=np.int8, mode="r", shape=(total, self.dimension)
         ) if total else np.zeros((0, self.dimension), np.int8)
-        self.scales: npt.NDArray[np.float32] = np.memmap(
-            folder / "scales.f4", dtype=np.float32, mode="r", shape=(total,)
-        ) if total else np.zeros(0, np.float32)
+        self.scales: npt.NDArray[np.float16] = np.memmap(
+            folder / "scales.f2", dtype=np.float16, mode="r", shape=(total,)
+        ) if total else np.zeros(0, np.float16)
         self._rows = Lookup(folder, "units")
 
     def take(
         self, unit_ids: Sequence[str]
-    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16], npt.NDArray[np.int64]]:
         """Token vectors (n, dimension), their scales (n,) and offsets (units + 1,)."""
-        rows = self._rows.find(unit_ids)
-        starts, ends = self.offsets[rows], self.offsets[rows + 1]
-        offsets = np.concatenate([[0], np.cumsum(ends - starts)])
-        index = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], ends - starts)
+        index, offsets = take_ragged(self.offsets, self._rows.find(unit_ids))
         return self.tokens[index], self.scales[index], offsets

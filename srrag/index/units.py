@@ -20,6 +20,10 @@ UNIT_COLUMNS = (
 DOCUMENT_COLUMNS = (
     "doc_id", "source", "source_id", "title", "grade", "grade_source", "year", "pmid", "condition",
 )  # fmt: skip
+EVIDENCE_COLUMNS = (
+    "unit_id", "parent_id", "doc_id", "source_id", "pmid", "grade", "title", "section", "year",
+    "text",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +83,17 @@ class Units:
     def take_documents(self, doc_ids: Sequence[str]) -> pa.Table:
         """The documents with these ids, in their order."""
         return self.documents.take(pa.array(self._document_rows.find(doc_ids)))
+
+    def take_evidence(self, unit_ids: Sequence[str]) -> pa.Table:
+        """EVIDENCE_COLUMNS of the windows with these ids: what they say and what of."""
+        units = self.take(unit_ids)
+        documents = self.take_documents(units["doc_id"].to_pylist())
+        return pa.table(
+            {
+                name: units[name] if name in UNIT_COLUMNS else documents[name]
+                for name in EVIDENCE_COLUMNS
+            }
+        )
 
     def document_keys(self, unit_ids: Sequence[str], column: str = "source_id") -> pa.Array:
         """A document column (the corpus's own id by default) for each window."""

@@ -1,0 +1,1 @@
+"""Models that more than one domain package reads: encoders."""

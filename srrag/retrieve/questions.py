@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
+from srrag.index.encode import packed_tokens
 from srrag.model.embed import Encoder, load
 from srrag.schema import QUESTIONS, empty_value
 from srrag.step import Function, Place, Step
@@ -56,24 +56,22 @@ class EncodeQuestions(Step):
     packed: ClassVar[Mapping[str, tuple[str, float]]] = {
         "query_vector": ("float32", 1e-5),
         "query_tokens": ("int8", 1.0),
-        "query_token_scales": ("float32", 1e-4),
+        "query_token_scales": ("float16", 1e-4),
     }
 
     def open(self, at: Place) -> Function:
         """Load the encoder."""
-        model = load(self.encoder, device=at.device, threads=at.threads)
+        model = load(self.encoder, at.device, at.threads)
 
         def run(batch: pa.Table) -> pa.Table:
             texts = batch["text"].to_pylist()
-            columns: list[Sequence[bytes]] = [[], [], []]
-            if texts:
-                out = model.encode_tokens(texts)
-                ends = list(zip(out.offsets[:-1], out.offsets[1:], strict=True))
-                columns = [
-                    [vector.tobytes() for vector in out.vectors],
-                    [out.tokens[a:b].tobytes() for a, b in ends],
-                    [out.scales[a:b].astype(np.float32).tobytes() for a, b in ends],
-                ]
+            vectors, tokens = model.encode_tokens(texts, role="query")
+            packed = list(packed_tokens(tokens))
+            columns = (
+                [vector.tobytes() for vector in vectors],
+                [values for values, _ in packed],
+                [scales for _, scales in packed],
+            )
             for item, values in zip(self.writes, columns, strict=True):
                 batch = batch.append_column(item, pa.array(values, item.type))
             return batch

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from srrag.corpus.record import RawRecord, unique
 from srrag.ids import file_sha256
-from srrag.runner.ingest import Record, ingest
+from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
 from srrag.spec import spec
 from srrag.stage import Plan, Stage
@@ -51,7 +52,7 @@ class BuildJob:
     command: str = ""
     max_failed_share: float = 0.2
 
-    def run(self, records: Iterable[Record], at: Place) -> dict[str, Any]:
+    def run(self, records: Iterable[RawRecord], at: Place) -> dict[str, Any]:
         """Build what is missing and swap the pointer; returns the figures."""
         started = time.perf_counter()
         self.store.create()
@@ -71,12 +72,12 @@ class BuildJob:
         summary["seconds"] = round(time.perf_counter() - started, 3)
         return summary
 
-    def _ingest(self, records: Iterable[Record]) -> list[str]:
+    def _ingest(self, records: Iterable[RawRecord]) -> list[str]:
         source = self.plan.source
         known: list[str] = []
         if self.store.pointer_path(self.name).exists():
             known = self.store.read_pointer(self.name)["stages"].get(source, {}).get("parts", [])
-        parts = ingest(self.store, self.plan.fingerprint(source), records, known)
+        parts = ingest(self.store, self.plan.fingerprint(source), unique(records), known)
         if not parts:
             raise ValueError("the corpus holds no document")
         say(f"{source:<12} {len(parts)} parts")

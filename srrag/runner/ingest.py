@@ -9,33 +9,21 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.corpus.record import RawRecord, raw_table
 from srrag.ids import segment_id
 from srrag.runner.part import count_reasons
-from srrag.schema import RAW
 from srrag.store import Receipt, Store
 
 SEGMENT_ROWS = 500
 SEGMENT_BYTES = 64 << 20
 
 
-class Record(Protocol):
-    """A raw document as a reader scans it."""
-
-    raw_id: str
-    source: str
-    source_id: str
-    format: str
-    body: bytes
-    reject: dict[str, str] | None
-
-
 def ingest(
-    store: Store, fingerprint: str, records: Iterable[Record], known_parts: Sequence[str]
+    store: Store, fingerprint: str, records: Iterable[RawRecord], known_parts: Sequence[str]
 ) -> list[str]:
     """Write the segments of a scan and return the names of all that make up the corpus.
 
@@ -63,9 +51,9 @@ def _known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[st
 
 
 def _segments(
-    records: Iterable[Record], known: dict[str, str], seen: dict[str, set[str]]
+    records: Iterable[RawRecord], known: dict[str, str], seen: dict[str, set[str]]
 ) -> Iterator[pa.Table]:
-    rows: list[Record] = []
+    rows: list[RawRecord] = []
     size = 0
     for record in records:
         part = known.get(record.raw_id)
@@ -75,16 +63,10 @@ def _segments(
         rows.append(record)
         size += len(record.body)
         if len(rows) == SEGMENT_ROWS or size >= SEGMENT_BYTES:
-            yield _table(rows)
+            yield raw_table(rows)
             rows, size = [], 0
     if rows:
-        yield _table(rows)
-
-
-def _table(rows: Sequence[Record]) -> pa.Table:
-    return pa.table(
-        {name: [getattr(row, name) for row in rows] for name in RAW.names}, schema=RAW
-    )
+        yield raw_table(rows)
 
 
 def _kept_and_survivors(

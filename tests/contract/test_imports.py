@@ -15,7 +15,7 @@ ALLOWED = {
     "algo": {"algo"},
     "model": {"model", "algo", *CORE},
     "core": CORE,
-    "runner": {"runner", "index", *CORE},
+    "runner": {"runner", "corpus", "index", *CORE},
     **{
         name: {name, "algo", "model", *CORE} for name in DOMAIN
     },

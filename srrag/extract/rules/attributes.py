@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from srrag.extract.rules.patterns import bounded
+
 
 class Value(NamedTuple):
     """An attribute, its normalised value, and the span [start, end) that says so."""
@@ -63,13 +65,13 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
             "athletes",
             "students",
         ),
-        rf"\b(\d[\d,]*|{_WRITTEN})\s+(?:[a-z-]+\s+){{0,3}}?(?:patients|subjects|participants|women|"
+        r"\b(\d[\d,]*|<written>)\s+(?:[a-z-]+\s+){0,3}?(?:patients|subjects|participants|women|"
         r"men|children|adults|infants|people|volunteers|individuals|athletes|students)\b",
     ),
     (
         "age_range",
         ("age", "years"),
-        r"\b(?:aged?(?:\s+range)?[\s:,(]*(?:between\s+|from\s+)?)"
+        r"\b(?:aged?(?:\s+range)?[\s:,(]{0,4}(?:between\s+|from\s+)?)"
         r"(\d+(?:\.\d+)?\s*(?:-|–|to|and)\s*\d+(?:\.\d+)?)(?:\s*(?:years|yrs|months))?",
     ),
     (
@@ -88,12 +90,12 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "baseline_severity",
         ("mild", "moderate", "severe", "grade"),
         r"\b((?:mild|moderate|severe)(?:(?:\s+to\s+|-to-|\s+or\s+)(?:moderate|severe))?"
-        r"|grades?\s+(?:[ivx]+|\d)\b)(?!\s+(?:adverse|of recommendation|evidence|intensity))",
+        r"|grades?\s+(?:[ivx]{1,4}|\d)\b)(?!\s+(?:adverse|of recommendation|evidence|intensity))",
     ),
     (
         "time_since_injury_or_surgery",
         ("after", "post", "since", "following"),
-        rf"\b(\d+(?:\.\d+)?[\s-]*{_UNITS_OF_TIME})\s+(?:after|since|following|post)[\s-]*(?:the\s+)?"
+        r"\b(\d+(?:\.\d+)?[\s-]*<time>)\s+(?:after|since|following|post)[\s-]*(?:the\s+)?"
         r"(?:injury|surgery|operation|stroke|reconstruction|operative|fracture|trauma|onset)",
     ),
     (
@@ -155,13 +157,13 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "followup_weeks",
         ("follow",),
-        rf"\bfollow(?:ed)?[\s-]?up\s+(?:\w+\s+)?(?:of|for|at|was|after|over)\s+(\d+(?:\.\d+)?)[\s-]*"
-        rf"({_UNITS_OF_TIME})\b",
+        r"\bfollow(?:ed)?[\s-]?up\s+(?:\w+\s+)?(?:of|for|at|was|after|over)\s+(\d+(?:\.\d+)?)[\s-]*"
+        r"(<time>)\b",
     ),
     (
         "followup_weeks",
         ("follow",),
-        rf"\b(\d+(?:\.\d+)?)[\s-]*({_UNITS_OF_TIME})(?:\s+of)?[\s-]+follow[\s-]?up\b",
+        r"\b(\d+(?:\.\d+)?)[\s-]*(<time>)(?:\s+of)?[\s-]+follow[\s-]?up\b",
     ),
     (
         "measure_name",
@@ -221,7 +223,14 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
 )
 
-PATTERNS = tuple(Pattern(name, needles, re.compile(source)) for name, needles, source in _SOURCES)
+PATTERNS = tuple(
+    Pattern(
+        name,
+        needles,
+        bounded(source.replace("<time>", _UNITS_OF_TIME).replace("<written>", _WRITTEN)),
+    )
+    for name, needles, source in _SOURCES
+)
 
 
 def find_values(lower: str) -> list[Value]:
@@ -248,10 +257,30 @@ def _normal(attribute: str, match: re.Match[str]) -> str:
         return str(number) if number is not None else value.replace(",", "")
     if attribute == "followup_weeks":
         return f"{float(value) * WEEKS_IN[match.group(2).rstrip('s')]:.4g}"
+    if attribute == "measure_name":
+        return _measure(value)
     return value.rstrip(" ,:")
 
 
-_POINT = re.compile(rf"(\d+(?:\.\d+)?|{_WRITTEN}|one)[\s-]*(hour|day|week|month|year)")
+_MEASURE_STOP = frozenset(
+    ["a", "an", "the", "and", "or", "of", "on", "in", "with", "by", "to", "for", "using", "this"]
+)
+
+
+def _measure(words: str) -> str:
+    """A scale's name: what follows the last function word; "" if only "scale" is left."""
+    name = words.split()
+    while stops := [i for i, word in enumerate(name) if word in _MEASURE_STOP]:
+        name = name[stops[-1] + 1 :]
+    return " ".join(name) if len(name) > 1 or words in _KNOWN_MEASURES else ""
+
+
+_KNOWN_MEASURES = frozenset(["vas", "womac", "sf-36", "sf-12", "koos", "dash", "oswestry", "ikdc"])
+
+
+_POINT = bounded(
+    r"(\d+(?:\.\d+)?|<written>|one)[\s-]*(hour|day|week|month|year)".replace("<written>", _WRITTEN)
+)
 
 
 def timepoint(lower: str) -> tuple[str, str] | None:

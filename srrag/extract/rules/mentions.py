@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from srrag.extract.rules.patterns import bounded
 from srrag.extract.rules.tagger import LABELS, best_path, emissions, margins, shipped_lexicon
 from srrag.extract.rules.tokens import HEADINGS, tokenise
 
@@ -27,9 +29,11 @@ class Mention(NamedTuple):
 _TRIM_TEXT = (
     "a an the of in on at to for by with and or as was were is are be been had has have who that "
     "which than from into during after before between both all each these this those their its "
-    "no . , ; : ( - / ? ! = ' \" _ * #"
+    "received receiving underwent completed participated including looking total identified "
+    "compared no"
 )
 _TRIM = frozenset(_TRIM_TEXT.split())
+_HEADING_WORDS = frozenset(HEADINGS)
 _EDGE_WORD = re.compile(r"\S+")
 
 _PERSON = re.compile(
@@ -40,63 +44,77 @@ _PERSON = re.compile(
     r"smokers?|survivors?|outpatients?|inpatients?|cases|controls|candidates|recipients|"
     r"sheep|rats?|mice|dogs?|rabbits?|pigs?|horses?)\b"
 )
-_SUFFERING = re.compile(
+_SUFFERING = bounded(
     r"\b(?:with|having|who (?:have|had)|suffering from|diagnosed (?:with|as having)|"
     r"affected by|treated for|at (?:high |increased )?risk (?:of|for))\s+"
 )
-_CONTROL = re.compile(
+_CONTROL = bounded(
     r"\b(?:placebo|sham|no (?:treatment|intervention|exercise|therapy|supplement\w*)|untreated|"
     r"usual care|usual treatment|standard (?:care|treatment|therapy)|routine care|"
     r"conventional (?:care|treatment|therapy)|wait(?:ing)?[- ]list|attention control|"
     r"control (?:group|condition|arm|treatment|diet|intervention)s?|controls?|"
     r"treatment as usual|vehicle|best supportive care)\b"
 )
-_AGAINST = re.compile(
+_AGAINST = bounded(
     r"(?:\bversus|\bvs\.?|\bcompar(?:ed|ison|ing) (?:with|to)|\brelative to|\bagainst|\bthan|"
     r"\bas opposed to|\brather than)\s+(?:an? |the |that (?:of|in|with) )?$"
 )
-_TAIL = re.compile(
+_TAIL = bounded(
     r"(?:\s*\(\s*n\s*=\s*\d+\s*\)|\s+(?:for|over|during|after|at)\s+(?:\d+|one|two|three|four|six)"
     r"[\s-]*(?:hours?|days?|weeks?|months?|years?))$"
 )
 """What may follow a name inside a labelled run without being part of it."""
-_PIECE = re.compile(
+_PIECE = bounded(
     r"\s*,\s*(?:and |or )?|\s+(?:and|or|versus|vs\.?|compared (?:with|to)|plus or minus)\s+|"
     r"\s*;\s*|\s+(?:followed by|in comparison (?:with|to))\s+"
 )
-_ARM = re.compile(r"\b(?:groups?|arms?|cohorts?)$")
-_ARM_NEXT = re.compile(r"\s+(?:groups?|arms?)\b")
-_DEVICE = re.compile(
+_ARM = bounded(r"\b(?:groups?|arms?|cohorts?)$")
+_ARM_NEXT = bounded(r"\s+(?:groups?|arms?)\b")
+_DEVICE = bounded(
     r"\b(?:devices?|brac(?:e|es|ing)|orthos[ei]s|splints?|insoles?|tap(?:e|es|ing)|kinesiotape|"
     r"crutch(?:es)?|walkers?|wheelchairs?|canes?|stents?|catheters?|prosthes[ei]s|implants?|pumps?|"
     r"pacemakers?|inhalers?|nebuli[sz]ers?|treadmills?|ergometers?|robots?|exoskeletons?|"
     r"stimulators?|electrodes?|lasers?|mattress(?:es)?|bandages?|dressings?|casts?|collars?|"
     r"pedometers?|accelerometers?|dumbbells?|resistance bands?|ventilators?|masks?|lens(?:es)?)\b"
 )
-_ADVERSE = re.compile(
+_ADVERSE = bounded(
     r"\b(?:adverse|side[- ]effects?|complications?|toxicit(?:y|ies)|nausea|vomiting|headaches?|"
     r"diarrh(?:o?ea)|rash(?:es)?|bleeding|h(?:a?e)morrhage|hypoglyc(?:a?e)mia|bruising|reinjur\w*|"
     r"re-?ruptures?|falls?|infections?|neutropenia|anaphyla\w+|dizziness|drowsiness|sedation|"
     r"constipation|dry mouth|discontinuations?|safety|tolerability)\b"
 )
-_TIMEPOINT = re.compile(
+_TIMEPOINT = bounded(
     r"\b(?:(?:at|after|for|over|within|during|until|to|by|and|every)\s+(?:the\s+)?)?"
     r"(?:baseline|follow-?up|"
-    r"(?:\d+(?:\.\d+)?|one|two|three|four|five|six|eight|nine|ten|twelve|eighteen|twenty-four)"
+    r"(?:(?<!± )\d{1,3}(?:\.\d{1,2})?|one|two|three|four|five|six|eight|nine|ten|twelve|eighteen|"
+    r"twenty-four)"
     r"(?:\s*(?:-|–|to|and|or)\s*\d+)?[\s-]*"
     r"(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?|years?|yrs?)\b"
-    r"(?!\s*(?:of age|old|-old))(?:\s+(?:of\s+)?follow-?up|\s+post[\w-]*|\s+later)?)"
+    r"(?!\s*(?:of age|old|-old))(?:\s+(?:of\s+)?follow-?up|\s+post[\w-]{0,20}|\s+later)?)"
+)
+_DOSED = bounded(
+    r"\b([a-z][a-z-]{4,30})\s+\(?\s*\d+(?:\.\d+)?\s*(?:mg|µg|μg|mcg|microg|micrograms?|iu|mmol)\b"
+)
+_NOT_DOSED_TEXT = (
+    "about above additional after another approximately below between bolus concentration "
+    "containing daily decreased dependent difference dosage doses dosing either equaling given "
+    "group increased infusion initial initially least level levels maximum median quantities "
+    "receive received receiving reduced schedules thereafter total treatment twice under using "
+    "values weekly weight whereas while"
+)
+_NOT_DOSED = frozenset(_NOT_DOSED_TEXT.split())
+_EVENT = bounded(
+    r"\b(?:(?:serious |severe |treatment-related )?adverse (?:events?|effects?|reactions?)|"
+    r"side[ -]effects?|nausea|vomiting|dizziness|drowsiness|constipation|diarrho?ea)\b"
 )
 _CLAUSE = r"[^.;\n]{0,260}"
-_RECOMMEND = re.compile(
+_RECOMMEND = bounded(
     rf"(?:\b(?:we|guidelines?|panel|consensus|authors?|experts?)\b[^.;\n]{{0,60}})?"
     rf"\b(?:recommend(?:s|ed)?\b|(?:is|are) (?:not )?(?:advised|indicated)\b|"
     rf"should (?:not )?(?:be )?(?:\w+ly )?(?:offered|considered|used|performed|prescribed|given|"
     rf"avoided|started|encouraged|begin|receive|undergo)\b){_CLAUSE}"
 )
-_CONTRA = re.compile(
-    rf"\bcontra-?indicat(?:ed|ion|ions)\b(?:\s+(?:in|for|to|with|include))?{_CLAUSE}"
-)
+_CONTRA = bounded(rf"\bcontra-?indicat(?:ed|ion|ions)\b(?:\s+(?:in|for|to|with|include))?{_CLAUSE}")
 
 
 def zone_of(section: str) -> int:
@@ -123,7 +141,7 @@ def find_mentions(
     tokens = tokenise(texts, [zone_of(section) for section in sections], leads, lexicon.values)
     scores = emissions(tokens, lexicon)
     labels = best_path(scores, tokens.first, lexicon.moves)
-    lead = np.concatenate([[0.0], np.cumsum(margins(scores, labels))])
+    lead = np.concatenate([[0.0], np.cumsum(margins(scores, labels))])  # sixteenths: exact sums
     change = tokens.opens.copy()
     change[1:] |= labels[1:] != labels[:-1]
     begins = np.flatnonzero(change)
@@ -131,7 +149,7 @@ def find_mentions(
     wanted = labels[begins] > 0
     begins, ends = begins[wanted], ends[wanted]
     owner = np.searchsorted(tokens.first, begins, side="right") - 1
-    sure = 1.0 / (1.0 + np.exp(-(lead[ends] - lead[begins]) / np.maximum(ends - begins, 1)))
+    mean = (lead[ends] - lead[begins]) / (ends - begins)
     lowers = [lower_same_length(text) for text in texts]
     found: list[list[Mention]] = [[] for _ in texts]
     for text, label, start, end, confidence in zip(
@@ -139,7 +157,7 @@ def find_mentions(
         labels[begins].tolist(),
         tokens.start[begins].tolist(),
         tokens.end[ends - 1].tolist(),
-        np.round(sure, 3).tolist(),
+        [round(1.0 / (1.0 + math.exp(-value)), 3) for value in mean.tolist()],
         strict=True,
     ):
         found[text].extend(_refine(lowers[text], LABELS[label], (start, end), confidence))
@@ -157,14 +175,14 @@ def read_mentions(text: str) -> list[tuple[str, int, int]]:
 def _trim(lower: str, start: int, end: int) -> tuple[int, int]:
     """Drop function words and marks from both ends; close a bracket that was left open."""
     words = [(m.start(), m.end()) for m in _EDGE_WORD.finditer(lower, start, end)]
-    while words and lower[slice(*words[0])] in _TRIM:
+    while words and _is_trimming(lower[slice(*words[0])]):
         words.pop(0)
-    while words and lower[slice(*words[-1])] in _TRIM:
+    while words and _is_trimming(lower[slice(*words[-1])]):
         words.pop()
     if not words:
         return start, start
     start, end = words[0][0], words[-1][1]
-    if match := _TAIL.search(lower, start, end):
+    while match := _TAIL.search(lower, start, end):
         end = match.start()
     while end > start + 1 and lower[end - 1] in ".,;:-(":
         end -= 1
@@ -175,17 +193,36 @@ def _trim(lower: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
+def _is_trimming(word: str) -> bool:
+    """Whether a word at the edge of a run is no part of a name: a function word or a mark."""
+    return word in _TRIM or not any(map(str.isalnum, word))
+
+
 def _refine(lower: str, label: str, run: tuple[int, int], confidence: float) -> list[Mention]:
     """Mentions of one labelled run, typed."""
     start, end = _trim(lower, *run)
     if end - start < 2 or not any(map(str.isalpha, lower[start:end])):
         return []
+    if lower[start:end] in _HEADING_WORDS:
+        return []
     if label == "P":
         return _population(lower, start, end, confidence)
     if label == "I":
         return _interventions(lower, start, end, confidence)
-    kind = "AdverseEvent" if _ADVERSE.search(lower, start, end) else "Outcome"
-    return [Mention(kind, start, end, confidence)]
+    if not _ADVERSE.search(lower, start, end):
+        return [Mention("Outcome", start, end, confidence)]
+    return [
+        Mention("AdverseEvent" if _ADVERSE.search(lower, *piece) else "Outcome", *piece, confidence)
+        for piece in _pieces(lower, start, end)
+    ]
+
+
+def _pieces(lower: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Cut a run at conjunctions and commas; pieces without a letter are dropped."""
+    cuts = [(m.start(), m.end()) for m in _PIECE.finditer(lower, start, end)]
+    starts, ends = [start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end]
+    trimmed = [_trim(lower, *piece) for piece in zip(starts, ends, strict=True)]
+    return [(a, b) for a, b in trimmed if b - a > 1 and any(map(str.isalpha, lower[a:b]))]
 
 
 def _population(lower: str, start: int, end: int, confidence: float) -> list[Mention]:
@@ -200,14 +237,9 @@ def _population(lower: str, start: int, end: int, confidence: float) -> list[Men
 
 
 def _interventions(lower: str, start: int, end: int, confidence: float) -> list[Mention]:
-    """Split a run at conjunctions; what follows "versus" or names a control is a Comparator."""
+    """Type each piece of a run; what follows "versus" or names a control is a Comparator."""
     mentions = []
-    cuts = [(m.start(), m.end()) for m in _PIECE.finditer(lower, start, end)]
-    pieces = zip([start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end], strict=True)
-    for piece in pieces:
-        begin, stop = _trim(lower, *piece)
-        if stop - begin < 2 or not any(map(str.isalpha, lower[begin:stop])):
-            continue
+    for begin, stop in _pieces(lower, start, end):
         if _CONTROL.search(lower, begin, stop) or _AGAINST.search(lower, max(0, begin - 40), begin):
             kind = "Comparator"
         elif _ARM.search(lower, begin, stop) or _ARM_NEXT.match(lower, stop):
@@ -230,7 +262,16 @@ _PATTERNS = (
 
 
 def _add_patterns(lower: str, mentions: list[Mention]) -> None:
-    """Append what patterns alone can tell: timepoints, recommendations, contraindications."""
+    """Append what patterns tell: timepoints, recommendations, contraindications,
+    drugs with a dose, and adverse events that no labelled run covers.
+    """
+    taken = [(mention.start, mention.end) for mention in mentions]
+    for kind, pattern, group in (("Intervention", _DOSED, 1), ("AdverseEvent", _EVENT, 0)):
+        for match in pattern.finditer(lower):
+            start, end = match.span(group)
+            free = all(stop <= start or end <= begin for begin, stop in taken)
+            if free and match.group(group) not in _NOT_DOSED:
+                mentions.append(Mention(kind, start, end, PATTERN_CONFIDENCE))
     for kind, pattern, needles in _PATTERNS:
         if any(needle in lower for needle in needles):
             for match in pattern.finditer(lower):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +13,9 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
-TOKEN = re.compile(r"[^\W_]+(?:[-./'’·][^\W_]+)*|[^\w\s]|_")
+TOKEN = re.compile(r"[^\W_]+(?:[-./'’·][^\W_]+)*|[^\w\s#*]|_")
+"""Words, numbers and single marks; the # and * of Markdown are no tokens."""
+_PARAGRAPH = re.compile(r"\n[ \t\r]{0,9}\n")
 _DIGIT = re.compile(r"\d")
 EDGE = "<edge>"
 REACH = 3
@@ -117,12 +120,17 @@ def tokenise(
     start: list[int] = []
     end: list[int] = []
     first = [0]
+    breaks: list[int] = []
     for text in texts:
         for match in TOKEN.finditer(text):
             flat.append(local.setdefault(match.group(), len(local)))
             begin, stop = match.span()
             start.append(begin)
             end.append(stop)
+        if "\n" in text:
+            starts = start[first[-1] :]
+            paragraphs = (gap.end() for gap in _PARAGRAPH.finditer(text))
+            breaks.extend(first[-1] + bisect_left(starts, place) for place in paragraphs)
         flat.extend((0,) * REACH)
         first.append(len(start))
     bounds = np.asarray(first, np.int64)
@@ -130,7 +138,7 @@ def tokenise(
     at = np.arange(len(start)) + REACH * (owner + 1)
     layout = _Layout(np.asarray(flat, np.int64), at, owner, bounds, list(local))
     ids = _distinct(local, values)
-    sentence, opens = _sentences(layout)
+    sentence, opens = _sentences(layout, np.asarray(breaks, np.int64))
     zone = _zones(layout, opens, np.asarray(zones, np.int64))
     lead = np.asarray(leads, bool)[owner]
     return Tokens(
@@ -180,13 +188,17 @@ def _distinct(local: Mapping[str, int], values: Mapping[str, Mapping[str, int]])
     return {kind: np.asarray(column, np.int64) for kind, column in named.items()}
 
 
-def _sentences(layout: _Layout) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Number of the sentence of each token within its text, and whether the token opens it."""
+def _sentences(layout: _Layout, breaks: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Number of the sentence of each token within its text, and whether the token opens it.
+
+    A sentence opens a text, follows a full stop, or follows a blank line (`breaks`).
+    """
     at, bounds = layout.at, layout.bounds
     stops = np.array([token in {".", "?", "!"} for token in layout.distinct])
-    begins = np.array([tok[0].isupper() or tok[0] in "[#0123456789" for tok in layout.distinct])
+    begins = np.array([tok[0].isupper() or tok[0] in "[0123456789" for tok in layout.distinct])
     opens = stops[layout.surface[at - 1]] & begins[layout.here]
     opens[bounds[:-1][np.diff(bounds) > 0]] = True
+    opens[breaks[breaks < len(at)]] = True
     total = np.cumsum(opens)
     if not len(at):
         return total, opens
@@ -202,9 +214,9 @@ def _zones(layout: _Layout, opens: npt.NDArray[np.bool_], initial: Ints) -> Ints
     heading = np.array([HEADINGS.get(token.lower(), 0) for token in tokens])
     capital = np.array([token.isupper() for token in tokens])
     titled = np.array([token[0].isupper() for token in tokens])
-    colon, sharp = (np.array([token == mark for token in tokens]) for mark in (":", "#"))
-    after, before = layout.surface[layout.at + 1], layout.surface[layout.at - 1]
-    marked = titled[here] & (colon[after] | sharp[before])
+    colon = np.array([mark == ":" for mark in tokens])
+    alone = np.append(opens[1:], False)  # the last word of a line of its own
+    marked = titled[here] & (colon[layout.surface[layout.at + 1]] | alone)
     found = (heading[here] > 0) & ((opens & capital[here]) | marked)
     last = np.maximum.accumulate(np.where(found, np.arange(len(here)), -1))
     inside = (last >= 0) & (owner[last] == owner)

@@ -1,8 +1,11 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.answer.select import WINDOW_COLUMNS, SelectEvidence, select
+from srrag.answer.select import SelectEvidence, select
+from srrag.index.units import EVIDENCE_COLUMNS
 from srrag.ids import content_id
 from srrag.schema import EVIDENCE, HITS
 from srrag.step import Place
@@ -11,16 +14,19 @@ from srrag.step import Place
 class ThreeChunks:
     """Windows w0, w1, … of which each four belong to one chunk."""
 
-    def take(self, unit_ids: list[str]) -> pa.Table:
+    def take(self, unit_ids: Sequence[str], columns: Sequence[str]) -> pa.Table:
+        return self.take_evidence(unit_ids).select(list(columns))
+
+    def take_evidence(self, unit_ids: Sequence[str]) -> pa.Table:
         numbers = [int(unit_id[1:]) for unit_id in unit_ids]
-        text = {name: [f"{name} {n}" for n in numbers] for name in WINDOW_COLUMNS}
+        text = {name: [f"{name} {n}" for n in numbers] for name in EVIDENCE_COLUMNS}
         columns = text | {
             "unit_id": unit_ids,
             "parent_id": [f"c{n // 4}" for n in numbers],
             "year": [2000 + n for n in numbers],
         }
         types = {name: pa.int32() if name == "year" else pa.string() for name in columns}
-        return pa.table({name: pa.array(columns[name], types[name]) for name in WINDOW_COLUMNS})
+        return pa.table({name: pa.array(columns[name], types[name]) for name in EVIDENCE_COLUMNS})
 
 
 def questions(*rankings: list[int]) -> pa.Table:

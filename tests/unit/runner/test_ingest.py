@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from srrag.corpus.record import RawRecord
 from srrag.runner import ingest as module
 from srrag.runner.ingest import ingest
 from srrag.store import Store
-from tests.toys import Numbered, records
+from tests.toys import records
 
 
 def ids(store: Store, parts: list[str]) -> list[str]:
@@ -41,7 +42,7 @@ def test_a_lost_document_dissolves_its_segment_alone(tmp_path: Path) -> None:
 
 def test_a_segment_is_bounded_in_bytes(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    big = [Numbered(str(n) * 32, body=b"x" * (module.SEGMENT_BYTES // 2)) for n in range(3)]
+    big = [RawRecord("s", str(n), "text", b"x" * (module.SEGMENT_BYTES // 2)) for n in range(3)]
     assert len(ingest(store, "f", big, [])) == 2
 
 

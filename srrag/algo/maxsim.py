@@ -1,0 +1,55 @@
+"""Late interaction: MaxSim over ragged token embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def maxsim(
+    query: np.ndarray,
+    values: np.ndarray,
+    offsets: np.ndarray,
+    scale: np.ndarray | None = None,
+) -> np.ndarray:
+    """Sum over query tokens of the largest cosine with any token of each document.
+
+    SR-RAG Eq. 15. `query` (m, d) and the rows of `values` × `scale` are unit length; document i
+    owns rows `offsets[i]:offsets[i + 1]` of `values` (T, d; int8 or float), each times its entry
+    of `scale` (T,) where given. Returns float32 (documents,); a document without tokens, or a
+    query without tokens, scores 0. Raises ValueError where the shapes disagree.
+    """
+    _check(query, values, offsets, scale)
+    scores = np.zeros(len(offsets) - 1, dtype=np.float32)
+    filled = np.flatnonzero(offsets[1:] > offsets[:-1])
+    if len(filled) == 0 or len(query) == 0:
+        return scores
+    similarity = values.astype(np.float32) @ query.astype(np.float32).T  # (T, m)
+    if scale is not None:
+        similarity *= scale.astype(np.float32)[:, None]
+    # reduceat gives an empty segment its successor's first row, so it sees filled ones only:
+    # their starts still border one another, as empty documents hold no rows.
+    best = np.maximum.reduceat(similarity, offsets[filled], axis=0)
+    scores[filled] = best.sum(axis=1)
+    return scores
+
+
+def take_ragged(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the tokens of chosen documents: (indices of their tokens, offsets among those)."""
+    lengths = offsets[rows + 1] - offsets[rows]
+    chosen = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=chosen[1:])
+    shift = np.repeat(offsets[rows] - chosen[:-1], lengths)
+    return np.arange(chosen[-1], dtype=np.int64) + shift, chosen
+
+
+def _check(
+    query: np.ndarray, values: np.ndarray, offsets: np.ndarray, scale: np.ndarray | None
+) -> None:
+    if query.ndim != 2 or values.ndim != 2 or (len(query) and query.shape[1] != values.shape[1]):
+        raise ValueError(f"query {query.shape} and values {values.shape} do not share a width")
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(values):
+        raise ValueError(f"offsets do not run from 0 to the {len(values)} rows of values")
+    if np.any(offsets[1:] < offsets[:-1]):
+        raise ValueError("offsets decrease")
+    if scale is not None and scale.shape != (len(values),):
+        raise ValueError(f"scale {scale.shape} is not one number for each of {len(values)} rows")

@@ -1,0 +1,63 @@
+"""Tokenising for encoders: ids, counts, character spans, and which tokens carry content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Token ids of each text, special tokens included, and which texts had to be cut."""
+
+    ids: list[np.ndarray]  # int64 each
+    cut: np.ndarray  # bool (texts,)
+
+
+class TextTokenizer:
+    """A fast tokenizer in two settings: cut at the model's limit, and uncut for measuring."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, max_tokens: int) -> None:
+        serial = tokenizer.backend_tokenizer.to_str()
+        self._whole = Tokenizer.from_str(serial)
+        self._whole.no_padding()
+        self._whole.no_truncation()
+        self._cut = Tokenizer.from_str(serial)
+        self._cut.no_padding()
+        self._cut.enable_truncation(max_tokens)
+        self.content = _content_mask(tokenizer, self._whole)
+
+    def tokenise(self, texts: Sequence[str]) -> Tokens:
+        """Ids with special tokens, at most `max_tokens` a text."""
+        found = self._cut.encode_batch_fast(list(texts))
+        ids = [np.asarray(one.ids, dtype=np.int64) for one in found]
+        return Tokens(ids, np.array([bool(one.overflowing) for one in found], dtype=bool))
+
+    def count(self, texts: Sequence[str]) -> np.ndarray:
+        """Tokens of each text, uncut and without special tokens, int64."""
+        found = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
+        return np.array([len(one.ids) for one in found], dtype=np.int64)
+
+    def spans(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Character start and end of each token, uncut, no special tokens: int64 (tokens, 2)."""
+        found = self._whole.encode_batch(list(texts), add_special_tokens=False)
+        return [np.asarray(one.offsets, dtype=np.int64).reshape(-1, 2) for one in found]
+
+
+def _content_mask(tokenizer: PreTrainedTokenizerFast, fast: Tokenizer) -> np.ndarray:
+    """Per vocabulary id: neither a special token nor made of punctuation alone."""
+    size = fast.get_vocab_size()
+    # Byte-level vocabularies write a blank as a letter, so look at decoded text, not at names.
+    words = fast.decode_batch([[i] for i in range(size)], skip_special_tokens=False)
+    mask = np.array([any(char.isalnum() for char in word) for word in words], dtype=bool)
+    special = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id}
+    special |= {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.mask_token_id}
+    mask[[i for i in special if i is not None and i < size]] = False
+    return mask

@@ -1,0 +1,166 @@
+"""The installed command as users run it: exit codes, the last line, bad input in one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+SRRAG = [sys.executable, "-m", "jobs.cli"]
+pytestmark = pytest.mark.e2e
+
+
+def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
+    """Run the command; return the last line of stdout as JSON, and stderr."""
+    done = subprocess.run(
+        [*SRRAG, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
+    )
+    assert done.returncode == code, done.stderr[-2000:]
+    lines = done.stdout.strip().splitlines()
+    if code == 2:
+        assert not lines
+    return (json.loads(lines[-1]) if lines else {}), done.stderr
+
+
+def fault(*arguments: str, code: int = 1) -> str:
+    """Run the command, expecting failure; return its one line of error."""
+    _, stderr = srrag(*arguments, code=code)
+    errors = [line for line in stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1, stderr
+    assert "Traceback" not in stderr
+    return errors[0]
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as people have them: some good files and every kind of bad one."""
+    folder = tmp_path_factory.mktemp("papers")
+    (folder / "good.md").write_text(
+        "---\nid: good\ngrade: A\n---\n# Ankle sprain guideline\n\n## Recommendations\n\n"
+        "Early weight bearing is recommended for adults with an acute lateral ankle sprain.\n"
+    )
+    (folder / "page.html").write_text(
+        "<html><head><title>Heel pain</title></head><body><h1>Heel pain</h1>"
+        "<p>Plantar fascia stretching reduced morning heel pain in 40 adults.</p></body></html>"
+    )
+    (folder / "cp1252.txt").write_bytes("Café patients improved – by 5 points.".encode("cp1252"))
+    (folder / "broken.xml").write_text("<article><body><p>never closed")
+    (folder / "binary.txt").write_bytes(bytes(range(256)) * 64)
+    (folder / "empty.md").write_text("")
+    (folder / "slides.pptx").write_bytes(b"PK")
+    with (folder / "huge.txt").open("wb") as file:
+        file.truncate(200 * 1024**2)
+    return folder
+
+
+def test_help_fits_a_screen() -> None:
+    done = subprocess.run([*SRRAG, "--help"], capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) <= 24
+    for job in ("build", "ask", "answer", "evaluate", "status", "verify", "doctor"):
+        assert job in done.stdout
+        helped = subprocess.run([*SRRAG, job, "--help"], capture_output=True, cwd=REPOSITORY)
+        assert helped.returncode == 0
+
+
+def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    summary, stderr = srrag("build", "corpus=folder", f"corpus.path={papers}", f"root={root}")
+    assert "Traceback" not in stderr
+    assert summary["documents"] == 3
+    assert summary["rejected"] == 5
+    assert json.loads((root / "jobs/build/summary.json").read_text()) == summary
+    proof, _ = srrag("verify", f"root={root}")
+    assert proof["ok"], proof["problems"]
+    again, _ = srrag("build", "corpus=folder", f"corpus.path={papers}", f"root={root}")
+    assert again["reused"] == {name: 1 for name in again["reused"]}
+    answer, shown = srrag(
+        "ask", f"root={root}", "question=Is early weight bearing recommended, e.g. (for adults)?"
+    )
+    assert answer["sentences"][0]["citations"] == [1]
+    assert answer["evidence"][0]["grade"] == "A"
+    assert "grade A" in shown
+    nothing, _ = srrag("ask", f"root={root}", "question=What is the capital of Mongolia?")
+    assert nothing["insufficient"]
+    assert nothing["sentences"] == []
+
+
+def test_a_tampered_part_is_found(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    srrag("build", "corpus=folder", f"corpus.path={papers}", f"root={root}")
+    part = next((root / "stages" / "windows").rglob("part-*.parquet"))
+    part.write_bytes(part.read_bytes()[:-1] + b"!")
+    index = next((root / "stages" / "dense").rglob("shard-*.faiss"))
+    index.write_bytes(index.read_bytes() + b"!")
+    proof, _ = srrag("verify", f"root={root}", code=1)
+    assert len(proof["problems"]) == 2
+    assert "sha256" in fault("ask", f"root={root}", "question=Is weight bearing recommended?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["build", "root=R", "corpsu=x"], "corpsu"),
+        (["build"], "root"),
+        (["ask", "root=R", "question="], "question"),
+        (["ask", "root=R", "question=???"], "question"),
+        (["ask", "root=R", "question=" + "why " * 25_000], "100000 characters"),
+        (["nothing"], "nothing"),
+        (["evaluate", "bench=ebmnlp", "bench.path=/nowhere"], "/nowhere"),
+        (["build", "root=R", "engine=gpt"], "gpt"),
+    ],
+    ids=lambda x: x[0] if isinstance(x, list) else "",
+)
+def test_wrong_usage_exits_2(arguments: list[str], hint: str, tmp_path: Path) -> None:
+    arguments = [a.replace("root=R", f"root={tmp_path / 'root'}") for a in arguments]
+    code = 1 if "engine=gpt" in arguments else 2
+    assert hint in fault(*arguments, code=code)
+
+
+def test_faults_of_the_data_exit_1(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    root = f"root={tmp_path / 'root'}"
+    assert str(empty) in fault("build", "corpus=folder", f"corpus.path={empty}", root)
+    assert "nowhere" in fault("build", "corpus=beir", "corpus.path=/nowhere", root)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "srrag.json").write_text('{"layout": 99}')
+    assert "layout 99" in fault("ask", f"root={other}", "question=Is there anything here?")
+    assert "holds no build" in fault("status", f"root={tmp_path / 'none'}")
+
+
+def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "pubmed26n0001.xml.gz"
+    with gzip.open(bomb, "wb") as file:
+        for _ in range(300):
+            file.write(b" " * 1024**2)
+    error = fault("build", "corpus=pubmed", f"corpus.path={bomb}", f"root={tmp_path / 'root'}")
+    assert bomb.name in error
+
+
+def test_a_killed_build_resumes(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    command = [*SRRAG, "build", f"root={root}"]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(root.glob("stages/chunks/*/part-*.parquet")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    stood = {p: p.stat().st_mtime_ns for p in root.glob("stages/*/*/part-*.parquet")}
+    summary, _ = srrag("build", f"root={root}")
+    assert summary["documents"] == 55
+    assert {p: p.stat().st_mtime_ns for p in stood} == stood
+    assert srrag("verify", f"root={root}")[0]["ok"]

@@ -1,0 +1,323 @@
+# ruff: noqa: E501 (inputs read better whole)
+import importlib.util
+import json
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from srrag.corpus.parse import ParseDocuments
+from srrag.corpus.record import RawRecord, raw_table, refusal
+from srrag.schema import DOCUMENTS
+from srrag.step import Place
+
+
+def parse(*records: RawRecord) -> list[dict[str, Any]]:
+    table = ParseDocuments().open(Place())(raw_table(list(records)))
+    assert table.schema.equals(DOCUMENTS)
+    return [{**row, "metadata": json.loads(row["metadata"])} for row in table.to_pylist()]
+
+
+def one(format: str, body: str | bytes) -> dict[str, Any]:
+    raw = body if isinstance(body, bytes) else body.encode()
+    (row,) = parse(RawRecord("file", "id", format, raw))
+    return row
+
+
+def reason(format: str, body: str | bytes) -> str:
+    reject = one(format, body)["reject"]
+    assert reject["stage"] == "parse"
+    assert reject["detail"].startswith("file: ")
+    assert "\n" not in reject["detail"]
+    return str(reject["reason"])
+
+
+# --- the step ------------------------------------------------------------------------------
+
+
+def test_one_row_in_one_row_out_and_rejects_pass_through() -> None:
+    first = RawRecord("a.txt", "a", "text", b"Knee pain.")
+    refused = refusal("b.doc", "", "unsupported_format", "b.doc: suffix")
+    rows = parse(first, refused, RawRecord("c", "c", "odd", b"x"))
+    assert rows[0]["doc_id"] == first.raw_id
+    assert rows[0]["text"] == "Knee pain."
+    assert rows[1]["reject"] == {
+        "stage": "read",
+        "reason": "unsupported_format",
+        "detail": "b.doc: suffix",
+    }
+    assert rows[2]["reject"]["reason"] == "unsupported_format"
+
+
+def test_batching_changes_nothing_and_the_step_pickles() -> None:
+    records = [RawRecord(str(n), str(n), "text", f"text {n}".encode()) for n in range(4)]
+    run = pickle.loads(pickle.dumps(ParseDocuments())).open(Place())
+    whole = run(raw_table(records))
+    halves = pa.concat_tables([run(raw_table(records[:1])), run(raw_table(records[1:]))])
+    assert whole.equals(halves)
+    assert run(raw_table([])).schema.equals(DOCUMENTS)
+
+
+# --- Markdown and text ---------------------------------------------------------------------
+
+
+def test_markdown_front_matter_title_and_text() -> None:
+    row = one(
+        "markdown",
+        "---\nid: x\ntitle: Heel pain\ngrade: a\nyear: 2021-05-01\npmid: 123\ncondition: php\n"
+        "publication_type: Practice Guideline\nnested: {a: [1]}\n---\n# Heel pain\n\nRest 5mg &lt; 6.",
+    )
+    assert (row["title"], row["text"]) == ("Heel pain", "Rest 5 mg < 6.")
+    assert (row["year"], row["pmid"], row["condition"]) == (2021, "123", "PHP")
+    assert (row["grade"], row["grade_source"]) == ("", "")
+    assert row["metadata"] == {
+        "encoding": "utf-8",
+        "grade": "a",
+        "publication_types": ["Practice Guideline"],
+    }
+
+
+def test_a_leading_heading_is_the_title_and_a_trailer_only_says_where_it_is_from() -> None:
+    row = one(
+        "markdown",
+        "# Does it work?\n\n## Results\n\nIt does.\n\n---\nPMID: 77\nYear: 2016\n"
+        "MeSH: Humans; Adult\nEvidence grade: A\n",
+    )
+    assert (row["title"], row["text"]) == ("Does it work?", "## Results\n\nIt does.")
+    assert (row["pmid"], row["year"]) == ("77", 2016)
+    assert row["metadata"] == {"encoding": "utf-8", "mesh": ["Humans", "Adult"]}
+
+
+def test_a_heading_other_than_the_given_title_stays() -> None:
+    row = one("markdown", "---\ntitle: A\n---\n# B\n\nText")
+    assert (row["title"], row["text"]) == ("A", "# B\n\nText")
+
+
+def test_a_thematic_break_before_prose_is_no_trailer() -> None:
+    row = one("markdown", "One.\n\n---\nNote: two.\nAnd three.")
+    assert row["text"] == "One.\n\n---\nNote: two.\nAnd three."
+
+
+def test_broken_or_hostile_front_matter_is_text() -> None:
+    assert "key: [" in one("markdown", "---\nkey: [\n---\nBody")["text"]
+    tagged = one("markdown", "---\nx: !!python/object/apply:os.system ['true']\n---\nBody")
+    assert "python" in tagged["text"]
+    aliases = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))
+    row = one("markdown", f"---\na0: &a0 [x, x, x]\n{aliases}\n---\nBody")
+    assert row["text"] == "Body"
+    assert len(json.dumps(row["metadata"])) < 1_000
+
+
+def test_an_unknown_condition_is_left_out_and_noted() -> None:
+    row = one("markdown", "---\ncondition: Broken heart\n---\nBody")
+    assert row["condition"] == ""
+    assert row["metadata"]["condition_note"] == "unknown condition 'Broken heart'"
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "encoding"),
+    [
+        ("Ménière – 5 ± 2".encode(), "Ménière – 5 ± 2", "utf-8"),
+        ("\ufeffMénière".encode(), "Ménière", "utf-8"),
+        ("Ménière’s".encode("cp1252"), "Ménière’s", "cp1252"),
+        ("Ménière".encode("utf-16"), "Ménière", "utf-16"),
+        (
+            "Ménière.\n".encode() + "Sjögren.".encode("cp1252"),
+            "Ménière.\nSjögren.",
+            "utf-8 and cp1252",
+        ),
+        (
+            "Guillain-Barré syndrome isnâ€™t rare".encode(),
+            "Guillain-Barré syndrome isn’t rare",
+            "utf-8, garbled text repaired",
+        ),
+    ],
+)
+def test_encodings_are_found_and_named(body: bytes, text: str, encoding: str) -> None:
+    row = one("text", body)
+    assert (row["text"], row["metadata"]["encoding"]) == (text, encoding)
+
+
+def test_a_foreign_encoding_is_not_passed_off_as_cp1252() -> None:
+    text = "膝の痛みに対する運動療法の効果を調べた。対象は成人である。" * 8
+    row = one("text", text.encode("shift_jis"))
+    assert row["text"] == text
+    assert row["metadata"]["encoding"] in ("cp932", "shift_jis", "shift_jis_2004", "shift_jisx0213")
+
+
+@pytest.mark.parametrize("body", [b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", bytes(range(1, 32)) * 9])
+def test_binary_in_a_text_file_is_refused(body: bytes) -> None:
+    assert reason("text", body) == "binary"
+    assert reason("markdown", body) == "binary"
+
+
+@pytest.mark.parametrize(
+    ("format", "body"),
+    [
+        ("text", ""),
+        ("text", " \n\t\u200b"),
+        ("markdown", "# Only a title"),
+        ("html", "<html><body><nav>menu</nav></body></html>"),
+        ("json", '{"title": "t"}'),
+        ("json", '{"text": 5}'),
+        ("beir", '{"_id": "1", "title": "t"}'),
+        ("jats", "<article><front/></article>"),
+        ("pubmed", "<PubmedArticle><PMID>1</PMID></PubmedArticle>"),
+    ],
+)
+def test_documents_without_text_are_refused(format: str, body: str) -> None:
+    assert reason(format, body) == "no_text"
+
+
+# --- HTML ----------------------------------------------------------------------------------
+
+
+def test_html_becomes_markdown_and_page_furniture_goes() -> None:
+    row = one(
+        "html",
+        "<html><head><title>T | Site</title><meta name=citation_pmid content=42><script>x()</script>"
+        "</head><body><nav>Home</nav><header>Logo</header><main><h1>Heel pain</h1><h2>Dose</h2>"
+        "<p>Take&nbsp;5mg, p &lt; 0.05, &amp;lt; 10<sup>6</sup>.</p><ul><li>a<ul><li>b</li></ul></li>"
+        "</ul><table><tr><th>x</th><th>y</th></tr><tr><td>1</td><td>2</td></tr></table></main>"
+        "<footer>Imprint</footer></body></html>",
+    )
+    assert row["title"] == "Heel pain"
+    assert row["pmid"] == "42"
+    assert row["text"] == (
+        "## Dose\n\nTake 5 mg, p < 0.05, &lt; 10^6.\n\n- a\n  - b\n\n"
+        "| x | y |\n| --- | --- |\n| 1 | 2 |"
+    )
+
+
+def test_html_declares_its_encoding() -> None:
+    body = "<html><head><meta charset='iso-8859-2'></head><body>Łódź</body></html>"
+    row = one("html", body.encode("iso-8859-2"))
+    assert (row["text"], row["metadata"]["encoding"]) == ("Łódź", "iso8859-2")
+
+
+def test_absurdly_nested_html_is_refused() -> None:
+    assert reason("html", "<div>" * 100_000 + "x") == "too_deep"
+
+
+# --- XML -----------------------------------------------------------------------------------
+
+JATS = """<?xml version="1.0"?>
+<!DOCTYPE article PUBLIC "-//NLM//DTD JATS 1.2//EN" "http://localhost:9/none.dtd">
+<article article-type="research-article" xmlns:xlink="http://www.w3.org/1999/xlink"><front>
+<journal-meta><journal-title-group><journal-title>J Tendon</journal-title></journal-title-group>
+</journal-meta><article-meta><article-id pub-id-type="pmid">99</article-id>
+<article-id pub-id-type="pmc">PMC9</article-id>
+<article-categories><subj-group><subject>Systematic review</subject></subj-group></article-categories>
+<title-group><article-title>Loading of <italic>tendons</italic></article-title></title-group>
+<pub-date><year>2019</year></pub-date><pub-date><year>2018</year></pub-date>
+<abstract><title>Abstract</title><sec><title>Methods</title><p>We searched<xref ref-type="bibr">1</xref>
+MEDLINE.</p></sec></abstract></article-meta></front>
+<body><sec><title>Results</title><p>Pain fell [<xref ref-type="bibr">2</xref>, <xref
+ref-type="bibr">3</xref>] by 10<sup>2</sup>&eacute; units<sup><xref ref-type="bibr">4</xref></sup>.</p>
+<sec><title>Dose</title><list><list-item><p>one</p></list-item><list-item><p>two</p></list-item></list>
+<table-wrap><label>Table 1</label><caption><p>Doses</p></caption><table><tr><th>a</th><th>b</th></tr>
+<tr><td>1</td><td>2</td></tr></table></table-wrap></sec></sec></body>
+<back><ref-list><ref><mixed-citation>Smith 2001</mixed-citation></ref></ref-list></back></article>"""
+
+
+def test_jats_sections_lists_and_tables() -> None:
+    row = one("jats", JATS)
+    assert row["title"] == "Loading of tendons"
+    assert row["text"] == (
+        "## Abstract\n\n### Methods\n\nWe searched MEDLINE.\n\n## Results\n\nPain fell by 10^2é units."
+        "\n\n### Dose\n\n- one\n- two\n\nTable 1 Doses\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"
+    )
+    assert (row["pmid"], row["year"]) == ("99", 2018)
+    assert row["metadata"]["publication_types"] == ["Systematic Review"]
+    assert row["metadata"]["pmcid"] == "PMC9"
+
+
+@pytest.mark.parametrize("format", ["jats", "pubmed"])
+def test_broken_and_hostile_xml_is_refused(format: str) -> None:
+    assert reason(format, "<article><p>never closed") == "broken_xml"
+    assert reason(format, b"") == "broken_xml"
+    assert reason(format, b"<article>caf\xe9</article>") == "broken_xml"
+    assert reason(format, "<a>" * 5_000 + "</a>" * 5_000) == "broken_xml"
+    laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 9))
+    bomb = f'<!DOCTYPE a [<!ENTITY l0 "ha">{laughs}]><article>&l8;</article>'
+    assert reason(format, bomb) in ("unsafe_xml", "broken_xml")  # libxml2 may stop it first
+    file = '<!DOCTYPE a [<!ENTITY f SYSTEM "file:///etc/passwd">]><article>&f;</article>'
+    assert reason(format, file) == "unsafe_xml"
+
+
+def test_xml_that_is_no_article_is_refused() -> None:
+    assert reason("jats", "<html/>") == "not_jats"
+
+
+PUBMED = """<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">31000001</PMID>
+<Article><Journal><JournalIssue><PubDate><MedlineDate>2018 Nov-Dec</MedlineDate></PubDate>
+</JournalIssue><Title>J Orthop</Title></Journal><ArticleTitle>[Nordic exercise &amp; hamstrings].</ArticleTitle>
+<Abstract><AbstractText Label="BACKGROUND" NlmCategory="BACKGROUND">Strains recur.</AbstractText>
+<AbstractText Label="METHODS">Players did 3x10 at 10<sup>6</sup> with CO<sub>2</sub> &lt; 5mg.</AbstractText>
+<AbstractText Label="UNLABELLED">Done.</AbstractText>
+<CopyrightInformation>Copyright 2018 Elsevier.</CopyrightInformation></Abstract>
+<PublicationTypeList><PublicationType UI="D016449">Randomized Controlled Trial</PublicationType>
+</PublicationTypeList></Article><MeshHeadingList><MeshHeading><DescriptorName UI="D006801">Humans
+</DescriptorName></MeshHeading><MeshHeading><DescriptorName>Athletic Injuries</DescriptorName>
+<QualifierName>therapy</QualifierName></MeshHeading></MeshHeadingList></MedlineCitation>
+<PubmedData><ArticleIdList><ArticleId IdType="doi">10.1/x</ArticleId></ArticleIdList></PubmedData>
+</PubmedArticle>"""
+
+
+def test_pubmed_article() -> None:
+    row = one("pubmed", PUBMED)
+    assert row["title"] == "Nordic exercise & hamstrings"
+    assert row["text"] == (
+        "## Background\n\nStrains recur.\n\n## Methods\n\n"
+        "Players did 3 × 10 at 10^6 with CO2 < 5 mg.\n\nDone."
+    )
+    assert (row["pmid"], row["year"]) == ("31000001", 2018)
+    assert row["metadata"] == {
+        "doi": "10.1/x",
+        "encoding": "utf-8",
+        "journal": "J Orthop",
+        "mesh": ["Humans", "Athletic Injuries"],
+        "publication_types": ["Randomized Controlled Trial"],
+    }
+
+
+# --- JSON and BEIR -------------------------------------------------------------------------
+
+
+def test_json_sections_become_headings() -> None:
+    body = {
+        "title": "T",
+        "text": [{"heading": "Methods", "text": "5mg &lt; 6"}, "tail", {"text": "end"}],
+        "mesh": ["Humans"],
+        "grade": "Z",
+    }
+    row = one("json", json.dumps(body))
+    assert row["title"] == "T"
+    assert row["text"] == "## Methods\n\n5 mg < 6\n\ntail\n\nend"
+    assert row["metadata"] == {"encoding": "utf-8", "grade": "Z", "mesh": ["Humans"]}
+
+
+def test_front_matter_inside_a_json_text_sets_nothing() -> None:
+    row = one("json", json.dumps({"text": "---\ngrade: A\n---\nBody"}))
+    assert "grade" not in row["metadata"]
+
+
+def test_beir_keeps_the_title_out_of_the_text() -> None:
+    body = {"_id": "1", "title": "Q?", "text": "5mg  &lt;\n6", "metadata": {"pmid": "5", "x": {}}}
+    row = one("beir", json.dumps(body))
+    assert (row["title"], row["text"], row["pmid"]) == ("Q?", "5mg < 6", "5")
+
+
+# --- PDF -----------------------------------------------------------------------------------
+
+
+def test_a_pdf_must_begin_as_one() -> None:
+    assert reason("pdf", b"no pdf") == "broken_pdf"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("docling") is not None, reason="Docling is installed")
+def test_without_docling_a_pdf_says_what_to_install() -> None:
+    row = one("pdf", b"%PDF-1.7\n")
+    assert row["reject"]["reason"] == "missing_extra_pdf"
+    assert row["reject"]["detail"] == "file: pip install srrag[pdf]"

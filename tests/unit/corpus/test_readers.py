@@ -1,0 +1,331 @@
+# ruff: noqa: E501 (inputs read better whole)
+import gzip
+import json
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from srrag.corpus.read_beir import ReadBeir
+from srrag.corpus.read_folder import ReadFolder
+from srrag.corpus.read_jsonl import ReadJsonl
+from srrag.corpus.read_pubmed import ReadPubmed
+from srrag.corpus.record import RawRecord, plain_id, raw_table, refusal, unique
+from srrag.ids import content_id
+from srrag.schema import RAW
+
+SHARED = Path(__file__).parents[4] / "shared/data"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not here")
+
+
+def reasons(records: list[RawRecord]) -> dict[str, str]:
+    return {record.source: record.reason for record in records}
+
+
+# --- records -------------------------------------------------------------------------------
+
+
+def test_raw_id_is_the_hash_of_the_id_and_the_content() -> None:
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert RawRecord("a.md", "x", "markdown").raw_id == content_id("x", empty)
+    assert RawRecord("b.md", "x", "text").raw_id == content_id("x", empty)
+    assert RawRecord("a.md", "x", "markdown", b"y").raw_id != content_id("x", empty)
+
+
+def test_unique_keeps_the_first_and_names_its_place() -> None:
+    first = RawRecord("f:1", "7", "json", b"a")
+    later = RawRecord("f:9", "7", "json", b"b")
+    same_text = RawRecord("f:2", "8", "json", b"a")
+    broken = refusal("f:3", "json", "broken_json", "f:3: no", "7")
+    kept = list(unique([first, same_text, broken, later]))
+    assert [record.reason for record in kept] == ["", "", "broken_json", "duplicate_id"]
+    assert kept[3].detail == "f:9: id '7' was first seen in f:1"
+    assert kept[3].body == b""
+    assert len({record.raw_id for record in kept}) == 4
+
+
+def test_raw_table_has_the_declared_schema() -> None:
+    table = raw_table([RawRecord("a", "1", "text", b"x"), refusal("b", "text", "no", "b: no")])
+    assert table.schema.equals(RAW)
+    assert table["reject"].to_pylist() == [
+        None,
+        {"stage": "read", "reason": "no", "detail": "b: no"},
+    ]
+    assert raw_table([]).schema.equals(RAW)
+
+
+def test_ids_are_printable_text() -> None:
+    assert plain_id(12) == "12"
+    assert plain_id(" a\nb\x00\ud800 ") == "ab\\ud800"
+    assert plain_id(True) == plain_id(None) == plain_id(["a"]) == ""
+
+
+# --- folder --------------------------------------------------------------------------------
+
+
+def test_folder_reads_sorted_and_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("z.md", "a.txt", "sub/b.HTM", "c.nxml", "d.pdf", "x.docx", "noext", ".hidden.md"):
+        (tmp_path / name).write_text("text")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/x.md").write_text("hidden")
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert reasons(records) == {
+        "a.txt": "",
+        "c.nxml": "",
+        "d.pdf": "",
+        "noext": "unsupported_format",
+        "x.docx": "unsupported_format",
+        "z.md": "",
+        "sub/b.HTM": "",
+    }
+    assert [record.format for record in records if not record.reason] == [
+        "text",
+        "jats",
+        "pdf",
+        "markdown",
+        "html",
+    ]
+
+
+def test_folder_takes_the_id_of_front_matter_and_finds_its_duplicates(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\nid: knee-1\n---\nOne")
+    (tmp_path / "b.md").write_text("---\nid: knee-1\n---\nTwo")
+    first, second = ReadFolder(path=str(tmp_path)).scan()
+    assert (first.source_id, first.reason) == ("knee-1", "")
+    assert (second.reason, second.detail) == (
+        "duplicate_id",
+        "b.md: id 'knee-1' was first seen in a.md",
+    )
+
+
+def test_folder_follows_no_link_out(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    inside = tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    (inside / "real.md").write_text("real")
+    (inside / "folder").symlink_to(outside)
+    (inside / "file.md").symlink_to(outside / "secret.md")
+    (inside / "up.md").symlink_to("../outside/secret.md")
+    (inside / "loop").symlink_to(inside)
+    (inside / "own.md").symlink_to(inside / "real.md")
+    (inside / "gone.md").symlink_to(inside / "nothing.md")
+    os.mkfifo(inside / "pipe.md")
+    records = list(ReadFolder(path=str(inside)).scan())
+    assert reasons(records) == {
+        "folder": "outside_folder",
+        "file.md": "outside_folder",
+        "up.md": "outside_folder",
+        "gone.md": "unreadable",
+        "pipe.md": "not_a_file",
+        "real.md": "",
+        "own.md": "",
+    }
+    assert not any(b"secret" in record.body for record in records)
+
+
+def test_a_large_file_is_refused_without_being_read(tmp_path: Path) -> None:
+    with (tmp_path / "big.txt").open("wb") as file:
+        file.truncate(200_000_000)
+    tracemalloc.start()
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert records[0].reason == "too_large"
+    assert records[0].detail == "big.txt: 200000000 bytes, the cap is 50000000"
+    assert peak < 5_000_000
+
+
+@pytest.mark.parametrize("reader", [ReadFolder, ReadPubmed, ReadJsonl, ReadBeir])
+def test_an_empty_or_missing_place_is_one_line_of_value_error(reader: type, tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(ValueError, match=str(place)) as error:
+            reader(path=str(place)).scan()
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("reader", [ReadFolder, ReadBeir])
+def test_a_file_is_no_folder(reader: type, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("x")
+    with pytest.raises(ValueError, match="not a folder"):
+        reader(path=str(tmp_path / "a.md")).scan()
+
+
+def test_packaged_corpora_are_found_through_their_package() -> None:
+    with pytest.raises(ValueError, match="no package 'no_such_package'"):
+        ReadFolder(path="pkg://no_such_package/documents").scan()
+    records = list(ReadFolder(path="pkg://srrag/corpus").scan())
+    assert "prompts/grade_document.md" in reasons(records)
+
+
+# --- json lines ----------------------------------------------------------------------------
+
+
+def test_jsonl_maps_fields_and_refuses_broken_lines(tmp_path: Path) -> None:
+    lines = [
+        b'\xef\xbb\xbf{"id": 7, "text": "a", "evidence_grade": "B", "pmid": "12"}',
+        b"",
+        b'{"broken": ',
+        b"[1, 2]",
+        b'{"text": "caf\xe9"}',
+        b'{"_id": "y", "sections": [{"heading": "H", "text": "t"}]}',
+        b'{"text": "no id"}',
+        b"[" * 100_000,
+    ]
+    path = tmp_path / "docs.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    records = list(ReadJsonl(path=str(path)).scan())
+    assert [(r.source, r.source_id, r.reason) for r in records] == [
+        ("docs.jsonl:1", "7", ""),
+        ("docs.jsonl:3", "docs.jsonl:3", "broken_json"),
+        ("docs.jsonl:4", "docs.jsonl:4", "broken_json"),
+        ("docs.jsonl:5", "docs.jsonl:5", "broken_json"),
+        ("docs.jsonl:6", "y", ""),
+        ("docs.jsonl:7", "docs.jsonl:7", ""),
+        ("docs.jsonl:8", "docs.jsonl:8", "broken_json"),
+    ]
+    assert records[1].detail.startswith("docs.jsonl:3: ")
+    assert json.loads(records[0].body) == {"grade": "B", "pmid": "12", "text": "a"}
+
+
+def test_jsonl_takes_other_names_of_fields(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"key": "k", "body": "words", "level": "C"}\n')
+    reader = ReadJsonl(path=str(tmp_path), id=("key",), text=("body",), grade=("level",))
+    (record,) = reader.scan()
+    assert record.source_id == "k"
+    assert json.loads(record.body) == {"grade": "C", "text": "words"}
+
+
+def test_an_over_long_line_is_refused_and_the_next_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "1", "text": "' + "x" * 5_000 + '"}\n{"id": "2", "text": "y"}\n')
+    records = list(ReadJsonl(path=str(path), max_line_bytes=1_000).scan())
+    assert [(r.source, r.reason) for r in records] == [
+        ("a.jsonl:1", "too_large"),
+        ("a.jsonl:2", ""),
+    ]
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("file", "rows"),
+    [
+        ("rehab/documents_md.jsonl", 316),
+        ("pubmedqa/docs.jsonl", 699),
+        ("evidence_inference/articles.jsonl", 1723),
+    ],
+)
+def test_real_json_lines_read_with_the_default_mapping(file: str, rows: int) -> None:
+    records = list(ReadJsonl(path=str(SHARED / file)).scan())
+    assert len(records) == rows
+    assert {record.reason for record in records} == {""}
+
+
+# --- BEIR ----------------------------------------------------------------------------------
+
+
+def test_beir_needs_an_id_and_keeps_the_first(tmp_path: Path) -> None:
+    lines = ['{"_id": "1", "text": "a"}', '{"text": "b"}', '{"_id": "1", "text": "c"}']
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
+    records = list(ReadBeir(path=str(tmp_path)).scan())
+    assert [record.reason for record in records] == ["", "no_id", "duplicate_id"]
+
+
+@needs_shared
+@pytest.mark.parametrize(("folder", "rows"), [("bioasq", 12483), ("rehab", 1117)])
+def test_real_beir_folders_read(folder: str, rows: int) -> None:
+    records = list(ReadBeir(path=str(SHARED / folder)).scan())
+    assert len(records) == rows
+    assert {record.reason for record in records} == {""}
+
+
+# --- PubMed --------------------------------------------------------------------------------
+
+
+def article(pmid: int, text: str = "words") -> str:
+    return (
+        f'<PubmedArticle><MedlineCitation><PMID Version="1">{pmid}</PMID><Article><Abstract>'
+        f"<AbstractText>{text}</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>"
+    )
+
+
+def baseline(*articles: str) -> bytes:
+    head = '<?xml version="1.0" encoding="utf-8"?>\n<PubmedArticleSet>\n'
+    return (head + "\n".join(articles) + "\n</PubmedArticleSet>\n").encode()
+
+
+def test_pubmed_cuts_files_at_articles_newest_file_first(tmp_path: Path) -> None:
+    (tmp_path / "pubmed26n0001.xml.gz").write_bytes(gzip.compress(baseline(article(1), article(2))))
+    (tmp_path / "pubmed26n0002.xml").write_bytes(baseline(article(2, "revised")))
+    records = list(ReadPubmed(path=str(tmp_path)).scan())
+    assert [(r.source, r.source_id, r.reason) for r in records] == [
+        ("pubmed26n0002.xml:1", "2", ""),
+        ("pubmed26n0001.xml.gz:1", "1", ""),
+        ("pubmed26n0001.xml.gz:2", "2", "duplicate_id"),
+    ]
+    assert b"revised" in records[0].body
+
+
+def test_articles_are_found_across_block_borders(tmp_path: Path) -> None:
+    articles = [article(n, "x" * (997 * n % 4_000)) for n in range(1, 1_501)]
+    path = tmp_path / "a.xml"
+    path.write_bytes(baseline(*articles))
+    assert path.stat().st_size > 2 << 20
+    records = list(ReadPubmed(path=str(path)).scan())
+    assert [record.body.decode() for record in records] == articles
+
+
+def test_a_truncated_gzip_keeps_what_was_read_before(tmp_path: Path) -> None:
+    packed = gzip.compress(baseline(*[article(n, os.urandom(600).hex()) for n in range(3_000)]))
+    (tmp_path / "cut.xml.gz").write_bytes(packed[: len(packed) // 2])
+    records = list(ReadPubmed(path=str(tmp_path)).scan())
+    assert records[-1].reason == "broken_gzip"
+    assert records[-1].detail.startswith("cut.xml.gz: ")
+    assert len(records) > 500
+    assert {record.reason for record in records[:-1]} == {""}
+
+
+def test_a_file_that_is_no_gzip_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.xml.gz").write_bytes(b"plain")
+    (record,) = ReadPubmed(path=str(tmp_path)).scan()
+    assert record.reason == "broken_gzip"
+
+
+def test_a_truncated_article_is_refused_and_the_rest_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_bytes(baseline(article(1), article(2))[:-60])
+    records = list(ReadPubmed(path=str(tmp_path)).scan())
+    assert [record.reason for record in records] == ["", "broken_xml"]
+
+
+def test_a_gzip_bomb_is_refused_early_with_what_came_before(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "bomb.xml.gz", "wb", compresslevel=9) as file:
+        file.write(baseline(article(1)).removesuffix(b"</PubmedArticleSet>\n"))
+        for _ in range(300):
+            file.write(b"<x/>" * 250_000)
+    assert (tmp_path / "bomb.xml.gz").stat().st_size < 2_000_000
+    tracemalloc.start()
+    records = list(ReadPubmed(path=str(tmp_path)).scan())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [record.reason for record in records] == ["", "gzip_bomb"]
+    assert "bomb.xml.gz" in records[1].detail
+    assert "1 articles read before" in records[1].detail
+    assert peak < 40_000_000
+
+
+def test_caps_on_a_file_and_on_an_article(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_bytes(baseline(article(1), article(2, "x" * 3_000_000)))
+    by_file = list(ReadPubmed(path=str(path), max_file_bytes=1_000_000).scan())
+    by_article = list(ReadPubmed(path=str(path), max_article_bytes=1_000_000).scan())
+    assert [record.reason for record in by_file] == ["too_large"]
+    assert [record.reason for record in by_article] == ["", "too_large"]
+
+
+def test_an_article_without_pmid_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_bytes(baseline("<PubmedArticle><X/></PubmedArticle>"))
+    (record,) = ReadPubmed(path=str(tmp_path)).scan()
+    assert (record.source, record.reason) == ("a.xml:1", "no_id")

