@@ -31,7 +31,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     rows = answers.to_pylist()
     alive = [row for row in rows if row["reject"] is None]
     commit(out / "answers.parquet", lambda path: write_parquet(answers, path))
-    _write_lines(out / "answers.jsonl", ({"query_id": r["query_id"], **answer_json(r)} for r in alive))
+    _write_lines(
+        out / "answers.jsonl", ({"query_id": r["query_id"], **answer_json(r)} for r in alive)
+    )
     _write_lines(out / "biogen.json", (biogen(row) for row in alive))
     unit_ids, _, _ = unpack_hits(answers["hits"])
     sources = open_units(at).document_keys(unit_ids.to_pylist()).to_pylist()
@@ -72,9 +74,7 @@ def _query(path: Path, number: int, line: str) -> dict[str, Any]:
     return {**row, "query_id": str(query_id), "text": text}
 
 
-def write_run(
-    path: Path, rows: list[dict[str, Any]], names: dict[str, str], run_name: str
-) -> None:
+def write_run(path: Path, rows: list[dict[str, Any]], names: dict[str, str], run_name: str) -> None:
     """Write a six-column TREC run of documents, each by its best window."""
 
     def write(temporary: Path) -> None:
@@ -91,9 +91,7 @@ def write_run(
 
 def biogen(row: dict[str, Any]) -> dict[str, Any]:
     """An answer in the shape of the TREC BioGen track: sentences with PMIDs."""
-    sources = {
-        item["evidence_id"]: item["pmid"] or item["source_id"] for item in row["evidence"]
-    }
+    sources = {item["evidence_id"]: item["pmid"] or item["source_id"] for item in row["evidence"]}
     return {
         "topic_id": row["query_id"],
         "question": row["text"],

@@ -49,9 +49,7 @@ def answer_json(row: dict[str, Any]) -> dict[str, Any]:
             }
             for sentence in row["sentences"]
         ],
-        "evidence": [
-            {"number": numbers[item["evidence_id"]], **item} for item in row["evidence"]
-        ],
+        "evidence": [{"number": numbers[item["evidence_id"]], **item} for item in row["evidence"]],
         "trace": [
             {"step": item["step"], "ms": round(1000 * item["seconds"], 2)} for item in row["trace"]
         ],

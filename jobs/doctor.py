@@ -21,19 +21,20 @@ _MIN_FREE_GB = 5.0
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Check Python, packages, the model, the profile's device, memory and disk."""
-    checks: list[dict[str, Any]] = []
-    for name, check in (
-        ("python", _python),
-        ("packages", _packages),
-        ("model", lambda: _model(config)),
-        ("device", lambda: _device(config["profile"]["device"])),
-        ("cpus", lambda: _cpus(config)),
-        ("disk", lambda: _disk(Path(config["root"]))),
-    ):
-        checks.append({"check": name, **_outcome(check)})
+    probes: dict[str, Callable[[], str]] = {
+        "python": _python,
+        "packages": _packages,
+        "model": lambda: _model(config),
+        "device": lambda: _device(config["profile"]["device"]),
+        "cpus": lambda: _cpus(config),
+        "disk": lambda: _disk(Path(config["root"])),
+    }
+    checks = [{"check": name, **_outcome(probe)} for name, probe in probes.items()]
     for check in checks:
         say(f"{'ok  ' if check['ok'] else 'FAIL'} {check['check']:<10} {check['detail']}")
-    extras = {name: importlib.util.find_spec(package) is not None for name, package in _EXTRAS.items()}
+    extras = {
+        name: importlib.util.find_spec(package) is not None for name, package in _EXTRAS.items()
+    }
     say("     extras     " + ", ".join(f"{k}: {'yes' if v else 'no'}" for k, v in extras.items()))
     return {"ok": all(check["ok"] for check in checks), "checks": checks, "extras": extras}
 

@@ -56,9 +56,7 @@ def evaluate_ranking(
         systems["baseline"] = _other_pipeline(config)
     values, runs, failed = {}, {}, {}
     for name, pipeline in systems.items():
-        runs[name], failed[name] = rank(
-            config, parts.make(pipeline, name), questions, by_window
-        )
+        runs[name], failed[name] = rank(config, parts.make(pipeline, name), questions, by_window)
         values[name] = per_question(qrels, runs[name])
     if config["out"]:
         write_documents_run(Path(config["out"]) / "run.trec", runs["pipeline"])
@@ -84,16 +82,15 @@ def rank(
     bound = parts.pipeline_run(config, pipeline.ranking())
     at = parts.place(config)
     table = bound.run(questions, at)
-    unit_ids, scores, offsets = unpack_hits(table["hits"])
+    unit_ids, _, offsets = unpack_hits(table["hits"])
     documents = unit_ids.to_pylist()
     if not by_window:
         documents = open_units(bound.place(at)).document_keys(documents).to_pylist()
     found: dict[str, dict[str, float]] = {}
     for row, query_id in enumerate(table["query_id"].to_pylist()):
-        best: dict[str, float] = {}
-        for place in range(offsets[row], offsets[row + 1]):
-            best.setdefault(documents[place], float(scores[place]))
-        found[query_id] = best
+        ranked = dict.fromkeys(documents[offsets[row] : offsets[row + 1]])
+        # Scored by rank: judges break ties of scores by document id, which is not our order.
+        found[query_id] = {document: 1.0 / n for n, document in enumerate(ranked, start=1)}
     return found, table["reject"].length() - table["reject"].null_count
 
 
@@ -133,10 +130,12 @@ def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[s
     score = {"ebmnlp": score_ebmnlp, "evidence_inference": score_evidence_inference}
     if kind not in score:
         raise UsageError(f"bench.kind={kind}: there are beir, {', '.join(score)}")
+    if config["engine"] != "rules":
+        raise UsageError(f"engine={config['engine']}: bench.kind={kind} scores the rules")
     metrics = score[kind](path, read_mentions)
     for name, value in metrics.items():
         say(f"  {name:<28}{value:8.4f}")
-    return {"metrics": metrics, **metrics, "model": config["engine"]}
+    return {"metrics": metrics, **metrics, "model": "rules"}
 
 
 def readable(summary: dict[str, Any]) -> str:

@@ -16,7 +16,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     result = verify(store, config["build"])
     for problem in result["problems"]:
         say(f"problem: {problem}")
-    say(f"{result['checked']} parts and files checked: {'all hold' if result['ok'] else 'NOT whole'}")
+    verdict = "all hold" if result["ok"] else "NOT whole"
+    say(f"{result['checked']} parts and files checked: {verdict}")
     return result
 
 

@@ -18,9 +18,7 @@ import pyarrow.compute as pc
 from srrag.schema import HITS, QUESTIONS, REJECT, empty_value
 from srrag.step import Function, LLMStep, Place, Step
 
-TRACE = pa.list_(
-    pa.struct([pa.field("step", pa.string()), pa.field("seconds", pa.float64())])
-)
+TRACE = pa.list_(pa.struct([pa.field("step", pa.string()), pa.field("seconds", pa.float64())]))
 _ROW = "_row"
 
 
@@ -39,7 +37,7 @@ class Pipeline(Step):
         return (*self.rank, *self.answer)
 
     @property
-    def writes(self) -> pa.Schema:  # type: ignore[override]
+    def writes(self) -> pa.Schema:
         """The questions with the columns of every step and the trace."""
         fields = [item for item in QUESTIONS if item.name != "reject"]
         fields += [item for step in self.steps for item in added(step)]
@@ -142,7 +140,9 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
             row = table.set_column(place, pa.field("reject", REJECT), reject)
             return _without_rows(step, table), [row]
     middle = table.num_rows // 2
-    halves = [_apply(step, function, half) for half in (table.slice(0, middle), table.slice(middle))]
+    halves = [
+        _apply(step, function, half) for half in (table.slice(0, middle), table.slice(middle))
+    ]
     return (
         pa.concat_tables([out for out, _ in halves]),
         [row for _, rows in halves for row in rows],

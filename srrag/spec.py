@@ -29,7 +29,7 @@ def place_field(default: Any = dataclasses.MISSING) -> Any:
 
 def spec(value: Any) -> Any:
     """Render a value as JSON; raises TypeError or ValueError for what cannot be an identity."""
-    if value is None or isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum):
+    if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):

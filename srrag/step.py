@@ -164,5 +164,3 @@ class Build(abc.ABC):
     def identity(self) -> dict[str, Any]:
         """What defines the output beside the fields."""
         return {}
-
-

@@ -59,15 +59,18 @@ def commit(path: Path, write: Callable[[Path], None]) -> None:
         write(temporary)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def commit_json(path: Path, value: Any) -> None:
     """Commit a JSON file, indented for people."""
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    commit(path, lambda temporary: temporary.write_text(text, "utf-8") and None)
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+    commit(path, write)
 
 
 def read_json(path: Path) -> Any:
@@ -141,7 +144,7 @@ class Store:
             return set()
         return {
             name[5:-8]
-            for name in os.listdir(folder)
+            for name in os.listdir(folder)  # noqa: PTH208 (names alone, for many parts)
             if name.startswith("part-") and name.endswith(".parquet")
         }
 
@@ -197,6 +200,27 @@ class Store:
         """Folder of every stage of a finished build."""
         stages = self.read_pointer(build)["stages"]
         return {name: self.stage_dir(name, entry["fingerprint"]) for name, entry in stages.items()}
+
+
+_checked: set[tuple[str, int, int]] = set()
+
+
+def check_files(folder: Path) -> None:
+    """Check a build's files against the hashes of its manifest, once a process and file.
+
+    Raises ValueError that names the file which is missing or not what was built.
+    """
+    for name, sha256 in read_json(folder / "manifest.json")["files"].items():
+        path = folder / name
+        if not path.exists():
+            raise ValueError(f"{path} is missing; run the build again")
+        state = path.stat()
+        key = (str(path), state.st_mtime_ns, state.st_size)
+        if key in _checked:
+            continue
+        if file_sha256(path) != sha256:
+            raise ValueError(f"{path} is not what was built (sha256 differs); it is not loaded")
+        _checked.add(key)
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

@@ -92,5 +92,3 @@ def values(root: Path, plan_: Plan, stage: str, parts: list[str]) -> list[int]:
     store = Store(root)
     tables = [live(store.read_part(stage, plan_.fingerprint(stage), part)) for part in parts]
     return [value for table in tables for value in table["value"].to_pylist()]
-
-

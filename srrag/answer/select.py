@@ -17,7 +17,6 @@ from srrag.step import Function, Place, Step
 Ints = NDArray[np.int64]
 
 
-
 class Windows(Protocol):
     """The windows of an index with what their documents say of them."""
 

@@ -17,7 +17,7 @@ STOPWORDS = frozenset(
     the their them then there therefore these they this those through thus to too under until up
     upon us use used uses using very via was we were what when where whereas whether which while
     who whom whose why will with within without would yes you your
-    best better evidence following good known list many often recommend recommended
+    best better evidence following good known list long many often recommend recommended
     """.split()  # noqa: SIM905 (a list of 200 literals hides the words)
 )
 """English function words and what a clinical question adds to them, in the authors' own list."""

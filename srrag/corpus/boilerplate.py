@@ -13,6 +13,7 @@ _MIN_REPEATS = 3
 _TAIL_CHARS = 300
 _LOOK_AHEAD = 5
 
+_DIGITS = re.compile(r"\d+")
 _HEADING = re.compile(r"(#{1,6}) +(\S.*)")
 _LONE_NUMBER = re.compile(r"(?:[-\u2013\u2014] ?)?\d{1,4}(?: ?[-\u2013\u2014])?")
 _PAGE_OF = re.compile(r"(?:page|p\.) ?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
@@ -55,20 +56,13 @@ def drop_page_furniture(text: str) -> str:
         return text
     pages = [page.split("\n") for page in text.split("\f") if page.strip()]
     edges = [_edges(page) for page in pages]
-    counts = Counter(
-        key
-        for page, indexes in zip(pages, edges, strict=True)
-        for key in {_masked(page[i]) for i in indexes}
-    )
+    counts = Counter(key for keys in edges for key in set(keys.values()))
     need = max(_MIN_PAGES, _PAGE_SHARE * len(pages))
     kept: list[str] = []
-    for page, indexes in zip(pages, edges, strict=True):
-        furniture = {
-            i
-            for i in indexes
-            if counts[_masked(page[i])] >= need
-            or (len(pages) >= _MIN_PAGES and _LONE_NUMBER.fullmatch(page[i].strip()))
-        }
+    for page, keys in zip(pages, edges, strict=True):
+        furniture = {i for i, key in keys.items() if counts[key] >= need}
+        if len(pages) >= _MIN_PAGES:
+            furniture |= {i for i in keys if _LONE_NUMBER.fullmatch(page[i].strip())}
         kept += [line for i, line in enumerate(page) if i not in furniture]
     return "\n".join(kept)
 
@@ -146,13 +140,14 @@ def _closes(bare: str, heading: re.Match[str] | None, level: int) -> bool:
     return bool(_AFTER_REFERENCES.fullmatch(bare))
 
 
-def _edges(page: Sequence[str]) -> set[int]:
+def _edges(page: Sequence[str]) -> dict[int, str]:
+    """The outer lines of a page, each with its text masked."""
     filled = [i for i, line in enumerate(page) if line.strip()]
-    return {*filled[:_EDGE_LINES], *filled[-_EDGE_LINES:]}
+    return {i: _masked(page[i]) for i in (*filled[:_EDGE_LINES], *filled[-_EDGE_LINES:])}
 
 
 def _masked(line: str) -> str:
-    return re.sub(r"\d+", "#", line.strip())
+    return _DIGITS.sub("#", line.strip())
 
 
 def _is_running(line: str) -> bool:

@@ -17,8 +17,11 @@ _MAX_TRAILER_LINES = 20
 _FRONT = re.compile(r"\s*---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"\s*#[ \t]+(\S[^\n]*)(?:\n|\Z)")
 _TRAILER_LINE = re.compile(r"([A-Za-z][\w -]{0,30}):[ \t]*(.*)")
-# A trailer is text of the document: it may say where it comes from, and never grade itself.
-_TRAILER_KEYS = frozenset(["pmid", "pmcid", "doi", "year", "mesh", "journal", "license", "source"])
+# A trailer is text of the document: it may say where it comes from, and never grade itself. So its
+# MeSH headings, which grade where an indexer gave them, are kept under another name.
+_TRAILER_KEYS = frozenset(
+    ["pmid", "pmcid", "doi", "year", "mesh_in_text", "journal", "license", "source"]
+)
 
 
 def parse_markdown(body: bytes) -> Parsed:
@@ -89,4 +92,6 @@ def split_trailer(text: str) -> tuple[str, Metadata]:
     if len(found) < len(lines):
         return text, {}
     metadata = plain_metadata(dict(found))
+    if "mesh" in metadata:
+        metadata["mesh_in_text"] = metadata["mesh"]
     return head, {key: value for key, value in metadata.items() if key in _TRAILER_KEYS}

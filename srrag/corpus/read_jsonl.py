@@ -23,6 +23,7 @@ _PLAIN = (
     "license",
     "article_type",
 )
+_MAPPED = ("id", "text", "title", "grade", "year", "mesh", "publication_types")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,12 @@ class ReadJsonl:
     mesh: tuple[str, ...] = ("mesh", "mesh_terms")
     publication_types: tuple[str, ...] = ("publication_types", "publication_type")
     max_line_bytes: int = 50_000_000
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where a field names one key as a bare string."""
+        for name in _MAPPED:
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name}: a list of keys is wanted, as in {name}: [body]")
 
     def scan(self) -> Iterator[RawRecord]:
         """Check the path now, then yield a record a line."""
@@ -73,7 +80,7 @@ class ReadJsonl:
     def _mapped(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record under the names that the parser knows."""
         mapped = {key: record[key] for key in _PLAIN if record.get(key) not in (None, "")}
-        for name in ("text", "title", "grade", "year", "mesh", "publication_types"):
+        for name in _MAPPED[1:]:
             value = _first(record, getattr(self, name))
             if value is not None:
                 mapped[name] = value

@@ -192,8 +192,7 @@ def learn(examples: Examples, num_cues: int = NUM_CUES) -> str:
     weights, _ = fit(cues, labels, tokens.first, num_cues=len(names), l2=1e-4)
     counts = np.bincount(cues.ravel(), minlength=len(names))
     strength = np.abs(weights - weights.mean(1, keepdims=True)).max(1) * np.sqrt(counts)
-    strength[0] = -1.0
-    kept = np.sort(np.argsort(-strength, kind="stable")[:num_cues])
+    kept = np.sort(np.argsort(-strength[1:], kind="stable")[:num_cues]) + 1
     renumber = np.zeros(len(names), np.int64)
     renumber[kept] = np.arange(1, len(kept) + 1)
     weights, moves = fit(renumber[cues], labels, tokens.first, num_cues=len(kept) + 1, l2=5e-3)

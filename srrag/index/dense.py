@@ -52,7 +52,7 @@ class BuildDenseIndex(Build):
         flat = total <= self.flat_rows
         recalls, sizes = [], []
         for number, (ids, matrix) in enumerate(self._shards(paths)):
-            index = faiss.IndexFlatIP(matrix.shape[1])
+            index: faiss.Index = faiss.IndexFlatIP(matrix.shape[1])
             index.add(matrix)
             if not flat:
                 inverted = self._inverted(matrix)

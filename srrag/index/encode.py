@@ -53,12 +53,13 @@ class EncodeWindows(Step):
                 places = np.flatnonzero(new)[first]
                 encoded = self._encode([texts[i] for i in places], at)
                 rows.update(zip(fresh.tolist(), encoded, strict=True))
-            columns = list(zip(*(rows[key] for key in keys.tolist()), strict=True)) or [[]] * 4
+            found = [rows[key] for key in keys.tolist()]
+            columns = [[row[i] for row in found] for i in range(len(cache.columns))]
             return pa.table(
                 [
                     batch["unit_id"],
                     pa.array(keys),
-                    *(pa.array(list(c), VECTORS.field(i + 2).type) for i, c in enumerate(columns)),
+                    *(pa.array(c, VECTORS.field(i + 2).type) for i, c in enumerate(columns)),
                     pa.nulls(len(texts), VECTORS.field("reject").type),
                 ],
                 names=VECTORS.names,

@@ -54,12 +54,16 @@ class TokenIndex:
         self.dimension = int(np.load(folder / "dimension.npy"))
         self.offsets: npt.NDArray[np.int64] = np.load(folder / "offsets.npy", mmap_mode="r")
         total = int(self.offsets[-1])
-        self.tokens: npt.NDArray[np.int8] = np.memmap(
-            folder / "tokens.i8", dtype=np.int8, mode="r", shape=(total, self.dimension)
-        ) if total else np.zeros((0, self.dimension), np.int8)
-        self.scales: npt.NDArray[np.float16] = np.memmap(
-            folder / "scales.f2", dtype=np.float16, mode="r", shape=(total,)
-        ) if total else np.zeros(0, np.float16)
+        self.tokens: npt.NDArray[np.int8] = (
+            np.memmap(folder / "tokens.i8", dtype=np.int8, mode="r", shape=(total, self.dimension))
+            if total
+            else np.zeros((0, self.dimension), np.int8)
+        )
+        self.scales: npt.NDArray[np.float16] = (
+            np.memmap(folder / "scales.f2", dtype=np.float16, mode="r", shape=(total,))
+            if total
+            else np.zeros(0, np.float16)
+        )
         self._rows = Lookup(folder, "units")
 
     def take(

@@ -65,9 +65,7 @@ class Units:
     def __init__(self, folder: Path) -> None:
         """Map the files; nothing is read until it is asked for."""
         self.units = pa.ipc.open_file(pa.memory_map(str(folder / "units.arrow"))).read_all()
-        self.documents = pa.ipc.open_file(
-            pa.memory_map(str(folder / "documents.arrow"))
-        ).read_all()
+        self.documents = pa.ipc.open_file(pa.memory_map(str(folder / "documents.arrow"))).read_all()
         self._unit_rows = Lookup(folder, "units")
         self._document_rows = Lookup(folder, "documents")
 
@@ -106,5 +104,3 @@ class Units:
 def open_units(at: Place, stage: str = "units") -> Units:
     """Open the units index of a build."""
     return Units(at.artifact(stage))
-
-

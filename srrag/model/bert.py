@@ -38,6 +38,8 @@ class RowInt8Linear:
 
     Scales of its own for every token, and exact int32 sums, make a token's result independent
     of its neighbours in the batch; the usual scale per activation tensor does not.
+    Weights span -64…64 only: processors without VNNI add pairs of products in saturating int16,
+    which 255 × 64 × 2 never reaches, so every processor gets the same sums.
     """
 
     weight: Tensor  # int8 (in, out)
@@ -46,8 +48,8 @@ class RowInt8Linear:
 
     @classmethod
     def quantise(cls, weight: Tensor, bias: Tensor) -> RowInt8Linear:
-        """Round a float (out, in) weight to int8, symmetric, one scale per output channel."""
-        scale = weight.abs().amax(1).clamp_(min=1e-12).div_(127)
+        """Round a float (out, in) weight to -64…64, one scale per output channel."""
+        scale = weight.abs().amax(1).clamp_(min=1e-12).div_(64)
         rounded = (weight / scale[:, None]).round_().to(torch.int8)
         return cls(rounded.t(), scale, bias)
 

@@ -44,9 +44,8 @@ class MergeEntities(Build):
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
         """Write `entities.parquet` and `edges.parquet`."""
-        facts = pa.concat_tables(
-            [table for table in read_live(inputs[self.triples], _COLUMNS)]
-        ).sort_by("fact_id")
+        parts = list(read_live(inputs[self.triples], _COLUMNS))
+        facts = pa.concat_tables(parts).sort_by("fact_id")
         facts = _with_ids(facts)
         entities = _entities(facts)
         edges = _edges(facts)

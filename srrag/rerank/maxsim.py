@@ -37,7 +37,7 @@ class RerankMaxSim(Step):
         return (self.hits, "query_tokens", "query_token_scales")
 
     @property
-    def writes(self) -> pa.Schema:  # type: ignore[override]
+    def writes(self) -> pa.Schema:
         """The reranked hits."""
         return pa.schema([pa.field(self.into, HITS)])
 

@@ -25,7 +25,7 @@ class SearchDense(Step):
     reads: ClassVar[tuple[str, ...]] = ("query_vector",)
 
     @property
-    def writes(self) -> pa.Schema:  # type: ignore[override]
+    def writes(self) -> pa.Schema:
         """The hits of this channel."""
         return pa.schema([pa.field(self.into, HITS)])
 
@@ -57,7 +57,7 @@ class SearchSparse(Step):
     reads: ClassVar[tuple[str, ...]] = ("text",)
 
     @property
-    def writes(self) -> pa.Schema:  # type: ignore[override]
+    def writes(self) -> pa.Schema:
         """The hits of this channel."""
         return pa.schema([pa.field(self.into, HITS)])
 

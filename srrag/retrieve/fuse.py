@@ -36,7 +36,7 @@ class FuseRanks(Step):
         return self.channels
 
     @property
-    def writes(self) -> pa.Schema:  # type: ignore[override]
+    def writes(self) -> pa.Schema:
         """The fused hits."""
         return pa.schema([pa.field(self.into, HITS)])
 

@@ -22,9 +22,7 @@ def pack_hits(ranked: Sequence[tuple[pa.Array, Floats]]) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     ids = pa.concat_arrays([ids.cast(pa.string()) for ids, _ in ranked] or [pa.array([], "string")])
     scores = np.concatenate([scores for _, scores in ranked]) if ranked else np.zeros(0)
-    ranks = (
-        np.concatenate([np.arange(1, size + 1) for size in sizes]) if sizes else np.zeros(0)
-    )
+    ranks = np.concatenate([np.arange(1, size + 1) for size in sizes]) if sizes else np.zeros(0)
     return pack_flat(ids, scores, ranks, offsets)
 
 

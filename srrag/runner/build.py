@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from srrag.corpus.record import RawRecord, unique
+from srrag.corpus.record import RawRecord
 from srrag.ids import file_sha256
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
@@ -77,7 +77,7 @@ class BuildJob:
         known: list[str] = []
         if self.store.pointer_path(self.name).exists():
             known = self.store.read_pointer(self.name)["stages"].get(source, {}).get("parts", [])
-        parts = ingest(self.store, self.plan.fingerprint(source), unique(records), known)
+        parts = ingest(self.store, self.plan.fingerprint(source), records, known)
         if not parts:
             raise ValueError("the corpus holds no document")
         say(f"{source:<12} {len(parts)} parts")
@@ -215,9 +215,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
             figures[name] = entry["figures"]
             seconds[name] = manifest["seconds"]
             continue
-        receipts = [
-            store.read_receipt(name, entry["fingerprint"], part) for part in entry["parts"]
-        ]
+        receipts = [store.read_receipt(name, entry["fingerprint"], part) for part in entry["parts"]]
         reasons: Counter[str] = Counter()
         for receipt in receipts:
             reasons.update(receipt.reasons)

@@ -145,9 +145,7 @@ def guarded(
     return tables, [reason for _, failed in results for reason in failed]
 
 
-def reject_row(
-    row: pa.Table, schema: pa.Schema, stage: str, reason: str, detail: str
-) -> pa.Table:
+def reject_row(row: pa.Table, schema: pa.Schema, stage: str, reason: str, detail: str) -> pa.Table:
     """Make the reject row of an output schema: shared columns kept, the others empty."""
     if "reject" not in schema.names:
         raise ValueError(f"stage {stage}: {reason}: {detail}")
@@ -161,5 +159,3 @@ def reject_row(
     }
     values["reject"] = [{"stage": stage, "reason": reason, "detail": detail}]
     return pa.table(values, schema=schema)
-
-

@@ -17,7 +17,7 @@ from srrag.schema import QUESTIONS
 from srrag.spec import canonical, fingerprint
 from srrag.stage import Plan, Resources, Stage
 from srrag.step import Place
-from srrag.store import Receipt, Store, read_json
+from srrag.store import Receipt, Store, check_files, read_json
 
 PART_QUESTIONS = 64
 
@@ -38,6 +38,7 @@ class PipelineRun:
         for stage in self.pipeline.needs():
             if stage not in artifacts:
                 raise ValueError(f"pipeline: stage {stage!r} is not in build {self.build!r}")
+            check_files(artifacts[stage])
         return dataclasses.replace(at, artifacts=artifacts, root=self.store.root)
 
     def run(self, questions: pa.Table, at: Place) -> pa.Table:

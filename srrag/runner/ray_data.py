@@ -44,7 +44,9 @@ class StalledError(RuntimeError):
 class PartWorker:
     """An actor that runs one stage on the parts whose names come in."""
 
-    def __init__(self, root: str, stage: Stage, plan_entry: tuple[str, str, str], at: Place) -> None:
+    def __init__(
+        self, root: str, stage: Stage, plan_entry: tuple[str, str, str], at: Place
+    ) -> None:
         """Keep what opening will need; `plan_entry` is (fingerprint, input, its fingerprint)."""
         self.store = Store(root)
         self.stage = stage
@@ -84,9 +86,7 @@ class RayDataRunner:
             return False
         options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
         if self.address == "local":
-            options.update(
-                num_cpus=self.num_cpus, object_store_memory=self.object_store_mb << 20
-            )
+            options.update(num_cpus=self.num_cpus, object_store_memory=self.object_store_mb << 20)
         ray.init(address=self.address, **options)
         return True
 
@@ -110,7 +110,7 @@ class RayDataRunner:
                 ray.shutdown()
 
     def _check_resources(self, stages: Sequence[Stage]) -> None:
-        have = ray.cluster_resources()
+        have: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
             asked = sum(getattr(stage.resources, key) for stage in stages)
             if asked > have.get(kind, 0.0):
@@ -124,7 +124,9 @@ class RayDataRunner:
     ) -> ray.data.Dataset:
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
-        dataset = ray.data.from_arrow([pa.table({"part": [name]}) for name in names])
+        dataset: ray.data.Dataset = ray.data.from_arrow(
+            [pa.table({"part": [name]}) for name in names]
+        )
         for stage in stages:
             source = stage.inputs[0]
             entry = (plan.fingerprint(stage.name), source, plan.fingerprint(source))
@@ -211,7 +213,7 @@ class Watch:
             say(self._message(quiet_s))
 
     def _message(self, quiet_s: float) -> str:
-        free = ray.available_resources()
+        free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
         waiting = ", ".join(
             f"{name} has {self.total - count} parts to do" for name, count in self.counts.items()
         )

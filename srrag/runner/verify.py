@@ -1,4 +1,4 @@
-"""Proof that a build is whole: rows in = rows out + rejected, hashes hold, ids are what they say."""
+"""Proof that a build is whole: rows in = rows out + rejected, hashes hold, ids fit content."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def verify(store: Store, build: str) -> dict[str, Any]:
     return {"ok": not problems, "checked": checked, "rows": rows, "problems": problems}
 
 
-def _verify_files(
-    store: Store, name: str, entry: dict[str, Any], problems: list[str]
-) -> int:
+def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list[str]) -> int:
     folder = store.stage_dir(name, entry["fingerprint"])
     if not (folder / "manifest.json").exists():
         problems.append(f"{name}: {folder} has no manifest")

@@ -14,9 +14,7 @@ from srrag.spec import build
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONF = REPOSITORY / "conf"
-GROUPS = sorted(
-    (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml")
-)
+GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate",

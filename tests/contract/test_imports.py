@@ -16,9 +16,7 @@ ALLOWED = {
     "model": {"model", "algo", *CORE},
     "core": CORE,
     "runner": {"runner", "corpus", "index", *CORE},
-    **{
-        name: {name, "algo", "model", *CORE} for name in DOMAIN
-    },
+    **{name: {name, "algo", "model", *CORE} for name in DOMAIN},
 }
 # The sideways edges: who reads an index, and who shares its reading of parts.
 for name in ("retrieve", "rerank", "answer", "evaluate", "organize"):

@@ -74,7 +74,9 @@ def examples(sample_root: Path) -> dict[type[Step], Example]:
     return found
 
 
-@pytest.fixture(params=sorted(all_steps(), key=lambda step: step.__name__), ids=lambda s: s.__name__)
+@pytest.fixture(
+    params=sorted(all_steps(), key=lambda step: step.__name__), ids=lambda s: s.__name__
+)
 def example(request: pytest.FixtureRequest, examples: dict[type[Step], Example]) -> Example:
     assert request.param in examples, "a Step that no stage and no pipeline uses has no place here"
     return examples[request.param]

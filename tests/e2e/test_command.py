@@ -83,7 +83,7 @@ def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Pa
     proof, _ = srrag("verify", f"root={root}")
     assert proof["ok"], proof["problems"]
     again, _ = srrag("build", "corpus=folder", f"corpus.path={papers}", f"root={root}")
-    assert again["reused"] == {name: 1 for name in again["reused"]}
+    assert again["reused"] == dict.fromkeys(again["reused"], 1)
     answer, shown = srrag(
         "ask", f"root={root}", "question=Is early weight bearing recommended, e.g. (for adults)?"
     )

@@ -262,8 +262,9 @@ _PATTERNS = (
 
 
 def _add_patterns(lower: str, mentions: list[Mention]) -> None:
-    """Append what patterns tell: timepoints, recommendations, contraindications,
-    drugs with a dose, and adverse events that no labelled run covers.
+    """Append what patterns tell: timepoints, recommendations, contraindications.
+
+    Drugs before a dose and adverse events are added where no labelled run covers them.
     """
     taken = [(mention.start, mention.end) for mention in mentions]
     for kind, pattern, group in (("Intervention", _DOSED, 1), ("AdverseEvent", _EVENT, 0)):

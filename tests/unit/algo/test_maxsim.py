@@ -1,4 +1,4 @@
-import itertools
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,10 +48,20 @@ def test_agrees_with_a_loop(lengths, num_query, seed):
     values = rng.integers(-127, 128, size=(offsets[-1], 4)).astype(np.int8)
     scale = rng.uniform(0.001, 0.01, size=len(values)).astype(np.float16)
     expected = []
-    for start, stop in itertools.pairwise(offsets):
+    for start, stop in pairwise(offsets):
         tokens = [values[t].astype(np.float32) * np.float32(scale[t]) for t in range(start, stop)]
         expected.append(sum(max(float(q @ t) for t in tokens) for q in query) if tokens else 0.0)
     assert maxsim(query, values, offsets, scale) == pytest.approx(expected, abs=1e-4)
+
+
+def test_many_tokens_agree_with_one_product():
+    rng = np.random.default_rng(1)
+    offsets = np.array([0, 1500, 1500, 2049, 3000])
+    values = rng.integers(-127, 128, size=(3000, 8)).astype(np.int8)
+    query = rng.normal(size=(3, 8)).astype(np.float32)
+    similarity = values.astype(np.float64) @ query.T.astype(np.float64)
+    expected = [similarity[a:b].max(axis=0).sum() if b > a else 0.0 for a, b in pairwise(offsets)]
+    assert maxsim(query, values, offsets) == pytest.approx(expected, rel=1e-5)
 
 
 def test_chosen_documents_score_as_among_all():

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.select import SelectEvidence, select
-from srrag.index.units import EVIDENCE_COLUMNS
 from srrag.ids import content_id
+from srrag.index.units import EVIDENCE_COLUMNS
 from srrag.schema import EVIDENCE, HITS
 from srrag.step import Place
 

@@ -167,4 +167,4 @@ def test_a_megabyte_of_anything_is_cleaned_in_linear_time(piece: str) -> None:
     started = time.process_time()
     clean_document(piece * (1_000_000 // len(piece)))
     clean_inline(piece * (1_000_000 // len(piece)))
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 20  # quadratic time would be minutes

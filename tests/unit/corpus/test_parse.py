@@ -86,7 +86,7 @@ def test_a_leading_heading_is_the_title_and_a_trailer_only_says_where_it_is_from
     )
     assert (row["title"], row["text"]) == ("Does it work?", "## Results\n\nIt does.")
     assert (row["pmid"], row["year"]) == ("77", 2016)
-    assert row["metadata"] == {"encoding": "utf-8", "mesh": ["Humans", "Adult"]}
+    assert row["metadata"] == {"encoding": "utf-8", "mesh_in_text": ["Humans", "Adult"]}
 
 
 def test_a_heading_other_than_the_given_title_stays() -> None:

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (inputs read better whole)
 import gzip
 import json
 import os
@@ -197,6 +196,11 @@ def test_jsonl_takes_other_names_of_fields(tmp_path: Path) -> None:
     (record,) = reader.scan()
     assert record.source_id == "k"
     assert json.loads(record.body) == {"grade": "C", "text": "words"}
+
+
+def test_a_mapping_must_list_its_keys() -> None:
+    with pytest.raises(ValueError, match="text: a list of keys is wanted"):
+        ReadJsonl(path="x", text="body")  # type: ignore[arg-type]
 
 
 def test_an_over_long_line_is_refused_and_the_next_is_read(tmp_path: Path) -> None:

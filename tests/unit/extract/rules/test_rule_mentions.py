@@ -36,6 +36,13 @@ def test_recommendations_and_contraindications_come_from_patterns() -> None:
     assert kinds["Contraindication"] == "contraindicated in patients with fracture"
 
 
+def test_a_dose_shows_a_drug_and_named_events_are_found_once() -> None:
+    mentions = read_mentions("# Results\n\nZqwvine 40 mg and a dosage 5 mg: nausea in some.")
+    assert ("Intervention", 11, 18) in mentions
+    assert [kind for kind, *_ in mentions].count("AdverseEvent") == 1
+    assert not any(start == 29 for _, start, _ in mentions)
+
+
 def test_ordinary_and_blank_joined_text_agree() -> None:
     plain = "Patients with asthma (n=45) received salmeterol, formoterol or placebo."
     joined = "Patients with asthma ( n = 45 ) received salmeterol , formoterol or placebo ."

@@ -1,0 +1,160 @@
+"""`make bench`: what a build costs over encoding its texts alone, with Ray up.
+
+Prints one JSON object. Three things are measured in one run on the same passages: encoding the
+windows' texts (sentence and token vectors) in one process with the build's threads, the build on
+a Ray that is already up, and a second build of the same corpus, which has to encode nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ENCODE_ALONE = """
+import json, sys, time
+from srrag.model.embed import load
+from srrag.spec import build
+texts, encoder, threads = json.load(open(sys.argv[1]))
+model = load(build(encoder), "cpu", threads)
+model.encode_tokens(texts[:32])
+started, cpu = time.perf_counter(), time.process_time()
+model.encode_tokens(texts)
+print(json.dumps([time.perf_counter() - started, time.process_time() - cpu]))
+"""
+
+
+class PeakMemory:
+    """The largest sum of unique memory (USS) of this process and its children, sampled."""
+
+    def __init__(self, interval_s: float = 0.5) -> None:
+        self.peak_bytes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, args=(interval_s,), daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self, interval_s: float) -> None:
+        while not self._stop.wait(interval_s):
+            total = 0
+            for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+                try:
+                    total += process.memory_full_info().uss
+                except psutil.Error:
+                    continue
+            self.peak_bytes = max(self.peak_bytes, total)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--corpus", default="../shared/data/bioasq", help="a BEIR folder")
+    parser.add_argument("--limit", type=int, default=0, help="only so many passages")
+    parser.add_argument("--backend", default="", help="the encoder's backend")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        print(json.dumps(measure(arguments, Path(scratch))))
+
+
+def measure(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """All figures of one run."""
+    import ray
+
+    from jobs import parts
+    from jobs.launch import configure
+    from srrag.runner.build import BuildJob
+    from srrag.spec import spec
+    from srrag.store import Store
+
+    corpus = scratch / "corpus"
+    passages = copy_corpus(Path(arguments.corpus), corpus, arguments.limit)
+    overrides = ["profile=ray", "corpus=beir", f"corpus.path={corpus}", f"root={scratch / 'root'}"]
+    if arguments.backend:
+        overrides.append(f"+embedder.backend={arguments.backend}")
+    config = configure("build", overrides)
+    reader = parts.make(config["corpus"], "corpus")
+    plan = parts.plan(config, reader)
+    ray.init(num_cpus=8, object_store_memory=256 << 20, include_dashboard=False,
+             log_to_driver=False)  # fmt: skip
+    job = BuildJob(Store(scratch / "root"), plan, parts.runner(config))
+    started = time.perf_counter()
+    with PeakMemory() as memory:
+        first = job.run(reader.scan(), parts.place(config))
+    build_s = time.perf_counter() - started
+    started = time.perf_counter()
+    job.run(reader.scan(), parts.place(config))
+    again_s = time.perf_counter() - started
+    ray.shutdown()
+    windows = first["rows"]["windows"]
+    encoder = spec(parts.make(config["embedder"], "embedder"))
+    threads = parts.resources(config, "vectors").threads
+    texts = window_texts(Store(scratch / "root"))
+    encode_s, encode_cpu_s = encode_alone(texts, encoder, threads, scratch)
+    return {
+        "passages": passages,
+        "windows": windows,
+        "encoder": encoder,
+        "encode_alone_s": round(encode_s, 1),
+        "encode_alone_cpu_s": round(encode_cpu_s, 1),
+        "build_s": round(build_s, 1),
+        "build_over_encode": round(build_s / encode_s, 3),
+        "second_build_s": round(again_s, 2),
+        "windows_per_s": round(windows / build_s, 1),
+        "peak_memory_gb": round(memory.peak_bytes / 2**30, 2),
+        "seconds_per_stage": first["seconds_per_stage"],
+    }
+
+
+def copy_corpus(source: Path, target: Path, limit: int) -> int:
+    """Copy (the head of) corpus.jsonl; returns the number of passages."""
+    if not (source / "corpus.jsonl").exists():
+        raise SystemExit(f"{source}/corpus.jsonl is not there: give --corpus a BEIR folder")
+    target.mkdir()
+    with (source / "corpus.jsonl").open() as file:
+        lines = file.readlines()[: limit or None]
+    (target / "corpus.jsonl").write_text("".join(lines))
+    return len(lines)
+
+
+def window_texts(store: Any) -> list[str]:
+    """The texts that the build encoded."""
+    from srrag.index.units import Units
+
+    texts: list[str] = Units(store.artifacts("default")["units"]).units["text"].to_pylist()
+    return texts
+
+
+def encode_alone(
+    texts: list[str], encoder: Any, threads: int, scratch: Path
+) -> tuple[float, float]:
+    """Wall and CPU seconds of encoding the texts in a process of its own."""
+    path = scratch / "texts.json"
+    path.write_text(json.dumps([texts, encoder, threads]))
+    done = subprocess.run(
+        [sys.executable, "-c", ENCODE_ALONE, str(path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    wall, cpu = json.loads(done.stdout.strip().splitlines()[-1])
+    return wall, cpu
+
+
+if __name__ == "__main__":
+    main()
