@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srrag.index.tokens import BuildTokenIndex, TokenIndex
+from srrag.step import Place
+from tests.unit.index.tables import hashed, uid, vectors
+
+SCALE = np.float16(1 / 127)
+
+
+def built(out: Path, paths: list[Path]) -> tuple[TokenIndex, dict[str, object]]:
+    out.mkdir()
+    figures = BuildTokenIndex().build({"vectors": paths}, out, Place())
+    return TokenIndex(out), figures
+
+
+def test_takes_what_was_written_in_the_order_asked(tmp_path: Path) -> None:
+    """Windows of 2, 0, 1 and 3 tokens in two parts."""
+    sizes = [2, 0, 1, 3]
+    tokens = [np.full((size, 2), n + 1) for n, size in enumerate(sizes)]
+    tokens[3] = np.array([[-128, 127], [0, 1], [2, 3]])
+    ids = [uid(n) for n in (40, 10, 30, 20)]
+    paths = [
+        vectors(ids[:1], np.ones((1, 2)), tmp_path / "a.parquet", tokens[:1]),
+        vectors(ids[1:], np.ones((3, 2)), tmp_path / "b.parquet", tokens[1:]),
+    ]
+    index, figures = built(tmp_path / "i", paths)
+    assert figures == {"windows": 4, "tokens": 6, "dimension": 2}
+    values, scales, offsets = index.take([uid(20), uid(10), uid(40), uid(20)])
+    assert offsets.tolist() == [0, 3, 3, 5, 8]
+    last = [[-128, 127], [0, 1], [2, 3]]
+    assert values.tolist() == [*last, [1, 1], [1, 1], *last]
+    assert scales.tolist() == [SCALE] * 8
+    assert values.dtype == np.int8
+    assert scales.dtype == np.float16
+
+
+def test_windows_without_tokens_alone(tmp_path: Path) -> None:
+    path = vectors([uid(1), uid(2)], np.ones((2, 3)), tmp_path / "p.parquet")
+    index, figures = built(tmp_path / "i", [path])
+    assert figures == {"windows": 2, "tokens": 0, "dimension": 3}
+    values, scales, offsets = index.take([uid(2), uid(1)])
+    assert values.shape == (0, 3)
+    assert scales.shape == (0,)
+    assert offsets.tolist() == [0, 0, 0]
+
+
+def test_no_window_at_all(tmp_path: Path) -> None:
+    path = vectors([uid(1)], np.ones((1, 3)), tmp_path / "p.parquet", refused=[uid(1)])
+    index, figures = built(tmp_path / "i", [path])
+    assert figures["windows"] == 0
+    values, _, offsets = index.take([])
+    assert len(values) == 0
+    assert offsets.tolist() == [0]
+
+
+def test_an_unknown_window_is_named(tmp_path: Path) -> None:
+    path = vectors([uid(1)], np.ones((1, 1)), tmp_path / "p.parquet")
+    index, _ = built(tmp_path / "i", [path])
+    with pytest.raises(ValueError, match=uid(2)):
+        index.take([uid(2)])
+
+
+@pytest.mark.xfail(strict=True, reason="the width is read off the sentence vector")
+def test_tokens_may_be_wider_than_the_sentence_vector(tmp_path: Path) -> None:
+    """So they are where a model has a dense layer behind its pooling."""
+    tokens = [np.array([[1, 2, 3, 4], [5, 6, 7, 8]])]
+    path = vectors([uid(1)], np.ones((1, 2)), tmp_path / "p.parquet", tokens)
+    index, figures = built(tmp_path / "i", [path])
+    assert figures["dimension"] == 4
+    assert index.take([uid(1)])[0].tolist() == tokens[0].tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes=st.lists(st.integers(0, 4), min_size=1, max_size=12), cut=st.integers(0, 12))
+def test_any_split_into_parts_is_one_index(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("tokens")
+    random = np.random.default_rng(sum(sizes))
+    tokens = [random.integers(-128, 128, size=(size, 3)) for size in sizes]
+    ids = [hashed(n) for n in range(len(sizes))]
+    paths = [
+        vectors(ids[some], np.ones((len(ids[some]), 3)), folder / f"{n}.parquet", tokens[some])
+        for n, some in enumerate((slice(0, cut), slice(cut, None)))
+        if ids[some]
+    ]
+    index, _ = built(folder / "i", paths)
+    values, _, offsets = index.take(ids[::-1])
+    for place, expected in enumerate(tokens[::-1]):
+        assert values[offsets[place] : offsets[place + 1]].tolist() == expected.tolist()

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srrag.retrieve.hits import pack_hits, unpack_hits
+from srrag.schema import HITS
+
+
+def ranked(rows: list[list[tuple[str, float]]]) -> list[tuple[pa.Array, np.ndarray]]:
+    return [
+        (
+            pa.array([name for name, _ in row], pa.string()),
+            np.array([score for _, score in row], np.float32),
+        )
+        for row in rows
+    ]
+
+
+def test_ranks_start_at_one_in_every_list() -> None:
+    hits = pack_hits(ranked([[("a", 2.0), ("b", 1.0)], [], [("a", 0.5)]]))
+    assert hits.type.equals(HITS)
+    assert hits.to_pylist() == [
+        [{"unit_id": "a", "score": 2.0, "rank": 1}, {"unit_id": "b", "score": 1.0, "rank": 2}],
+        [],
+        [{"unit_id": "a", "score": 0.5, "rank": 1}],
+    ]
+
+
+def test_no_question() -> None:
+    hits = pack_hits([])
+    assert hits.type.equals(HITS)
+    ids, scores, offsets = unpack_hits(pa.chunked_array([hits]))
+    assert len(ids) == len(scores) == 0
+    assert offsets.tolist() == [0]
+
+
+def test_a_column_without_chunks() -> None:
+    ids, scores, offsets = unpack_hits(pa.chunked_array([], HITS))
+    assert len(ids) == len(scores) == 0
+    assert offsets.tolist() == [0]
+
+
+ROWS = st.lists(
+    st.lists(st.tuples(st.text("abc", max_size=2), st.floats(width=32, allow_nan=False)), max_size=4)
+)
+
+
+@given(rows=ROWS, start=st.integers(0, 5), length=st.integers(0, 5))
+def test_what_goes_in_comes_out_of_any_slice(
+    rows: list[list[tuple[str, float]]], start: int, length: int
+) -> None:
+    column = pa.chunked_array([pack_hits(ranked(rows[:2])), pack_hits(ranked(rows[2:]))])
+    ids, scores, offsets = unpack_hits(column.slice(start, length))
+    flat = list(zip(ids.to_pylist(), scores.tolist(), strict=True))
+    assert len(offsets) == len(rows[start : start + length]) + 1
+    for place, row in enumerate(rows[start : start + length]):
+        assert flat[offsets[place] : offsets[place + 1]] == row
