@@ -63,6 +63,7 @@ class BuildJob:
             at = dataclasses.replace(at, root=self.store.root)
             self.runner.run(self.plan, self.store, parts, at)
             self._check_failures(parts)
+            self._check_rows(parts)
             figures = {
                 stage.name: self._build(stage, parts, before, at) for stage in self.plan.builds
             }
@@ -121,6 +122,21 @@ class BuildJob:
                     f"stage {stage.name} failed on {failed} of {alive} rows "
                     f"({', '.join(f'{k}: {v}' for k, v in reasons.most_common(3))}); the ceiling "
                     f"max_failed_share is {self.max_failed_share:g}"
+                )
+
+    def _check_rows(self, parts: Sequence[str]) -> None:
+        """Raise ValueError with the first reason if a stage rejected all that there was."""
+        for name in (self.plan.source, *(stage.name for stage in self.plan.steps)):
+            fingerprint = self.plan.fingerprint(name)
+            receipts = [self.store.read_receipt(name, fingerprint, part) for part in parts]
+            rejected = sum(receipt.rejected for receipt in receipts)
+            if rejected and rejected == sum(receipt.rows_out for receipt in receipts):
+                part = next(receipt.part for receipt in receipts if receipt.rejected)
+                table = self.store.read_part(name, fingerprint, part, ["reject"])
+                first = table["reject"].drop_null()[0].as_py()
+                raise ValueError(
+                    f"nothing is left to build: {name} rejected all {rejected} rows; the first: "
+                    f"{first['reason']}: {first['detail']}"
                 )
 
     def _build(

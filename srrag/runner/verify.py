@@ -10,11 +10,14 @@ from srrag.ids import file_sha256, segment_id
 from srrag.runner.part import count_reasons, live
 from srrag.store import Receipt, Store, read_json
 
+_COUNTS = ("rows_in", "skipped", "failed", "rows_out", "rejected")
+_TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}
+"""Stages that expand rows: the output column in which each live input's id has to appear."""
+
 
 def verify(store: Store, build: str) -> dict[str, Any]:
     """Check every part and file of a build; `problems` lists what does not hold, a line each."""
-    pointer = store.read_pointer(build)
-    stages = pointer["stages"]
+    stages = store.read_pointer(build)["stages"]
     problems: list[str] = []
     rows: dict[str, dict[str, int]] = {}
     checked = 0
@@ -22,15 +25,18 @@ def verify(store: Store, build: str) -> dict[str, Any]:
         if "parts" not in entry:
             checked += _verify_files(store, name, entry, problems)
             continue
-        totals = dict.fromkeys(("rows_in", "skipped", "failed", "rows_out", "rejected"), 0)
+        totals = dict.fromkeys(_COUNTS, 0)
         for part in entry["parts"]:
             checked += 1
-            receipt = _verify_part(store, stages, name, part, problems)
-            if receipt is not None:
-                for key in totals:
-                    totals[key] += getattr(receipt, key)
+            receipt = _intact(store, stages, name, part, problems)
+            if receipt is None:
+                continue
+            _verify_part(store, stages, receipt, name, problems)
+            for key in totals:
+                totals[key] += getattr(receipt, key)
         rows[name] = totals
-    _verify_documents(store, stages, rows, problems)
+    if not problems:
+        _verify_documents(rows, problems)
     return {"ok": not problems, "checked": checked, "rows": rows, "problems": problems}
 
 
@@ -48,46 +54,54 @@ def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list
     return len(files)
 
 
-def _verify_part(
+def _intact(
     store: Store, stages: dict[str, Any], name: str, part: str, problems: list[str]
 ) -> Receipt | None:
-    entry = stages[name]
-    path = store.part_path(name, entry["fingerprint"], part)
-    if not path.exists():
-        problems.append(f"{name}: {path} is missing")
+    """The receipt of a part whose file is what was written; else None and a problem."""
+    fingerprint = stages[name]["fingerprint"]
+    path = store.part_path(name, fingerprint, part)
+    if not path.exists() or not store.receipt_path(name, fingerprint, part).exists():
+        problems.append(f"{name}: {path} or its receipt is missing")
         return None
-    receipt = store.read_receipt(name, entry["fingerprint"], part)
+    receipt = store.read_receipt(name, fingerprint, part)
     if file_sha256(path) != receipt.sha256:
         problems.append(f"{name}: {path} is not what was written (sha256 differs)")
-        return receipt
+        return None
+    return receipt
+
+
+def _verify_part(
+    store: Store, stages: dict[str, Any], receipt: Receipt, name: str, problems: list[str]
+) -> None:
+    """Recount a part against its receipt and its input."""
+    entry, part = stages[name], receipt.part
+    path = store.part_path(name, entry["fingerprint"], part)
     table = store.read_part(name, entry["fingerprint"], part)
     if table.num_rows != receipt.rows_out:
         problems.append(f"{name}: {path} has {table.num_rows} rows, not {receipt.rows_out}")
     if sum(count_reasons(table).values()) != receipt.rejected:
         problems.append(f"{name}: {path}: rejects differ from the receipt")
-    inputs = entry.get("inputs", [])
-    if not inputs:
+    if not entry.get("inputs"):
         if segment_id(table["raw_id"].to_pylist()) != part:
             problems.append(f"{name}: {path} does not hold the rows that name it")
-        return receipt
-    source = store.read_part(inputs[0], stages[inputs[0]]["fingerprint"], part)
+        return
+    before = entry["inputs"][0]
+    if _intact(store, stages, before, part, []) is None:
+        return  # named when that stage was checked
+    source = store.read_part(before, stages[before]["fingerprint"], part)
     alive = live(source)
     if (source.num_rows, source.num_rows - alive.num_rows) != (receipt.rows_in, receipt.skipped):
         problems.append(f"{name}: {path}: its input has {source.num_rows} rows")
     if entry["keeps_rows"] and table.num_rows != alive.num_rows:
         problems.append(f"{name}: {path}: {alive.num_rows} rows in, {table.num_rows} out")
-    key = {"chunks": "doc_id", "windows": "parent_id"}.get(name)
-    if key is not None:
-        source_key = alive["doc_id" if key == "doc_id" else "unit_id"]
-        lost = pc.sum(pc.invert(pc.is_in(source_key, table[key]))).as_py() or 0
+    if name in _TRACES:
+        here, there = _TRACES[name]
+        lost = pc.sum(pc.invert(pc.is_in(alive[there], table[here]))).as_py() or 0
         if lost:
             problems.append(f"{name}: {path}: {lost} input rows left no trace")
-    return receipt
 
 
-def _verify_documents(
-    store: Store, stages: dict[str, Any], rows: dict[str, dict[str, int]], problems: list[str]
-) -> None:
+def _verify_documents(rows: dict[str, dict[str, int]], problems: list[str]) -> None:
     """Every raw record is a document or a reject of a stage up to `documents`."""
     chain = [name for name in ("raw", "parsed", "documents") if name in rows]
     if chain != ["raw", "parsed", "documents"]:

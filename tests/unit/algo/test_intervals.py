@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srrag.algo.intervals import bootstrap_interval
+
+
+def test_a_sample_of_equal_values_has_no_width() -> None:
+    assert bootstrap_interval(np.full(7, 0.25), resamples=100) == (0.25, 0.25, 0.25)
+    assert bootstrap_interval(np.array([3.0]), resamples=100) == (3.0, 3.0, 3.0)
+
+
+def test_the_width_is_that_of_the_normal_interval() -> None:
+    """For 400 draws of variance 1: mean ± 1.96 / 20."""
+    values = np.random.default_rng(1).normal(size=400)
+    values = (values - values.mean()) / values.std() + 5
+    mean, low, high = bootstrap_interval(values, resamples=4000)
+    assert mean == pytest.approx(5)
+    assert low == pytest.approx(5 - 1.96 / 20, abs=0.01)
+    assert high == pytest.approx(5 + 1.96 / 20, abs=0.01)
+
+
+def test_two_values_by_hand() -> None:
+    """Of 0 and 1, a quarter of the resamples are 0 and 0, a quarter 1 and 1, the rest mixed."""
+    two = np.array([0.0, 1.0])
+    assert bootstrap_interval(two, level=0.8) == (0.5, 0.0, 1.0)
+    assert bootstrap_interval(two, level=0.4) == (0.5, 0.5, 0.5)
+
+
+def test_a_higher_level_is_wider() -> None:
+    values = np.random.default_rng(2).random(50)
+    _, low, high = bootstrap_interval(values, resamples=2000, level=0.8)
+    _, lower, higher = bootstrap_interval(values, resamples=2000, level=0.99)
+    assert lower < low < high < higher
+
+
+def test_the_seed_decides() -> None:
+    values = np.random.default_rng(3).random(30)
+    one = bootstrap_interval(values, resamples=300, seed=1)
+    assert one == bootstrap_interval(values, resamples=300, seed=1)
+    assert one[1:] != bootstrap_interval(values, resamples=300, seed=2)[1:]
+    assert one[0] == bootstrap_interval(values, resamples=300, seed=2)[0]
+
+
+def test_blocks_do_not_show() -> None:
+    """257 resamples are the first 256 and one more: the interval moves little."""
+    values = np.random.default_rng(4).random(30)
+    _, low, high = bootstrap_interval(values, resamples=256)
+    _, low_more, high_more = bootstrap_interval(values, resamples=257)
+    assert (low_more, high_more) == pytest.approx((low, high), abs=0.02)
+
+
+@pytest.mark.parametrize("values", [[], [0.1, np.nan], [np.inf, 0.0], [-np.inf]])
+def test_values_without_a_mean(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="at least one value, all of them finite"):
+        bootstrap_interval(np.array(values))
+
+
+@pytest.mark.parametrize("level", [-0.5, 1.5])
+def test_a_level_that_is_none(level: float) -> None:
+    with pytest.raises(ValueError):
+        bootstrap_interval(np.array([0.0, 1.0]), level=level, resamples=10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=40), st.integers(0, 2**32))
+def test_the_mean_lies_inside_and_the_interval_within_the_values(
+    sample: list[float], seed: int
+) -> None:
+    values = np.array(sample)
+    mean, low, high = bootstrap_interval(values, resamples=400, seed=seed)
+    slack = 1e-9
+    assert mean == pytest.approx(values.mean())
+    assert low - slack <= mean <= high + slack
+    assert values.min() - slack <= low
+    assert high <= values.max() + slack

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from math import log2
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srrag.evaluate.retrieval import MEASURES, per_question, read_qrels
+
+
+def scores(documents: list[str]) -> dict[str, float]:
+    """A run in this order."""
+    return {document: 1.0 / n for n, document in enumerate(documents, start=1)}
+
+
+def one(judged: dict[str, int], documents: list[str]) -> dict[str, float]:
+    values = per_question({"q": judged}, {"q": scores(documents)})
+    return {name: float(value[0]) for name, value in values.items()}
+
+
+def test_by_hand() -> None:
+    """Gains are the grades: (0/log 2 + 1/log 3 + 2/log 4) over (2/log 2 + 1/log 3)."""
+    found = one({"good": 2, "fair": 1, "bad": 0}, ["bad", "fair", "good", "unjudged"])
+    assert found["nDCG@10"] == pytest.approx((1 / log2(3) + 2 / log2(4)) / (2 + 1 / log2(3)))
+    assert found["MRR@10"] == pytest.approx(1 / 2)
+    assert found["recall@10"] == found["recall@300"] == 1.0
+
+
+def test_the_best_order_scores_one() -> None:
+    found = one({"good": 2, "fair": 1}, ["good", "fair", "other"])
+    assert set(found.values()) == {1.0}
+
+
+def test_recall_counts_the_relevant_within_the_depth() -> None:
+    """Two of four relevant documents stand at ranks 10 and 11, one at 101; one is not found."""
+    ranked = [f"n{n}" for n in range(200)]
+    ranked[9], ranked[10], ranked[100] = "a", "b", "c"
+    found = one(dict.fromkeys("abcd", 1), ranked)
+    assert found["recall@10"] == 1 / 4
+    assert found["recall@100"] == 2 / 4
+    assert found["recall@300"] == 3 / 4
+    assert found["MRR@10"] == pytest.approx(1 / 10)
+
+
+def test_what_stands_behind_rank_ten_counts_for_nothing_at_ten() -> None:
+    found = one({"a": 1}, [*(f"n{n}" for n in range(10)), "a"])
+    assert (found["nDCG@10"], found["MRR@10"], found["recall@10"]) == (0.0, 0.0, 0.0)
+    assert found["recall@100"] == 1.0
+
+
+def test_a_question_that_is_missing_or_found_nothing_counts_zero() -> None:
+    """Values stand in the order of the questions' ids."""
+    qrels = {"q3": {"a": 1}, "q1": {"a": 1}, "q2": {"a": 1}}
+    for run in ({"q2": scores(["a"])}, {"q2": scores(["a"]), "q1": {}, "q9": scores(["a"])}):
+        values = per_question(qrels, run)
+        assert all(value.tolist() == [0.0, 1.0, 0.0] for value in values.values())
+    assert all(value.tolist() == [0.0] * 3 for value in per_question(qrels, {}).values())
+
+
+def test_a_question_without_anything_relevant_counts_zero() -> None:
+    assert set(one({"a": 0}, ["a", "b"]).values()) == {0.0}
+
+
+DOCUMENTS = st.sampled_from("abcdef")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    judged=st.dictionaries(DOCUMENTS, st.integers(0, 3), min_size=1),
+    ranked=st.lists(DOCUMENTS, unique=True),
+)
+def test_values_lie_between_zero_and_one(judged: dict[str, int], ranked: list[str]) -> None:
+    found = one(judged, ranked)
+    assert set(found) == set(MEASURES)
+    assert all(0 <= value <= 1 + 1e-9 for value in found.values())
+    relevant = {document for document, grade in judged.items() if grade > 0}
+    if relevant:
+        hits = [place for place, name in enumerate(ranked, start=1) if name in relevant]
+        assert found["recall@10"] == pytest.approx(len(hits) / len(relevant))
+        assert found["MRR@10"] == pytest.approx(1 / hits[0] if hits else 0.0)
+
+
+def test_qrels_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\n1\td1\t2\n1\td2\t0\n2\td1\t1\n")
+    assert read_qrels(path) == {"1": {"d1": 2, "d2": 0}, "2": {"d1": 1}}
+
+
+@pytest.mark.parametrize("line", ["1\td1", "1\td1\thigh", "", "1 d1 2"])
+def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text(f"query-id\tcorpus-id\tscore\n1\td1\t2\n{line}\n")
+    with pytest.raises(ValueError, match=r"test\.tsv:3: not query-id, corpus-id, score"):
+        read_qrels(path)
+
+
+@pytest.mark.parametrize("text", ["", "query-id\tcorpus-id\tscore\n"])
+def test_no_judgement(tmp_path: Path, text: str) -> None:
+    (tmp_path / "test.tsv").write_text(text)
+    with pytest.raises(ValueError, match="no judgement"):
+        read_qrels(tmp_path / "test.tsv")
+
+
+def test_the_values_are_floats() -> None:
+    values = per_question({"q": {"a": 1}}, {"q": scores(["a"])})
+    assert all(value.dtype == np.float64 for value in values.values())
