@@ -16,7 +16,7 @@ from srrag.index.units import open_units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
-from srrag.store import commit, write_parquet
+from srrag.store import commit, commit_json, write_parquet
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     _write_lines(
         out / "answers.jsonl", ({"query_id": r["query_id"], **answer_json(r)} for r in alive)
     )
-    _write_lines(out / "biogen.json", (biogen(row) for row in alive))
+    commit_json(out / "biogen.json", [biogen(row) for row in alive])
     unit_ids, _, _ = unpack_hits(answers["hits"])
     sources = open_units(at).document_keys(unit_ids.to_pylist()).to_pylist()
     names = dict(zip(unit_ids.to_pylist(), sources, strict=True))

@@ -80,7 +80,9 @@ class Pipeline(Step):
 
         def run(batch: pa.Table) -> pa.Table:
             table = batch.append_column(_ROW, pa.array(range(batch.num_rows), pa.int64()))
-            rejected: list[pa.Table] = []
+            alive = pc.is_null(table["reject"])
+            rejected = [table.filter(pc.invert(alive))]
+            table = table.filter(alive)
             trace: list[dict[str, object]] = []
             for step, function in opened:
                 started = time.perf_counter()
@@ -94,6 +96,11 @@ class Pipeline(Step):
             return self._join(table, rejected, trace)
 
         return run
+
+    def refuse(self, questions: pa.Table) -> pa.Table:
+        """The rows of questions that were rejected before any step saw them."""
+        numbered = questions.append_column(_ROW, pa.array(range(len(questions)), pa.int64()))
+        return self._join(numbered.slice(0, 0), [numbered], [])
 
     def _join(
         self, table: pa.Table, rejected: Sequence[pa.Table], trace: list[dict[str, object]]
@@ -112,8 +119,7 @@ class Pipeline(Step):
                     columns[item.name] = pa.array(blank, item.type)
             columns[_ROW] = part[_ROW]
             tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))
-        joined = pa.concat_tables(tables).sort_by(_ROW)
-        return joined.drop_columns([_ROW]).combine_chunks()
+        return pa.concat_tables(tables).sort_by(_ROW).drop_columns([_ROW]).combine_chunks()
 
 
 def added(step: Step) -> list[pa.Field]:

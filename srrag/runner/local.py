@@ -32,5 +32,5 @@ class LocalRunner:
             threads = self.threads or stage.resources.threads
             function = stage.step.open(replace(at, threads=threads))
             for count, part in enumerate(missing, start=1):
-                run_part(store, stage, fingerprint, source, part, function)
+                run_part(store, stage, fingerprint, source, part, function, progress.rows)
                 progress.update(already + count)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,18 +57,28 @@ class Attempt:
 
 
 def run_part(
-    store: Store, stage: Stage, fingerprint: str, source: tuple[str, str], part: str, at: Function
+    store: Store,
+    stage: Stage,
+    fingerprint: str,
+    source: tuple[str, str],
+    part: str,
+    function: Function,
+    tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> Receipt:
-    """Run an opened stage on a part of its input and commit the result."""
+    """Run an opened stage on a part of its input and commit the result.
+
+    `source` is the input stage and its fingerprint; `tick` hears of the rows done and their total.
+    """
     started = time.perf_counter()
     table = store.read_part(*source, part)
     alive = live(table)
     attempt = Attempt(store.stage_dir(stage.name, fingerprint) / f".attempt-{part}.json")
     outputs, failures = [], []
     for rows in _pieces(alive, stage, attempt):
-        out, failed = guarded(at, stage, rows, attempt)
+        out, failed = guarded(function, stage, rows, attempt)
         outputs.append(out)
         failures.extend(failed)
+        tick(rows[0] + rows[1].num_rows, alive.num_rows)
     result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])
     result = result.combine_chunks()
     reasons = count_reasons(result)

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.ids import content_id, segment_id
 from srrag.pipeline import Pipeline
@@ -55,7 +57,12 @@ class PipelineRun:
         self.runner.run(plan, self.store, list(dict.fromkeys(parts)), at)
         answered = plan.fingerprint("answers")
         tables = [self.store.read_part("answers", answered, part) for part in parts]
-        return pa.concat_tables(tables)
+        # The runner skips questions that were rejected from the start; they stand in the answers
+        # all the same, each in its place.
+        alive = np.asarray(pc.is_null(questions["reject"]))
+        tables.append(self.pipeline.refuse(questions.filter(pa.array(~alive))))
+        places = np.concatenate([np.flatnonzero(alive), np.flatnonzero(~alive)])
+        return pa.concat_tables(tables).take(pa.array(np.argsort(places)))
 
     def plan(self) -> Plan:
         """The one-stage plan; its identity holds that of every artifact it reads."""

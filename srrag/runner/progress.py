@@ -25,6 +25,10 @@ class Progress:
     done: int = 0
     _last: float = 0.0
 
+    def __post_init__(self) -> None:
+        """What stood before counts as done."""
+        self.done = self.already
+
     def update(self, done: int) -> None:
         """Note how many parts stand now, and print when it is time or at the end."""
         self.done = done
@@ -32,6 +36,14 @@ class Progress:
         if now - self._last >= INTERVAL_S or done == self.total:
             self._last = now
             say(self.line(now - self.started))
+
+    def rows(self, done: int, total: int) -> None:
+        """Note the rows done of the part in hand, and print when it is time."""
+        now = time.monotonic()
+        if done < total and now - self._last >= INTERVAL_S:
+            self._last = now
+            part = f"part {self.done + 1} of {self.total}" if self.total > 1 else "its one part"
+            say(f"{self.stage:<12} {done}/{total} rows of {part}")
 
     def line(self, elapsed_s: float) -> str:
         """One line: `encode  12/25 parts  48 %  1.3 parts/s  0:10 left`."""

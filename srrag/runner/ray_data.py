@@ -215,7 +215,9 @@ class Watch:
     def _message(self, quiet_s: float) -> str:
         free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
         waiting = ", ".join(
-            f"{name} has {self.total - count} parts to do" for name, count in self.counts.items()
+            f"{name} has {self.total - count} parts to do"
+            for name, count in self.counts.items()
+            if count < self.total
         )
         return (
             f"no part was finished for {quiet_s:.0f} s: {waiting}; free: "

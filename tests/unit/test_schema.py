@@ -65,9 +65,7 @@ def test_nulls_are_refused_where_the_schema_says_that_there_are_none() -> None:
         conform(table, PAIR)
 
 
-RELATIONS = {
-    name: value for name, value in vars(schema).items() if isinstance(value, pa.Schema)
-}
+RELATIONS = {name: value for name, value in vars(schema).items() if isinstance(value, pa.Schema)}
 
 
 def test_there_are_relations() -> None:

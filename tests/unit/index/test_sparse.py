@@ -54,7 +54,9 @@ def test_words_meet_by_their_stem_case_and_accents_folded(
     assert found(index, question) == [uid(unit)]
 
 
-@pytest.mark.parametrize("question", ["", "   ", "?!", "the", "and of for the", '"', ":", "*", "🦵"])
+@pytest.mark.parametrize(
+    "question", ["", "   ", "?!", "the", "and of for the", '"', ":", "*", "🦵"]
+)
 def test_a_question_without_words_finds_nothing(index: SparseIndex, question: str) -> None:
     assert found(index, question) == []
 

@@ -44,7 +44,9 @@ def test_a_column_without_chunks() -> None:
 
 
 ROWS = st.lists(
-    st.lists(st.tuples(st.text("abc", max_size=2), st.floats(width=32, allow_nan=False)), max_size=4)
+    st.lists(
+        st.tuples(st.text("abc", max_size=2), st.floats(width=32, allow_nan=False)), max_size=4
+    )
 )
 
 
