@@ -15,7 +15,7 @@ from jobs import parts
 from srrag.runner.progress import say
 from srrag.spec import build
 
-_EXTRAS = {"pdf": "docling", "onnx": "onnxruntime", "vllm": "vllm", "wandb": "wandb"}
+_EXTRAS = {"pdf": "docling", "vllm": "vllm", "wandb": "wandb"}
 _MIN_FREE_GB = 5.0
 
 

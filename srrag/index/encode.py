@@ -70,11 +70,10 @@ class EncodeWindows(Step):
     def _encode(self, texts: Sequence[str], at: Place) -> list[tuple[bytes, bytes, bytes, bool]]:
         model = load(self.encoder, at.device, at.threads)
         vectors, tokens = model.encode_tokens(texts)
-        cut = model.count_tokens(texts) > self.encoder.max_tokens - 2
         return [
             (vector.tobytes(), values, scales, bool(was_cut))
             for vector, (values, scales), was_cut in zip(
-                vectors, packed_tokens(tokens), cut, strict=True
+                vectors, packed_tokens(tokens), tokens.cut, strict=True
             )
         ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from srrag.algo.maxsim import take_ragged
 from srrag.index.lookup import Lookup, write_lookup
@@ -27,12 +28,13 @@ class BuildTokenIndex(Build):
         """Write `tokens.i8`, `scales.f2`, `offsets.npy` and the lookup of units."""
         ids: list[str] = []
         counts: list[int] = []
-        dimension = 0
+        dimension = cut = 0
         with (out / "tokens.i8").open("wb") as tokens, (out / "scales.f2").open("wb") as scales:
             for table in read_live(
-                inputs[self.vectors], ("unit_id", "vector", "tokens", "token_scales")
+                inputs[self.vectors], ("unit_id", "vector", "tokens", "token_scales", "cut")
             ):
                 ids.extend(table["unit_id"].to_pylist())
+                cut += pc.sum(table["cut"]).as_py() or 0
                 for vector, block, scale in zip(
                     table["vector"], table["tokens"], table["token_scales"], strict=True
                 ):
@@ -43,7 +45,7 @@ class BuildTokenIndex(Build):
         np.save(out / "offsets.npy", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
         np.save(out / "dimension.npy", np.array(dimension))
         write_lookup(ids, out, "units")
-        return {"windows": len(ids), "tokens": int(sum(counts)), "dimension": dimension}
+        return {"windows": len(ids), "tokens": int(sum(counts)), "dimension": dimension, "cut": cut}
 
 
 class TokenIndex:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.model.bert import pack_bert
-from srrag.model.tokens import TextTokenizer
+from srrag.model.tokens import TextTokenizer, Tokens
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -57,12 +57,14 @@ class Encoder:
 class TokenVectors:
     """Unit-length token embeddings of many texts, as int8 with a scale per token.
 
-    Token t is `values[t] * scale[t]`; text i owns tokens `offsets[i]:offsets[i + 1]`.
+    Token t is `values[t] * scale[t]`; text i owns tokens `offsets[i]:offsets[i + 1]`. `cut` marks
+    the texts that were longer than the encoder reads.
     """
 
     values: np.ndarray  # int8 (tokens, dim)
     scale: np.ndarray  # float16 (tokens,)
     offsets: np.ndarray  # int64 (texts + 1,)
+    cut: np.ndarray  # bool (texts,)
 
 
 class LoadedEncoder:
@@ -84,7 +86,7 @@ class LoadedEncoder:
     ) -> np.ndarray:
         """Unit-length sentence vectors, float32 (texts, dim)."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for rows, _, hidden in self._passes(texts, role, batch_tokens):
+        for rows, _, hidden in self._passes(self._tokenise(texts, role).ids, batch_tokens):
             vectors[rows] = self._pool(hidden)
         return vectors
 
@@ -98,7 +100,8 @@ class LoadedEncoder:
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         pieces: list[tuple[np.ndarray, np.ndarray]] = [_NO_TOKENS] * len(texts)
         width = 0
-        for rows, ids, hidden in self._passes(texts, role, batch_tokens):
+        found = self._tokenise(texts, role)
+        for rows, ids, hidden in self._passes(found.ids, batch_tokens):
             vectors[rows] = self._pool(hidden)
             keep = self.tokenizer.content[ids]
             tokens = F.normalize(hidden, dim=2).cpu().numpy()[keep]
@@ -108,7 +111,7 @@ class LoadedEncoder:
             parts = zip(np.split(values, ends), np.split(scale, ends), strict=True)
             for row, part in zip(rows, parts, strict=True):
                 pieces[row] = part
-        return vectors, _join(pieces, width)
+        return vectors, _join(pieces, width, found.cut)
 
     def count_tokens(self, texts: Sequence[str]) -> np.ndarray:
         """Tokens of each text, uncut and without special tokens or prefix, int64 (texts,)."""
@@ -118,29 +121,32 @@ class LoadedEncoder:
         """Character start and end of each token of each text, uncut: int64 (tokens, 2)."""
         return self.tokenizer.spans(texts)
 
+    def _tokenise(self, texts: Sequence[str], role: Role) -> Tokens:
+        prefix = self.encoder.query_prefix if role == "query" else self.encoder.passage_prefix
+        tokens = self.tokenizer.tokenise([prefix + text for text in texts] if prefix else texts)
+        with self._count_lock:
+            self.num_texts += len(texts)
+            self.num_cut += int(tokens.cut.sum())
+        return tokens
+
     def _passes(
-        self, texts: Sequence[str], role: Role, batch_tokens: int
+        self, all_ids: Sequence[np.ndarray], batch_tokens: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray, Tensor]]:
         """Yield (rows, ids (n, L), token embeddings float32 (n, L, dim)) for texts of one length.
 
         Only texts of one length share a matrix, so nothing is padded; and texts go longest
         first, at most `batch_tokens` tokens (or one text) a pass.
         """
-        prefix = self.encoder.query_prefix if role == "query" else self.encoder.passage_prefix
-        tokens = self.tokenizer.tokenise([prefix + text for text in texts] if prefix else texts)
-        with self._count_lock:
-            self.num_texts += len(texts)
-            self.num_cut += int(tokens.cut.sum())
-        lengths = np.array([len(ids) for ids in tokens.ids], dtype=np.int64)
+        lengths = np.array([len(ids) for ids in all_ids], dtype=np.int64)
         order = np.argsort(-lengths, kind="stable")
         for rows in _budgeted(order, lengths, batch_tokens):
             with torch.inference_mode():
-                groups = self._forward([tokens.ids[row] for row in rows])
+                groups = self._forward([all_ids[row] for row in rows])
                 start = 0
                 for hidden in groups:
                     some = rows[start : start + len(hidden)]
                     start += len(hidden)
-                    ids = np.stack([tokens.ids[row] for row in some])
+                    ids = np.stack([all_ids[row] for row in some])
                     yield some, ids, hidden.to(torch.float32)
 
     def _pool(self, hidden: Tensor) -> np.ndarray:
@@ -180,7 +186,9 @@ def quantise_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(rows / scale[:, None].astype(np.float32)).astype(np.int8), scale
 
 
-def _join(pieces: Sequence[tuple[np.ndarray, np.ndarray]], width: int) -> TokenVectors:
+def _join(
+    pieces: Sequence[tuple[np.ndarray, np.ndarray]], width: int, cut: np.ndarray
+) -> TokenVectors:
     """Concatenate the texts' tokens in row order."""
     offsets = np.zeros(len(pieces) + 1, dtype=np.int64)
     np.cumsum([len(scale) for _, scale in pieces], out=offsets[1:])
@@ -189,7 +197,7 @@ def _join(pieces: Sequence[tuple[np.ndarray, np.ndarray]], width: int) -> TokenV
     for i, (value, scale) in enumerate(pieces):
         values[offsets[i] : offsets[i + 1]] = value
         scales[offsets[i] : offsets[i + 1]] = scale
-    return TokenVectors(values, scales, offsets)
+    return TokenVectors(values, scales, offsets, cut)
 
 
 def _budgeted(order: np.ndarray, lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:

@@ -31,7 +31,7 @@ def test_takes_what_was_written_in_the_order_asked(tmp_path: Path) -> None:
         vectors(ids[1:], np.ones((3, 2)), tmp_path / "b.parquet", tokens[1:]),
     ]
     index, figures = built(tmp_path / "i", paths)
-    assert figures == {"windows": 4, "tokens": 6, "dimension": 2}
+    assert figures == {"windows": 4, "tokens": 6, "dimension": 2, "cut": 0}
     values, scales, offsets = index.take([uid(20), uid(10), uid(40), uid(20)])
     assert offsets.tolist() == [0, 3, 3, 5, 8]
     last = [[-128, 127], [0, 1], [2, 3]]
@@ -44,7 +44,7 @@ def test_takes_what_was_written_in_the_order_asked(tmp_path: Path) -> None:
 def test_windows_without_tokens_alone(tmp_path: Path) -> None:
     path = vectors([uid(1), uid(2)], np.ones((2, 3)), tmp_path / "p.parquet")
     index, figures = built(tmp_path / "i", [path])
-    assert figures == {"windows": 2, "tokens": 0, "dimension": 3}
+    assert figures == {"windows": 2, "tokens": 0, "dimension": 3, "cut": 0}
     values, scales, offsets = index.take([uid(2), uid(1)])
     assert values.shape == (0, 3)
     assert scales.shape == (0,)

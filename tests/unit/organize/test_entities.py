@@ -126,11 +126,14 @@ def test_no_fact_is_an_empty_graph(tmp_path: Path) -> None:
 NAMES = st.sampled_from(["knee", "Knee", "KNEE ", "hip", "Hip.", "ankle  joint", "ankle joint"])
 FACTS = st.lists(
     st.tuples(
-        NAMES, st.sampled_from(["treats", "causes"]), NAMES, st.sampled_from(["relation", "attribute"]),
+        NAMES,
+        st.sampled_from(["treats", "causes"]),
+        NAMES,
+        st.sampled_from(["relation", "attribute"]),
         st.sampled_from([0.25, 0.5, 1.0]),
     ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=25, deadline=None)
