@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shlex
 import sys
 import warnings
@@ -24,6 +25,8 @@ from srrag.runner.progress import say
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
 FREE_TEXT = ("question",)
 """Keys whose values are taken literally, whatever characters they hold."""
+
+_LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
 
 Job = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -64,14 +67,18 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
 
 def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     """Compose conf/<name>.yaml with overrides; raises UsageError in one line."""
+    literal = dict(item.split("=", 1) for item in argv if item.startswith(_LITERAL))
+    overrides = [item for item in argv if not item.startswith(_LITERAL)]
     try:
         with initialize_config_module("conf", version_base=None):
-            composed = compose(name, overrides=[quoted(item) for item in argv])
+            composed = compose(
+                name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
+            )
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(_first_line(error)) from error
     assert isinstance(config, dict)
-    return {str(key): value for key, value in config.items()}
+    return {**{str(key): value for key, value in config.items()}, **literal}
 
 
 def quoted(override: str) -> str:
@@ -81,11 +88,14 @@ def quoted(override: str) -> str:
         raise UsageError(f"{override!r} is not an override; write key=value")
     try:
         OverridesParser.create().parse_override(override)
-        if key not in FREE_TEXT:
-            return override
     except HydraException:
-        pass
-    return f"{key}='" + value.replace("\\'", "\\\\'").replace("'", "\\'") + "'"
+        return f"{key}='" + re.sub(r"(\\*)('|$)", _escaped, value) + "'"
+    return override
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Double the backslashes before a quote or the end, and escape the quote."""
+    return 2 * match[1] + ("\\'" if match[2] else "")
 
 
 def describe(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.schema import HITS, QUESTIONS, REJECT, empty_value
+from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
 from srrag.step import Function, LLMStep, Place, Step
 
 TRACE = pa.list_(pa.struct([pa.field("step", pa.string()), pa.field("seconds", pa.float64())]))
@@ -55,7 +55,7 @@ class Pipeline(Step):
                 if item.name in have:
                     raise ValueError(f"{name} would overwrite column {item.name!r}")
                 have.add(item.name)
-        if self.rank and self.rank[-1].writes.names[-1:] != ["hits"]:
+        if self.rank and [item.name for item in added(self.rank[-1])][-1:] != ["hits"]:
             raise ValueError("the last step of `rank` has to write the column 'hits'")
         if self.rank and not self.rank[-1].writes.field("hits").type.equals(HITS):
             raise ValueError("the column 'hits' has to be a list of hits")
@@ -134,7 +134,9 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
         missing = [name for name in step.writes.names if name not in out.column_names]
         if missing:
             raise ValueError(f"{type(step).__name__} did not write column {missing[0]!r}")
-        return out, []
+        if out.num_rows != table.num_rows:
+            raise ValueError(f"{type(step).__name__} made {out.num_rows} rows of {table.num_rows}")
+        return conform(out, pa.schema([*table.schema, *added(step)])), []
     except Exception as error:
         if table.num_rows <= 1:
             if table.num_rows == 0:

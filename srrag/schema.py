@@ -201,7 +201,11 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
     Raises ValueError that names the column if one is missing or cannot be cast.
     """
-    if table.schema.equals(schema, check_metadata=False):
+    if table.schema.equals(schema, check_metadata=False) and not any(
+        column.null_count
+        for field, column in zip(schema, table.columns, strict=True)
+        if not field.nullable
+    ):
         return table
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:

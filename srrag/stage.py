@@ -76,7 +76,9 @@ class Plan:
         """The fingerprint of a stage; a Build's needs the names of the parts that it reads."""
         if stage in self._fingerprints:
             return self._fingerprints[stage]
-        found = next(item for item in self.stages if item.name == stage)
+        found = next((item for item in self.stages if item.name == stage), None)
+        if found is None:
+            raise ValueError(f"there is no stage {stage!r}")
         return fingerprint(
             spec(found.run),
             found.run.identity(),
@@ -87,6 +89,10 @@ class Plan:
 
 def _ordered(source: str, stages: Sequence[Stage]) -> list[Stage]:
     by_name: Mapping[str, Stage] = {stage.name: stage for stage in stages}
+    if len(by_name) < len(stages):
+        names = [stage.name for stage in stages]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"stages: there are two stages {twice!r}")
     for stage in stages:
         for name in stage.inputs:
             if name != source and name not in by_name:

@@ -19,6 +19,8 @@ def bootstrap_interval(
     """
     if len(values) == 0 or not np.isfinite(values).all():
         raise ValueError("an interval needs at least one value, all of them finite")
+    if not 0 < level < 1 or resamples < 1:
+        raise ValueError(f"level {level} is outside 0…1, or resamples {resamples} below 1")
     generator = np.random.default_rng(seed)
     means = np.empty(resamples)
     for start in range(0, resamples, _BLOCK):

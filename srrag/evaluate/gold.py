@@ -30,8 +30,12 @@ def read_gold(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line)
-                yield {**row, "gold": list(row["gold"]), "text": str(row["text"])}
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                gold = [
+                    {"doc": g["doc"], "quote": g["quote"], "relevance": int(g["relevance"])}
+                    for g in row["gold"]
+                ]
+                yield {**row, "gold": gold, "text": str(row["text"])}
+            except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{path}:{number}: not a question with `gold`") from error
 
 
@@ -49,7 +53,7 @@ def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:
             found = [
                 unit_id
                 for unit_id, text in windows.get(gold["doc"], [])
-                if quote in " ".join(text.split())
+                if quote and quote in " ".join(text.split())
             ]
             if not found:
                 raise ValueError(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -138,7 +139,7 @@ class DenseIndex:
 
     def search(self, queries: Matrix, k: int) -> list[tuple[pa.Array, Matrix]]:
         """For each query (n, dimension) its k best units: ids and scores, best first."""
-        found = [(index.search(queries, min(k, index.ntotal)), ids) for index, ids in self.shards]
+        found = [(_search(index, queries, k), ids) for index, ids in self.shards]
         results = []
         for row in range(len(queries)):
             ids = pa.concat_arrays(
@@ -149,6 +150,22 @@ class DenseIndex:
             ).astype(np.float32)
             results.append(rank(ids, scores, k))
         return results
+
+
+def _search(index: faiss.Index, queries: Matrix, k: int) -> tuple[Matrix, npt.NDArray[np.int64]]:
+    """The k best of a shard and all that tie with the last: which of those stay goes by id."""
+    depth = min(k + 1, index.ntotal)
+    while True:
+        scores, rows = index.search(queries, depth)
+        more = tied(scores[:, min(k, depth) - 1], scores[:, -1]) & (rows[:, -1] >= 0)
+        if depth == index.ntotal or not more.any():
+            return scores, rows
+        depth = min(2 * depth, index.ntotal)
+
+
+def tied(first: Any, second: Any) -> Any:
+    """Whether two scores are one to the ranking."""
+    return np.round(first, SCORE_DECIMALS) == np.round(second, SCORE_DECIMALS)
 
 
 def rank(ids: pa.Array, scores: Matrix, k: int) -> tuple[pa.Array, Matrix]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
-from srrag.index.dense import rank
+from srrag.index.dense import rank, tied
 from srrag.index.parts import read_live
 from srrag.step import Build, Place
 
@@ -102,7 +102,16 @@ class SparseIndex:
                 for term in terms
             ]
         )
-        hits = self._searcher.search(query, k, count=False).hits
+        hits = self._hits(query, k)
         rows = self._searcher.fast_field_values("row", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
         return rank(self.ids.take(pa.array(rows, pa.int64())), scores, k)
+
+    def _hits(self, query: tantivy.Query, k: int) -> list[tuple[float, tantivy.DocAddress]]:
+        """The k best and all that tie with the last of them: which of those stay goes by id."""
+        depth = k + 1
+        while True:
+            hits = self._searcher.search(query, depth, count=False).hits
+            if len(hits) < depth or not tied(hits[k - 1][0], hits[-1][0]):
+                return hits
+            depth *= 2

@@ -38,8 +38,12 @@ class BuildTokenIndex(Build):
                 for vector, block, scale in zip(
                     table["vector"], table["tokens"], table["token_scales"], strict=True
                 ):
-                    dimension = len(vector.as_buffer()) // 4
                     counts.append(len(scale.as_buffer()) // 2)
+                    if counts[-1]:
+                        # Not the vector's: a dense layer behind the pooling changes its length.
+                        dimension = len(block.as_buffer()) // counts[-1]
+                    elif not dimension:
+                        dimension = len(vector.as_buffer()) // 4
                     tokens.write(block.as_buffer())
                     scales.write(scale.as_buffer())
         np.save(out / "offsets.npy", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,14 +35,16 @@ class DetectCommunities(Build):
         entity_ids = pq.read_table(folder / "entities.parquet", columns=["entity_id"])
         edges = pq.read_table(folder / "edges.parquet", columns=["head_id", "tail_id", "mentions"])
         weights = edges["mentions"].combine_chunks().value_lengths().to_pylist()
-        rows = list(
-            zip(edges["head_id"].to_pylist(), edges["tail_id"].to_pylist(), weights, strict=True)
-        )
+        ends = zip(edges["head_id"].to_pylist(), edges["tail_id"].to_pylist(), strict=True)
+        # Leiden keeps one edge a pair of entities: several relations add up, in both directions.
+        rows: Counter[tuple[str, str]] = Counter()
+        for (head, tail), weight in zip(ends, weights, strict=True):
+            rows[min(head, tail), max(head, tail)] += weight
         found: dict[str, int] = {}
         modularity = 0.0
         if rows:
             modularity, found = graspologic_native.leiden(
-                [(head, tail, float(weight)) for head, tail, weight in rows],
+                [(head, tail, float(weight)) for (head, tail), weight in sorted(rows.items())],
                 resolution=self.resolution,
                 seed=self.seed,
             )

@@ -21,13 +21,28 @@ def question_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     out: list[dict[str, Any]] = []
     for row in rows:
         blank = {item.name: empty_value(item.type) for item in QUESTIONS}
-        question = {**blank, **{k: v for k, v in row.items() if k in QUESTIONS.names}}
-        fault = question_fault(question["text"])
+        given = {k: v for k, v in row.items() if k in blank and v is not None}
+        question = {**blank, **given}
+        fault = question_fault(question["text"]) or _type_fault(question)
+        question = {k: v if _fits(k, v) else blank[k] for k, v in question.items()}
         question["reject"] = (
             {"stage": "questions", "reason": fault[0], "detail": fault[1]} if fault else None
         )
         out.append(question)
     return pa.Table.from_pylist(out, schema=QUESTIONS)
+
+
+def _type_fault(question: Mapping[str, Any]) -> tuple[str, str] | None:
+    wrong = [name for name, value in question.items() if not _fits(name, value)]
+    return ("wrong_type", f"{wrong[0]!r} is not what a question has there") if wrong else None
+
+
+def _fits(name: str, value: Any) -> bool:
+    try:
+        pa.array([value], QUESTIONS.field(name).type)
+    except (pa.ArrowException, UnicodeError):
+        return False
+    return True
 
 
 def question_fault(text: object) -> tuple[str, str] | None:

@@ -202,7 +202,6 @@ def test_a_ranking_ends_in_hits() -> None:
         Pipeline(rank=(CountLetters(into="hits"),))
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="the last field counts, not the column")
 def test_a_ranking_may_reject_where_it_ends() -> None:
     """`hits` is the last column that the step adds; `reject` was there."""
     Pipeline(rank=(CountLetters(), HitOneselfRejectLast()))
@@ -255,7 +254,6 @@ def test_a_step_that_breaks_its_word_fails_its_rows() -> None:
     assert row["reject"]["detail"] == "Forget did not write column 'promised'"
 
 
-@pytest.mark.xfail(strict=True, raises=pa.ArrowInvalid, reason="halves are joined as they come")
 def test_a_row_that_fails_is_rejected_alone_wherever_columns_are_put() -> None:
     """ComposeAnswer puts `reject` behind its columns, as the relations do."""
     first, second = run(["knee", "bad"], Pipeline(rank=(), answer=(CountLoosely(),)))
@@ -263,7 +261,6 @@ def test_a_row_that_fails_is_rejected_alone_wherever_columns_are_put() -> None:
     assert second["reject"]["reason"] == "ArithmeticError"
 
 
-@pytest.mark.xfail(strict=True, reason="nobody counts the rows")
 def test_a_step_that_loses_rows_fails_them() -> None:
     rows = run(["knee", "hip"], Pipeline(rank=(), answer=(LoseRows(),)))
     assert len(rows) == 2

@@ -58,7 +58,6 @@ def test_nulls_are_refused_but_in_reject() -> None:
         conform(pair(name=pa.array([None], pa.string())), PAIR)
 
 
-@pytest.mark.xfail(strict=True, reason="a table of the right schema is not looked into")
 def test_nulls_are_refused_where_the_schema_says_that_there_are_none() -> None:
     table = pa.Table.from_pylist([{"name": None, "count": 1, "reject": None}], schema=PAIR)
     with pytest.raises(ValueError, match="column 'name' holds nulls"):

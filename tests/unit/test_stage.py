@@ -83,13 +83,11 @@ def test_plans_that_cannot_be(stages: list[Stage], message: str) -> None:
         plan(*stages)
 
 
-@pytest.mark.xfail(strict=True, reason="the last one silently replaces the first")
 def test_two_stages_of_one_name() -> None:
     with pytest.raises(ValueError, match="two stages 'a'"):
         plan(A, Stage("a", Map(factor=3), ("raw",)))
 
 
-@pytest.mark.xfail(strict=True, raises=StopIteration, reason="the lookup falls off its end")
 def test_the_fingerprint_of_an_unknown_stage() -> None:
     with pytest.raises(ValueError, match="'nowhere'"):
         plan(A).fingerprint("nowhere")

@@ -76,7 +76,7 @@ def test_batches_slices_and_empty_tables() -> None:
 
 
 def test_place_without_windows_is_refused() -> None:
-    with pytest.raises(ValueError, match="offers no windows"):
+    with pytest.raises(ValueError, match=r"stage .units. is not built"):
         SelectEvidence().open(Place())
     with pytest.raises(ValueError, match="at least 1"):
         SelectEvidence(k=0)

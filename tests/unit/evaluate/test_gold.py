@@ -94,7 +94,6 @@ def test_a_bad_line_of_gold_is_named(tmp_path: Path, line: str) -> None:
         list(read_gold(path))
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="found out only by a KeyError later")
 @pytest.mark.parametrize(
     "gold", ['[{"doc": "d", "quote": "x"}]', '[{"doc": "d", "relevance": 1}]', '["x"]', '"x"']
 )
@@ -108,7 +107,6 @@ def test_a_gold_entry_that_is_none_is_named(tmp_path: Path, gold: str) -> None:
     raise AssertionError(f"{read} was taken for questions")
 
 
-@pytest.mark.xfail(strict=True, reason="an empty quote is in every window")
 def test_an_empty_quote_is_no_quote(units: Units) -> None:
     with pytest.raises(ValueError, match="question q"):
         window_qrels([question(("brace", " ", 1))], units)

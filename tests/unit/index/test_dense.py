@@ -103,7 +103,6 @@ def test_equal_scores_go_by_id(tmp_path: Path) -> None:
     assert scores.tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
-@pytest.mark.xfail(strict=True, reason="at the cut the order of the parts decides, not the id")
 def test_equal_scores_go_by_id_where_the_list_is_cut(tmp_path: Path) -> None:
     same = np.array([[1.0, 0.0]] * 4, dtype=np.float32)
     path = vectors([uid(n) for n in (7, 3, 9, 1)], same, tmp_path / "p.parquet")

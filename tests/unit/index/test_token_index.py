@@ -67,7 +67,6 @@ def test_an_unknown_window_is_named(tmp_path: Path) -> None:
         index.take([uid(2)])
 
 
-@pytest.mark.xfail(strict=True, reason="the width is read off the sentence vector")
 def test_tokens_may_be_wider_than_the_sentence_vector(tmp_path: Path) -> None:
     """So they are where a model has a dense layer behind its pooling."""
     tokens = [np.array([[1, 2, 3, 4], [5, 6, 7, 8]])]
