@@ -20,6 +20,8 @@ from typing import Any
 
 import psutil
 
+SETTLE_S = 15
+
 ENCODE_ALONE = """
 import json, sys, time
 from srrag.model.embed import load
@@ -34,9 +36,9 @@ print(json.dumps([time.perf_counter() - started, time.process_time() - cpu]))
 
 
 class PeakMemory:
-    """The largest sum of unique memory (USS) of this process and its children, sampled."""
+    """The largest sum of private memory of this process and its children, sampled."""
 
-    def __init__(self, interval_s: float = 0.5) -> None:
+    def __init__(self, interval_s: float = 1.0) -> None:
         self.peak_bytes = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, args=(interval_s,), daemon=True)
@@ -54,7 +56,8 @@ class PeakMemory:
             total = 0
             for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
                 try:
-                    total += process.memory_full_info().uss
+                    memory = process.memory_info()
+                    total += memory.rss - memory.shared
                 except psutil.Error:
                     continue
             self.peak_bytes = max(self.peak_bytes, total)
@@ -85,12 +88,13 @@ def measure(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     passages = copy_corpus(Path(arguments.corpus), corpus, arguments.limit)
     overrides = ["profile=ray", "corpus=beir", f"corpus.path={corpus}", f"root={scratch / 'root'}"]
     if arguments.backend:
-        overrides.append(f"+embedder.backend={arguments.backend}")
+        overrides.append(f"embedder.backend={arguments.backend}")
     config = configure("build", overrides)
     reader = parts.make(config["corpus"], "corpus")
     plan = parts.plan(config, reader)
     ray.init(num_cpus=8, object_store_memory=256 << 20, include_dashboard=False,
              log_to_driver=False)  # fmt: skip
+    time.sleep(SETTLE_S)  # "Ray up": its first idle workers have started
     job = BuildJob(Store(scratch / "root"), plan, parts.runner(config))
     started = time.perf_counter()
     with PeakMemory() as memory:

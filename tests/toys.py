@@ -77,7 +77,7 @@ def plan(*steps: Step, batch_rows: int = 4, cpus: float = 0.25, workers: int = 1
             f"s{n}",
             step,
             ("numbers" if n == 1 else f"s{n - 1}",),
-            Resources(cpus=cpus, batch_rows=batch_rows, workers=workers),
+            Resources(cpus=cpus, batch_rows=batch_rows, workers=workers, threads=n),
         )
         for n, step in enumerate(steps, start=1)
     ]

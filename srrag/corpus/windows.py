@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from srrag.corpus.spans import Ints, cut_all
 from srrag.ids import content_id
-from srrag.model.embed import Encoder, load
+from srrag.model.encoder import Encoder
+from srrag.model.tokens import load_tokenizer
 from srrag.schema import UNITS
 from srrag.step import Function, Place, Step
 
@@ -39,7 +40,7 @@ class CutWindows(Step):
 
     def open(self, at: Place) -> Function:
         """Load the tokenizer."""
-        tokenize = load(self.encoder, at.device, at.threads).token_offsets
+        tokenize = load_tokenizer(self.encoder).spans
 
         def run(batch: pa.Table) -> pa.Table:
             chunks = batch.select(UNITS.names)

@@ -6,18 +6,21 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.model.embed import Encoder, TokenVectors, load
+from srrag.model.encoder import Encoder
 from srrag.schema import VECTORS
 from srrag.spec import spec
 from srrag.step import Function, Place, Step
 from srrag.store import read_json
+
+if TYPE_CHECKING:
+    from srrag.model.embed import TokenVectors
 
 Keys = npt.NDArray[np.uint64]
 
@@ -68,6 +71,8 @@ class EncodeWindows(Step):
         return run
 
     def _encode(self, texts: Sequence[str], at: Place) -> list[tuple[bytes, bytes, bytes, bool]]:
+        from srrag.model.embed import load
+
         model = load(self.encoder, at.device, at.threads)
         vectors, tokens = model.encode_tokens(texts)
         return [

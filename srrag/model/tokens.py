@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Tokenizer
+
+from srrag.model.encoder import Encoder, model_path
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -49,6 +53,30 @@ class TextTokenizer:
         """Character start and end of each token, uncut, no special tokens: int64 (tokens, 2)."""
         found = self._whole.encode_batch(list(texts), add_special_tokens=False)
         return [np.asarray(one.offsets, dtype=np.int64).reshape(-1, 2) for one in found]
+
+
+@cache
+def load_tokenizer(encoder: Encoder) -> TextTokenizer:
+    """The encoder's tokenizer, without its weights: cutting windows needs no more.
+
+    Raises ValueError that names the model if it has none, or only a slow one.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    path = model_path(encoder.model)
+    try:
+        found = AutoTokenizer.from_pretrained(
+            path,
+            revision=encoder.revision,
+            local_files_only=Path(path).is_dir(),
+            trust_remote_code=False,
+        )
+    except (OSError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [repr(error)])[0]
+        raise ValueError(f"model {encoder.model!r} cannot be read: {first}") from error
+    if not isinstance(found, PreTrainedTokenizerFast):
+        raise ValueError(f"model {encoder.model!r} has no fast tokenizer, which windows need")
+    return TextTokenizer(found, encoder.max_tokens)
 
 
 def _content_mask(tokenizer: PreTrainedTokenizerFast, fast: Tokenizer) -> np.ndarray:

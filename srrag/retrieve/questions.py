@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from srrag.index.encode import packed_tokens
-from srrag.model.embed import Encoder, load
+from srrag.model.encoder import Encoder
 from srrag.schema import QUESTIONS, empty_value
 from srrag.step import Function, Place, Step
 
@@ -76,6 +76,8 @@ class EncodeQuestions(Step):
 
     def open(self, at: Place) -> Function:
         """Load the encoder."""
+        from srrag.model.embed import load
+
         model = load(self.encoder, at.device, at.threads)
 
         def run(batch: pa.Table) -> pa.Table:

@@ -1,7 +1,8 @@
 """RayDataRunner: Ray Data schedules part *names* over pools of actors; rows never travel.
 
 All stages form one streaming execution, so that a part is encoded while the next is parsed.
-Each actor opens its step at the first part that is missing, so a finished stage costs nothing.
+Neighbouring stages with the same resources share a pool of actors. An actor opens a step at the
+first part that is missing, so a finished stage costs nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -41,29 +43,45 @@ class StalledError(RuntimeError):
     """No part was finished for too long; the message says which stage waits for what."""
 
 
-class PartWorker:
-    """An actor that runs one stage on the parts whose names come in."""
+@dataclass(frozen=True)
+class Work:
+    """A stage with its fingerprint, and its input stage with its fingerprint."""
 
-    def __init__(
-        self, root: str, stage: Stage, plan_entry: tuple[str, str, str], at: Place
-    ) -> None:
-        """Keep what opening will need; `plan_entry` is (fingerprint, input, its fingerprint)."""
+    stage: Stage
+    fingerprint: str
+    source: tuple[str, str]
+
+
+class PartWorker:
+    """An actor that runs a few stages, one after the other, on the parts whose names come in."""
+
+    def __init__(self, root: str, work: Sequence[Work], at: Place) -> None:
+        """Keep what opening will need."""
         self.store = Store(root)
-        self.stage = stage
-        self.fingerprint, *source = plan_entry
-        self.source = (source[0], source[1])
-        self.at = replace(at, threads=stage.resources.threads)
-        self.function: Function | None = None
+        self.work = work
+        self.at = at
+        self.functions: dict[str, Function] = {}
 
     def __call__(self, names: pa.Table) -> pa.Table:
-        """Run the missing parts among the names, and hand the names on."""
+        """Run what is missing of the named parts, and hand the names on."""
         for part in names["part"].to_pylist():
-            if self.store.part_path(self.stage.name, self.fingerprint, part).exists():
-                continue
-            if self.function is None:
-                self.function = self.stage.step.open(self.at)
-            run_part(self.store, self.stage, self.fingerprint, self.source, part, self.function)
+            for work in self.work:
+                name, fingerprint = work.stage.name, work.fingerprint
+                if not self.store.part_path(name, fingerprint, part).exists():
+                    function = self._open(work.stage)
+                    run_part(self.store, work.stage, fingerprint, work.source, part, function)
         return names
+
+    def _open(self, stage: Stage) -> Function:
+        if stage.name not in self.functions:
+            at = replace(self.at, threads=stage.resources.threads)
+            self.functions[stage.name] = stage.step.open(at)
+        return self.functions[stage.name]
+
+
+def pools(stages: Sequence[Stage]) -> list[list[Stage]]:
+    """Neighbours that ask for the same resources share one pool of actors."""
+    return [list(group) for _, group in groupby(stages, key=lambda stage: stage.resources)]
 
 
 @dataclass(frozen=True)
@@ -112,10 +130,10 @@ class RayDataRunner:
     def _check_resources(self, stages: Sequence[Stage]) -> None:
         have: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
-            asked = sum(getattr(stage.resources, key) for stage in stages)
+            asked = sum(getattr(pool[0].resources, key) for pool in pools(stages))
             if asked > have.get(kind, 0.0):
                 raise ValueError(
-                    f"one worker of each stage takes {asked:g} {kind}; the cluster has "
+                    f"one worker of each pool takes {asked:g} {kind}; the cluster has "
                     f"{have.get(kind, 0.0):g}: lower resources.*.{key} or add nodes"
                 )
 
@@ -127,18 +145,25 @@ class RayDataRunner:
         dataset: ray.data.Dataset = ray.data.from_arrow(
             [pa.table({"part": [name]}) for name in names]
         )
-        for stage in stages:
-            source = stage.inputs[0]
-            entry = (plan.fingerprint(stage.name), source, plan.fingerprint(source))
+        for pool in pools(stages):
+            resources = pool[0].resources
+            work = [
+                Work(
+                    stage,
+                    plan.fingerprint(stage.name),
+                    (stage.inputs[0], plan.fingerprint(stage.inputs[0])),
+                )
+                for stage in pool
+            ]
             dataset = _map_batches(
                 dataset,
                 PartWorker,
-                fn_constructor_args=(str(store.root), stage, entry, at),
+                fn_constructor_args=(str(store.root), work, at),
                 batch_size=1,
                 batch_format="pyarrow",
-                concurrency=(1, stage.resources.workers),
-                num_cpus=stage.resources.cpus,
-                num_gpus=stage.resources.gpus or None,
+                concurrency=(1, resources.workers),
+                num_cpus=resources.cpus,
+                num_gpus=resources.gpus or None,
                 max_restarts=MAX_RESTARTS,
                 max_task_retries=MAX_RESTARTS,
             )

