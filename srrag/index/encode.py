@@ -20,7 +20,7 @@ from srrag.step import Function, Place, Step
 from srrag.store import read_json
 
 if TYPE_CHECKING:
-    from srrag.model.embed import TokenVectors
+    from srrag.model.embed import LoadedEncoder, TokenVectors
 
 Keys = npt.NDArray[np.uint64]
 
@@ -43,8 +43,10 @@ class EncodeWindows(Step):
     }
 
     def open(self, at: Place) -> Function:
-        """Map the vectors that stand; the model loads at the first text that is new."""
+        """Map the vectors that stand; with none, load the model now, else at the first new text."""
         cache = VectorCache(at.root, self)
+        if not len(cache.keys):
+            self._model(at)
 
         def run(batch: pa.Table) -> pa.Table:
             texts = batch["text"].to_pylist()
@@ -70,11 +72,13 @@ class EncodeWindows(Step):
 
         return run
 
-    def _encode(self, texts: Sequence[str], at: Place) -> list[tuple[bytes, bytes, bytes, bool]]:
+    def _model(self, at: Place) -> LoadedEncoder:
         from srrag.model.embed import load
 
-        model = load(self.encoder, at.device, at.threads)
-        vectors, tokens = model.encode_tokens(texts)
+        return load(self.encoder, at.device, at.threads)
+
+    def _encode(self, texts: Sequence[str], at: Place) -> list[tuple[bytes, bytes, bytes, bool]]:
+        vectors, tokens = self._model(at).encode_tokens(texts)
         return [
             (vector.tobytes(), values, scales, bool(was_cut))
             for vector, (values, scales), was_cut in zip(

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srrag.model.bert import pack_bert
-from srrag.model.encoder import Encoder, Role, model_path
+from srrag.model.encoder import Encoder, Role
+from srrag.model.network import read_network
 from srrag.model.tokens import Tokens, load_tokenizer
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from transformers import PreTrainedModel
-
-Forward = Callable[[Sequence[np.ndarray]], list[Tensor]]
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +38,14 @@ class LoadedEncoder:
     """An encoder in memory; its methods may be called from several threads."""
 
     def __init__(self, encoder: Encoder, device: str) -> None:
-        network = _read_model(encoder)
         self.encoder = encoder
         self.device = device
-        self.dim = _width(network)
+        self._network = read_network(encoder, device)
+        self.dim = self._network.dim
         self.tokenizer = load_tokenizer(encoder)
         self.num_texts = 0
         self.num_cut = 0
         self._count_lock = threading.Lock()
-        self._forward, self._heads = _forward(network, encoder, device)
 
     def encode(
         self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
@@ -113,7 +107,7 @@ class LoadedEncoder:
         order = np.argsort(-lengths, kind="stable")
         for rows in _budgeted(order, lengths, batch_tokens):
             with torch.inference_mode():
-                groups = self._forward([all_ids[row] for row in rows])
+                groups = self._network.forward([all_ids[row] for row in rows])
                 start = 0
                 for hidden in groups:
                     some = rows[start : start + len(hidden)]
@@ -123,11 +117,7 @@ class LoadedEncoder:
 
     def _pool(self, hidden: Tensor) -> np.ndarray:
         """Run the model's own pooling (and any dense head), then normalise."""
-        mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
-        features = {"token_embeddings": hidden, "attention_mask": mask}
-        for head in self._heads:
-            features = head(features)
-        return F.normalize(features["sentence_embedding"], dim=1).cpu().numpy()
+        return F.normalize(self._network.pool(hidden), dim=1).cpu().numpy()
 
 
 _NO_TOKENS = (np.zeros((0, 0), dtype=np.int8), np.zeros(0, dtype=np.float16))
@@ -182,94 +172,3 @@ def _budgeted(order: np.ndarray, lengths: np.ndarray, budget: int) -> Iterator[n
         used += int(lengths[row])
     if start < len(order):
         yield order[start:]
-
-
-def _read_model(encoder: Encoder) -> SentenceTransformer:
-    """Read weights (safetensors only, never remote code) as a sentence-transformers model."""
-    from sentence_transformers import SentenceTransformer
-
-    path = model_path(encoder.model)
-    try:
-        network = SentenceTransformer(
-            path,
-            device="cpu",
-            revision=encoder.revision,
-            trust_remote_code=False,
-            local_files_only=Path(path).is_dir(),
-            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-        )
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
-        raise ValueError(f"model {encoder.model!r} cannot be read: {first}") from error
-    positions = getattr(_transformer(network).config, "max_position_embeddings", None)
-    if positions is not None and encoder.max_tokens > positions:
-        raise ValueError(
-            f"max_tokens {encoder.max_tokens} exceeds the {positions} positions of "
-            f"model {encoder.model!r}"
-        )
-    return network.eval()
-
-
-def _transformer(network: SentenceTransformer) -> PreTrainedModel:
-    """Return the transformer inside; the rest of the modules pool its output."""
-    return cast("PreTrainedModel", network[0].model)
-
-
-def _width(network: SentenceTransformer) -> int:
-    """Length of a sentence vector."""
-    width = network.get_embedding_dimension()
-    if width is None:
-        raise ValueError("the model does not say how long its vectors are")
-    return width
-
-
-def _forward(
-    network: SentenceTransformer, encoder: Encoder, device: str
-) -> tuple[Forward, list[torch.nn.Module]]:
-    """Token embeddings for texts sorted by length, and the modules that pool them."""
-    bert = _transformer(network)
-    dtype = torch.bfloat16 if encoder.backend == "torch-bf16" else torch.float32
-    int8 = encoder.backend == "torch-int8"
-    if int8 and device != "cpu":
-        raise ValueError(f"backend 'torch-int8' runs on the CPU; use 'torch-bf16' on {device!r}")
-    heads = [module.to(device) for module in list(network)[1:]]
-    if _is_plain_bert(bert.config):
-        packed = pack_bert(
-            {name: tensor.to(device) for name, tensor in bert.state_dict().items()},
-            num_layers=bert.config.num_hidden_layers,
-            num_heads=bert.config.num_attention_heads,
-            epsilon=bert.config.layer_norm_eps,
-            dtype=dtype,
-            int8=int8,
-        )
-        return packed, heads
-    if int8:
-        raise ValueError(
-            f"backend 'torch-int8' needs a BERT-shaped model; {encoder.model!r} is "
-            f"{bert.config.model_type!r}"
-        )
-    module: torch.nn.Module = bert
-    return partial(_run_any, module.to(device=torch.device(device), dtype=dtype)), heads
-
-
-def _is_plain_bert(config: object) -> bool:
-    """Whether `PackedBert` computes what this configuration describes."""
-    return (
-        getattr(config, "model_type", "") == "bert"
-        and getattr(config, "hidden_act", "") == "gelu"
-        and getattr(config, "position_embedding_type", "absolute") == "absolute"
-        and not getattr(config, "is_decoder", False)
-    )
-
-
-def _run_any(model: torch.nn.Module, ids: Sequence[np.ndarray]) -> list[Tensor]:
-    """Run any transformer, one pass per run of texts of equal length."""
-    device = next(model.parameters()).device
-    lengths = np.array([len(one) for one in ids])
-    starts = np.flatnonzero(np.diff(lengths, prepend=-1))
-    hidden = []
-    for some in np.split(np.arange(len(ids)), starts[1:]):
-        batch = torch.from_numpy(np.stack([ids[i] for i in some])).to(device)
-        output = model(input_ids=batch, attention_mask=torch.ones_like(batch))
-        hidden.append(output.last_hidden_state)
-    return hidden

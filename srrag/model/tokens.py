@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from srrag.model.encoder import Encoder, model_path
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +24,16 @@ class Tokens:
 class TextTokenizer:
     """A fast tokenizer in two settings: cut at the model's limit, and uncut for measuring."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, max_tokens: int) -> None:
-        serial = tokenizer.backend_tokenizer.to_str()
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+        """Copy a tokenizer twice; its own settings of truncation and padding do not matter."""
+        serial = tokenizer.to_str()
         self._whole = Tokenizer.from_str(serial)
         self._whole.no_padding()
         self._whole.no_truncation()
         self._cut = Tokenizer.from_str(serial)
         self._cut.no_padding()
         self._cut.enable_truncation(max_tokens)
-        self.content = _content_mask(tokenizer, self._whole)
+        self.content = _content_mask(self._whole)
 
     def tokenise(self, texts: Sequence[str]) -> Tokens:
         """Ids with special tokens, at most `max_tokens` a text."""
@@ -59,33 +56,27 @@ class TextTokenizer:
 def load_tokenizer(encoder: Encoder) -> TextTokenizer:
     """The encoder's tokenizer, without its weights: cutting windows needs no more.
 
-    Raises ValueError that names the model if it has none, or only a slow one.
+    Raises ValueError that names the model if it has no tokenizer.json.
     """
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    path = model_path(encoder.model)
+    path = Path(model_path(encoder.model))
     try:
-        found = AutoTokenizer.from_pretrained(
-            path,
-            revision=encoder.revision,
-            local_files_only=Path(path).is_dir(),
-            trust_remote_code=False,
-        )
-    except (OSError, ValueError) as error:
+        if path.is_dir():
+            found = Tokenizer.from_file(str(path / "tokenizer.json"))
+        else:
+            found = Tokenizer.from_pretrained(encoder.model, revision=encoder.revision or "main")
+    except Exception as error:  # the library raises plain Exception
         first = (str(error).strip().splitlines() or [repr(error)])[0]
-        raise ValueError(f"model {encoder.model!r} cannot be read: {first}") from error
-    if not isinstance(found, PreTrainedTokenizerFast):
-        raise ValueError(f"model {encoder.model!r} has no fast tokenizer, which windows need")
+        raise ValueError(f"tokenizer of model {encoder.model!r}: {first}") from error
     return TextTokenizer(found, encoder.max_tokens)
 
 
-def _content_mask(tokenizer: PreTrainedTokenizerFast, fast: Tokenizer) -> np.ndarray:
-    """Per vocabulary id: neither a special token nor made of punctuation alone."""
-    size = fast.get_vocab_size()
+def _content_mask(tokenizer: Tokenizer) -> np.ndarray:
+    """Per vocabulary id: neither a special token (but "unknown") nor of punctuation alone."""
+    size = tokenizer.get_vocab_size()
     # Byte-level vocabularies write a blank as a letter, so look at decoded text, not at names.
-    words = fast.decode_batch([[i] for i in range(size)], skip_special_tokens=False)
+    words = tokenizer.decode_batch([[i] for i in range(size)], skip_special_tokens=False)
     mask = np.array([any(char.isalnum() for char in word) for word in words], dtype=bool)
-    special = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id}
-    special |= {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.mask_token_id}
-    mask[[i for i in special if i is not None and i < size]] = False
+    for number, token in tokenizer.get_added_tokens_decoder().items():
+        if token.special and "unk" not in token.content.lower() and number < size:
+            mask[number] = False
     return mask

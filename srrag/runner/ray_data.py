@@ -1,8 +1,8 @@
 """RayDataRunner: Ray Data schedules part *names* over pools of actors; rows never travel.
 
 All stages form one streaming execution, so that a part is encoded while the next is parsed.
-Neighbouring stages with the same resources share a pool of actors. An actor opens a step at the
-first part that is missing, so a finished stage costs nothing.
+Neighbouring stages with the same resources share a pool of actors. A stage of which nothing is
+missing gets none.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class PartWorker:
         self.store = Store(root)
         self.work = work
         self.at = at
-        self.functions: dict[str, Function] = {}
+        # Opened here, so that models load while other pools work on the first parts.
+        self.functions = {item.stage.name: self._open(item.stage) for item in work}
 
     def __call__(self, names: pa.Table) -> pa.Table:
         """Run what is missing of the named parts, and hand the names on."""
@@ -68,15 +69,12 @@ class PartWorker:
             for work in self.work:
                 name, fingerprint = work.stage.name, work.fingerprint
                 if not self.store.part_path(name, fingerprint, part).exists():
-                    function = self._open(work.stage)
+                    function = self.functions[name]
                     run_part(self.store, work.stage, fingerprint, work.source, part, function)
         return names
 
     def _open(self, stage: Stage) -> Function:
-        if stage.name not in self.functions:
-            at = replace(self.at, threads=stage.resources.threads)
-            self.functions[stage.name] = stage.step.open(at)
-        return self.functions[stage.name]
+        return stage.step.open(replace(self.at, threads=stage.resources.threads))
 
 
 def pools(stages: Sequence[Stage]) -> list[list[Stage]]:
@@ -130,11 +128,12 @@ class RayDataRunner:
     def _check_resources(self, stages: Sequence[Stage]) -> None:
         have: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
-            asked = sum(getattr(pool[0].resources, key) for pool in pools(stages))
+            needs = [pool[0].resources for pool in pools(stages)]
+            asked = sum(getattr(need, key) * need.workers for need in needs)
             if asked > have.get(kind, 0.0):
                 raise ValueError(
-                    f"one worker of each pool takes {asked:g} {kind}; the cluster has "
-                    f"{have.get(kind, 0.0):g}: lower resources.*.{key} or add nodes"
+                    f"the workers of all pools take {asked:g} {kind}; the cluster has "
+                    f"{have.get(kind, 0.0):g}: lower profile.resources.*.{key} or add nodes"
                 )
 
     def _dataset(
@@ -161,7 +160,7 @@ class RayDataRunner:
                 fn_constructor_args=(str(store.root), work, at),
                 batch_size=1,
                 batch_format="pyarrow",
-                concurrency=(1, resources.workers),
+                concurrency=resources.workers,
                 num_cpus=resources.cpus,
                 num_gpus=resources.gpus or None,
                 max_restarts=MAX_RESTARTS,

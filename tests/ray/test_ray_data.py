@@ -67,7 +67,7 @@ def test_a_row_that_kills_workers_costs_itself_alone(tmp_path: Path) -> None:
 def test_too_few_logical_cpus_are_an_error_and_no_hang(tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = number_parts(store, [1])
-    with pytest.raises(ValueError, match=r"takes 9 CPU; the cluster has 8"):
+    with pytest.raises(ValueError, match=r"take 9 CPU; the cluster has 8"):
         RayDataRunner().run(plan(Double(), Double(), Double(), cpus=3), store, parts, Place())
 
 

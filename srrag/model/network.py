@@ -1,0 +1,169 @@
+"""Read an encoder's weights: token embeddings out of token ids, one vector out of those."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from srrag.model.bert import pack_bert
+from srrag.model.encoder import Encoder, model_path
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Forward = Callable[[Sequence[np.ndarray]], list[Tensor]]
+
+_POOLERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "pooling_mode_mean_tokens": lambda hidden: hidden.mean(1),
+    "pooling_mode_cls_token": lambda hidden: hidden[:, 0],
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """`forward`: ids of texts sorted by length → per run of equal lengths (texts, L, dim).
+
+    `pool`: such a run → (texts, `dim`), not yet normalised.
+    """
+
+    forward: Forward
+    pool: Callable[[Tensor], Tensor]
+    dim: int
+
+
+def read_network(encoder: Encoder, device: str) -> Network:
+    """Read the weights (safetensors only, never remote code) and bring them to the device.
+
+    A folder with a plain BERT and plain pooling, like the packaged model, is read as it is:
+    importing transformers would take longer than loading it. All else goes through
+    sentence-transformers. Raises ValueError for a model that cannot be read or a backend that
+    cannot run it.
+    """
+    if encoder.backend == "torch-int8" and device != "cpu":
+        raise ValueError(f"backend 'torch-int8' runs on the CPU; use 'torch-bf16' on {device!r}")
+    folder = Path(model_path(encoder.model))
+    pooling = _plain_pooling(folder) if (folder / "model.safetensors").is_file() else None
+    if pooling is not None:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        _check_positions(encoder, config.get("max_position_embeddings"))
+        weights = load_file(folder / "model.safetensors")
+        return Network(_packed(weights, config, encoder, device), pooling, config["hidden_size"])
+    return _through_sentence_transformers(encoder, device)
+
+
+def _plain_pooling(folder: Path) -> Callable[[Tensor], Tensor] | None:
+    """How a folder's model pools, if it is a plain BERT with one plain pooling; else None."""
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        modules = json.loads((folder / "modules.json").read_text("utf-8"))
+        kinds = [module["type"].rpartition(".")[2] for module in modules]
+        pooling = json.loads((folder / modules[1]["path"] / "config.json").read_text("utf-8"))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    modes = [name for name, on in pooling.items() if name.startswith("pooling_mode") and on is True]
+    plain = is_plain_bert(config) and kinds in (
+        ["Transformer", "Pooling"],
+        ["Transformer", "Pooling", "Normalize"],
+    )
+    return _POOLERS.get(modes[0]) if plain and len(modes) == 1 else None
+
+
+def is_plain_bert(config: Mapping[str, Any]) -> bool:
+    """Whether `PackedBert` computes what this configuration describes."""
+    return (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act") == "gelu"
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and not config.get("is_decoder", False)
+    )
+
+
+def _packed(
+    weights: Mapping[str, Tensor], config: Mapping[str, Any], encoder: Encoder, device: str
+) -> Forward:
+    # A head's weights (BertForMaskedLM and the like) carry the prefix of the model inside.
+    bare = {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
+    return pack_bert(
+        {name: tensor.to(device=device) for name, tensor in bare.items()},
+        num_layers=config["num_hidden_layers"],
+        num_heads=config["num_attention_heads"],
+        epsilon=config["layer_norm_eps"],
+        dtype=torch.bfloat16 if encoder.backend == "torch-bf16" else torch.float32,
+        int8=encoder.backend == "torch-int8",
+    )
+
+
+def _check_positions(encoder: Encoder, positions: int | None) -> None:
+    if positions is not None and encoder.max_tokens > positions:
+        raise ValueError(
+            f"max_tokens {encoder.max_tokens} exceeds the {positions} positions of "
+            f"model {encoder.model!r}"
+        )
+
+
+def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    path = model_path(encoder.model)
+    try:
+        network = SentenceTransformer(
+            path,
+            device="cpu",
+            revision=encoder.revision,
+            trust_remote_code=False,
+            local_files_only=Path(path).is_dir(),
+            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
+        ).eval()
+    except (OSError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [repr(error)])[0]
+        raise ValueError(f"model {encoder.model!r} cannot be read: {first}") from error
+    model = cast("PreTrainedModel", network[0].model)
+    config = model.config.to_dict()
+    _check_positions(encoder, config.get("max_position_embeddings"))
+    width = network.get_embedding_dimension()
+    if width is None:
+        raise ValueError(f"model {encoder.model!r} does not say how long its vectors are")
+    heads = [module.to(device) for module in list(network)[1:]]
+
+    def pool(hidden: Tensor) -> Tensor:
+        mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
+        features = {"token_embeddings": hidden, "attention_mask": mask}
+        for head in heads:
+            features = head(features)
+        return features["sentence_embedding"]
+
+    if is_plain_bert(config):
+        return Network(_packed(model.state_dict(), config, encoder, device), pool, width)
+    if encoder.backend == "torch-int8":
+        raise ValueError(
+            f"backend 'torch-int8' needs a BERT-shaped model; {encoder.model!r} is "
+            f"{config.get('model_type')!r}"
+        )
+    dtype = torch.bfloat16 if encoder.backend == "torch-bf16" else torch.float32
+    module: torch.nn.Module = model
+    placed = module.to(device=torch.device(device), dtype=dtype)
+    return Network(partial(_run_any, placed), pool, width)
+
+
+def _run_any(model: torch.nn.Module, ids: Sequence[np.ndarray]) -> list[Tensor]:
+    """Run any transformer, one pass per run of texts of equal length."""
+    device = next(model.parameters()).device
+    lengths = np.array([len(one) for one in ids])
+    starts = np.flatnonzero(np.diff(lengths, prepend=-1))
+    hidden = []
+    for some in np.split(np.arange(len(ids)), starts[1:]):
+        batch = torch.from_numpy(np.stack([ids[i] for i in some])).to(device)
+        output = model(input_ids=batch, attention_mask=torch.ones_like(batch))
+        hidden.append(output.last_hidden_state)
+    return hidden
