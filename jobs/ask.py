@@ -64,9 +64,9 @@ def readable(summary: dict[str, Any]) -> str:
     for item in summary["evidence"]:
         mark = "*" if item["number"] in cited else " "
         source = item["pmid"] or item["source_id"]
-        head = f"{mark}[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
+        head = f"[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
         head += f", {item['year']})" if item["year"] else ")"
-        lines.append(textwrap.shorten(head, _WIDTH, placeholder=" …"))
+        lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
     lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]
     return "\n".join(lines)
 

@@ -94,6 +94,16 @@ VECTORS = relation(
     ("cut", pa.bool_()),
 )
 
+REJECTS = pa.schema(
+    [
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("row_id", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+    ]
+)
+
 MENTION = pa.struct(
     [
         pa.field("unit_id", _STRING),

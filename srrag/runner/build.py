@@ -17,6 +17,7 @@ from srrag.corpus.record import RawRecord
 from srrag.ids import file_sha256
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
+from srrag.runner.rejects import write_rejects
 from srrag.spec import spec
 from srrag.stage import Plan, Stage
 from srrag.step import Build, LLMStep, Place
@@ -67,6 +68,7 @@ class BuildJob:
             figures = {
                 stage.name: self._build(stage, parts, before, at) for stage in self.plan.builds
             }
+            write_rejects(self.store, self.plan, self.name, parts)
             self._point(parts, figures)
         summary = summarise(self.store, self.name)
         summary["reused"] = before

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import REPOSITORY
@@ -80,6 +81,11 @@ def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Pa
     assert summary["documents"] == 3
     assert summary["rejected"] == 5
     assert json.loads((root / "jobs/build/summary.json").read_text()) == summary
+    rejects = pq.read_table(root / "builds" / "default.rejects.parquet").to_pylist()
+    assert {row["source"] for row in rejects} == {
+        "binary.txt", "broken.xml", "empty.md", "huge.txt", "slides.pptx",
+    }  # fmt: skip
+    assert all(row["reason"] and row["detail"] for row in rejects)
     proof, _ = srrag("verify", f"root={root}")
     assert proof["ok"], proof["problems"]
     again, _ = srrag("build", "corpus=folder", f"corpus.path={papers}", f"root={root}")
