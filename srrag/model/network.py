@@ -50,6 +50,8 @@ def read_network(encoder: Encoder, device: str) -> Network:
     """
     if encoder.backend == "torch-int8" and device != "cpu":
         raise ValueError(f"backend 'torch-int8' runs on the CPU; use 'torch-bf16' on {device!r}")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r}: torch finds no GPU, and no other device is taken")
     folder = Path(model_path(encoder.model))
     pooling = _plain_pooling(folder) if (folder / "model.safetensors").is_file() else None
     if pooling is not None:
