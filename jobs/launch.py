@@ -84,6 +84,8 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
 def quoted(override: str) -> str:
     """Quote the value of an override that is free text or that Hydra could not parse."""
     key, equals, value = override.partition("=")
+    if override.startswith("~"):
+        return override
     if not equals:
         raise UsageError(f"{override!r} is not an override; write key=value")
     try:
