@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -55,11 +56,16 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 def read_queries(path: Path) -> Iterator[dict[str, Any]]:
     """Read questions, one JSON object a line: `query_id` or `_id` or `id`, and `text`."""
+    first: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield _query(path, number, line)
+                    query = _query(path, number, line)
+                    if (before := first.setdefault(query["query_id"], number)) != number:
+                        detail = f"id {query['query_id']!r} was first seen in line {before}"
+                        raise UsageError(f"{path}:{number}: {detail}")
+                    yield query
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"queries={path}: {error}") from error
 
@@ -71,6 +77,10 @@ def _query(path: Path, number: int, line: str) -> dict[str, Any]:
         text = row["text"] if "text" in row else row["question"]
     except (json.JSONDecodeError, KeyError, StopIteration, TypeError) as error:
         raise UsageError(f"{path}:{number}: not a question with an id and a text") from error
+    if isinstance(query_id, bool) or not isinstance(query_id, (str, int)):
+        raise UsageError(f"{path}:{number}: the id is neither a string nor a number")
+    if not re.fullmatch(r"\S+", str(query_id)):
+        raise UsageError(f"{path}:{number}: id {str(query_id)!r} is empty or holds a space")
     return {**row, "query_id": str(query_id), "text": text}
 
 

@@ -50,6 +50,12 @@ def evaluate_ranking(
 ) -> dict[str, Any]:
     """Rank the judged questions; a document is scored by its best window."""
     started = time.perf_counter()
+    unknown = sorted(qrels.keys() - {row["query_id"] for row in queries})
+    if unknown:
+        raise UsageError(
+            f"bench.path: {len(unknown)} of {len(qrels)} judged queries are not in queries.jsonl; "
+            f"the first: {unknown[0]!r}"
+        )
     questions = question_table(row for row in queries if row["query_id"] in qrels)
     systems = {"pipeline": config["pipeline"]}
     if config["baseline"]:

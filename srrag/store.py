@@ -142,10 +142,13 @@ class Store:
         folder = self.stage_dir(stage, fingerprint)
         if not folder.is_dir():
             return set()
+        names = set(os.listdir(folder))  # noqa: PTH208 (names alone, for many parts)
         return {
             name[5:-8]
-            for name in os.listdir(folder)  # noqa: PTH208 (names alone, for many parts)
-            if name.startswith("part-") and name.endswith(".parquet")
+            for name in names
+            if name.startswith("part-")
+            and name.endswith(".parquet")
+            and f"{name[:-8]}.json" in names
         }
 
     def read_part(
@@ -181,7 +184,13 @@ class Store:
 
     def read_receipt(self, stage: str, fingerprint: str, part: str) -> Receipt:
         """Read the receipt of a part."""
-        return Receipt(**read_json(self.receipt_path(stage, fingerprint, part)))
+        path = self.receipt_path(stage, fingerprint, part)
+        if not path.exists():
+            raise ValueError(f"{path} is missing; the same build command makes the part again")
+        try:
+            return Receipt(**read_json(path))
+        except TypeError as error:
+            raise ValueError(f"{path}: not a receipt ({error})") from error
 
     def pointer_path(self, build: str) -> Path:
         """The pointer of a named build."""
@@ -193,7 +202,9 @@ class Store:
         path = self.pointer_path(build)
         if not path.exists():
             raise ValueError(f"root={self.root} holds no finished build {build!r}")
-        pointer: dict[str, Any] = read_json(path)
+        pointer = read_json(path)
+        if not isinstance(pointer, dict) or not isinstance(pointer.get("stages"), dict):
+            raise ValueError(f"{path}: not the pointer of a build; run the build again")
         return pointer
 
     def artifacts(self, build: str) -> dict[str, Path]:
@@ -205,12 +216,21 @@ class Store:
 _checked: set[tuple[str, int, int]] = set()
 
 
+def manifest_files(folder: Path) -> dict[str, str]:
+    """The files of a build with their hashes; raises ValueError if the manifest names none."""
+    manifest = read_json(folder / "manifest.json")
+    files = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(files, dict) or not files:
+        raise ValueError(f"{folder / 'manifest.json'} names no files; run the build again")
+    return files
+
+
 def check_files(folder: Path) -> None:
     """Check a build's files against the hashes of its manifest, once a process and file.
 
     Raises ValueError that names the file which is missing or not what was built.
     """
-    for name, sha256 in read_json(folder / "manifest.json")["files"].items():
+    for name, sha256 in manifest_files(folder).items():
         path = folder / name
         if not path.exists():
             raise ValueError(f"{path} is missing; run the build again")

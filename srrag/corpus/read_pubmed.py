@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from srrag.corpus.place import is_inside, relative_name, resolve, walk
 from srrag.corpus.record import RawRecord, refusal, unique
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 1 << 20
 _RATIO_FLOOR_BYTES = 1 << 24
 
 
-Readable = BinaryIO | gzip.GzipFile
+Readable = io.BufferedReader | gzip.GzipFile
 
 
 class _Refused(Exception):
@@ -78,7 +78,9 @@ class ReadPubmed:
             while (start := _OPEN.search(buffer, at)) and (
                 end := buffer.find(_CLOSE, start.end())
             ) >= 0:
-                at = end + len(_CLOSE)
+                # An article that is never closed ends where the next one opens.
+                later = _OPEN.search(buffer, start.end(), end)
+                at = later.start() if later else end + len(_CLOSE)
                 yield buffer[start.start() : at]
             buffer = buffer[start.start() :] if start else buffer[at:][-len(_CLOSE) :]
             if len(buffer) > self.max_article_bytes:
@@ -93,7 +95,7 @@ class ReadPubmed:
             with file.open("rb") as packed:
                 is_gzip = file.name.endswith(".gz")
                 stream: Readable = gzip.GzipFile(fileobj=packed) if is_gzip else packed
-                while block := stream.read(_BLOCK_BYTES):
+                while block := stream.read1(_BLOCK_BYTES):  # what precedes a broken end counts
                     out += len(block)
                     if out > self.max_file_bytes:
                         raise _Refused("too_large", f"over {self.max_file_bytes} bytes of XML")

@@ -21,7 +21,7 @@ from srrag.runner.rejects import write_rejects
 from srrag.spec import spec
 from srrag.stage import Plan, Stage
 from srrag.step import Build, LLMStep, Place
-from srrag.store import Store, commit_json, read_json
+from srrag.store import Store, check_files, commit_json, read_json
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
 
@@ -147,7 +147,7 @@ class BuildJob:
         assert isinstance(stage.run, Build)
         fingerprint = self.plan.fingerprint(stage.name, parts)
         final = self.store.stage_dir(stage.name, fingerprint)
-        before[stage.name] = int((final / "manifest.json").exists())
+        before[stage.name] = int(_stands(final))
         if before[stage.name]:
             figures: dict[str, Any] = read_json(final / "manifest.json")["figures"]
             return figures
@@ -213,6 +213,18 @@ class BuildJob:
                 "stages": stages,
             },
         )
+
+
+def _stands(folder: Path) -> bool:
+    """Whether a build is there and every file of it is what was built."""
+    if not (folder / "manifest.json").exists():
+        return False
+    try:
+        check_files(folder)
+    except ValueError as error:
+        say(f"built again: {error}")
+        return False
+    return True
 
 
 def versions() -> dict[str, str]:

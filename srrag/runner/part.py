@@ -51,6 +51,13 @@ class Attempt:
         """Write down the row in hand."""
         commit_json(self.path, {"strikes": self.strikes, "row": row})
 
+    def release(self) -> None:
+        """Take the row in hand off the note: the worker was told to stop, it did not die."""
+        if self.strikes:
+            commit_json(self.path, {"strikes": self.strikes})
+        else:
+            self.done()
+
     def done(self) -> None:
         """Remove the note: the part stands."""
         self.path.unlink(missing_ok=True)
@@ -74,11 +81,15 @@ def run_part(
     alive = live(table)
     attempt = Attempt(store.stage_dir(stage.name, fingerprint) / f".attempt-{part}.json")
     outputs, failures = [], []
-    for rows in _pieces(alive, stage, attempt):
-        out, failed = guarded(function, stage, rows, attempt)
-        outputs.append(out)
-        failures.extend(failed)
-        tick(rows[0] + rows[1].num_rows, alive.num_rows)
+    try:
+        for rows in _pieces(alive, stage, attempt):
+            out, failed = guarded(function, stage, rows, attempt)
+            outputs.append(out)
+            failures.extend(failed)
+            tick(rows[0] + rows[1].num_rows, alive.num_rows)
+    except (KeyboardInterrupt, SystemExit):
+        attempt.release()
+        raise
     result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])
     result = result.combine_chunks()
     reasons = count_reasons(result)

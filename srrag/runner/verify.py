@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from srrag.ids import file_sha256, segment_id
 from srrag.runner.part import count_reasons, live
-from srrag.store import Receipt, Store, read_json
+from srrag.store import Receipt, Store, manifest_files, read_json
 
 _COUNTS = ("rows_in", "skipped", "failed", "rows_out", "rejected")
 _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}
@@ -21,7 +21,12 @@ def verify(store: Store, build: str) -> dict[str, Any]:
     problems: list[str] = []
     rows: dict[str, dict[str, int]] = {}
     checked = 0
+    raw: list[str] = next((entry["parts"] for entry in stages.values() if "parts" in entry), [])
+    if not raw:
+        problems.append(f"{store.pointer_path(build)}: names no part")
     for name, entry in stages.items():
+        if "parts" in entry and entry["parts"] != raw:
+            problems.append(f"{name}: the pointer names other parts than those of the corpus")
         if "parts" not in entry:
             checked += _verify_files(store, name, entry, problems)
             continue
@@ -45,7 +50,13 @@ def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list
     if not (folder / "manifest.json").exists():
         problems.append(f"{name}: {folder} has no manifest")
         return 0
-    files = read_json(folder / "manifest.json")["files"]
+    try:
+        files = manifest_files(folder)
+    except ValueError as error:
+        problems.append(f"{name}: {error}")
+        return 0
+    if read_json(folder / "manifest.json").get("figures") != entry["figures"]:
+        problems.append(f"{name}: the figures of pointer and manifest differ")
     for file, sha256 in files.items():
         if not (folder / file).exists():
             problems.append(f"{name}: {folder / file} is missing")
@@ -63,7 +74,14 @@ def _intact(
     if not path.exists() or not store.receipt_path(name, fingerprint, part).exists():
         problems.append(f"{name}: {path} or its receipt is missing")
         return None
-    receipt = store.read_receipt(name, fingerprint, part)
+    try:
+        receipt = store.read_receipt(name, fingerprint, part)
+    except ValueError as error:
+        problems.append(f"{name}: {error}")
+        return None
+    if receipt.part != part:
+        problems.append(f"{name}: {path}: its receipt is of part {receipt.part!r}")
+        return None
     if file_sha256(path) != receipt.sha256:
         problems.append(f"{name}: {path} is not what was written (sha256 differs)")
         return None
@@ -79,7 +97,8 @@ def _verify_part(
     table = store.read_part(name, entry["fingerprint"], part)
     if table.num_rows != receipt.rows_out:
         problems.append(f"{name}: {path} has {table.num_rows} rows, not {receipt.rows_out}")
-    if sum(count_reasons(table).values()) != receipt.rejected:
+    reasons = count_reasons(table)
+    if (reasons, sum(reasons.values())) != (receipt.reasons, receipt.rejected):
         problems.append(f"{name}: {path}: rejects differ from the receipt")
     if not entry.get("inputs"):
         if segment_id(table["raw_id"].to_pylist()) != part:
