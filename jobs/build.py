@@ -21,6 +21,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         name=config["build"],
         command=config["command"],
         max_failed_share=config["max_failed_share"],
+        retry_failed=config["retry_failed"],
     )
     return headline(job.run(reader.scan(), parts.place(config)))
 

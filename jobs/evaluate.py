@@ -56,6 +56,7 @@ def evaluate_ranking(
             f"bench.path: {len(unknown)} of {len(qrels)} judged queries are not in queries.jsonl; "
             f"the first: {unknown[0]!r}"
         )
+    missing = 0 if by_window else missing_documents(config, qrels)
     questions = question_table(row for row in queries if row["query_id"] in qrels)
     systems = {"pipeline": config["pipeline"]}
     if config["baseline"]:
@@ -69,6 +70,7 @@ def evaluate_ranking(
     summary: dict[str, Any] = {
         "questions": len(qrels),
         "failed": failed["pipeline"],
+        "judged_documents_missing": missing,
         "metrics": intervals(values["pipeline"], config),
     }
     if config["baseline"]:
@@ -79,6 +81,18 @@ def evaluate_ranking(
     summary["seconds"] = round(time.perf_counter() - started, 3)
     say(readable(summary))
     return summary
+
+
+def missing_documents(config: dict[str, Any], qrels: Qrels) -> int:
+    """How many judged documents the build lacks; raises UsageError if it lacks them all."""
+    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
+    judged = {document for documents in qrels.values() for document in documents}
+    missing = judged - set(units.documents["source_id"].to_pylist())
+    if missing == judged:
+        raise UsageError(
+            f"root={config['root']} holds none of the documents that bench.path judges"
+        )
+    return len(missing)
 
 
 def rank(

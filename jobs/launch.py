@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,7 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
     config["command"] = shlex.join(["srrag", name, *argv])
+    signal.signal(signal.SIGTERM, _stop)
     try:
         with _stdout_to_stderr():
             summary = {"job": name, **job(config)}
@@ -63,6 +65,11 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
         return _fail(error, FAILED)
     print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
+
+
+def _stop(number: int, frame: object) -> None:
+    """End as if interrupted, so that what is in hand is released."""
+    raise KeyboardInterrupt
 
 
 def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:

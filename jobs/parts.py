@@ -28,6 +28,11 @@ def make(config: Any, key: str) -> Any:
 def place(config: Mapping[str, Any]) -> Place:
     """Where the steps of this process run."""
     profile = config["profile"]
+    if profile["device"] != "cpu":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UsageError(f"profile.device={profile['device']}: torch finds no GPU here")
     return Place(device=profile["device"], threads=profile["threads"] or os.cpu_count() or 1)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from srrag.corpus.lines import json_lines
 from srrag.corpus.place import folder
 from srrag.corpus.record import RawRecord, plain_id, refusal, unique
+from srrag.spec import place_field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +20,7 @@ class ReadBeir:
     the question itself.
     """
 
-    path: str
+    path: str = place_field()
     max_line_bytes: int = 50_000_000
 
     def scan(self) -> Iterator[RawRecord]:

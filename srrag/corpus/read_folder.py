@@ -10,6 +10,7 @@ from pathlib import Path
 from srrag.corpus.parse_text import front_matter_id
 from srrag.corpus.place import folder, is_inside, relative_name, walk
 from srrag.corpus.record import RawRecord, refusal, unique
+from srrag.spec import place_field
 
 FORMATS = {
     ".md": "markdown",
@@ -33,7 +34,7 @@ class ReadFolder:
     become refusals; a file over the cap is not read. An empty folder raises ValueError.
     """
 
-    path: str
+    path: str = place_field()
     max_file_bytes: int = 50_000_000
 
     def scan(self) -> Iterator[RawRecord]:

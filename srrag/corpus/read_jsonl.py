@@ -11,6 +11,7 @@ from typing import Any
 from srrag.corpus.lines import Line, json_lines
 from srrag.corpus.place import relative_name, resolve
 from srrag.corpus.record import RawRecord, plain_id, refusal, unique
+from srrag.spec import place_field
 
 _PLAIN = (
     "grade",
@@ -35,7 +36,7 @@ class ReadJsonl:
     Markdown) or a list of {heading, text}. A broken line becomes a refusal naming file:line.
     """
 
-    path: str
+    path: str = place_field()
     id: tuple[str, ...] = ("id", "_id", "pmid", "pmcid")
     text: tuple[str, ...] = ("text", "markdown", "sections", "abstract")
     title: tuple[str, ...] = ("title",)

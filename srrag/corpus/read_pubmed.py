@@ -12,6 +12,7 @@ from pathlib import Path
 
 from srrag.corpus.place import is_inside, relative_name, resolve, walk
 from srrag.corpus.record import RawRecord, refusal, unique
+from srrag.spec import place_field
 
 _OPEN = re.compile(rb"<PubmedArticle(?=[\s>])")
 _CLOSE = b"</PubmedArticle>"
@@ -42,7 +43,7 @@ class ReadPubmed:
     first record of an id is the one kept.
     """
 
-    path: str
+    path: str = place_field()
     max_article_bytes: int = 10_000_000
     max_file_bytes: int = 2_000_000_000
     max_ratio: int = 100

@@ -44,6 +44,7 @@ class BuildJob:
 
     `max_failed_share` is the ceiling on rows that a stage may lose to errors and crashes (rows
     that a step rejects by its own rules do not count); above it the run ends, resumable.
+    `retry_failed` does those parts again that lost a row to an error or a crash.
     """
 
     store: Store
@@ -52,6 +53,7 @@ class BuildJob:
     name: str = "default"
     command: str = ""
     max_failed_share: float = 0.2
+    retry_failed: bool = False
 
     def run(self, records: Iterable[RawRecord], at: Place) -> dict[str, Any]:
         """Build what is missing and swap the pointer; returns the figures."""
@@ -59,6 +61,7 @@ class BuildJob:
         self.store.create()
         with self.store.lock():
             parts = self._ingest(records)
+            self._discard(parts)
             before = self._standing(parts)
             self._write_manifests()
             at = dataclasses.replace(at, root=self.store.root)
@@ -85,6 +88,22 @@ class BuildJob:
             raise ValueError("the corpus holds no document")
         say(f"{source:<12} {len(parts)} parts")
         return parts
+
+    def _discard(self, parts: Sequence[str]) -> None:
+        """Remove the parts that are not what was written, so that they are made again."""
+        for stage in self.plan.steps:
+            fingerprint = self.plan.fingerprint(stage.name)
+            for part in sorted(self.store.parts(stage.name, fingerprint) & set(parts)):
+                path = self.store.part_path(stage.name, fingerprint, part)
+                try:
+                    receipt = self.store.read_receipt(stage.name, fingerprint, part)
+                    whole = receipt.num_bytes == path.stat().st_size
+                    again = not whole or (self.retry_failed and receipt.failed > 0)
+                except ValueError:
+                    again = True
+                if again:
+                    say(f"{stage.name:<12} part {part} is made again")
+                    path.unlink()
 
     def _standing(self, parts: Sequence[str]) -> dict[str, int]:
         return {
@@ -123,7 +142,7 @@ class BuildJob:
                 raise TooManyFailuresError(
                     f"stage {stage.name} failed on {failed} of {alive} rows "
                     f"({', '.join(f'{k}: {v}' for k, v in reasons.most_common(3))}); the ceiling "
-                    f"max_failed_share is {self.max_failed_share:g}"
+                    f"max_failed_share is {self.max_failed_share:g}; retry_failed=true tries again"
                 )
 
     def _check_rows(self, parts: Sequence[str]) -> None:

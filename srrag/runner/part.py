@@ -6,9 +6,9 @@ kills its worker is found by going row by row the next time, and rejected after 
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from srrag.schema import conform, empty_value
 from srrag.stage import Stage
 from srrag.step import Function
-from srrag.store import Receipt, Store, commit_json, read_json
+from srrag.store import Receipt, Store, read_json
 
 MAX_STRIKES = 3
-"""Deaths of a worker on the same row after which the row is rejected."""
+"""Deaths of a worker in succession on the same row after which the row is rejected."""
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,8 @@ class Attempt:
     """A note beside a part that is being worked on; it outlives a worker that dies.
 
     The first attempt takes whole batches. If a note is found, a former worker died, and the
-    part goes row by row, with the row in hand written down before it is touched.
+    part goes row by row, with the row in hand written down before it is touched. Only deaths in
+    succession on one row count against it: someone who kills a run hits another row each time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,29 +39,42 @@ class Attempt:
         self.path = path
         self.careful = path.exists()
         note = read_json(path) if self.careful else {}
-        self.strikes: Counter[str] = Counter(note.get("strikes", {}))
+        self.poison: list[int] = note.get("poison", [])
+        self.died: int | None = note.get("died")
+        self.deaths: int = note.get("deaths", 0)
         if (row := note.get("row")) is not None:
-            self.strikes[str(row)] += 1
-        commit_json(path, {"strikes": self.strikes})
+            self.deaths = self.deaths + 1 if row == self.died else 1
+            self.died = row
+            if self.deaths >= MAX_STRIKES:
+                self.poison.append(row)
+        self._write(None)
 
     def poisoned(self, row: int) -> bool:
         """Whether the row has killed its worker too often."""
-        return self.strikes[str(row)] >= MAX_STRIKES
+        return row in self.poison
 
     def touch(self, row: int) -> None:
         """Write down the row in hand."""
-        commit_json(self.path, {"strikes": self.strikes, "row": row})
+        self._write(row)
 
     def release(self) -> None:
         """Take the row in hand off the note: the worker was told to stop, it did not die."""
-        if self.strikes:
-            commit_json(self.path, {"strikes": self.strikes})
+        if self.died is not None:
+            self._write(None)
         else:
             self.done()
 
     def done(self) -> None:
         """Remove the note: the part stands."""
         self.path.unlink(missing_ok=True)
+
+    def _write(self, row: int | None) -> None:
+        """Replace the note; it need not reach the disk, only outlive the process."""
+        note = {"poison": self.poison, "died": self.died, "deaths": self.deaths, "row": row}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(note), "utf-8")
+        temporary.replace(self.path)
 
 
 def run_part(

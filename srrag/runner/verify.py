@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -25,6 +26,14 @@ def verify(store: Store, build: str) -> dict[str, Any]:
     if not raw:
         problems.append(f"{store.pointer_path(build)}: names no part")
     for name, entry in stages.items():
+        problems += [
+            f"{name}: its input {before!r} is not in the pointer"
+            for before in entry.get("inputs", [])
+            if before not in stages
+        ]
+        manifest = store.stage_dir(name, entry["fingerprint"]) / "manifest.json"
+        if entry.get("inputs") and not _is_of(manifest, entry["fingerprint"]):
+            problems.append(f"{name}: {manifest} is missing or of another stage")
         if "parts" in entry and entry["parts"] != raw:
             problems.append(f"{name}: the pointer names other parts than those of the corpus")
         if "parts" not in entry:
@@ -43,6 +52,15 @@ def verify(store: Store, build: str) -> dict[str, Any]:
     if not problems:
         _verify_documents(rows, problems)
     return {"ok": not problems, "checked": checked, "rows": rows, "problems": problems}
+
+
+def _is_of(manifest: Path, fingerprint: str) -> bool:
+    """Whether a manifest is there and says this fingerprint."""
+    try:
+        found = read_json(manifest) if manifest.exists() else None
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("fingerprint") == fingerprint
 
 
 def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list[str]) -> int:
@@ -95,6 +113,8 @@ def _verify_part(
     entry, part = stages[name], receipt.part
     path = store.part_path(name, entry["fingerprint"], part)
     table = store.read_part(name, entry["fingerprint"], part)
+    if receipt.num_bytes != path.stat().st_size or receipt.failed > receipt.rejected:
+        problems.append(f"{name}: {path}: size or failures differ from the receipt")
     if table.num_rows != receipt.rows_out:
         problems.append(f"{name}: {path} has {table.num_rows} rows, not {receipt.rows_out}")
     reasons = count_reasons(table)
@@ -105,6 +125,8 @@ def _verify_part(
             problems.append(f"{name}: {path} does not hold the rows that name it")
         return
     before = entry["inputs"][0]
+    if before not in stages:
+        return
     if _intact(store, stages, before, part, []) is None:
         return  # named when that stage was checked
     source = store.read_part(before, stages[before]["fingerprint"], part)

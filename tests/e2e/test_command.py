@@ -112,6 +112,10 @@ def test_a_tampered_part_is_found(papers: Path, tmp_path: Path) -> None:
     proof, _ = srrag("verify", f"root={root}", code=1)
     assert len(proof["problems"]) == 2
     assert "sha256" in fault("ask", f"root={root}", "question=Is weight bearing recommended?")
+    part.write_bytes(part.read_bytes()[:-10])
+    next((root / "stages" / "parsed").rglob("part-*.json")).unlink()
+    srrag("build", "corpus=folder", f"corpus.path={papers}", f"root={root}")
+    assert srrag("verify", f"root={root}")[0]["ok"], "building again mends what is broken"
 
 
 @pytest.mark.parametrize(
