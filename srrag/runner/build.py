@@ -272,9 +272,16 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
         seconds[name] = round(sum(receipt.seconds for receipt in receipts), 3)
         if reasons:
             rejected[name] = dict(reasons.most_common())
+    engines = sorted(
+        {entry["engine"] for entry in pointer["stages"].values() if entry.get("engine")}
+    )
+    # Rules call no model; an engine that does reports its own tokens.
+    tokens = {"tokens_in": 0, "tokens_out": 0} if engines == ["rules"] else {}
     return {
         "build": build,
         "root": str(store.root),
+        "engines": engines,
+        **tokens,
         "rows": rows,
         "rejected": sum(sum(reasons.values()) for reasons in rejected.values()),
         "rejects": rejected,
