@@ -93,7 +93,7 @@ def measure(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     config = configure("build", overrides)
     reader = parts.make(config["corpus"], "corpus")
     plan = parts.plan(config, reader)
-    ray.init(num_cpus=4, object_store_memory=256 << 20, include_dashboard=False,
+    ray.init(address="local", num_cpus=4, object_store_memory=256 << 20, include_dashboard=False,
              log_to_driver=False)  # fmt: skip
     time.sleep(SETTLE_S)  # "Ray up": its first idle workers have started
     job = BuildJob(Store(scratch / "root"), plan, parts.runner(config))
