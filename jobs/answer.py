@@ -17,6 +17,7 @@ from srrag.index.units import open_units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
+from srrag.runner.build import calls_made
 from srrag.store import commit, commit_json, write_parquet
 
 
@@ -49,6 +50,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             {"query_id": row["query_id"], **row["reject"]} for row in rows if row["reject"]
         ][:20],
         "engines": list(pipeline.engines),
+        **calls_made({"answers": bound.usage(questions)}, len(rows)),
         "seconds": round(time.perf_counter() - started, 3),
         "out": str(out),
     }

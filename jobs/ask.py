@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 from jobs import parts
 from jobs.launch import UsageError
+from srrag.completion import tallied
 from srrag.ids import content_id
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_fault, question_table
+from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.progress import say
 
 _WIDTH = 96
@@ -25,11 +28,14 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     bound = parts.pipeline_run(config, pipeline)
     text = config["question"].strip()
     questions = question_table([{"query_id": content_id(text), "text": text}])
-    row = pipeline.open(bound.place(parts.place(config)))(questions).to_pylist()[0]
+    at = bound.place(parts.place(config))
+    with engines_here(engines_of([pipeline]), at, exclusive=False) as engines, tallied() as usage:
+        row = pipeline.open(replace(at, clients=engines.clients))(questions).to_pylist()[0]
     if row["reject"] is not None:
         raise RuntimeError(f"{row['reject']['stage']}: {row['reject']['detail']}")
     summary = answer_json(row)
     say(readable(summary))
+    summary["usage"] = usage.as_dict()
     return summary
 
 
@@ -59,7 +65,8 @@ def answer_json(row: dict[str, Any]) -> dict[str, Any]:
 def readable(summary: dict[str, Any]) -> str:
     """The answer and its graded evidence, for a terminal."""
     lines = ["", textwrap.fill(summary["question"], _WIDTH), ""]
-    lines += [textwrap.fill(summary["answer"], _WIDTH), ""]
+    for paragraph in summary["answer"].split("\n\n"):
+        lines += [textwrap.fill(paragraph, _WIDTH), ""]
     cited = {number for item in summary["sentences"] for number in item["citations"]}
     for item in summary["evidence"]:
         mark = "*" if item["number"] in cited else " "

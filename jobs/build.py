@@ -7,6 +7,8 @@ from typing import Any
 
 from jobs import parts
 from srrag.runner.build import BuildJob
+from srrag.runner.estimate import EstimateJob, readable
+from srrag.runner.progress import say
 from srrag.store import Store
 
 
@@ -14,6 +16,13 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Build what is missing in `root` from `corpus`."""
     reader = parts.make(config["corpus"], "corpus")
     plan = parts.plan(config, reader)
+    if config["estimate"]:
+        summary = EstimateJob(Store(config["root"]), plan, config["build"]).run(
+            reader.scan(), parts.place(config)
+        )
+        say(readable(summary))
+        config["out"] = None  # an estimate leaves no trace
+        return summary
     job = BuildJob(
         store=Store(config["root"]),
         plan=plan,

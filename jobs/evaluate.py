@@ -14,6 +14,7 @@ from jobs import parts
 from jobs.answer import read_queries, write_run
 from jobs.launch import UsageError, configure
 from srrag.algo.intervals import bootstrap_interval
+from srrag.completion import Rules
 from srrag.evaluate.gold import read_gold, resource_path, window_qrels
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.index.units import Units, open_units
@@ -150,8 +151,8 @@ def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[s
     score = {"ebmnlp": score_ebmnlp, "evidence_inference": score_evidence_inference}
     if kind not in score:
         raise UsageError(f"bench.kind={kind}: there are beir, {', '.join(score)}")
-    if config["engine"] != "rules":
-        raise UsageError(f"engine={config['engine']}: bench.kind={kind} scores the rules")
+    if not isinstance(parts.make(config["engine"], "engine"), Rules):
+        raise UsageError(f"engine: bench.kind={kind} scores the rules; leave engine=rules")
     metrics = score[kind](path, read_mentions)
     for name, value in metrics.items():
         say(f"  {name:<28}{value:8.4f}")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from jobs.launch import UsageError
+from srrag.completion import Account
 from srrag.pipeline import Pipeline
 from srrag.runner.build import Runner
+from srrag.runner.engines import engines_of
 from srrag.runner.pipeline_run import PipelineRun, check_encoder
 from srrag.schema import RAW
 from srrag.spec import build, fingerprint, spec
 from srrag.stage import Plan, Resources, Stage
-from srrag.step import Place
+from srrag.step import Place, Step
 from srrag.store import Store
 
 
@@ -33,7 +36,28 @@ def place(config: Mapping[str, Any]) -> Place:
 
         if not torch.cuda.is_available():
             raise UsageError(f"profile.device={profile['device']}: torch finds no GPU here")
-    return Place(device=profile["device"], threads=profile["threads"] or os.cpu_count() or 1)
+    return Place(
+        device=profile["device"],
+        threads=profile["threads"] or os.cpu_count() or 1,
+        account=account(config),
+    )
+
+
+def account(config: Mapping[str, Any]) -> Account:
+    """The log of what was paid for, and the ceilings on it; raises UsageError naming the key."""
+    ceilings = config["budget"]
+    for key, kinds in (("max_tokens", int), ("max_usd", (int, float))):
+        value = ceilings[key]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise UsageError(f"budget.{key}={value}: a number is needed")
+        if value is not None and not value > 0:
+            raise UsageError(f"budget.{key}={value}: a ceiling has to be positive")
+    return Account(
+        log=None if config["root"] is None else Path(config["completions"]).expanduser().resolve(),
+        fresh=config.get("retry_failed", False),
+        max_lost_share=config.get("max_failed_share", 1.0),
+        **ceilings,
+    )
 
 
 def runner(config: Mapping[str, Any]) -> Runner:
@@ -42,25 +66,30 @@ def runner(config: Mapping[str, Any]) -> Runner:
     return made
 
 
-def resources(config: Mapping[str, Any], stage: str) -> Resources:
-    """What a worker of a stage takes: the profile's default with the stage's own entries."""
+def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resources:
+    """What a worker of a stage takes: the profile's default with the stage's own entries.
+
+    A stage whose step asks a model takes the entry `calls` between the two: its workers wait
+    more than they work.
+    """
     table = config["profile"]["resources"]
-    merged = {**table.get("default", {}), **table.get(stage, {})}
+    calls = isinstance(run, Step) and bool(engines_of([run]))
+    merged = {
+        **table.get("default", {}),
+        **(table.get("calls", {}) if calls else {}),
+        **table.get(stage, {}),
+    }
     return make({"_target_": "srrag.stage.Resources", **merged}, f"resources.{stage}")  # type: ignore[no-any-return]
 
 
 def plan(config: Mapping[str, Any], reader: Any) -> Plan:
     """The stages of a build with their fingerprints."""
-    stages = [
-        Stage(
-            name=name,
-            run=make(entry["run"], f"stages.{name}"),
-            inputs=tuple(entry["inputs"]),
-            resources=resources(config, name),
-        )
-        for name, entry in config["stages"].items()
-        if entry
-    ]
+    stages = []
+    for name, entry in config["stages"].items():
+        if entry:
+            run = make(entry["run"], f"stages.{name}")
+            inputs = tuple(entry["inputs"])
+            stages.append(Stage(name, run, inputs, resources(config, name, run)))
     source = fingerprint(spec(reader), RAW.to_string())
     try:
         return Plan("raw", source, stages)
@@ -77,5 +106,5 @@ def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
         if encoder is not None:
             check_encoder(store, config["build"], spec(encoder))
     return PipelineRun(
-        store, config["build"], pipeline, runner(config), resources(config, "answers")
+        store, config["build"], pipeline, runner(config), resources(config, "answers", pipeline)
     )

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
+from srrag.engine.log import CompletionLog
 from srrag.runner.progress import say
 from srrag.runner.verify import verify
 from srrag.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Check rows, hashes and ids of every part and file; exit 1 if anything does not hold."""
+    """Check rows, hashes and ids of every part, file and completion; exit 1 if anything does not hold."""
     store = Store(config["root"])
     result = verify(store, config["build"])
+    folder = Path(config["completions"])
+    if folder.exists():
+        proof = CompletionLog(folder).verify()
+        result["problems"] += [f"completions: {problem}" for problem in proof.problems]
+        result["ok"] = not result["problems"]
+        result["completions"] = proof.totals.as_dict() if proof.totals else None
     for problem in result["problems"]:
         say(f"problem: {problem}")
     verdict = "all hold" if result["ok"] else "NOT whole"
     say(f"{result['checked']} parts and files checked: {verdict}")
+    if paid := result.get("completions"):
+        say(
+            f"completions: {paid['completions']:,} good, {sum(paid['faults'].values()):,} bad, "
+            f"{paid['paid_twice']:,} paid twice"
+        )
     return result
 
 

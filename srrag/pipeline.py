@@ -15,6 +15,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.completion import EngineStopped
 from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
 from srrag.step import Function, LLMStep, Place, Step
 
@@ -67,7 +68,7 @@ class Pipeline(Step):
     @property
     def engines(self) -> tuple[str, ...]:
         """Names of the engines that the steps ask."""
-        names = (step.engine for step in self.steps if isinstance(step, LLMStep))
+        names = (step.engine.name for step in self.steps if isinstance(step, LLMStep))
         return tuple(dict.fromkeys(names))
 
     def ranking(self) -> Pipeline:
@@ -137,6 +138,8 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
         if out.num_rows != table.num_rows:
             raise ValueError(f"{type(step).__name__} made {out.num_rows} rows of {table.num_rows}")
         return conform(out, pa.schema([*table.schema, *added(step)])), []
+    except EngineStopped:
+        raise
     except Exception as error:
         if table.num_rows <= 1:
             if table.num_rows == 0:

@@ -7,37 +7,14 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import pyarrow as pa
-import pydantic
+
+from srrag.ask import ask
+from srrag.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
 
 Function = Callable[[pa.Table], pa.Table]
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One call to a language model.
-
-    `row` is the row of the batch that it belongs to, `slot` tells several prompts of a row apart,
-    `schema` is the model of the answer: it guides the decoding and parses the text.
-    """
-
-    row: int
-    slot: str
-    system: str
-    user: str
-    schema: type[pydantic.BaseModel]
-
-
-class Engine(Protocol):
-    """A client of a language model; `name` is its identity (model and revision)."""
-
-    name: str
-
-    def complete(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Return one text a prompt, in order."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -45,15 +22,16 @@ class Place:
     """Where a step runs: nothing here is part of its identity.
 
     `artifacts` maps the name of a stage to the folder of its output, `root` is the artifact
-    folder itself, `threads` bounds the CPU threads of one worker, `engines` maps an engine's
-    name to its client.
+    folder itself, `threads` bounds the CPU threads of one worker, `clients` holds the client of
+    every engine that the steps ask, `account` says what may be spent on calls.
     """
 
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     root: Path | None = None
     device: str = "cpu"
     threads: int = 1
-    engines: Mapping[str, Engine] = field(default_factory=dict)
+    clients: Mapping[Engine, Client] = field(default_factory=dict)
+    account: Account = field(default_factory=Account)
 
     def artifact(self, stage: str) -> Path:
         """Return the folder of a stage's output; raises ValueError naming the stage."""
@@ -99,10 +77,12 @@ class LLMStep(Step):
     """A Step made of pure halves around an engine.
 
     `prompts` renders, `parse` reads the answers, and `baseline` answers the same prompts by
-    rules, without a model, in the very schema that a model fills: the engine `rules`.
+    rules, without a model, in the very schema that a model fills: the engine `Rules`. A bad
+    answer is asked for again `again` times, with its fault shown to the model.
     """
 
-    engine: str = "rules"
+    engine: Engine = field(default_factory=Rules)
+    again: int = 1
 
     prompt_files: ClassVar[tuple[Path, ...]] = ()
 
@@ -116,33 +96,55 @@ class LLMStep(Step):
 
     @abc.abstractmethod
     def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[str]
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Read the answers; a bad one rejects its row and no other."""
+        """Take the answers over; one that is a fault rejects its row and no other."""
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Judge an answer that fits its schema: nonsense, quotes that are nowhere, and the like.
+
+        The fault is shown to the model, once more asked. An answer with such a fault is still
+        handed to `parse` when no better one comes.
+        """
+        return None
 
     def open(self, at: Place) -> Function:
-        """Bind the engine; raises ValueError if the place has no client of that name."""
-        answer = self._answerer(at)
-
-        def run(batch: pa.Table) -> pa.Table:
-            prompts = self.prompts(batch)
-            return self.parse(batch, prompts, answer(batch, prompts))
-
-        return run
-
-    def _answerer(self, at: Place) -> Callable[[pa.Table, Sequence[Prompt]], list[str]]:
-        if self.engine == "rules":
-            return self.baseline
-        if self.engine not in at.engines:
-            raise ValueError(f"engine {self.engine!r} is not configured; no other is used for it")
-        client = at.engines[self.engine]
-        return lambda batch, prompts: client.complete(prompts) if prompts else []
+        """Bind the engine; raises ValueError if the place has no client of it."""
+        if isinstance(self.engine, Rules):
+            return Asking(self, None)
+        if self.engine not in at.clients:
+            raise ValueError(f"engine {self.engine.name!r} is not up; no other is used for it")
+        return Asking(self, at.clients[self.engine])
 
     def identity(self) -> dict[str, Any]:
         """The sha256 of each prompt file."""
         return {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.prompt_files
         }
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An opened LLMStep: renders, asks, parses. Without a client it answers by rules."""
+
+    step: LLMStep
+    client: Client | None
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """All prompts of a batch are asked together."""
+        prompts = self.step.prompts(batch)
+        return self.step.parse(batch, prompts, self.answer(batch, prompts))
+
+    def answer(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[Completion]:
+        """Answer the prompts of a batch by the client, or by the baseline."""
+        if self.client is not None:
+
+            def check(prompt: Prompt, value: Any) -> Fault | None:
+                return self.step.check(batch, prompt, value)
+
+            return ask(self.client, prompts, check, self.step.again)
+        texts = self.step.baseline(batch, prompts) if prompts else []
+        return [read(text, prompt.schema) for text, prompt in zip(texts, prompts, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)

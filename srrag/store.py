@@ -37,6 +37,7 @@ class Receipt:
 
     `skipped` rows were rejected by an earlier stage, `failed` ones by this one (an error or a
     crash); `rejected` counts the rows of the output that carry a reject, `reasons` by reason.
+    `usage` is what answering its prompts took (srrag.completion.Usage), empty without a model.
     """
 
     part: str
@@ -49,6 +50,7 @@ class Receipt:
     num_bytes: int
     seconds: float
     reasons: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, Any] = field(default_factory=dict)
 
 
 def commit(path: Path, write: Callable[[Path], None]) -> None:

@@ -1,54 +1,71 @@
 """The cited answer: every sentence names the evidence that it rests on, or there is none."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from string import Template
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from srrag.answer.extract import Extract, ExtractRule, Passage
 from srrag.answer.sentences import plain
+from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.fence import quoted
 from srrag.schema import REJECT, SENTENCES
-from srrag.step import LLMStep, Prompt
+from srrag.step import LLMStep
 
-_PROMPT = Path(__file__).parent / "prompts" / "answer_question.md"
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 
 ABSTENTION = "The evidence found does not answer this question."
 PARTIAL = "The evidence found answers this question only in part."
 NO_EVIDENCE = "No evidence was found."
 UNCITED_MARK = "[uncited]"
 
+MAX_SENTENCE_CHARS = 800
+"""A sentence of 90 words, the longest that the rules quote."""
+MAX_CITES = 12
+MAX_ANSWER, MAX_EVIDENCE, MAX_LIMITS = 5, 10, 5
+PARAGRAPHS = ("answer", "evidence", "limits")
 
-class CitedSentence(BaseModel):
+Number = Annotated[int, Field(ge=0, le=999)]
+
+
+class CitedSentence(Answer):
     """One claim and the numbers of its evidence; what is outside the block is dropped later."""
 
-    text: Annotated[str, Field(max_length=1500)]
-    cites: Annotated[list[int], Field(max_length=24)]
+    text: Annotated[str, Field(max_length=MAX_SENTENCE_CHARS)]
+    cites: Annotated[list[Number], Field(max_length=MAX_CITES)]
 
 
-class CitedAnswer(BaseModel):
-    """The answer to an answering prompt."""
+class CitedAnswer(Answer):
+    """Three paragraphs (SR-RAG, section 2.3): core answer, evidence by grade, limits."""
 
-    sentences: Annotated[list[CitedSentence], Field(max_length=24)]
+    answer: Annotated[list[CitedSentence], Field(max_length=MAX_ANSWER)]
+    evidence: Annotated[list[CitedSentence], Field(max_length=MAX_EVIDENCE)]
+    limits: Annotated[list[CitedSentence], Field(max_length=MAX_LIMITS)]
     insufficient: bool
-    missing: Annotated[str, Field(max_length=1000)]
+    missing: Annotated[str, Field(max_length=600)]
+
+    def sentences(self) -> list[CitedSentence]:
+        """The sentences of all paragraphs."""
+        return [*self.answer, *self.evidence, *self.limits]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComposeAnswer(LLMStep):
     """Answer `text` from `evidence`, with markers [n] that count the evidence from 1.
 
+    Paragraphs, with a blank line between them: the answer, the evidence by grade, the limits.
     Citations outside the block are dropped and counted in `invalid_citations`. A sentence that
     is left without one is dropped, or kept and marked (`uncited`), and counted in
     `dropped_sentences` either way. Without a sentence there is an abstention, never a guess.
-    The rules engine quotes the evidence, see ExtractRule.
+    The rules quote the evidence in one paragraph, see ExtractRule. An answer that is a fault
+    rejects its row.
     """
+
+    version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -63,32 +80,36 @@ class ComposeAnswer(LLMStep):
             pa.field("reject", REJECT),
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (_PROMPT,)
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     uncited: Literal["drop", "mark"] = "drop"
-    max_sentences: int = 8
+    max_sentences: int = 12
+    max_tokens: int = 2048
+    """Twelve sentences of 60 tokens with their citations, and as much again in reserve."""
     rule: ExtractRule = field(default_factory=ExtractRule)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a treatment of uncited sentences that does not exist."""
+        """Raise ValueError for settings that no answer can keep."""
         if self.uncited not in ("drop", "mark"):
             raise ValueError(f"uncited is {self.uncited!r}: it can be 'drop' or 'mark'")
+        if not 1 <= self.max_sentences <= (most := MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS):
+            raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each question that has evidence."""
-        system, user = _templates()
-        rendered = system.substitute(max_sentences=self.max_sentences)
+        system = PROMPT.system(max_sentences=self.max_sentences)
         return [
             Prompt(
                 row,
                 "answer",
-                rendered,
-                user.substitute(
-                    question=_json(question["text"]),
+                system,
+                PROMPT.user(
+                    question=quoted(question["text"]),
                     num_evidence=len(question["evidence"]),
                     evidence="\n".join(_lines(question["evidence"])),
                 ),
                 CitedAnswer,
+                max_tokens=self.max_tokens,
             )
             for row, question in _live(batch)
             if question["evidence"]
@@ -107,10 +128,14 @@ class ComposeAnswer(LLMStep):
             answers.append(_quoted(self.rule(question["text"], passages)))
         return answers
 
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Citations outside the block, sentences without one, or no sentence at all."""
+        return _fault(value, len(batch.column("evidence")[prompt.row]))
+
     def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[str]
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Map numbers to evidence ids; an answer that does not parse rejects its row."""
+        """Map numbers to evidence ids; an answer that is a fault rejects its row."""
         answers = {
             prompt.row: completion for prompt, completion in zip(prompts, completions, strict=True)
         }
@@ -118,7 +143,7 @@ class ComposeAnswer(LLMStep):
         rows = [
             self._row(questions[row]["evidence"], answers.get(row))
             if row in questions
-            else _empty("", self.engine)
+            else _empty("", self.engine.name)
             for row in range(batch.num_rows)
         ]
         if "reject" in batch.column_names:
@@ -129,49 +154,76 @@ class ComposeAnswer(LLMStep):
             ]
         return _with_columns(batch, pa.Table.from_pylist(rows, schema=self.writes))
 
-    def _row(self, evidence: list[dict[str, Any]], completion: str | None) -> dict[str, Any]:
+    def _row(self, evidence: list[dict[str, Any]], completion: Completion | None) -> dict[str, Any]:
         """The columns of one question."""
-        if not evidence:
+        if not evidence or completion is None:
             return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": NO_EVIDENCE}
-        try:
-            cited = CitedAnswer.model_validate_json(completion or "")
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            detail = f"{where}: {first['msg']}"[:300]
-            reject = {"stage": "answer", "reason": "invalid_answer", "detail": detail}
-            return _empty("", self.engine) | {"reject": reject}
-        return self._cited(evidence, cited)
+        if fault := completion.fault:
+            reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}
+            return _empty("", self.engine.name) | {"reject": reject}
+        return self._cited(evidence, completion.value)
 
     def _cited(self, evidence: list[dict[str, Any]], cited: CitedAnswer) -> dict[str, Any]:
         """Keep what is cited, count what is not, and abstain if nothing is left."""
-        shown: list[str] = []
+        paragraphs: list[str] = []
         sentences: list[dict[str, Any]] = []
         invalid = dropped = 0
-        for sentence in cited.sentences:
-            numbers = [n for n in dict.fromkeys(sentence.cites) if 1 <= n <= len(evidence)]
-            invalid += sum(not 1 <= n <= len(evidence) for n in sentence.cites)
-            text = plain(sentence.text)
-            dropped += not numbers
-            if not text or not (numbers or self.uncited == "mark"):
-                continue
-            marks = "".join(f"[{n}]" for n in numbers) or UNCITED_MARK
-            shown.append(f"{text} {marks}")
-            ids = [evidence[n - 1]["evidence_id"] for n in numbers]
-            sentences.append({"text": text, "evidence_ids": ids})
-        note = plain(cited.missing)
+        for name in PARAGRAPHS:
+            shown: list[str] = []
+            for sentence in getattr(cited, name):
+                numbers = [n for n in dict.fromkeys(sentence.cites) if 1 <= n <= len(evidence)]
+                invalid += sum(not 1 <= n <= len(evidence) for n in sentence.cites)
+                text = plain(sentence.text)
+                dropped += not numbers
+                if not text or not (numbers or self.uncited == "mark"):
+                    continue
+                marks = "".join(f"[{n}]" for n in numbers) or UNCITED_MARK
+                shown.append(f"{text} {marks}")
+                ids = [evidence[n - 1]["evidence_id"] for n in numbers]
+                sentences.append({"text": text, "evidence_ids": ids})
+            if shown:
+                paragraphs.append(" ".join(shown))
         insufficient = cited.insufficient or not sentences
-        if insufficient:
-            shown = [*shown, PARTIAL] if shown else [ABSTENTION]
+        note = plain(cited.missing)
         if not sentences and not cited.insufficient:
             note = "No sentence of the answer cites the evidence."
-        return _empty(" ".join(shown), self.engine) | {
+        if insufficient:
+            paragraphs = [*paragraphs, PARTIAL] if paragraphs else [ABSTENTION]
+        return _empty("\n\n".join(paragraphs), self.engine.name) | {
             "sentences": sentences,
             "insufficient": insufficient,
             "answer_note": note,
             "invalid_citations": invalid,
             "dropped_sentences": dropped,
         }
+
+
+def _fault(cited: CitedAnswer, num_evidence: int) -> Fault | None:
+    """What is wrong with the citations of an answer."""
+    sentences = cited.sentences()
+    outside = sorted({n for each in sentences for n in each.cites if not 1 <= n <= num_evidence})
+    if outside:
+        detail = (
+            f"You cited evidence that was not given: {', '.join(map(str, outside[:5]))}. "
+            f"Cite only numbers from 1 to {num_evidence}, those of the evidence that supports "
+            f"the sentence."
+        )
+        return Fault("invalid_citation", detail)
+    if cited.insufficient:
+        return None
+    if not sentences:
+        detail = (
+            "You gave no sentence, yet did not call the evidence insufficient. Answer from the "
+            "evidence, or set insufficient to true."
+        )
+        return Fault("no_answer", detail)
+    if uncited := sum(not each.cites for each in sentences):
+        detail = (
+            f"{uncited} of {len(sentences)} sentences cite no evidence. Cite for each sentence "
+            f"the evidence that supports it, and leave out what nothing supports."
+        )
+        return Fault("uncited", detail)
+    return None
 
 
 def _quoted(extract: Extract) -> str:
@@ -181,13 +233,16 @@ def _quoted(extract: Extract) -> str:
         missing = f"The best passage covers {extract.coverage:.0%} of the question."
         if extract.absent:
             missing += f" Nowhere in the evidence: {', '.join(extract.absent)}."
+    quotes = [
+        CitedSentence(text=choice.text[:MAX_SENTENCE_CHARS], cites=choice.cites[:MAX_CITES])
+        for choice in extract.choices
+    ]
     answer = CitedAnswer(
-        sentences=[
-            CitedSentence(text=choice.text[:1500], cites=choice.cites[:24])
-            for choice in extract.choices
-        ],
-        insufficient=not extract.choices,
-        missing=missing[:1000],
+        answer=quotes[:MAX_ANSWER],
+        evidence=quotes[MAX_ANSWER : MAX_ANSWER + MAX_EVIDENCE],
+        limits=[],
+        insufficient=not quotes,
+        missing=missing[:600],
     )
     return answer.model_dump_json()
 
@@ -195,7 +250,7 @@ def _quoted(extract: Extract) -> str:
 def _lines(evidence: list[dict[str, Any]]) -> Iterator[str]:
     """Evidence as JSON lines: a JSON string cannot be closed by what it holds."""
     for number, item in enumerate(evidence, 1):
-        yield _json(
+        yield quoted(
             {
                 "n": number,
                 "grade": item["grade"],
@@ -236,13 +291,3 @@ def _with_columns(batch: pa.Table, columns: pa.Table) -> pa.Table:
     fields = [batch.schema.field(name) for name in kept] + list(columns.schema)
     arrays = [batch.column(name) for name in kept] + columns.columns
     return pa.table(arrays, schema=pa.schema(fields))
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-@cache
-def _templates() -> tuple[Template, Template]:
-    system, user = _PROMPT.read_text("utf-8").split("\n---\n")
-    return Template(system), Template(user)

@@ -4,19 +4,21 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from string import Template
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
+from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.corpus.blocks import Block, split_sections
+from srrag.fence import quoted
 from srrag.ids import content_id
 from srrag.schema import UNITS
-from srrag.step import LLMStep, Prompt
+from srrag.step import LLMStep
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "group_blocks.md")
 
 MAX_PROMPT_BLOCKS = 64
 """Upper bound of `max_blocks`: the output schema bounds its lists by it."""
@@ -24,13 +26,11 @@ MAX_PROMPT_BLOCKS = 64
 BYTES_PER_TOKEN = 4.5
 """UTF-8 bytes a WordPiece token: median over 316 clinical abstracts, 3.9 to 5.2 in 80 % of them."""
 
-_PROMPT = Path(__file__).parent / "prompts" / "group_blocks.md"
-
-BlockId = Annotated[int, Field(ge=1, le=999)]
+BlockId = Annotated[int, Field(ge=1, le=99)]
 Group = Annotated[list[BlockId], Field(min_length=1, max_length=MAX_PROMPT_BLOCKS)]
 
 
-class BlockGroups(BaseModel):
+class BlockGroups(Answer):
     """The answer to a grouping prompt: block numbers, a list a group."""
 
     groups: Annotated[list[Group], Field(max_length=MAX_PROMPT_BLOCKS)]
@@ -50,18 +50,23 @@ class ChunkBySections(LLMStep):
 
     A section is one prompt, a long one several of at most `max_blocks` blocks and `max_chars`
     characters; a single block needs none. Chunks aim at `target_tokens` (Table S3: 320), here
-    estimated as UTF-8 bytes / 4.5. Repairs of wrong answers are counted in `repairs` of the
-    first chunk of their prompt.
+    estimated as UTF-8 bytes / 4.5. Repairs of slips in an answer are counted in `repairs` of the
+    first chunk of its prompt. An answer that is a fault, or in which most blocks are misplaced,
+    makes one reject row of the blocks asked about; the rest of the document stands.
     """
+
+    version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade")
     writes: ClassVar[pa.Schema] = UNITS
     keeps_rows: ClassVar[bool] = False
-    prompt_files: ClassVar[tuple[Path, ...]] = (_PROMPT,)
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     target_tokens: int = 320
     max_blocks: int = 40
     max_chars: int = 12_000
+    max_tokens: int = 512
+    """64 groups of one block, the longest sound answer, are some 380 tokens."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for bounds that no prompt or answer can keep."""
@@ -72,13 +77,20 @@ class ChunkBySections(LLMStep):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render a prompt for each run of two or more blocks of a section."""
-        prompts = []
-        for row, document in _live(batch):
-            for part in self._parts(document):
-                if len(part.blocks) > 1:
-                    system, user = self._render(document, part)
-                    prompts.append(Prompt(row, part.slot, system, user, BlockGroups))
-        return prompts
+        system = PROMPT.system(target_tokens=self.target_tokens)
+        return [
+            Prompt(
+                row,
+                part.slot,
+                system,
+                _render(document, part),
+                BlockGroups,
+                max_tokens=self.max_tokens,
+            )
+            for row, document in _live(batch)
+            for part in self._parts(document)
+            if len(part.blocks) > 1
+        ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Pack neighbouring blocks greedily up to the target; lists and tables keep their lead."""
@@ -89,10 +101,14 @@ class ChunkBySections(LLMStep):
                 answers[row, part.slot] = json.dumps({"groups": groups})
         return [answers[prompt.row, prompt.slot] for prompt in prompts]
 
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Most blocks misplaced is `nonsense`."""
+        return _nonsense(value.groups, prompt.user.count(_BLOCK_LINE))
+
     def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[str]
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Make the chunks; an answer that does not parse gives way to the baseline's, counted."""
+        """Make the chunks of every section, or the reject of the blocks asked about."""
         answers = {
             (prompt.row, prompt.slot): completion
             for prompt, completion in zip(prompts, completions, strict=True)
@@ -101,14 +117,10 @@ class ChunkBySections(LLMStep):
         for row, document in _live(batch):
             order = 0
             for part in self._parts(document):
-                groups, repairs = self._grouped(
-                    document["text"], part, answers.get((row, part.slot))
-                )
-                for group in groups:
-                    span = part.blocks[group[0] - 1].start, part.blocks[group[-1] - 1].end
-                    rows.append(_chunk(document, part.section, order, span, repairs))
-                    order += 1
-                    repairs = 0
+                alone = len(part.blocks) == 1
+                chunks = _chunks(document, part, None if alone else answers[row, part.slot])
+                rows += [{**chunk, "order": order + i} for i, chunk in enumerate(chunks)]
+                order += len(chunks)
         return pa.Table.from_pylist(rows, schema=UNITS)
 
     def _parts(self, document: dict[str, Any]) -> list[_Part]:
@@ -129,35 +141,9 @@ class ChunkBySections(LLMStep):
             ]
         return parts
 
-    def _render(self, document: dict[str, Any], part: _Part) -> tuple[str, str]:
-        """System and user text; a block is a JSON string, which its content cannot close."""
-        text = document["text"]
-        lines = [
-            _json({"id": i, "kind": block.kind, "text": text[block.start : block.end]})
-            for i, block in enumerate(part.blocks, 1)
-        ]
-        system, user = _templates()
-        return system.substitute(target_tokens=self.target_tokens), user.substitute(
-            title=_json(document["title"]),
-            section=_json(part.section),
-            num_blocks=len(lines),
-            blocks="\n".join(lines),
-        )
-
     def _packed(self, text: str, blocks: Sequence[Block]) -> list[list[int]]:
         sizes = [estimate_tokens(text[block.start : block.end]) for block in blocks]
         return pack_blocks(sizes, [block.kind for block in blocks], self.target_tokens)
-
-    def _grouped(self, text: str, part: _Part, answer: str | None) -> tuple[list[list[int]], int]:
-        """Groups of a part and how many repairs they took; no answer is an invalid one."""
-        if len(part.blocks) == 1:
-            return [[1]], 0
-        try:
-            groups = BlockGroups.model_validate_json(answer or "").groups
-        except ValidationError:
-            return self._packed(text, part.blocks), 1
-        repaired, repairs = repair_groups(groups, len(part.blocks))
-        return repaired, repairs.total()
 
 
 def pack_blocks(sizes: Sequence[int], kinds: Sequence[str], target: int) -> list[list[int]]:
@@ -233,32 +219,71 @@ def _live(batch: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
     yield from ((i, columns[i]) for i, keep in enumerate(alive) if keep)
 
 
-def _chunk(
-    document: dict[str, Any], section: str, order: int, span: tuple[int, int], repairs: int
-) -> dict[str, Any]:
-    start, end = span
+def _render(document: dict[str, Any], part: _Part) -> str:
+    """The user text, a line of JSON for each block."""
+    text = document["text"]
+    lines = [
+        quoted({"id": i, "kind": block.kind, "text": text[block.start : block.end]})
+        for i, block in enumerate(part.blocks, 1)
+    ]
+    return PROMPT.user(
+        title=quoted(document["title"]),
+        section=quoted(part.section),
+        num_blocks=len(lines),
+        blocks="\n".join(lines),
+    )
+
+
+_BLOCK_LINE = '\n{"id": '
+"""Opens each block in the user text, and nothing else: JSON strings hold no line feed."""
+
+
+def _nonsense(groups: Sequence[Sequence[int]], n: int) -> Fault | None:
+    """The fault of groups that need more repairs than half the number of blocks."""
+    _, repairs = repair_groups(groups, n)
+    if 2 * repairs.total() <= n:
+        return None
+    slips = ", ".join(f"{count} × {kind}" for kind, count in sorted(repairs.items()))
+    detail = (
+        f"The groups do not fit the blocks 1 to {n} ({slips}). Put every number from 1 to {n} "
+        f"into exactly one group, and make each group a run of neighbours."
+    )
+    return Fault("nonsense", detail)
+
+
+def _chunks(
+    document: dict[str, Any], part: _Part, answer: Completion | None
+) -> list[dict[str, Any]]:
+    """The chunks of a part, without their order; a single block has no answer."""
+    n = len(part.blocks)
+    groups = [[1]] if answer is None else []
+    repairs = 0
+    fault = answer.fault if answer else None
+    if answer is not None and fault is None:
+        fault = _nonsense(answer.value.groups, n)
+        groups, counted = repair_groups(answer.value.groups, n)
+        repairs = counted.total()
+    if fault is not None:
+        reject = {"stage": "chunk", "reason": fault.kind, "detail": fault.detail}
+        return [_chunk(document, part, (1, n)) | {"reject": reject}]
+    chunks = [_chunk(document, part, (group[0], group[-1])) for group in groups]
+    return [chunks[0] | {"repairs": repairs}, *chunks[1:]]
+
+
+def _chunk(document: dict[str, Any], part: _Part, blocks: tuple[int, int]) -> dict[str, Any]:
+    """The unit of a run of blocks, first and last."""
+    start, end = part.blocks[blocks[0] - 1].start, part.blocks[blocks[1] - 1].end
     return {
         "unit_id": content_id(document["doc_id"], "chunk", str(start), str(end)),
         "doc_id": document["doc_id"],
         "view": "chunk",
         "parent_id": "",
-        "order": order,
-        "section": section,
+        "section": part.section,
         "char_start": start,
         "char_end": end,
         "text": document["text"][start:end],
         "num_tokens": 0,
         "grade": document["grade"],
-        "repairs": repairs,
+        "repairs": 0,
         "reject": None,
     }
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-@cache
-def _templates() -> tuple[Template, Template]:
-    system, user = _PROMPT.read_text("utf-8").split("\n---\n")
-    return Template(system), Template(user)

@@ -6,22 +6,23 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from string import Template
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-import pydantic
+from pydantic import StringConstraints
 
+from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.corpus.abstract import abstract_text, drop_claims
 from srrag.corpus.grade import UNGRADED, Grading, grade_document
+from srrag.fence import fenced
 from srrag.schema import DOCUMENTS
-from srrag.step import LLMStep, Prompt
+from srrag.step import LLMStep
 
-_PROMPT = Path(__file__).parent / "prompts" / "grade_document.md"
-_SLOT = "grade"
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_document.md")
+
 _MAX_REASON_CHARS = 300
+_MAX_NOTE_CHARS = 200
 
 # Words that must stand in the title or abstract before an engine's grade counts: an abstract that
 # talks a model into grade A without any sign of a guideline leaves the document ungraded.
@@ -32,15 +33,19 @@ _SIGNS: Mapping[str, re.Pattern[str]] = {
     "D": re.compile(r"cohort|prospectiv|retrospectiv|follow|longitudinal|registry|records", re.I),
     "E": re.compile(r""),
 }
+_STUDIES: Mapping[str, str] = {
+    "A": "a guideline or an expert consensus",
+    "B": "a systematic review or a meta-analysis",
+    "C": "a randomised trial",
+    "D": "a cohort study",
+}
 
 
-class GradeAnswer(pydantic.BaseModel):
+class GradeAnswer(Answer):
     """The engine's judgement; "" is "cannot tell"."""
 
-    model_config = pydantic.ConfigDict(extra="forbid")
-
     grade: Literal["A", "B", "C", "D", "E", ""]
-    reason: str
+    reason: Annotated[str, StringConstraints(max_length=_MAX_REASON_CHARS)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,28 +54,33 @@ class GradeDocuments(LLMStep):
 
     Only documents that given grade, publication types, MeSH and rules leave open go to the engine,
     which reads title and abstract without the sentences in which a text grades itself. An answer
-    that is invalid, or for which the abstract shows no sign, leaves the document ungraded with
+    that is a fault, or for which the abstract shows no sign, leaves the document ungraded with
     a note in its metadata: a grader's slip is no reason to lose a document. Ungraded counts as E
     wherever a grade is needed (`srrag.corpus.grade.effective_grade`) and is shown as ungraded.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("title", "text", "metadata", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
-    prompt_files: ClassVar[tuple[Path, ...]] = (_PROMPT,)
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+
+    max_tokens: int = 256
+    """A letter and a reason of at most 300 characters: 120 tokens, more in some scripts."""
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each document that no earlier source could grade."""
-        system, user = _templates()
+        system = PROMPT.system()
         prompts = []
         for index, row in enumerate(batch.to_pylist()):
             if row["reject"] is not None or _known(row).grade:
                 continue
-            abstract = abstract_text(row["text"])
+            title, abstract = _shown(row)
             if abstract:
-                filled = Template(user).substitute(
-                    title=_fenced(drop_claims(row["title"])), abstract=_fenced(abstract)
+                user = PROMPT.user(
+                    title=fenced("title", title), abstract=fenced("abstract", abstract)
                 )
-                prompts.append(Prompt(index, _SLOT, system, filled, GradeAnswer))
+                prompts.append(
+                    Prompt(index, "grade", system, user, GradeAnswer, max_tokens=self.max_tokens)
+                )
         return prompts
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
@@ -78,17 +88,22 @@ class GradeDocuments(LLMStep):
         answer = GradeAnswer(grade="", reason="no rule found a study design")
         return [answer.model_dump_json() for _ in prompts]
 
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """A grade needs a sign in title or abstract: `no_sign`."""
+        row = batch.select(["title", "text"]).slice(prompt.row, 1).to_pylist()[0]
+        return None if _has_sign(value.grade, row) else _no_sign(value.grade)
+
     def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[str]
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """Fill grade, grade_source and grade_evidence."""
-        answers = {prompt.row: text for prompt, text in zip(prompts, completions, strict=True)}
+        answers = {prompt.row: answer for prompt, answer in zip(prompts, completions, strict=True)}
         rows = batch.to_pylist()
         graded = [_graded(row, answers.get(index)) for index, row in enumerate(rows)]
         return pa.Table.from_pylist(graded, schema=DOCUMENTS)
 
 
-def _graded(row: dict[str, Any], answer: str | None) -> dict[str, Any]:
+def _graded(row: dict[str, Any], answer: Completion | None) -> dict[str, Any]:
     if row["reject"] is not None:
         return row
     known = _known(row)
@@ -118,28 +133,32 @@ def _known(row: Mapping[str, Any]) -> Grading:
     )
 
 
-def _judged(row: Mapping[str, Any], answer: str) -> Grading:
-    """The engine's grade if it is valid and the abstract shows a sign of it."""
-    try:
-        judged = GradeAnswer.model_validate_json(answer)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]["msg"]
-        return Grading("", "none", note=f"the engine's answer is invalid: {first}"[:200])
+def _judged(row: Mapping[str, Any], answer: Completion) -> Grading:
+    """The engine's grade if there is one and the abstract shows a sign of it."""
+    if answer.fault is not None:
+        note = f"the engine gave no grade ({answer.fault.kind}): {answer.fault.detail}"
+        return Grading("", "none", note=note[:_MAX_NOTE_CHARS])
+    judged: GradeAnswer = answer.value
     if not judged.grade:
         return UNGRADED
-    shown = f"{drop_claims(row['title'])}\n{abstract_text(row['text'])}"
-    if not _SIGNS[judged.grade].search(shown):
+    if not _has_sign(judged.grade, row):
         note = f"the engine said {judged.grade}, of which the abstract shows no sign"
         return Grading("", "none", note=note)
-    return Grading(judged.grade, "engine", judged.reason[:_MAX_REASON_CHARS])
+    return Grading(judged.grade, "engine", judged.reason)
 
 
-@cache
-def _templates() -> tuple[str, str]:
-    system, user = _PROMPT.read_text("utf-8").split("\n---\n")
-    return system, user
+def _shown(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Title and abstract without the sentences in which a text grades itself."""
+    return drop_claims(row["title"]), abstract_text(row["text"])
 
 
-def _fenced(text: str) -> str:
-    """Text that cannot close the tags around it."""
-    return re.sub(r"</?(?=(?:title|abstract)\b)", "", text, flags=re.IGNORECASE)
+def _has_sign(grade: str, row: Mapping[str, Any]) -> bool:
+    return not grade or _SIGNS[grade].search("\n".join(_shown(row))) is not None
+
+
+def _no_sign(grade: str) -> Fault:
+    detail = (
+        f"You graded the document {grade}, but no word of title or abstract points to "
+        f"{_STUDIES[grade]}. Give the grade that the described methods show, or an empty one."
+    )
+    return Fault("no_sign", detail)

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pydantic
 
-from srrag.extract.answer_schema import MAX_FACTS, Extraction
+from srrag.completion import Completion, Fault, Prompt, PromptFile
+from srrag.extract.answer_schema import (
+    MAX_ATTRIBUTES,
+    MAX_FACTS,
+    MAX_QUOTE_CHARS,
+    Extraction,
+)
 from srrag.extract.grounding import ground
 from srrag.extract.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
 from srrag.extract.rules.facts import extract_facts
+from srrag.fence import fenced, inert, quoted
 from srrag.ids import content_id
 from srrag.schema import TRIPLES
-from srrag.step import LLMStep, Prompt
+from srrag.step import LLMStep
 
-PROMPT = Path(__file__).parent / "prompts" / "extract_triples.md"
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_triples.md")
+
 _MAX_DETAIL_CHARS = 200
+_MAX_SHOWN = 5
+_MAX_SHOWN_CHARS = 60
 Row = dict[str, Any]
 
 
@@ -31,7 +40,7 @@ class ExtractTriples(LLMStep):
 
     A fact outside the schema, without its quote in the chunk, or below `min_confidence` is kept
     with a reject: unknown_type, unknown_relation, type_mismatch, ungrounded, low_confidence; an
-    answer that is not the schema's JSON gives one row with invalid_json. Units of other views
+    answer that is a fault gives one row with its kind. Units of other views
     and units already rejected have no facts.
 
     The rules find PICO types. Where the ontology lacks them (neutral schema, Table S2) they
@@ -44,7 +53,12 @@ class ExtractTriples(LLMStep):
 
     ontology: Ontology
     min_confidence: float = 0.0
+    max_faulty_share: float = 0.2
+    """A model is asked again if more of its claims break a rule; up to here they are rejected."""
+    max_tokens: int = 4096
+    """Full lists of claims of the median size (214 and 154 characters) are some 3,700 tokens."""
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = (
         "unit_id",
         "doc_id",
@@ -57,17 +71,19 @@ class ExtractTriples(LLMStep):
     )
     writes: ClassVar[pa.Schema] = TRIPLES
     keeps_rows: ClassVar[bool] = False
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT,)
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     def __post_init__(self) -> None:
-        """Check the threshold."""
-        if not 0.0 <= self.min_confidence <= 1.0:
-            raise ValueError(f"min_confidence must lie in [0, 1], not {self.min_confidence}")
+        """Check the thresholds."""
+        for name in ("min_confidence", "max_faulty_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a chunk that is not rejected and holds text."""
-        system, user = _templates()
-        system_text = system.substitute(ontology=self.ontology.describe())
+        system = PROMPT.system(
+            ontology=self.ontology.describe(), max_facts=MAX_FACTS, max_attributes=MAX_ATTRIBUTES
+        )
         views, sections, texts = (
             batch.column(name).to_pylist() for name in ("view", "section", "text")
         )
@@ -76,9 +92,12 @@ class ExtractTriples(LLMStep):
             Prompt(
                 row=row,
                 slot="extract",
-                system=system_text,
-                user=user.substitute(section=sections[row], passage=_fenced(texts[row])),
+                system=system,
+                user=PROMPT.user(
+                    section=quoted(sections[row]), passage=fenced("passage", texts[row])
+                ),
                 schema=Extraction,
+                max_tokens=self.max_tokens,
             )
             for row in range(batch.num_rows)
             if live[row] and views[row] == "chunk" and texts[row].strip()
@@ -96,12 +115,31 @@ class ExtractTriples(LLMStep):
             self.ontology,
         )
         return [
-            json.dumps({"facts": facts[:MAX_FACTS], "attributes": attributes[:MAX_FACTS]})
+            json.dumps(
+                {
+                    "facts": _bounded(facts, MAX_FACTS),
+                    "attributes": _bounded(attributes, MAX_ATTRIBUTES),
+                }
+            )
             for facts, attributes in answers
         ]
 
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Too many claims that break a rule: the kind of most of them, with those claims."""
+        unit = batch.select(["doc_id", "text"]).slice(prompt.row, 1).to_pylist()[0]
+        faults: dict[str, list[str]] = defaultdict(list)
+        claims = list(_claims(unit, value))
+        for claim in claims:
+            if broken := self._judge(unit["text"], claim)[1]:
+                faults[broken[0]].append(broken[1])
+        faults.pop("low_confidence", None)
+        if sum(map(len, faults.values())) <= self.max_faulty_share * len(claims):
+            return None
+        kind = max(faults, key=lambda kind: len(faults[kind]))
+        return Fault(kind, _told(kind, faults[kind]))
+
     def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[str]
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """Check every fact against the schema and the text; one row a fact."""
         units = batch.select(["unit_id", "doc_id", "char_start", "text", "grade"]).to_pylist()
@@ -110,25 +148,18 @@ class ExtractTriples(LLMStep):
             rows.extend(self._rows(units[prompt.row], completion))
         return pa.Table.from_pylist(rows, schema=TRIPLES)
 
-    def _rows(self, unit: Row, completion: str) -> list[Row]:
-        try:
-            answer = Extraction.model_validate_json(completion)
-        except ValueError as error:
-            return [_invalid(unit, completion, error)]
+    def _rows(self, unit: Row, completion: Completion) -> list[Row]:
+        if completion.fault is not None:
+            return [_refused(unit, completion.fault)]
         rows: dict[str, Row] = {}
-        for claim in _claims(unit, answer):
+        for claim in _claims(unit, completion.value):
             row = self._checked(unit, claim)
             rows.setdefault(row["fact_id"], row)
         return list(rows.values())
 
     def _checked(self, unit: Row, claim: Row) -> Row:
         """Place the claim in the document; set `reject` to the first rule that it breaks."""
-        span = ground(claim["quote"], unit["text"])
-        fault = self._fault(claim)
-        if fault is None and (span is None or not (claim["head"] and claim["tail"])):
-            fault = ("ungrounded", claim["quote"])
-        if fault is None and claim["confidence"] < self.min_confidence:
-            fault = ("low_confidence", f"{claim['confidence']} < {self.min_confidence}")
+        span, fault = self._judge(unit["text"], claim)
         start, end = span or (0, 0)
         row: Row = {
             "doc_id": unit["doc_id"],
@@ -145,6 +176,18 @@ class ExtractTriples(LLMStep):
         extra = (fault[0], claim["quote"]) if fault else ()
         row["fact_id"] = content_id(*(row[p] for p in parts), str(row["char_start"]), *extra)
         return row
+
+    def _judge(
+        self, text: str, claim: Row
+    ) -> tuple[tuple[int, int] | None, tuple[str, str] | None]:
+        """Where the quote stands in the text, and the first rule that the claim breaks."""
+        span = ground(claim["quote"], text) or ground(_as_typed(claim["quote"]), _as_typed(text))
+        fault = self._fault(claim)
+        if fault is None and (span is None or not (claim["head"] and claim["tail"])):
+            fault = ("ungrounded", claim["quote"])
+        if fault is None and claim["confidence"] < self.min_confidence:
+            fault = ("low_confidence", f"{claim['confidence']} < {self.min_confidence}")
+        return span, fault
 
     def _fault(self, claim: Row) -> tuple[str, str] | None:
         """The rule of Eq. 11 that the claim breaks, and the words that break it."""
@@ -163,14 +206,36 @@ class ExtractTriples(LLMStep):
         return None if fits else ("type_mismatch", f"{head} {relation} {tail}")
 
 
-def _templates() -> tuple[Template, Template]:
-    system, user = PROMPT.read_text("utf-8").split("# User\n", 1)
-    return Template(system.removeprefix("# System\n").strip()), Template(user.strip())
+# Models write other quotation marks and dashes than they read, and guided decoding admits no
+# double quotation mark in a bounded string.
+_TYPED = str.maketrans({**dict.fromkeys('"“”„«»‘’‚`', "'"), **dict.fromkeys("‐‑‒–—−", "-")})
 
 
-def _fenced(text: str) -> str:
-    """Keep a passage from closing its own delimiter."""
-    return text.replace("</passage", "< /passage")
+def _as_typed(text: str) -> str:
+    """A text as the prompt showed it and a model may have copied it; every offset stays."""
+    return inert(text).translate(_TYPED)
+
+
+_WANTED: Mapping[str, str] = {
+    "unknown_type": "These types are not in the schema: {}. Use the types and attributes it lists.",
+    "unknown_relation": "These relations are not in the schema: {}. Use the relations it lists.",
+    "type_mismatch": "The schema does not allow: {}. Keep to the types it gives for each end.",
+    "ungrounded": "The passage does not hold these quotes: {}. Copy each quote from it, unchanged "
+    "and in one stretch, or leave the claim out.",
+}
+
+
+def _told(kind: str, words: Sequence[str]) -> str:
+    """What a model is told of its claims: the first few, shortened, as data."""
+    different = list(dict.fromkeys(words))
+    shown = [quoted(word[:_MAX_SHOWN_CHARS]) for word in different[:_MAX_SHOWN]]
+    more = len(different) - len(shown)
+    return _WANTED[kind].format(", ".join(shown) + (f" and {more} more" if more else ""))
+
+
+def _bounded(claims: list[Row], most: int) -> list[Row]:
+    """The rules' claims that fit the answer's bounds."""
+    return [claim for claim in claims if len(claim["quote"]) <= MAX_QUOTE_CHARS][:most]
 
 
 def _claims(unit: Row, answer: Extraction) -> Iterator[Row]:
@@ -203,16 +268,10 @@ def _claims(unit: Row, answer: Extraction) -> Iterator[Row]:
         }
 
 
-def _invalid(unit: Row, completion: str, error: ValueError) -> Row:
-    """The one row of an answer that is not JSON of the schema."""
-    if isinstance(error, pydantic.ValidationError):
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        detail = f"{where}: {first['msg']}" if where else str(first["msg"])
-    else:
-        detail = type(error).__name__
+def _refused(unit: Row, fault: Fault) -> Row:
+    """The one row of an answer that is a fault."""
     return {
-        "fact_id": content_id(unit["unit_id"], "invalid_json", completion),
+        "fact_id": content_id(unit["unit_id"], fault.kind),
         "doc_id": unit["doc_id"],
         "unit_id": unit["unit_id"],
         **dict.fromkeys(("kind", "head", "head_type", "relation", "tail", "tail_type"), ""),
@@ -221,7 +280,7 @@ def _invalid(unit: Row, completion: str, error: ValueError) -> Row:
         "quote": "",
         "confidence": 0.0,
         "grade": unit["grade"],
-        "reject": _reject("invalid_json", detail),
+        "reject": _reject(fault.kind, fault.detail),
     }
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from srrag.completion import LOST, Usage
 from srrag.corpus.record import RawRecord
 from srrag.ids import file_sha256
 from srrag.runner.ingest import ingest
@@ -21,7 +22,7 @@ from srrag.runner.rejects import write_rejects
 from srrag.spec import spec
 from srrag.stage import Plan, Stage
 from srrag.step import Build, LLMStep, Place
-from srrag.store import Store, check_files, commit_json, read_json
+from srrag.store import Receipt, Store, check_files, commit_json, read_json
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
 
@@ -42,9 +43,9 @@ class TooManyFailuresError(RuntimeError):
 class BuildJob:
     """One run of a plan over a corpus in a root.
 
-    `max_failed_share` is the ceiling on rows that a stage may lose to errors and crashes (rows
-    that a step rejects by its own rules do not count); above it the run ends, resumable.
-    `retry_failed` does those parts again that lost a row to an error or a crash.
+    `max_failed_share` is the ceiling on rows that a stage may lose to errors, crashes and bad
+    answers (rows that a step rejects by its own rules do not count); above it the run ends,
+    resumable; 1 is none. `retry_failed` does those parts again that lost a row so.
     """
 
     store: Store
@@ -98,7 +99,7 @@ class BuildJob:
                 try:
                     receipt = self.store.read_receipt(stage.name, fingerprint, part)
                     whole = receipt.num_bytes == path.stat().st_size
-                    again = not whole or (self.retry_failed and receipt.failed > 0)
+                    again = not whole or (self.retry_failed and lost_rows(receipt) > 0)
                 except ValueError:
                     again = True
                 if again:
@@ -133,9 +134,9 @@ class BuildJob:
         for stage in self.plan.steps:
             fingerprint = self.plan.fingerprint(stage.name)
             receipts = [self.store.read_receipt(stage.name, fingerprint, part) for part in parts]
-            failed = sum(receipt.failed for receipt in receipts)
+            failed = sum(map(lost_rows, receipts))
             alive = sum(receipt.rows_in - receipt.skipped for receipt in receipts)
-            if failed and failed > self.max_failed_share * alive:
+            if self.max_failed_share < 1 and failed > self.max_failed_share * alive:
                 reasons: Counter[str] = Counter()
                 for receipt in receipts:
                     reasons.update(receipt.reasons)
@@ -146,7 +147,12 @@ class BuildJob:
                 )
 
     def _check_rows(self, parts: Sequence[str]) -> None:
-        """Raise ValueError with the first reason if a stage rejected all that there was."""
+        """Raise ValueError with the first reason if a stage rejected all that there was.
+
+        Not without a ceiling on failures: then even that is wanted.
+        """
+        if self.max_failed_share >= 1:
+            return
         for name in (self.plan.source, *(stage.name for stage in self.plan.steps)):
             fingerprint = self.plan.fingerprint(name)
             receipts = [self.store.read_receipt(name, fingerprint, part) for part in parts]
@@ -215,7 +221,7 @@ class BuildJob:
             entry: dict[str, Any] = {
                 "fingerprint": self.plan.fingerprint(stage.name, parts),
                 "inputs": list(stage.inputs),
-                "engine": stage.run.engine if isinstance(stage.run, LLMStep) else None,
+                "engine": stage.run.engine.name if isinstance(stage.run, LLMStep) else None,
             }
             if stage.name in figures:
                 entry["figures"] = figures[stage.name]
@@ -232,6 +238,11 @@ class BuildJob:
                 "stages": stages,
             },
         )
+
+
+def lost_rows(receipt: Receipt) -> int:
+    """Rows of a part that were lost to errors, crashes and answers that no parser can take."""
+    return receipt.failed + sum(receipt.reasons.get(kind, 0) for kind in LOST)
 
 
 def _stands(folder: Path) -> bool:
@@ -258,6 +269,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
     rejected: dict[str, dict[str, int]] = {}
     seconds: dict[str, float] = {}
     figures: dict[str, Any] = {}
+    usage: dict[str, Usage] = {}
     for name, entry in pointer["stages"].items():
         if "parts" not in entry:
             manifest = read_json(store.stage_dir(name, entry["fingerprint"]) / "manifest.json")
@@ -272,19 +284,46 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
         seconds[name] = round(sum(receipt.seconds for receipt in receipts), 3)
         if reasons:
             rejected[name] = dict(reasons.most_common())
+        if any(receipt.usage for receipt in receipts):
+            usage[name] = usage_of(receipts)
     engines = sorted(
         {entry["engine"] for entry in pointer["stages"].values() if entry.get("engine")}
     )
-    # Rules call no model; an engine that does reports its own tokens.
-    tokens = {"tokens_in": 0, "tokens_out": 0} if engines == ["rules"] else {}
     return {
         "build": build,
         "root": str(store.root),
         "engines": engines,
-        **tokens,
+        **calls_made(usage, rows.get("documents", 0)),
         "rows": rows,
         "rejected": sum(sum(reasons.values()) for reasons in rejected.values()),
         "rejects": rejected,
         "figures": figures,
         "seconds_per_stage": seconds,
+    }
+
+
+def usage_of(receipts: Iterable[Receipt]) -> Usage:
+    """What answering the prompts of some parts took, together."""
+    total = Usage()
+    for receipt in receipts:
+        if receipt.usage:
+            total.add(Usage.of(receipt.usage))
+    return total
+
+
+def calls_made(usage: Mapping[str, Usage], documents: int) -> dict[str, Any]:
+    """The figures of all stages that asked a model; zero where rules alone answered."""
+    total = Usage()
+    for stage in usage.values():
+        total.add(stage)
+    tokens = total.tokens_in + total.tokens_out
+    cached = total.cached_tokens_in + total.cached_tokens_out
+    return {
+        "tokens_in": total.tokens_in,
+        "tokens_out": total.tokens_out,
+        "tokens_per_document": round(tokens / documents, 1) if documents else 0.0,
+        "cached_share": round(cached / tokens, 4) if tokens else 0.0,
+        "calls": total.calls,
+        "retries": total.retries,
+        "usage": {name: stage.as_dict() for name, stage in usage.items()},
     }

@@ -30,17 +30,18 @@ def ingest(
     `known_parts` are those of the build before. Memory is bounded by one segment and 16 bytes
     a known row.
     """
-    known = _known_rows(store, fingerprint, known_parts)
+    known = known_rows(store, fingerprint, known_parts)
     seen: dict[str, set[str]] = defaultdict(set)
     written: list[str] = []
-    for segment in _segments(records, known, seen):
+    for segment in segments(records, known, seen):
         written.append(_write(store, fingerprint, segment))
     kept, survivors = _kept_and_survivors(store, fingerprint, known_parts, seen)
     written.extend(_write(store, fingerprint, segment) for segment in survivors)
     return sorted({*kept, *written})
 
 
-def _known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[str, str]:
+def known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[str, str]:
+    """The part of every raw row that stands."""
     standing = store.parts("raw", fingerprint)
     return {
         raw_id: part
@@ -50,9 +51,10 @@ def _known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[st
     }
 
 
-def _segments(
+def segments(
     records: Iterable[RawRecord], known: dict[str, str], seen: dict[str, set[str]]
 ) -> Iterator[pa.Table]:
+    """New records in segments; rows that are known are noted in `seen` by their part."""
     rows: list[RawRecord] = []
     size = 0
     for record in records:

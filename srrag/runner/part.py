@@ -6,18 +6,21 @@ kills its worker is found by going row by row the next time, and rejected after 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.completion import EngineStopped, Usage, tallied
 from srrag.schema import conform, empty_value
 from srrag.stage import Stage
-from srrag.step import Function
+from srrag.step import Asking, Function
 from srrag.store import Receipt, Store, read_json
 
 MAX_STRIKES = 3
@@ -57,6 +60,10 @@ class Attempt:
         """Write down the row in hand."""
         self._write(row)
 
+    def untouch(self) -> None:
+        """Take the row in hand off the note: no row is."""
+        self._write(None)
+
     def release(self) -> None:
         """Take the row in hand off the note: the worker was told to stop, it did not die."""
         if self.died is not None:
@@ -95,13 +102,17 @@ def run_part(
     alive = live(table)
     attempt = Attempt(store.stage_dir(stage.name, fingerprint) / f".attempt-{part}.json")
     outputs, failures = [], []
+    usage = Usage()
     try:
-        for rows in _pieces(alive, stage, attempt):
-            out, failed = guarded(function, stage, rows, attempt)
-            outputs.append(out)
-            failures.extend(failed)
-            tick(rows[0] + rows[1].num_rows, alive.num_rows)
-    except (KeyboardInterrupt, SystemExit):
+        if attempt.careful and isinstance(function, Asking) and function.client is not None:
+            _ask_ahead(function, alive, attempt)
+        with tallied() as usage:
+            for rows in _pieces(alive, stage, attempt):
+                out, failed = guarded(function, stage, rows, attempt)
+                outputs.append(out)
+                failures.extend(failed)
+                tick(rows[0] + rows[1].num_rows, alive.num_rows)
+    except (KeyboardInterrupt, SystemExit, EngineStopped):
         attempt.release()
         raise
     result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])
@@ -120,11 +131,31 @@ def run_part(
             num_bytes=num_bytes,
             seconds=round(time.perf_counter() - started, 4),
             reasons=reasons,
+            usage=usage.as_dict() if usage != Usage() else {},
         )
 
     done = store.write_part(stage.name, fingerprint, result, receipt)
     attempt.done()
     return done
+
+
+def _ask_ahead(function: Asking, rows: pa.Table, attempt: Attempt) -> None:
+    """Have all prompts answered, and so logged, before a part goes row by row.
+
+    One after the other, its calls would take as long as they are many. Only rendering can hurt
+    the worker here, so it is done row by row.
+    """
+    prompts = []
+    for number in range(rows.num_rows):
+        if attempt.poisoned(number):
+            continue
+        attempt.touch(number)
+        # A row that cannot be rendered is rejected in its turn.
+        with contextlib.suppress(Exception):
+            rendered = function.step.prompts(rows.slice(number, 1))
+            prompts += [replace(prompt, row=number) for prompt in rendered]
+    attempt.untouch()
+    function.answer(rows, prompts)
 
 
 def live(table: pa.Table) -> pa.Table:
@@ -152,18 +183,23 @@ def _pieces(table: pa.Table, stage: Stage, attempt: Attempt) -> Iterator[tuple[i
 
 
 def guarded(
-    function: Function, stage: Stage, piece: tuple[int, pa.Table], attempt: Attempt
+    function: Function,
+    stage: Stage,
+    piece: tuple[int, pa.Table],
+    attempt: Attempt | None = None,
 ) -> tuple[pa.Table, list[str]]:
     """Apply a step to rows; those that raise come back as reject rows, in their place."""
     start, rows = piece
     schema = stage.step.writes
-    if attempt.careful:
+    if attempt is not None and attempt.careful:
         if attempt.poisoned(start):
             detail = f"the worker died {MAX_STRIKES} times on this row"
             return reject_row(rows, schema, stage.name, "crashed", detail), ["crashed"]
         attempt.touch(start)
     try:
         return conform(function(rows), schema), []
+    except EngineStopped:
+        raise
     except Exception as error:
         if rows.num_rows == 1:
             _log.warning("stage %s: a row is rejected", stage.name, exc_info=error)

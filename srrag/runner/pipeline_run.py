@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.completion import Usage
 from srrag.ids import content_id, segment_id
 from srrag.pipeline import Pipeline
-from srrag.runner.build import Runner
+from srrag.runner.build import Runner, usage_of
 from srrag.schema import QUESTIONS
 from srrag.spec import canonical, fingerprint
 from srrag.stage import Plan, Resources, Stage
@@ -50,10 +50,7 @@ class PipelineRun:
         at = self.place(at)
         plan = self.plan()
         source = plan.fingerprint("questions")
-        parts = [
-            _write_questions(self.store, source, questions.slice(start, PART_QUESTIONS))
-            for start in range(0, questions.num_rows, PART_QUESTIONS)
-        ]
+        parts = [_write_questions(self.store, source, table) for table in _slices(questions)]
         self.runner.run(plan, self.store, list(dict.fromkeys(parts)), at)
         answered = plan.fingerprint("answers")
         tables = [self.store.read_part("answers", answered, part) for part in parts]
@@ -63,6 +60,12 @@ class PipelineRun:
         tables.append(self.pipeline.refuse(questions.filter(pa.array(~alive))))
         places = np.concatenate([np.flatnonzero(alive), np.flatnonzero(~alive)])
         return pa.concat_tables(tables).take(pa.array(np.argsort(places)))
+
+    def usage(self, questions: pa.Table) -> Usage:
+        """What answering these questions took, in this run and those before."""
+        fingerprint_ = self.plan().fingerprint("answers")
+        parts = dict.fromkeys(map(_part_name, _slices(questions)))
+        return usage_of(self.store.read_receipt("answers", fingerprint_, part) for part in parts)
 
     def plan(self) -> Plan:
         """The one-stage plan; its identity holds that of every artifact it reads."""
@@ -96,12 +99,20 @@ def _fields(encoder: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in encoder.items() if not key.startswith("_")}
 
 
+def _slices(questions: pa.Table) -> list[pa.Table]:
+    starts = range(0, questions.num_rows, PART_QUESTIONS)
+    return [questions.slice(start, PART_QUESTIONS) for start in starts]
+
+
+def _part_name(table: pa.Table) -> str:
+    return segment_id(content_id(canonical(row)) for row in table.to_pylist())
+
+
 def _write_questions(store: Store, fingerprint_: str, table: pa.Table) -> str:
     started = time.perf_counter()
-    rows: Sequence[dict[str, Any]] = table.to_pylist()
-    part = segment_id(content_id(canonical(row)) for row in rows)
+    part = _part_name(table)
     if part not in store.parts("questions", fingerprint_):
-        rejected = sum(row["reject"] is not None for row in rows)
+        rejected = table.num_rows - table["reject"].null_count
 
         def receipt(sha256: str, num_bytes: int) -> Receipt:
             seconds = round(time.perf_counter() - started, 4)

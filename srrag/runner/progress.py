@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 INTERVAL_S = 2.0
 
@@ -55,3 +57,31 @@ class Progress:
             left = round((self.total - self.done) / rate)
             text += f"  {rate:.2f} parts/s  {left // 60}:{left % 60:02d} left"
         return text
+
+
+@dataclass
+class CallProgress:
+    """Shows what the engines have done, at most every ten seconds."""
+
+    figures: Callable[[], dict[str, dict[str, Any]]]
+    interval_s: float = 10.0
+    _last: float = field(default_factory=time.monotonic)
+    _shown: str = ""
+
+    def show(self) -> None:
+        """Print a line an engine, if it is time and something has changed."""
+        if time.monotonic() - self._last < self.interval_s:
+            return
+        self._last = time.monotonic()
+        lines = [self._line(name, done) for name, done in self.figures().items() if done["calls"]]
+        if lines and (text := "\n".join(lines)) != self._shown:
+            self._shown = text
+            say(text)
+
+    @staticmethod
+    def _line(name: str, done: dict[str, Any]) -> str:
+        faults = sum(done["faults"].values())
+        text = f"{name}: {done['calls']:,} calls"
+        text += f", {done['tokens_in']:,} tokens in, {done['tokens_out']:,} out"
+        text += f", {done['usd']:.2f} USD" if done["usd"] else ""
+        return text + (f", {faults:,} bad answers" if faults else "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -20,8 +20,12 @@ import ray
 import ray.data
 from ray.util.annotations import RayDeprecationWarning
 
+from srrag.completion import EngineStopped
+from srrag.engine.model import Model
+from srrag.runner.engines import Figures, engines_of
 from srrag.runner.part import run_part
-from srrag.runner.progress import Progress, say
+from srrag.runner.progress import CallProgress, Progress, say
+from srrag.runner.ray_engines import engines_on_ray
 from srrag.stage import Plan, Stage
 from srrag.step import Function, Place
 from srrag.store import Store
@@ -118,22 +122,31 @@ class RayDataRunner:
         started = self.connect()
         try:
             stages = [stage for stage in plan.steps if lacking[stage.name]]
-            self._check_resources(stages)
-            dataset = self._dataset(plan, store, stages, names, at)
-            self._drain(dataset, plan, store, stages, len(parts))
+            models = engines_of([stage.step for stage in stages])
+            self._check_resources(stages, models)
+            with engines_on_ray(models, at) as engines:
+                at = replace(at, clients=engines.clients)
+                dataset = self._dataset(plan, store, stages, names, at)
+                watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)
+                self._drain(dataset, watch)
         finally:
             if started:
                 ray.shutdown()
 
-    def _check_resources(self, stages: Sequence[Stage]) -> None:
+    def _check_resources(self, stages: Sequence[Stage], models: Sequence[Model]) -> None:
         have: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
             needs = [pool[0].resources for pool in pools(stages)]
             asked = sum(getattr(need, key) * need.workers for need in needs)
+            asked += sum(
+                getattr(worker, key) * model.replicas
+                for model in models
+                if (worker := model.worker()) is not None
+            )
             if asked > have.get(kind, 0.0):
                 raise ValueError(
-                    f"the workers of all pools take {asked:g} {kind}; the cluster has "
-                    f"{have.get(kind, 0.0):g}: lower profile.resources.*.{key} or add nodes"
+                    f"the workers of all pools and engines take {asked:g} {kind}; the cluster "
+                    f"has {have.get(kind, 0.0):g}: lower profile.resources.*.{key} or add nodes"
                 )
 
     def _dataset(
@@ -168,14 +181,7 @@ class RayDataRunner:
             )
         return dataset
 
-    def _drain(
-        self,
-        dataset: ray.data.Dataset,
-        plan: Plan,
-        store: Store,
-        stages: Sequence[Stage],
-        total: int,
-    ) -> None:
+    def _drain(self, dataset: ray.data.Dataset, watch: Watch) -> None:
         failures: list[BaseException] = []
 
         def consume() -> None:
@@ -187,23 +193,42 @@ class RayDataRunner:
 
         thread = threading.Thread(target=consume, name="ray-data", daemon=True)
         thread.start()
-        watch = Watch(plan, store, stages, total, self.stall_s)
         while thread.is_alive():
             thread.join(_POLL_S)
             watch.look()
         if failures:
-            raise failures[0]
+            raise _cause(failures[0])
         watch.look()
 
 
+def _cause(error: BaseException) -> BaseException:
+    """What ended a worker, if it was the engine: its own words, without the way they came."""
+    at: BaseException | None = error
+    while at is not None:
+        stopped = getattr(at, "cause", None)
+        if isinstance(stopped, EngineStopped):
+            return EngineStopped(str(stopped))
+        at = stopped if isinstance(stopped, BaseException) else at.__cause__
+    return error
+
+
 class Watch:
-    """Counts finished parts a stage, reports them, and raises when nothing moves."""
+    """Counts finished parts a stage, and calls; reports them; raises when nothing moves."""
 
     def __init__(
-        self, plan: Plan, store: Store, stages: Sequence[Stage], total: int, stall_s: float
+        self,
+        plan: Plan,
+        store: Store,
+        stages: Sequence[Stage],
+        total: int,
+        stall_s: float,
+        figures: Callable[[], Figures] = dict,
     ) -> None:
-        """Start from the parts that stand now."""
+        """Start from the parts that stand now; `figures` tells what the engines have done."""
         self.store = store
+        self.figures = figures
+        self.calls = CallProgress(figures)
+        self.answered = 0
         self.stall_s = stall_s
         self.total = total
         self.fingerprints = {stage.name: plan.fingerprint(stage.name) for stage in stages}
@@ -229,12 +254,22 @@ class Watch:
                     self.progress[name].update(count)
             self.counts, self.moved, self.warned = counts, time.monotonic(), False
             return
+        self.calls.show()
         quiet_s = time.monotonic() - self.moved
+        if quiet_s > self.stall_s / 20 and self._answering():
+            self.moved, self.warned = time.monotonic(), False
+            return
         if quiet_s > self.stall_s:
             raise StalledError(self._message(quiet_s))
         if quiet_s > self.stall_s / 10 and not self.warned:
             self.warned = True
             say(self._message(quiet_s))
+
+    def _answering(self) -> bool:
+        """Whether an engine has answered since it was last asked: a part may take hours."""
+        answered: int = sum(done["calls"] for done in self.figures().values())
+        moved, self.answered = answered != self.answered, answered
+        return moved
 
     def _message(self, quiet_s: float) -> str:
         free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]

@@ -17,13 +17,14 @@ CONF = REPOSITORY / "conf"
 GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
-    "pipeline": "ask", "bench": "evaluate",
+    "pipeline": "ask", "bench": "evaluate", "engine": "build",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
     "ask": ["root=R", "question=x"],
     "answer": ["root=R", "queries=Q"],
     "evaluate": ["bench.path=P"],
+    "export": ["root=R", "format=html"],
     "status": ["root=R"],
     "verify": ["root=R"],
     "doctor": [],

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CORE = {"schema", "step", "stage", "spec", "ids", "store", "pipeline"}
+CORE = {"schema", "step", "stage", "spec", "ids", "store", "pipeline", "completion", "ask",
+        "fence"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "organize", "index", "expand", "retrieve", "rerank", "answer",
-          "evaluate", "engine"}  # fmt: skip
+          "evaluate", "engine", "export"}  # fmt: skip
 ALLOWED = {
     "algo": {"algo"},
     "model": {"model", "algo", *CORE},
     "core": CORE,
-    "runner": {"runner", "corpus", "index", *CORE},
+    "runner": {"runner", "corpus", "index", "engine", *CORE},
     **{name: {name, "algo", "model", *CORE} for name in DOMAIN},
 }
 # The sideways edges: who reads an index, and who shares its reading of parts.
-for name in ("retrieve", "rerank", "answer", "evaluate", "organize"):
+for name in ("retrieve", "rerank", "answer", "evaluate", "organize", "export"):
     ALLOWED[name] = ALLOWED[name] | {"index"}
 for name in ("rerank", "answer", "evaluate"):
     ALLOWED[name] = ALLOWED[name] | {"retrieve"}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import json
 import pickle
 import pkgutil
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,14 @@ import pytest
 import srrag
 from jobs import parts
 from jobs.launch import configure
+from srrag.completion import read
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.runner.part import live
 from srrag.spec import build, canonical, spec
 from srrag.step import LLMStep, Place, Step
 from srrag.store import Store
+from tests.sample_json import sample_json
 
 QUESTIONS = [
     {"query_id": "1", "text": "How long may an acute lateral ankle sprain be immobilised?"},
@@ -172,8 +176,21 @@ def test_an_llm_step_survives_any_answer(example: Example) -> None:
     if not isinstance(step, LLMStep):
         pytest.skip("no prompts")
     prompts = step.prompts(example.table)
-    for garbage in ("", "null", "{", '{"x": 1}', "[]", "I cannot help with that.", "{}" * 500):
-        out = step.parse(example.table, prompts, [garbage] * len(prompts))
+    garbage = ("", "null", "{", '{"x": 1}', "[]", "I cannot help with that.", "{}" * 500)
+    texts = [[text] * len(prompts) for text in garbage]
+    # Nonsense that fits the schema.
+    draw = random.Random(0)
+    texts += [
+        [json.dumps(sample_json(p.schema.model_json_schema(), p.user, draw)) for p in prompts]
+        for _ in range(3)
+    ]
+    for answers in texts:
+        completions = [read(text, p.schema) for text, p in zip(answers, prompts, strict=True)]
+        for prompt, completion in zip(prompts, completions, strict=True):
+            if completion.value is not None:
+                fault = step.check(example.table, prompt, completion.value)
+                assert fault is None or 0 < len(fault.detail) < 2000
+        out = step.parse(example.table, prompts, completions)
         assert set(step.writes.names) <= set(out.column_names)
         if step.keeps_rows:
             assert out.num_rows == example.table.num_rows

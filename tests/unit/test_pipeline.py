@@ -20,6 +20,7 @@ from srrag.schema import HITS, REJECT
 from srrag.spec import build, spec
 from srrag.step import Function, LLMStep, Place, Step
 from srrag.store import Store, commit_json
+from tests.engines import ToyModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,8 +286,8 @@ def test_what_it_needs_and_whom_it_asks() -> None:
     assert TOY.engines == ()
     asking = Pipeline(rank=(), answer=(Ask(),))
     assert asking.engines == ("rules",)
-    with pytest.raises(ValueError, match="engine 'gpt' is not configured"):
-        Pipeline(rank=(), answer=(Ask(engine="gpt"),)).open(Place())
+    with pytest.raises(ValueError, match="engine 'toy: toy' is not up"):
+        Pipeline(rank=(), answer=(Ask(engine=ToyModel()),)).open(Place())
 
 
 def test_the_ranking_alone() -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.answer.compose import ABSTENTION, PARTIAL, ComposeAnswer
+from srrag.answer.compose import ABSTENTION, PARTIAL, CitedAnswer, ComposeAnswer
 from srrag.answer.sentences import plain
+from srrag.completion import Completion, Fault, read
 from srrag.schema import EVIDENCE, REJECT, empty_value
 from srrag.step import Place
 
@@ -43,13 +44,27 @@ def ruled(text: str, *texts: str) -> dict[str, Any]:
 
 def parsed(completion: str, step: ComposeAnswer = STEP) -> dict[str, Any]:
     batch = questions((QUESTION, evidence(FINDING, OTHER)))
-    rows: list[dict[str, Any]] = step.parse(batch, step.prompts(batch), [completion]).to_pylist()
+    answer = read(completion, CitedAnswer)
+    rows: list[dict[str, Any]] = step.parse(batch, step.prompts(batch), [answer]).to_pylist()
     return rows[0]
 
 
-def reply(*sentences: tuple[str, list[int]], insufficient: bool = False, missing: str = "") -> str:
-    items = [{"text": text, "cites": cites} for text, cites in sentences]
-    return json.dumps({"sentences": items, "insufficient": insufficient, "missing": missing})
+Cited = tuple[str, list[int]]
+
+
+def reply(
+    *answer: Cited,
+    evidence: tuple[Cited, ...] = (),
+    limits: tuple[Cited, ...] = (),
+    insufficient: bool = False,
+    missing: str = "",
+) -> str:
+    paragraphs = {"answer": answer, "evidence": evidence, "limits": limits}
+    items = {
+        name: [{"text": text, "cites": cites} for text, cites in sentences]
+        for name, sentences in paragraphs.items()
+    }
+    return json.dumps({**items, "insufficient": insufficient, "missing": missing})
 
 
 def test_rules_quote_the_evidence_they_cite() -> None:
@@ -71,12 +86,12 @@ def test_rules_abstain_on_what_is_absent() -> None:
 def test_no_evidence_is_an_abstention_without_a_prompt() -> None:
     batch = questions((QUESTION, []))
     assert STEP.prompts(batch) == []
-    row = ComposeAnswer(engine="http").parse(batch, [], []).to_pylist()[0]
+    row = STEP.parse(batch, [], []).to_pylist()[0]
     assert (row["answer"], row["insufficient"], row["model"]) == (ABSTENTION, True, "rules")
 
 
 def test_citations_outside_the_block_are_impossible() -> None:
-    row = parsed(reply(("One.", [1, 3, 1]), ("Two.", [0, -1, 99]), ("Three.", [])))
+    row = parsed(reply(("One.", [1, 3, 1]), ("Two.", [0, 3, 99]), ("Three.", [])))
     assert row["answer"] == "One. [1]"
     assert row["sentences"] == [{"text": "One.", "evidence_ids": ["e1"]}]
     assert (row["invalid_citations"], row["dropped_sentences"]) == (4, 2)
@@ -97,7 +112,7 @@ def test_without_a_cited_sentence_there_is_no_answer() -> None:
 
 def test_insufficient_evidence_is_said_in_the_answer() -> None:
     row = parsed(reply(("One.", [1]), insufficient=True, missing="No dose."))
-    assert row["answer"] == f"One. [1] {PARTIAL}"
+    assert row["answer"] == f"One. [1]\n\n{PARTIAL}"
     assert (row["insufficient"], row["answer_note"]) == (True, "No dose.")
     assert parsed(reply(insufficient=True))["answer"] == ABSTENTION
 
@@ -118,11 +133,61 @@ def test_instructions_and_grades_in_a_text_gain_nothing() -> None:
     assert lines[1]["text"] == hostile
 
 
-@pytest.mark.parametrize("bad", ["", "no", "[]", '{"sentences": 1}', "{}", '{"sentences": []'])
-def test_answer_that_does_not_parse_rejects_its_row(bad: str) -> None:
+def test_three_paragraphs_in_their_order() -> None:
+    row = parsed(reply(("A.", [1]), evidence=(("B.", [2]), ("C.", [9])), limits=(("D.", [1]),)))
+    assert row["answer"] == "A. [1]\n\nB. [2]\n\nD. [1]"
+    assert [each["text"] for each in row["sentences"]] == ["A.", "B.", "D."]
+    assert parsed(reply(limits=(("D.", [1]),)))["answer"] == "D. [1]"
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        ("", "empty"),
+        ("no", "invalid_json"),
+        ("I'm sorry, I can't help with that.", "refusal"),
+        ("[]", "wrong_type"),
+        ('{"answer": 1}', "wrong_type"),
+        ("{}", "wrong_type"),
+        ('{"answer": []', "invalid_json"),
+        (reply(*[("One.", [1])] * 6), "wrong_type"),
+        (reply(("x" * 801, [1])), "wrong_type"),
+    ],
+)
+def test_an_answer_that_is_a_fault_rejects_its_row(bad: str, kind: str) -> None:
     row = parsed(bad)
     assert (row["answer"], row["sentences"], row["insufficient"]) == ("", [], False)
-    assert row["reject"]["reason"] == "invalid_answer"
+    assert (row["reject"]["stage"], row["reject"]["reason"]) == ("answer", kind)
+    assert row["reject"]["detail"]
+
+
+def test_a_call_that_failed_rejects_its_row() -> None:
+    batch = questions((QUESTION, evidence(FINDING)))
+    failed = Completion(fault=Fault("timeout", "no answer"))
+    (row,) = STEP.parse(batch, STEP.prompts(batch), [failed]).to_pylist()
+    assert row["reject"] == {"stage": "answer", "reason": "timeout", "detail": "no answer"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "told"),
+    [
+        (reply(("One.", [1]), limits=(("Two.", [1, 2]),)), None, ""),
+        (reply(insufficient=True), None, ""),
+        (reply(("One.", []), insufficient=True), None, ""),
+        (reply(("One.", [1, 3]), evidence=(("Two.", [0]),)), "invalid_citation", "given: 0, 3."),
+        (reply(("One.", [7]), insufficient=True), "invalid_citation", "from 1 to 2"),
+        (reply(("One.", [1]), limits=(("Two.", []),)), "uncited", "1 of 2 sentences"),
+        (reply(), "no_answer", "set insufficient to true"),
+    ],
+)
+def test_a_model_is_told_what_is_wrong_with_its_citations(
+    answer: str, kind: str | None, told: str
+) -> None:
+    batch = questions((QUESTION, []), (QUESTION, evidence(FINDING, OTHER)))
+    (prompt,) = STEP.prompts(batch)
+    fault = STEP.check(batch, prompt, read(answer, CitedAnswer).value)
+    assert (fault and fault.kind) == kind
+    assert told in (fault.detail if fault else "")
 
 
 @settings(deadline=None)
@@ -134,7 +199,9 @@ def test_answer_that_does_not_parse_rejects_its_row(bad: str) -> None:
             lambda inner: (
                 st.lists(inner, max_size=3)
                 | st.dictionaries(
-                    st.sampled_from(["sentences", "insufficient", "missing", "text", "cites"]),
+                    st.sampled_from(
+                        ["answer", "evidence", "limits", "insufficient", "missing", "text", "cites"]
+                    ),
                     inner,
                 )
             ),
@@ -161,3 +228,5 @@ def test_batches_split_and_empty_and_rejected_rows() -> None:
 def test_treatment_of_uncited_sentences_must_exist() -> None:
     with pytest.raises(ValueError, match="uncited is 'keep'"):
         ComposeAnswer(uncited="keep")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_sentences is 21"):
+        ComposeAnswer(max_sentences=21)

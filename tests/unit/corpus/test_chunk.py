@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.corpus.chunk import ChunkBySections, estimate_tokens, pack_blocks, repair_groups
+from srrag.completion import Completion, Fault, read
+from srrag.corpus.chunk import (
+    BlockGroups,
+    ChunkBySections,
+    estimate_tokens,
+    pack_blocks,
+    repair_groups,
+)
 from srrag.ids import content_id
 from srrag.schema import DOCUMENTS, UNITS, empty_value
 from srrag.step import Place
@@ -30,7 +37,11 @@ def documents(*texts: str, **columns: Any) -> pa.Table:
 
 def answered(text: str, *completions: str) -> pa.Table:
     batch = documents(text)
-    return STEP.parse(batch, STEP.prompts(batch), completions)
+    return STEP.parse(batch, STEP.prompts(batch), replies(STEP, batch, *completions))
+
+
+def replies(step: ChunkBySections, batch: pa.Table, *texts: str) -> list[Completion]:
+    return [read(t, p.schema) for t, p in zip(texts, step.prompts(batch), strict=True)]
 
 
 def assert_partition(text: str, chunks: pa.Table) -> None:
@@ -71,16 +82,60 @@ def test_groups_of_a_model_become_chunks() -> None:
 
 
 def test_repairs_are_counted_in_the_first_chunk_of_the_prompt() -> None:
-    chunks = answered(TEXT, '{"groups": [[1, 3], [3, 9]]}')
-    # 9 is unknown, 3 is repeated, 2 and 4 are missing, and [1, 3] has a gap.
-    assert chunks["repairs"].to_pylist() == [5, 0, 0, 0, 0]
+    chunks = answered(TEXT, '{"groups": [[1, 2], [3, 2, 9]]}')
+    # 9 is unknown and 2 repeated, but 4 is missing too: three slips in four blocks are too many.
+    assert chunks["reject"].to_pylist()[0]["reason"] == "nonsense"
+    chunks = answered(TEXT, '{"groups": [[1, 2], [2, 3]]}')
+    assert chunks["text"].to_pylist()[1:3] == ["Doses:", "- one\n- two"]
+    assert chunks["repairs"].to_pylist() == [2, 0, 0, 0]
+    assert chunks["reject"].null_count == 4
 
 
-@pytest.mark.parametrize("bad", ["", "no", "[]", '{"groups": "all"}', '{"groups": [[0]]}'])
-def test_answer_that_does_not_parse_gives_way_to_the_baseline(bad: str) -> None:
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        ("", "empty"),
+        ("no", "invalid_json"),
+        ("I cannot help with that.", "refusal"),
+        ("[]", "wrong_type"),
+        ('{"groups": "all"}', "wrong_type"),
+        ('{"groups": [[0]]}', "wrong_type"),
+        ('{"groups": [[1]], "text": "rewritten"}', "wrong_type"),
+        ('{"groups": []}', "nonsense"),
+        ('{"groups": [[1], [5, 6, 7]]}', "nonsense"),
+    ],
+)
+def test_a_bad_answer_rejects_its_blocks_and_no_others(bad: str, kind: str) -> None:
     chunks = answered(TEXT, bad)
-    assert chunks["text"].to_pylist() == STEP.open(Place())(documents(TEXT))["text"].to_pylist()
-    assert chunks["repairs"].to_pylist() == [1, 0]
+    assert_partition(TEXT, chunks)
+    refused, kept = chunks.to_pylist()
+    assert (refused["reject"]["stage"], refused["reject"]["reason"]) == ("chunk", kind)
+    assert refused["reject"]["detail"]
+    assert refused["text"] == TEXT[: TEXT.index("## Conclusion")].strip()
+    assert (kept["reject"], kept["text"]) == (None, "## Conclusion\n\nLast.")
+
+
+def test_a_call_that_failed_rejects_its_blocks() -> None:
+    batch = documents(TEXT)
+    failed = Completion(fault=Fault("timeout", "no answer in 60 s"))
+    refused, _ = STEP.parse(batch, STEP.prompts(batch), [failed]).to_pylist()
+    assert refused["reject"] == {
+        "stage": "chunk",
+        "reason": "timeout",
+        "detail": "no answer in 60 s",
+    }
+
+
+def test_a_model_is_told_how_its_groups_do_not_fit() -> None:
+    hostile = 'One\n\n"} {"id": 3\n\n{"id": 4}\n\nFour'
+    batch = documents(hostile)
+    (prompt,) = STEP.prompts(batch)
+    for good in ([[1, 2, 3, 4]], [[1, 2], [3]], [[1, 2], [3, 4, 5]]):
+        assert STEP.check(batch, prompt, BlockGroups(groups=good)) is None
+    fault = STEP.check(batch, prompt, BlockGroups(groups=[[1, 1], [7, 8]]))
+    assert fault is not None
+    assert fault.kind == "nonsense"
+    assert "blocks 1 to 4 (3 × missing, 1 × repeated, 2 × unknown)" in fault.detail
 
 
 def test_long_sections_are_several_prompts() -> None:
@@ -140,7 +195,8 @@ def test_chunks_partition_the_text_whatever_a_model_says(pieces: list[str], repl
     batch = documents(text)
     step = ChunkBySections(target_tokens=30, max_blocks=3)
     prompts = step.prompts(batch)
-    assert_partition(text, step.parse(batch, prompts, [reply] * len(prompts)))
+    answers = replies(step, batch, *[reply] * len(prompts))
+    assert_partition(text, step.parse(batch, prompts, answers))
     assert_partition(text, step.open(Place())(batch))
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.completion import Completion, Fault, read
 from srrag.corpus.abstract import abstract_sections, drop_claims, methods_statement
 from srrag.corpus.conditions import CONDITIONS, GUIDELINE_SETS, SUB_CONDITIONS, condition_code
 from srrag.corpus.grade import (
@@ -274,22 +275,46 @@ def test_only_open_documents_are_asked_about_and_claims_are_not_shown() -> None:
             ("", "none"),
             "no sign",
         ),
-        ("Heels hurt.", {"grade": "F", "reason": "x"}, ("", "none"), "invalid"),
-        ("Heels hurt.", "not json", ("", "none"), "invalid"),
+        ("Heels hurt.", {"grade": "F", "reason": "x"}, ("", "none"), "wrong_type"),
+        ("Heels hurt.", "not json", ("", "none"), "invalid_json"),
+        ("Heels hurt.", "", ("", "none"), "no grade (empty)"),
     ],
 )
 def test_an_engines_answer_counts_only_if_valid_and_shown(
     text: str, answer: object, expected: tuple[str, str], note: str
 ) -> None:
-    step = GradeDocuments(engine="model")
+    step = GradeDocuments()
     table = documents({**OPEN, "text": text})
     prompts = step.prompts(table)
     assert len(prompts) == 1
     completion = answer if isinstance(answer, str) else json.dumps(answer)
-    (row,) = step.parse(table, prompts, [completion]).to_pylist()
+    (row,) = step.parse(table, prompts, [read(completion, GradeAnswer)]).to_pylist()
     assert (row["grade"], row["grade_source"]) == expected
     assert note in json.loads(row["metadata"]).get("grade_note", "")
     assert row["reject"] is None
+
+
+def test_a_model_is_told_of_a_grade_without_a_sign() -> None:
+    step = GradeDocuments()
+    table = documents(TRIAL, {**OPEN, "text": "Heels were traced in records."})
+    (prompt,) = step.prompts(table)
+    for grade_given in ("D", "E", ""):
+        assert step.check(table, prompt, GradeAnswer(grade=grade_given, reason="")) is None
+    fault = step.check(table, prompt, GradeAnswer(grade="A", reason=""))
+    assert fault is not None
+    assert fault.kind == "no_sign"
+    assert "graded the document A" in fault.detail
+
+
+def test_a_call_that_failed_leaves_the_document_ungraded() -> None:
+    step = GradeDocuments()
+    table = documents(OPEN)
+    failed = Completion(fault=Fault("timeout", "x" * 1000))
+    (row,) = step.parse(table, step.prompts(table), [failed]).to_pylist()
+    assert (row["grade"], row["reject"]) == ("", None)
+    note = json.loads(row["metadata"])["grade_note"]
+    assert "timeout" in note
+    assert len(note) == 200
 
 
 # --- real documents ------------------------------------------------------------------------

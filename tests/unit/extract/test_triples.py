@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.completion import Completion, Fault, read
 from srrag.extract.answer_schema import MAX_FACTS, MAX_QUOTE_CHARS, Extraction
 from srrag.extract.triples import ExtractTriples
 from srrag.ids import content_id
@@ -90,8 +91,16 @@ def parsed(
 ) -> list[dict[str, Any]]:
     batch = units(unit(0, CUT))
     answer = json.dumps({"facts": list(facts), "attributes": list(attributes)})
-    rows = chosen.parse(batch, chosen.prompts(batch), [answer]).to_pylist()
+    rows = chosen.parse(batch, chosen.prompts(batch), [read(answer, Extraction)]).to_pylist()
     return list(rows)
+
+
+def judged(*facts: dict[str, Any], chosen: Any = PICO) -> Fault | None:
+    batch = units(unit(0, CUT))
+    (prompt,) = chosen.prompts(batch)
+    value = Extraction.model_validate({"facts": facts, "attributes": []})
+    fault: Fault | None = chosen.check(batch, prompt, value)
+    return fault
 
 
 def reason(row: dict[str, Any]) -> str:
@@ -177,6 +186,57 @@ def test_the_same_fact_twice_is_one_row_and_rejects_stay_apart() -> None:
     assert len({row["fact_id"] for row in rows}) == 3
 
 
+def test_a_model_is_told_which_claims_break_the_rules() -> None:
+    assert judged() is None
+    assert judged(fact()) is None
+    assert judged(fact(confidence=0.1), chosen=step(min_confidence=0.5)) is None
+    nowhere = [fact(quote=f'{i} "nowhere" ' + "x" * 200) for i in range(7)]
+    fault = judged(fact(), *nowhere)
+    assert fault is not None
+    assert fault.kind == "ungrounded"
+    assert r'"0 \"nowhere\" xx' in fault.detail
+    assert "and 2 more" in fault.detail
+    assert len(fault.detail) < 700
+    for changed, kind in (
+        ({"tail_type": "Drug"}, "unknown_type"),
+        ({"relation": "cures"}, "unknown_relation"),
+        ({"relation": "has_population"}, "type_mismatch"),
+    ):
+        fault = judged(fact(), fact(**changed))
+        assert fault is not None
+        assert fault.kind == kind
+
+
+def test_a_few_bad_claims_are_rejected_by_themselves() -> None:
+    good = [fact(tail=name) for name in ("a", "b", "c", "d")]
+    assert judged(*good, fact(quote="nowhere")) is None
+    assert judged(*good, fact(quote="nowhere"), chosen=step(max_faulty_share=0.0)) is not None
+    with pytest.raises(ValueError, match="max_faulty_share"):
+        step(max_faulty_share=2.0)
+
+
+@pytest.mark.parametrize(
+    ("real", "copied"),
+    [
+        ("<|x|> 400 mg\x01 daily", "‹|x|> 400 mg  daily"),
+        ('“as needed”, 2–4 "tablets"', "'as needed', 2-4 'tablets'"),
+    ],
+)
+def test_quotes_are_grounded_whatever_their_dashes_and_marks(real: str, copied: str) -> None:
+    batch = units(unit(0, CUT, text=f"Take {real} of Ibuprofen."))
+    answer = json.dumps({"facts": [fact(quote=copied)], "attributes": []})
+    (row,) = PICO.parse(batch, PICO.prompts(batch), [read(answer, Extraction)]).to_pylist()
+    assert row["reject"] is None
+    assert row["quote"] == real
+
+
+def test_a_call_that_failed_is_one_reject_row() -> None:
+    failed = Completion(fault=Fault("timeout", "no answer"))
+    rows = PICO.parse(CHUNKS, PICO.prompts(CHUNKS), [failed, failed]).to_pylist()
+    assert [reason(row) for row in rows] == ["timeout", "timeout"]
+    assert len({row["fact_id"] for row in rows}) == 2
+
+
 INVALID = [
     "",
     "no JSON",
@@ -202,11 +262,9 @@ INVALID = [
 @pytest.mark.parametrize("completion", INVALID)
 def test_an_invalid_answer_is_one_reject_row(completion: str) -> None:
     valid = json.dumps({"facts": [], "attributes": []})
-    prompts = PICO.prompts(CHUNKS)
-    if completion == "\ud800":  # ids hash it, Arrow could not hold it
-        assert "\ud800" not in PICO.parse(CHUNKS, prompts, [completion, valid]).to_pylist()
-    rows = PICO.parse(CHUNKS, prompts, [valid, completion]).to_pylist()
-    assert [reason(row) for row in rows] == ["invalid_json"]
+    answers = [read(text, Extraction) for text in (valid, completion)]
+    rows = PICO.parse(CHUNKS, PICO.prompts(CHUNKS), answers).to_pylist()
+    assert [reason(row) for row in rows] in (["empty"], ["invalid_json"], ["wrong_type"])
     assert rows[0]["unit_id"] == f"unit-{CUT}"
     assert rows[0]["char_start"] == rows[0]["char_end"] == CUT
     assert rows[0]["reject"]["detail"]
@@ -231,7 +289,7 @@ CLAIM = st.fixed_dictionaries(
 ))  # fmt: skip
 def test_garbage_never_raises_and_grounded_rows_are_true(completion: str) -> None:
     batch = units(unit(0, CUT))
-    table = PICO.parse(batch, PICO.prompts(batch), [completion])
+    table = PICO.parse(batch, PICO.prompts(batch), [read(completion, Extraction)])
     assert table.schema.equals(TRIPLES)
     for row in table.to_pylist():
         if row["reject"] is None:
@@ -262,6 +320,12 @@ def test_the_answer_schema_is_bounded_for_guided_decoding() -> None:
     assert text.count('"maxItems"') == 2
     assert text.count('"maxLength"') == 7 + 5 - 1
     assert text.count('"additionalProperties": false') == 3
+
+
+def test_rules_never_exceed_the_bounds_of_an_answer() -> None:
+    text = "Ibuprofen reduced pain in adults with knee osteoarthritis compared with placebo. " * 60
+    (row, *_) = PICO.open(Place())(units(unit(0, CUT, text=text))).to_pylist()
+    assert row["reject"] is None
 
 
 @pytest.mark.parametrize("schema", ["pico", "neutral"])

@@ -1,0 +1,124 @@
+"""A call on its way to a model, and its reply: what hosts, sessions and the log exchange."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from srrag.completion import Answer, Engine, Fault, Prompt
+from srrag.spec import canonical, spec
+
+
+@dataclass(frozen=True)
+class Call:
+    """One prompt, ready to send. `key` is its identity: 16 bytes."""
+
+    key: bytes
+    prompt: Prompt
+    attempt: int = 0
+
+    @property
+    def seed(self) -> int:
+        """A seed of 31 bits that derives from the key."""
+        return int.from_bytes(self.key[:4], "big") & 0x7FFFFFFF
+
+    def messages(self) -> list[dict[str, str]]:
+        """The chat: system, user, and each former answer with what was wrong with it."""
+        messages = [
+            {"role": "system", "content": self.prompt.system},
+            {"role": "user", "content": self.prompt.user},
+        ]
+        for answer, wrong in self.prompt.turns:
+            messages.append({"role": "assistant", "content": answer})
+            messages.append({"role": "user", "content": wrong})
+        return messages
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back: a text, or the fault of the call alone (no other call is touched by it).
+
+    `finish` is "stop", or "length" for an answer cut off at `max_tokens`. `retries` are sends
+    after the first. Tokens of a call without a reply are 0.
+    """
+
+    text: str = ""
+    finish: str = "stop"
+    tokens_in: int = 0
+    tokens_out: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    fault: Fault | None = None
+
+
+class Session(Protocol):
+    """An engine that is up."""
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer one call; many are in flight together. Raises EngineStopped to end the run."""
+        ...
+
+    def stream(self, call: Call) -> AsyncIterator[str]:
+        """Answer one call piece by piece; raises CallError when it breaks off."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the session holds."""
+        ...
+
+
+Opener = Callable[[], Awaitable[Session]]
+"""Starts an engine."""
+
+
+class SessionLostError(RuntimeError):
+    """The session is beyond use, as after the death of an engine's process; a new one may do."""
+
+
+class CallError(RuntimeError):
+    """A streamed answer broke off; `fault` says how."""
+
+    def __init__(self, fault: Fault) -> None:
+        """Keep the fault."""
+        super().__init__(f"{fault.kind}: {fault.detail}")
+        self.fault = fault
+
+
+@lru_cache(maxsize=256)
+def schema_json(schema: type[Answer]) -> str:
+    """The JSON schema of an answer, as canonical text."""
+    return canonical(schema.model_json_schema())
+
+
+@lru_cache(maxsize=64)
+def _engine_json(engine: Engine) -> str:
+    return canonical(spec(engine))
+
+
+@lru_cache(maxsize=1024)
+def _prefix(engine: Engine, schema: type[Answer], system: str) -> bytes:
+    return _digest([_engine_json(engine), schema_json(schema), system])
+
+
+def _digest(values: list[object]) -> bytes:
+    text = json.dumps(values, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("ascii"), digest_size=16).digest()
+
+
+def key_of(engine: Engine, prompt: Prompt, attempt: int = 0) -> bytes:
+    """Hash what decides an answer: engine, schema, rendered prompt, sampling, draw, attempt."""
+    return _digest(
+        [
+            _prefix(engine, prompt.schema, prompt.system).hex(),
+            prompt.user,
+            [list(turn) for turn in prompt.turns],
+            prompt.temperature,
+            prompt.max_tokens,
+            prompt.draw,
+            attempt,
+        ]
+    )

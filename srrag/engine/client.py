@@ -1,0 +1,136 @@
+"""The client of an engine: looks in the log first, and sends what is missing to the host."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from srrag.completion import (
+    NOT_ASKED,
+    Completion,
+    Engine,
+    EngineStopped,
+    Fault,
+    Prompt,
+    Usage,
+    read,
+    tally,
+)
+from srrag.engine.call import Call, Reply, key_of
+from srrag.engine.log import CompletionLog
+
+Send = Callable[[Sequence[Call]], list[Reply]]
+"""Carries calls to the host and waits for the replies; raises HostLostError or EngineStopped."""
+
+MAX_LOST = 8
+"""Times that a host may be lost under one batch of calls."""
+
+
+class HostLostError(RuntimeError):
+    """The host died with calls in flight; a new one takes its place."""
+
+
+@dataclass
+class LogClient:
+    """The Client of one engine in one process; threads may share it, and it travels by pickle."""
+
+    engine: Engine
+    log_folder: Path
+    send: Send
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        """Open nothing yet: the log is read at first use."""
+        self._log: CompletionLog | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what belongs to this process."""
+        return {k: v for k, v in vars(self).items() if k not in ("_log", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open nothing yet, in the new process either."""
+        vars(self).update(state)
+        self.__post_init__()
+
+    def complete(
+        self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
+    ) -> list[Completion]:
+        """Answer from the log what stands there, and the rest through the host."""
+        keys = [key_of(self.engine, prompt, attempt) for prompt in prompts]
+        answers = self._known(dict(zip(keys, prompts, strict=True)))
+        cached = set(answers)
+        missing = {
+            key: Call(key, prompt, attempt)
+            for key, prompt, may in zip(keys, prompts, may_call, strict=True)
+            if may and key not in answers
+        }
+        answers.update(self._called(missing, attempt))
+        tally(Usage(cached=sum(key in cached for key in keys)))
+        return [answers.get(key, Completion(fault=NOT_ASKED)) for key in keys]
+
+    def _known(self, prompts: dict[bytes, Prompt]) -> dict[bytes, Completion]:
+        """What the log holds of these keys."""
+        entries = self._reader().lookup(list(prompts))
+        known = {}
+        usage = Usage()
+        for key, entry in entries.items():
+            # Judged anew: what an older reader could not parse, a newer one may.
+            completion = read(entry.text, prompts[key].schema)
+            if completion.fault is not None and entry.fault:
+                completion = Completion(entry.text, fault=Fault(entry.fault, entry.detail))
+            known[key] = completion
+            usage.tokens_in += entry.tokens_in
+            usage.tokens_out += entry.tokens_out
+        usage.cached_tokens_in, usage.cached_tokens_out = usage.tokens_in, usage.tokens_out
+        tally(usage)
+        return known
+
+    def _reader(self) -> CompletionLog:
+        with self._lock:
+            if self._log is None:
+                self._log = CompletionLog(self.log_folder)
+            return self._log
+
+    def _called(self, missing: dict[bytes, Call], attempt: int) -> dict[bytes, Completion]:
+        """Send calls, the longest first: so that no long one is left for the end."""
+        answers: dict[bytes, Completion] = {}
+        reason = ""
+        for _ in range(MAX_LOST):
+            calls = sorted(
+                (call for key, call in missing.items() if key not in answers),
+                key=lambda call: (-len(call.prompt.user), call.key),
+            )
+            if not calls:
+                return answers
+            try:
+                replies = self.send(calls)
+            except HostLostError as error:
+                reason = str(error)
+                # What the lost host had answered stands in its journal.
+                self._reader().refresh()
+                answers.update(self._known({call.key: call.prompt for call in calls}))
+                continue
+            for call, reply in zip(calls, replies, strict=True):
+                answers[call.key] = _completion(call, reply)
+                tally(
+                    Usage(
+                        calls=1,
+                        again=int(attempt > 0),
+                        retries=reply.retries,
+                        tokens_in=reply.tokens_in,
+                        tokens_out=reply.tokens_out,
+                    )
+                )
+            return answers
+        raise EngineStopped(f"{self.engine.name}: its host died {MAX_LOST} times: {reason}")
+
+
+def _completion(call: Call, reply: Reply) -> Completion:
+    if reply.fault is not None:
+        return Completion(reply.text, fault=reply.fault, paid=True)
+    completion = read(reply.text, call.prompt.schema, reply.finish)
+    return Completion(completion.text, completion.value, completion.fault, paid=True)

@@ -1,0 +1,201 @@
+"""The host of an engine: one a run, through which every call goes.
+
+It bounds the calls in flight, holds the budget, joins equal calls, judges each answer by its
+schema, and writes it to the log's journal *before* it answers: so a run that is killed has paid
+twice for nothing but the calls that were in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from srrag.completion import Account, EngineStopped, read
+from srrag.engine.budget import Budget, open_budget
+from srrag.engine.call import Call, Opener, Reply, Session
+from srrag.engine.entry import Entry
+from srrag.engine.journal import Journal
+from srrag.engine.model import Model
+
+MIN_WATCHED = 200
+"""Prompts before the share of those that are lost says anything."""
+
+
+@dataclass
+class Figures:
+    """What a host has done since it started."""
+
+    calls: int = 0
+    retries: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**vars(self), "usd": round(self.usd, 6), "faults": dict(self.faults)}
+
+
+class Host:
+    """Of one engine. Answers calls through a session that it opens at the first one."""
+
+    def __init__(
+        self,
+        engine: Model,
+        opener: Opener,
+        journal: Journal,
+        budget: Budget,
+        max_lost_share: float = 1.0,
+    ) -> None:
+        """Bind what it needs; nothing is started yet. `concurrency` counts for one replica."""
+        self._max_lost_share = max_lost_share
+        self._first = self._lost = 0
+        self.engine = engine
+        self.figures = Figures()
+        self._opener = opener
+        self._journal = journal
+        self._budget = budget
+        self._slots = asyncio.Semaphore(engine.concurrency * engine.replicas)
+        self._opening = asyncio.Lock()
+        self._session: Session | None = None
+        self._in_flight: dict[bytes, asyncio.Task[Reply]] = {}
+        self._stopped: EngineStopped | None = None
+
+    async def complete(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer calls, in order, all in flight together.
+
+        Raises EngineStopped, after the calls in flight are answered and in the journal: what is
+        paid for is kept.
+        """
+        replies = await asyncio.gather(*map(self._joined, calls), return_exceptions=True)
+        answered = []
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                raise reply
+            answered.append(reply)
+        return answered
+
+    def stop(self, error: EngineStopped) -> None:
+        """Send no further call; those that wait fail with this error."""
+        self._stopped = self._stopped or error
+
+    async def close(self) -> None:
+        """Let no call pass any more, and release the session."""
+        self.stop(EngineStopped("the run has ended"))
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _joined(self, call: Call) -> Reply:
+        """One task a key: an equal call that is in flight answers this one too."""
+        task = self._in_flight.get(call.key)
+        if task is not None:
+            return await task
+        task = asyncio.ensure_future(self._bounded(call))
+        self._in_flight[call.key] = task
+        try:
+            return await task
+        finally:
+            self._in_flight.pop(call.key, None)
+
+    async def _bounded(self, call: Call) -> Reply:
+        async with self._slots:
+            try:
+                if self._stopped is not None:
+                    raise self._stopped
+                session = await self._up()
+                await self._budget.reserve(self.engine, call)
+                if self._stopped is not None:
+                    raise self._stopped
+                return self._booked(call, await session.complete(call))
+            except EngineStopped as error:
+                self.stop(error)
+                raise
+            finally:
+                self._budget.release(call)
+
+    async def _up(self) -> Session:
+        async with self._opening:
+            if self._session is None:
+                self._session = await self._opener()
+            return self._session
+
+    def _booked(self, call: Call, reply: Reply) -> Reply:
+        """Judge, count, journal: only then is a call answered."""
+        if reply.fault is None:
+            reply = replace(reply, fault=read(reply.text, call.prompt.schema, reply.finish).fault)
+        usd = self.engine.price(reply.tokens_in, reply.tokens_out)
+        self._budget.settle(reply.tokens_in + reply.tokens_out, usd)
+        done = self.figures
+        done.calls += 1
+        done.retries += reply.retries
+        done.tokens_in += reply.tokens_in
+        done.tokens_out += reply.tokens_out
+        done.usd += usd
+        if reply.fault is not None:
+            done.faults[reply.fault.kind] += 1
+        self._journal.append([_entry(self.engine, call, reply, usd)])
+        self._watch(call, reply)
+        return reply
+
+    def _watch(self, call: Call, reply: Reply) -> None:
+        """End the run early when most prompts are lost: the rest would be paid for in vain."""
+        self._first += call.attempt == 0
+        self._lost += call.attempt > 0 and reply.fault is not None
+        if self._first >= MIN_WATCHED and self._lost > self._max_lost_share * self._first:
+            kinds = ", ".join(f"{k}: {n}" for k, n in self.figures.faults.most_common(3))
+            self.stop(
+                EngineStopped(
+                    f"{self._lost} of {self._first} prompts have no usable answer ({kinds}); "
+                    f"the ceiling max_failed_share is {self._max_lost_share:g}"
+                )
+            )
+
+
+def _entry(engine: Model, call: Call, reply: Reply, usd: float) -> Entry:
+    return Entry(
+        key=call.key,
+        text=reply.text,
+        fault=reply.fault.kind if reply.fault else "",
+        detail=reply.fault.detail if reply.fault else "",
+        tokens_in=reply.tokens_in,
+        tokens_out=reply.tokens_out,
+        usd=usd,
+        retries=reply.retries,
+        seconds=reply.seconds,
+        task=call.prompt.schema.__name__,
+        engine=engine.name,
+    )
+
+
+class Hosts:
+    """The hosts of all engines of a run: they share one journal and one budget."""
+
+    def __init__(self, openers: Mapping[Model, Opener], folder: Path, account: Account) -> None:
+        """Bind a host for each engine to the log in `folder`; nothing is started yet."""
+        self._journal = Journal(folder)
+        budget = open_budget(folder, account)
+        self._hosts = {
+            engine: Host(engine, opener, self._journal, budget, account.max_lost_share)
+            for engine, opener in openers.items()
+        }
+
+    async def complete(self, engine: Model, calls: Sequence[Call]) -> list[Reply]:
+        """Answer calls by one of the engines; see Host.complete."""
+        return await self._hosts[engine].complete(calls)
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """What each engine has done, by name."""
+        return {engine.name: host.figures.as_dict() for engine, host in self._hosts.items()}
+
+    async def close(self) -> dict[str, dict[str, Any]]:
+        """Close every host, then the journal; returns the figures."""
+        for host in self._hosts.values():
+            await host.close()
+        self._journal.close()
+        return self.figures()

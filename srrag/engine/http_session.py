@@ -1,0 +1,213 @@
+"""A session with an OpenAI-compatible endpoint: connections, retries, the end of it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import random
+import time
+import urllib.request
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from srrag.completion import Fault
+from srrag.engine import chat
+from srrag.engine.breaker import Breaker
+from srrag.engine.call import Call, CallError, Reply
+from srrag.engine.chat import Trouble
+from srrag.engine.http import HttpEngine
+
+CONNECT_S = 10.0
+
+
+def proxy_for(base_url: str) -> str | None:
+    """The proxy that the environment names for this host; never one for loopback.
+
+    aiohttp's `trust_env` would also take passwords from ~/.netrc, in place of the key.
+    """
+    url = urlsplit(base_url)
+    host = url.hostname or ""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost" or host.endswith(".localhost")
+    if loopback or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(url.scheme)
+
+
+class HttpSession:
+    """Connections to one endpoint, kept open and reused: at most `concurrency` of them."""
+
+    def __init__(self, engine: HttpEngine) -> None:
+        """Bind to the running event loop."""
+        self._engine = engine
+        self._key = engine.key()
+        self._url = engine.base_url.rstrip("/") + "/chat/completions"
+        self._dialect = chat.Dialect(
+            engine.model, engine.structured, engine.strict, engine.bounded_schema
+        )
+        self._breaker = Breaker(
+            engine.base_url, engine.breaker_failures, grace_s=engine.breaker_grace_s
+        )
+        self._jitter = random.Random()
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=engine.concurrency, ttl_dns_cache=300),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=proxy_for(engine.base_url),
+        )
+        connect_s = min(CONNECT_S, engine.timeout_s)
+        self._whole = aiohttp.ClientTimeout(total=engine.timeout_s, sock_connect=connect_s)
+        self._silence = aiohttp.ClientTimeout(
+            total=None, sock_connect=connect_s, sock_read=engine.timeout_s
+        )
+
+    async def close(self) -> None:
+        """Close the connections; calls in flight end with EngineStopped."""
+        self._breaker.open("the session was closed")
+        await self._http.close()
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer one call, trying again while that may help.
+
+        A call that fails for good gives a Reply with a fault of its own; raises EngineStopped if
+        every other call would fail likewise, or the endpoint is gone.
+        """
+        started = time.monotonic()
+        body = self._dialect.request(call)
+        retries = 0
+        while True:
+            try:
+                reply = await self._attempt(call, body)
+                break
+            except Trouble as trouble:
+                if (fault := await self._settle(trouble, retries, started)) is not None:
+                    reply = Reply(fault=fault)
+                    break
+            retries += 1
+        return replace(reply, retries=retries, seconds=time.monotonic() - started)
+
+    async def stream(self, call: Call) -> AsyncIterator[str]:
+        """Answer one call piece by piece; tries again only before the first piece.
+
+        Raises CallError when it breaks off, stalls or cannot begin; EngineStopped as `complete`.
+        """
+        started = time.monotonic()
+        body = self._dialect.request(call, stream=True)
+        retries, begun = 0, False
+        while True:
+            try:
+                async with aclosing(self._pieces(body)) as pieces:
+                    async for piece in pieces:
+                        begun = True
+                        yield piece
+                return
+            except Trouble as trouble:
+                last = self._engine.max_retries if begun else retries
+                fault = await self._settle(trouble, last, started)
+            if fault is not None:
+                raise CallError(fault)
+            retries += 1
+
+    async def _settle(self, trouble: Trouble, retries: int, started: float) -> Fault | None:
+        """Wait before the next attempt, or return the fault that ends the call, or end the run."""
+        fault = replace(trouble.fault, detail=self._hide_key(trouble.fault.detail))
+        # A connection that nobody takes is tried until somebody does or the circuit opens: an
+        # outage ends the run, where what is missing stays missing, and loses no row.
+        spent = retries >= self._engine.max_retries and not trouble.refused
+        ends = spent or not trouble.passing
+        if trouble.hopeless:
+            self._breaker.open(fault.detail)  # answers on their way are paid for: let them come
+        elif not trouble.passing:
+            self._breaker.succeeded()
+        elif (trouble.refused or ends) and self._breaker.failed(fault.detail, started):
+            await self.close()  # no call waits any longer for an answer that will not come
+        self._breaker.check()
+        if ends:
+            return fault
+        await self._breaker.pause(chat.backoff(retries, trouble.wait_s, self._jitter.random()))
+        return None
+
+    async def _attempt(self, call: Call, body: bytes) -> Reply:
+        async with self._sent(body, self._whole) as response:
+            reply = chat.read_completion(await self._read(response), call)
+        self._breaker.succeeded()
+        return reply
+
+    async def _pieces(self, body: bytes) -> AsyncGenerator[str]:
+        async with self._sent(body, self._silence) as response:
+            async for line in _lines(response):
+                piece, complete = chat.read_event(line)
+                if piece:
+                    yield piece
+                if complete:
+                    self._breaker.succeeded()
+                    return
+        raise Trouble("connection", "the stream ended before the answer was complete")
+
+    @asynccontextmanager
+    async def _sent(
+        self, body: bytes, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; what goes wrong until the block ends becomes Trouble.
+
+        aiohttp's own errors carry the request's headers, and so the key: none is passed on.
+        """
+        self._breaker.check()
+        try:
+            async with self._http.post(
+                self._url, data=body, timeout=timeout, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    raise chat.read_error(
+                        response.status, response.headers, await self._read(response)
+                    )
+                yield response
+        except aiohttp.ConnectionTimeoutError:
+            raise Trouble("timeout", "no connection in time", refused=True) from None
+        except TimeoutError:
+            raise Trouble("timeout", f"no answer in {self._engine.timeout_s:g} s") from None
+        except aiohttp.ClientConnectorError as error:
+            raise Trouble("connection", _reason(error.os_error), refused=True) from None
+        except aiohttp.ClientPayloadError:
+            raise Trouble("server", "the response broke off in its body") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Trouble("connection", _reason(error)) from None
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for block in response.content.iter_any():
+            body += block
+            if len(body) > chat.MAX_BODY_BYTES:
+                raise Trouble("server", f"the response is over {chat.MAX_BODY_BYTES} bytes")
+        return bytes(body).replace(self._key.encode(), b"***") if self._key else bytes(body)
+
+    def _hide_key(self, text: str) -> str:
+        return text.replace(self._key, "***") if self._key else text
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    size, rest = 0, b""
+    async for block in response.content.iter_any():
+        if (size := size + len(block)) > chat.MAX_BODY_BYTES:
+            raise Trouble("server", f"the stream is over {chat.MAX_BODY_BYTES} bytes")
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            yield line
+    yield rest
+
+
+def _reason(error: Exception) -> str:
+    """One line on an error, without its request."""
+    if isinstance(error, OSError) and error.strerror:
+        # aiohttp's text repeats the address; a resolver's error numbers are below 0.
+        return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+    return f"{type(error).__name__}: {error}"

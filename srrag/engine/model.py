@@ -1,0 +1,52 @@
+"""What every engine with a language model behind it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from srrag.completion import Engine
+from srrag.engine.call import Session
+from srrag.spec import place_field
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a replica in a process of its own takes of Ray's resources."""
+
+    cpus: float
+    gpus: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Engine):
+    """An engine that starts a session; the fields here are where it runs, not what it is.
+
+    Prices are US dollars a million tokens, rates tokens a second (of the whole engine): both are
+    for estimates and ceilings. `tokenizer` is a folder, a hub id, or "utf8" for four bytes a
+    token; it only counts for estimates.
+    """
+
+    concurrency: int = place_field(64)
+    usd_per_mtok_in: float | None = place_field(None)
+    usd_per_mtok_out: float | None = place_field(None)
+    tokens_per_s_in: float | None = place_field(None)
+    tokens_per_s_out: float | None = place_field(None)
+    tokenizer: str | None = place_field(None)
+
+    @property
+    def replicas(self) -> int:
+        """How many sessions share the calls."""
+        return 1
+
+    def worker(self) -> Worker | None:
+        """What a replica takes, or None if its session lives in the host's process."""
+        return None
+
+    def price(self, tokens_in: int, tokens_out: int) -> float:
+        """US dollars of tokens; 0 where no price is given."""
+        prices = self.usd_per_mtok_in or 0.0, self.usd_per_mtok_out or 0.0
+        return (tokens_in * prices[0] + tokens_out * prices[1]) / 1e6
+
+    async def open(self) -> Session:
+        """Start; raises EngineStopped with one clear line if that cannot be."""
+        raise NotImplementedError

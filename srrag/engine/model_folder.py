@@ -1,0 +1,63 @@
+"""The identity of a model in a local folder: its content, without reading all of the weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+SUFFIXES = (".json", ".jinja", ".model", ".txt")
+"""Files that decide answers beside the weights: configuration, tokenizer, chat template."""
+
+MAX_HEADER_BYTES = 100_000_000
+SAMPLE_BYTES = 4096
+
+
+def folder_revision(folder: Path) -> str:
+    """Hash what is in a model's folder: "sha256:" and 20 hex digits.
+
+    Small files count whole; of weights, the header (names, types, shapes) and the middle 4 KiB of
+    every tensor: a model trained further in place differs there. Raises ValueError for a folder
+    without weights as safetensors.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: there is no such folder of a model")
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    if not any(path.suffix == ".safetensors" for path in files):
+        raise ValueError(f"{folder}: no weights as safetensors; other formats are not loaded")
+    digest = hashlib.sha256()
+    for path in files:
+        if path.suffix in SUFFIXES:
+            pieces: Iterator[bytes] = iter([path.read_bytes()])
+        elif path.suffix == ".safetensors":
+            pieces = _weights(path)
+        else:
+            continue
+        digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
+        for piece in pieces:
+            digest.update(piece)
+    return f"sha256:{digest.hexdigest()[:20]}"
+
+
+def _weights(path: Path) -> Iterator[bytes]:
+    """The header of a safetensors file, and the middle of each tensor in order of its place."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        try:
+            if size > MAX_HEADER_BYTES:
+                raise ValueError(f"a header of {size} bytes")
+            header = file.read(size)
+            spans = sorted(
+                tuple(map(int, entry["data_offsets"]))
+                for name, entry in json.loads(header).items()
+                if name != "__metadata__"
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: not a safetensors file: {error}") from error
+        yield header
+        for start, end in spans:
+            middle = max(start, math.floor((start + end - SAMPLE_BYTES) / 2))
+            file.seek(8 + size + middle)
+            yield file.read(min(SAMPLE_BYTES, end - middle))

@@ -1,0 +1,127 @@
+"""An open vLLM: calls become token ids, many are generated together, outputs become replies."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from srrag.completion import Fault
+from srrag.engine.call import Call, CallError, Reply, SessionLostError, schema_json
+
+if TYPE_CHECKING:
+    from vllm.outputs import RequestOutput
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+_MAX_DETAIL_CHARS = 300
+
+
+class VllmSession:
+    """Calls of one AsyncLLM; the engine batches whatever is in flight."""
+
+    def __init__(self, llm: AsyncLLM, lora: Any = None) -> None:
+        """Bind an engine that is up, and the adapter that answers with it."""
+        self._llm = llm
+        self._lora = lora
+        # A tokenizer is not safe in two threads: this one is the renderer's own.
+        self._tokenizer = copy.deepcopy(llm.get_tokenizer())
+        self._renderer = ThreadPoolExecutor(1, thread_name_prefix="render")
+        self.prefix_tokens = 0
+        """Tokens of prompts that were found in the KV cache."""
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer one call, whatever is wrong with it as its fault.
+
+        Raises SessionLostError if the engine's processes are gone.
+        """
+        began = time.perf_counter()
+        last: RequestOutput | None = None
+        try:
+            async for output in self._outputs(call, whole=True):
+                last = output
+        except CallError as error:
+            return Reply(fault=error.fault, seconds=time.perf_counter() - began)
+        assert last is not None
+        answer = last.outputs[0]
+        tokens_in = len(last.prompt_token_ids)
+        self.prefix_tokens += last.num_cached_tokens or 0
+        return Reply(
+            text=answer.text,
+            finish="length" if answer.finish_reason == "length" else "stop",
+            tokens_in=tokens_in,
+            tokens_out=len(answer.token_ids),
+            seconds=time.perf_counter() - began,
+        )
+
+    async def stream(self, call: Call) -> AsyncIterator[str]:
+        """Answer one call piece by piece; raises CallError, and SessionLostError as `complete`."""
+        async with aclosing(self._outputs(call, whole=False)) as outputs:
+            async for output in outputs:
+                if output.outputs[0].text:
+                    yield output.outputs[0].text
+
+    async def close(self) -> None:
+        """End the engine's processes; calls in flight are lost."""
+        self._renderer.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._llm.shutdown)
+
+    async def _outputs(self, call: Call, whole: bool) -> AsyncIterator[RequestOutput]:
+        """What the engine gives for a call; raises CallError for what concerns it alone."""
+        from vllm.exceptions import VLLMClientError
+        from vllm.inputs.engine import tokens_input
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        ids = await self._token_ids(call)
+        generated = self._llm.generate(
+            tokens_input(ids), _sampling(call, whole), call.key.hex(), lora_request=self._lora
+        )
+        try:
+            async with aclosing(generated):
+                async for output in generated:
+                    if output.outputs[0].finish_reason in ("error", "abort"):
+                        raise _fault("server", "the engine gave this call up")
+                    yield output
+        except VLLMClientError as error:
+            raise _fault("refused_call", error) from error
+        except EngineGenerateError as error:
+            raise _fault("server", error.__cause__ or error) from error
+        except EngineDeadError as error:
+            raise SessionLostError("vLLM's engine process is gone") from error
+
+    async def _token_ids(self, call: Call) -> list[int]:
+        """The prompt in the model's chat template; raises CallError if it leaves no room."""
+        loop = asyncio.get_running_loop()
+        try:
+            ids = await loop.run_in_executor(self._renderer, self._rendered, call)
+        except Exception as error:  # whatever a template of the model's raises
+            raise _fault("refused_call", f"the chat template: {error}") from error
+        room, answer = self._llm.model_config.max_model_len, call.prompt.max_tokens
+        if len(ids) + answer > room:
+            detail = f"{len(ids)} tokens and {answer} of the answer are more than {room}"
+            raise _fault("too_long", detail)
+        return ids
+
+    def _rendered(self, call: Call) -> list[int]:
+        render: Callable[..., list[int]] = self._tokenizer.apply_chat_template
+        return render(call.messages(), add_generation_prompt=True, return_dict=False)
+
+
+def _sampling(call: Call, whole: bool) -> Any:
+    """How to answer: by the prompt's schema, with a seed from the call's key."""
+    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+    return SamplingParams(
+        temperature=call.prompt.temperature,
+        max_tokens=call.prompt.max_tokens,
+        seed=call.seed,
+        structured_outputs=StructuredOutputsParams(json=schema_json(call.prompt.schema)),
+        output_kind=RequestOutputKind.FINAL_ONLY if whole else RequestOutputKind.DELTA,
+    )
+
+
+def _fault(kind: str, detail: object) -> CallError:
+    return CallError(Fault(kind, " ".join(str(detail).split())[:_MAX_DETAIL_CHARS]))

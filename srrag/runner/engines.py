@@ -1,0 +1,120 @@
+"""The engines of a run, on a thread of this process: what a local runner and `ask` use.
+
+An engine is started at the first call that the log cannot answer: a run of which everything
+stands starts none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from srrag.completion import Engine, Rules
+from srrag.engine.call import Call, Opener, Reply
+from srrag.engine.client import LogClient
+from srrag.engine.host import Hosts
+from srrag.engine.log import CompletionLog
+from srrag.engine.log_lock import LogLock
+from srrag.engine.model import Model
+from srrag.pipeline import Pipeline
+from srrag.step import LLMStep, Place, Step
+
+T = TypeVar("T")
+Figures = dict[str, dict[str, Any]]
+
+
+@dataclass
+class Engines:
+    """The engines that are up for a run."""
+
+    clients: Mapping[Engine, LogClient] = field(default_factory=dict)
+    figures: Callable[[], Figures] = dict
+    """What each has done so far, by its name."""
+
+
+def engines_of(steps: Sequence[Step]) -> list[Model]:
+    """The engines with a model that steps ask, each once."""
+    found: dict[Model, None] = {}
+    for step in steps:
+        if isinstance(step, Pipeline):
+            found.update(dict.fromkeys(engines_of(step.steps)))
+        elif isinstance(step, LLMStep) and not isinstance(step.engine, Rules):
+            if not isinstance(step.engine, Model):
+                raise ValueError(f"engine: {type(step.engine).__name__} cannot be asked")
+            found[step.engine] = None
+    return list(found)
+
+
+def log_folder(at: Place) -> Path:
+    """Where this place keeps what was paid for."""
+    if at.account.log is not None:
+        return at.account.log
+    if at.root is None:
+        raise ValueError("engine: there is no root to keep the completions log in")
+    return at.root / "completions"
+
+
+@contextmanager
+def locked_log(models: Sequence[Model], at: Place) -> Iterator[None]:
+    """Hold the log for this run, and mend what a killed one left.
+
+    Raises ValueError if another run holds it, or if a ceiling on money has no prices.
+    """
+    for engine in models:
+        prices = engine.usd_per_mtok_in, engine.usd_per_mtok_out
+        if at.account.max_usd is not None and None in prices:
+            raise ValueError("budget.max_usd needs engine.usd_per_mtok_in and usd_per_mtok_out")
+    folder = log_folder(at)
+    with LogLock(folder):
+        CompletionLog(folder).recover()
+        yield
+
+
+@contextmanager
+def engines_here(
+    models: Sequence[Model], at: Place, exclusive: bool = True
+) -> Iterator[Engines]:
+    """Engines on a thread of this process; what they hold is released at the end.
+
+    A run over many rows holds the log for itself. Single questions (not `exclusive`) share it:
+    every writer has a journal of its own, and two at a time may at worst pay twice for one call.
+    """
+    if not models:
+        yield Engines()
+        return
+    folder = log_folder(at)
+    lock = locked_log(models, at) if exclusive else nullcontext()
+    with lock, _loop() as run:
+        openers: dict[Model, Opener] = {engine: engine.open for engine in models}
+        hosts = Hosts(openers, folder, at.account)
+
+        def client(engine: Model) -> LogClient:
+            def send(calls: Sequence[Call]) -> list[Reply]:
+                replies: list[Reply] = run(hosts.complete(engine, calls))
+                return replies
+
+            return LogClient(engine, folder, send, at.account.fresh)
+
+        try:
+            yield Engines({engine: client(engine) for engine in models}, hosts.figures)
+        finally:
+            run(hosts.close())
+
+
+@contextmanager
+def _loop() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """An event loop on a thread of its own; yields what runs a coroutine there."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="engines", daemon=True)
+    thread.start()
+    try:
+        yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -1,0 +1,158 @@
+"""Every prompt with fixed inputs: what a model is shown, word for word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from srrag.answer import snippets
+from srrag.answer.compose import ComposeAnswer
+from srrag.completion import Answer, Prompt
+from srrag.corpus.chunk import ChunkBySections
+from srrag.corpus.grade_documents import GradeDocuments
+from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
+from srrag.extract.ontology import Ontology
+from srrag.extract.triples import ExtractTriples
+from srrag.retrieve import ircot
+from srrag.schema import DOCUMENTS, EVIDENCE, UNITS, empty_value
+from srrag.spec import build
+
+RENDERED = Path(__file__).parent / "rendered"
+REPOSITORY = Path(__file__).parents[2]
+
+Fill = Callable[[str], str]
+"""Turns each input text into the one that is rendered."""
+
+QUESTION = (
+    "In adults with chronic plantar heel pain, does high-load strength training reduce pain at "
+    "3 months more than stretching?"
+)
+PASSAGE = (
+    "Forty-eight adults with plantar heel pain were randomised to high-load strength training "
+    "or stretching. At 3 months the Foot Function Index was 29 points lower with strength "
+    "training (95 % CI 6 to 52; P = 0.016)."
+)
+TITLE = "Strength training or stretching for plantar heel pain"
+SECTION = "Results > Primary outcome"
+
+
+def ontology() -> Ontology:
+    """The PICO schema."""
+    path = REPOSITORY / "conf" / "schema" / "pico.yaml"
+    loaded: Ontology = build(yaml.safe_load(path.read_text("utf-8")))
+    return loaded
+
+
+def rows(schema: pa.Schema, **values: Any) -> pa.Table:
+    """A table of one row, empty but for these values."""
+    blank = {field.name: empty_value(field.type) for field in schema}
+    return pa.Table.from_pylist([{**blank, "reject": None, **values}], schema=schema)
+
+
+def evidence(fill: Fill) -> list[dict[str, Any]]:
+    """Two pieces of evidence."""
+    blank = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}
+    guideline = "Clinicians should offer strength training to adults with plantar heel pain."
+    return [
+        blank
+        | {"evidence_id": "e1", "grade": "C", "year": 2015, "title": fill(TITLE)}
+        | {"section": fill(SECTION), "text": fill(PASSAGE)},
+        blank | {"evidence_id": "e2", "grade": "A", "title": "Heel pain", "text": guideline},
+    ]
+
+
+def asked(schema: type[Answer], module: Any, rendered: tuple[str, str]) -> list[Prompt]:
+    """The prompt of a module that renders system and user text."""
+    system, user = rendered
+    temperature = getattr(module, "TEMPERATURE", 0.0)
+    return [Prompt(0, "", system, user, schema, temperature, module.MAX_TOKENS)]
+
+
+def group_blocks(fill: Fill) -> list[Prompt]:
+    text = (
+        f"## Results\n\n{fill(PASSAGE)}\n\n- pain: lower\n- function: better\n\nNo harm was seen."
+    )
+    return ChunkBySections().prompts(rows(DOCUMENTS, title=fill(TITLE), text=text))
+
+
+def grade_document(fill: Fill) -> list[Prompt]:
+    title, text = fill("Heel pain in the clinic"), fill("We describe how heel pain is treated.")
+    return GradeDocuments().prompts(rows(DOCUMENTS, title=title, text=text))
+
+
+def extract_triples(fill: Fill) -> list[Prompt]:
+    table = rows(UNITS, view="chunk", section=fill(SECTION), text=fill(PASSAGE))
+    return ExtractTriples(ontology=ontology()).prompts(table)
+
+
+def answer_question(fill: Fill) -> list[Prompt]:
+    table = pa.table({"text": [fill(QUESTION)], "evidence": pa.array([evidence(fill)], EVIDENCE)})
+    return ComposeAnswer().prompts(table)
+
+
+def select_snippets(fill: Fill) -> list[Prompt]:
+    return asked(snippets.Snippets, snippets, snippets.render(fill(QUESTION), fill(PASSAGE)))
+
+
+def picot(fill: Fill) -> list[Prompt]:
+    return asked(picot_anchors.PicotAnchors, picot_anchors, picot_anchors.render(fill(QUESTION)))
+
+
+def decomposed(fill: Fill) -> list[Prompt]:
+    rendered = decompose.render(fill(QUESTION), ontology().describe())
+    return asked(decompose.Decomposition, decompose, rendered)
+
+
+def hypothetical(fill: Fill) -> list[Prompt]:
+    anchors = {
+        "P": [fill("adults with chronic plantar heel pain")],
+        "I": ["high-load strength training"],
+        "C": ["stretching"],
+        "O": ["pain"],
+    }
+    return asked(hyde.HydePassage, hyde, hyde.render(fill(QUESTION), anchors))
+
+
+def reformulated(fill: Fill) -> list[Prompt]:
+    rendered = reformulate.render(fill(QUESTION), fill("heel pain"), fill("For a runner of 45."))
+    return asked(reformulate.Reformulations, reformulate, rendered)
+
+
+def reasoned(fill: Fill) -> list[Prompt]:
+    rendered = rationale.render(fill(QUESTION), [fill("Yes"), "No", "It depends on age"])
+    return asked(rationale.Rationale, rationale, rendered)
+
+
+def reflected(fill: Fill) -> list[Prompt]:
+    notes = [(fill("What lowers heel pain?"), fill("One trial favours strength training."))]
+    rendered = ircot.render(fill(QUESTION), ontology().describe(), notes, evidence(fill))
+    return asked(ircot.Reflection, ircot, rendered)
+
+
+CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
+    "group_blocks": group_blocks,
+    "grade_document": grade_document,
+    "extract_triples": extract_triples,
+    "answer_question": answer_question,
+    "select_snippets": select_snippets,
+    "picot_anchors": picot,
+    "decompose": decomposed,
+    "hyde": hypothetical,
+    "reformulate": reformulated,
+    "rationale": reasoned,
+    "ircot": reflected,
+}
+
+
+def golden(prompts: Sequence[Prompt]) -> str:
+    """The first prompt as a file: system, user, schema, sampling."""
+    prompt = prompts[0]
+    schema = json.dumps(prompt.schema.model_json_schema(), indent=1, ensure_ascii=False)
+    sampling = f"temperature {prompt.temperature}, at most {prompt.max_tokens} tokens"
+    parts = {"system": prompt.system, "user": prompt.user, "schema": schema, "sampling": sampling}
+    return "\n\n".join(f"=== {name}\n{text}" for name, text in parts.items()) + "\n"

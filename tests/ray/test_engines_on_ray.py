@@ -1,0 +1,136 @@
+"""Engines as actors: shared by all stages, started again when they die, stopped in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+
+from srrag.completion import Account, EngineStopped
+from srrag.engine.log import CompletionLog
+from srrag.runner.local import LocalRunner
+from srrag.runner.ray_data import RayDataRunner
+from srrag.step import Place
+from srrag.store import Store
+from tests.engines import AskNumbers, EchoModel
+from tests.toys import number_parts, plan
+
+pytestmark = pytest.mark.ray
+SIZES = [20, 30, 25, 10]
+COUNT = sum(SIZES)
+
+
+def words(store: Store, plan_, parts: list[str]) -> list[str]:
+    tables = [store.read_part("s1", plan_.fingerprint("s1"), part) for part in parts]
+    return [word for table in tables for word in table["word"].to_pylist()]
+
+
+def run(root: Path, engine: EchoModel, runner=None, **account: object):
+    store = Store(root)
+    store.create()
+    parts = number_parts(store, SIZES)
+    plan_ = plan(AskNumbers(engine=engine), batch_rows=50, cpus=0.1, workers=2)
+    at = Place(root=root, account=Account(**account))
+    (runner or RayDataRunner()).run(plan_, store, parts, at)
+    return store, plan_, parts
+
+
+def expected() -> list[str]:
+    return [f"n{n}." for n in range(COUNT)]
+
+
+@pytest.mark.parametrize("apart", [0, 2])
+def test_every_prompt_is_answered_and_logged(ray_cluster: None, tmp_path: Path, apart: int) -> None:
+    store, plan_, parts = run(tmp_path, EchoModel(apart=apart))
+    assert words(store, plan_, parts) == expected()
+    totals = CompletionLog(tmp_path / "completions").totals()
+    assert (totals.completions, totals.paid_twice) == (COUNT, 0)
+    receipts = [store.read_receipt("s1", plan_.fingerprint("s1"), part) for part in parts]
+    assert sum(receipt.usage["calls"] for receipt in receipts) == COUNT
+    assert [p.name for p in tmp_path.glob("completions/journal-*")] == [], "sealed at the end"
+
+
+def test_the_local_runner_does_the_same(tmp_path: Path) -> None:
+    store, plan_, parts = run(tmp_path, EchoModel(), LocalRunner())
+    assert words(store, plan_, parts) == expected()
+    assert CompletionLog(tmp_path / "completions").totals().completions == COUNT
+
+
+def test_what_the_log_holds_starts_no_engine(ray_cluster: None, tmp_path: Path) -> None:
+    started = tmp_path / "pids"
+    started.mkdir()
+    engine = EchoModel(apart=1, pid_folder=str(started))
+    store, plan_, parts = run(tmp_path / "root", engine)
+    assert len(list(started.iterdir())) == 1
+    for part in parts:
+        store.part_path("s1", plan_.fingerprint("s1"), part).unlink()
+    run(tmp_path / "root", engine)
+    assert words(store, plan_, parts) == expected()
+    assert len(list(started.iterdir())) == 1
+
+
+@pytest.mark.parametrize("victim", ["host", "replica"])
+def test_a_killed_actor_loses_no_row(ray_cluster: None, tmp_path: Path, victim: str) -> None:
+    started = tmp_path / "pids"
+    started.mkdir()
+    engine = EchoModel(
+        apart=2 if victim == "replica" else 0, pause_s=0.3, concurrency=8, pid_folder=str(started)
+    )
+    killed: list[int] = []
+
+    def kill() -> None:
+        for _ in range(2):
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                pids = [int(p.name) for p in started.iterdir() if int(p.name) not in killed]
+                alive = [pid for pid in pids if psutil.pid_exists(pid)]
+                if alive:
+                    time.sleep(0.5)
+                    os.kill(alive[0], signal.SIGKILL)
+                    killed.append(alive[0])
+                    break
+                time.sleep(0.05)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    store, plan_, parts = run(tmp_path / "root", engine)
+    thread.join()
+    assert len(killed) == 2
+    assert words(store, plan_, parts) == expected()
+    totals = CompletionLog(tmp_path / "root" / "completions").totals()
+    assert totals.completions - totals.paid_twice == COUNT
+
+
+def test_a_prompt_that_kills_its_engine_costs_itself(ray_cluster: None, tmp_path: Path) -> None:
+    store, plan_, parts = run(tmp_path, EchoModel(apart=1, deadly="n7."))
+    tables = [store.read_part("s1", plan_.fingerprint("s1"), part) for part in parts]
+    rejects = [row for table in tables for row in table.to_pylist() if row["reject"]]
+    assert [(row["raw_id"], row["reject"]["reason"]) for row in rejects] == [("7", "crash")]
+    assert [w for w in words(store, plan_, parts) if w] == [w for w in expected() if w != "n7."]
+
+
+def test_a_spent_budget_is_one_line_and_resumable(ray_cluster: None, tmp_path: Path) -> None:
+    engine = EchoModel(concurrency=2)
+    with pytest.raises(EngineStopped, match=r"budget\.max_tokens=1600 is spent") as caught:
+        run(tmp_path, engine, max_tokens=1600)
+    assert "\n" not in str(caught.value)
+    spent = CompletionLog(tmp_path / "completions").totals()
+    assert 0 < spent.completions < COUNT
+    store, plan_, parts = run(tmp_path, engine, max_tokens=3_000_000)
+    assert words(store, plan_, parts) == expected()
+    totals = CompletionLog(tmp_path / "completions").totals()
+    assert (totals.completions, totals.paid_twice) == (COUNT, 0)
+
+
+def test_two_runs_do_not_share_a_log(ray_cluster: None, tmp_path: Path) -> None:
+    from srrag.engine.log_lock import LogLock
+
+    with LogLock(tmp_path / "completions"), pytest.raises(ValueError, match="completions"):
+        run(tmp_path, EchoModel())
+    assert ray.is_initialized()

@@ -1,0 +1,26 @@
+from srrag.completion import read
+from srrag.retrieve.ircot import Reflection, render
+
+EVIDENCE = [{"grade": "B", "title": "T", "text": "Pain fell.", "score": 1.0}]
+
+
+def test_a_round_ends_or_asks_on() -> None:
+    more = '{"reflection": "Dose is open.", "sufficient": false, "next_question": "Which dose?"}'
+    assert read(more, Reflection).value.asks() == "Which dose?"
+    assert read(more.replace("false", "true"), Reflection).value.asks() == ""
+    assert read('{"sufficient": true}', Reflection).fault is not None
+
+
+def test_notes_and_evidence_are_lines() -> None:
+    system, user = render("Q?", "SCHEMA", [("A?", "So far.")], EVIDENCE)
+    assert "SCHEMA" in system
+    assert user.splitlines()[3:] == [
+        "Notes, 1 in all:",
+        '{"asked": "A?", "reflection": "So far."}',
+        "Evidence, 1 in all:",
+        '{"n": 1, "grade": "B", "title": "T", "text": "Pain fell."}',
+    ]
+
+
+def test_the_first_round_has_no_notes() -> None:
+    assert "Notes, 0 in all:" in render("Q?", "SCHEMA", [], [])[1]
