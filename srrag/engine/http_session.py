@@ -88,10 +88,11 @@ class HttpSession:
             try:
                 reply = await self._attempt(call, body)
                 break
-            except Trouble as trouble:
-                if (fault := await self._settle(trouble, retries, started)) is not None:
-                    reply = Reply(fault=fault)
-                    break
+            except Trouble as failed:
+                trouble = failed
+            if (fault := await self._settle(trouble, retries, started)) is not None:
+                reply = Reply(fault=fault)
+                break
             retries += 1
         return replace(reply, retries=retries, seconds=time.monotonic() - started)
 
@@ -110,9 +111,10 @@ class HttpSession:
                         begun = True
                         yield piece
                 return
-            except Trouble as trouble:
-                last = self._engine.max_retries if begun else retries
-                fault = await self._settle(trouble, last, started)
+            except Trouble as failed:
+                trouble = failed
+            spent = self._engine.max_retries if begun else retries
+            fault = await self._settle(trouble, spent, started)
             if fault is not None:
                 raise CallError(fault)
             retries += 1

@@ -53,6 +53,8 @@ def recover(folder: Path, settle_s: float, max_parts: int = MAX_PARTS) -> Recove
 
 def finish(folder: Path, settle_s: float) -> None:
     """Delete what no longer counts: sealed journals, replaced parts, files half written."""
+    # Receipts first: a journal that is being sealed meanwhile stands in the later listing.
+    receipts = {path.name[len("part-") : -len(".json")] for path in folder.glob("part-*.json")}
     parts, faults, journals = names_in(folder)
     for name in parts & journals:
         (folder / journal_file(name)).unlink(missing_ok=True)
@@ -60,7 +62,6 @@ def finish(folder: Path, settle_s: float) -> None:
         if len(name) > BASE_CHARS:
             for old in read_receipt(folder, name).replaces:
                 remove(folder, old)
-    receipts = {path.name[len("part-") : -len(".json")] for path in folder.glob("part-*.json")}
     for name in (faults | receipts) - parts - journals:
         for file in (faults_file(name), receipt_file(name)):
             (folder / file).unlink(missing_ok=True)

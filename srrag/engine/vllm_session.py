@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from srrag.completion import Fault
-from srrag.engine.call import Call, CallError, Reply, SessionLostError, schema_json
+from srrag.completion import Answer, Fault
+from srrag.engine.call import Call, CallError, Reply, SessionLostError
 
 if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
     from vllm.v1.engine.async_llm import AsyncLLM
+
+MAX_REPEATS = 32
+"""An answer that repeats one run of up to MAX_REPEATED_TOKENS so often ends there, as cut off."""
+
+MAX_REPEATED_TOKENS = 16
 
 _MAX_DETAIL_CHARS = 300
 
@@ -51,7 +58,7 @@ class VllmSession:
         self.prefix_tokens += last.num_cached_tokens or 0
         return Reply(
             text=answer.text,
-            finish="length" if answer.finish_reason == "length" else "stop",
+            finish="stop" if answer.finish_reason == "stop" else "length",
             tokens_in=tokens_in,
             tokens_out=len(answer.token_ids),
             seconds=time.perf_counter() - began,
@@ -110,15 +117,43 @@ class VllmSession:
         return render(call.messages(), add_generation_prompt=True, return_dict=False)
 
 
+@lru_cache(maxsize=256)
+def guide(schema: type[Answer]) -> str:
+    """The JSON schema that guides the decoding, fields in the order in which they are declared.
+
+    Bounds on the length of strings are left to parsing: under them xgrammar 0.2 admits no escape
+    (no quote, no line feed) but raw control characters, which are no JSON; and with 32,000 tokens
+    to choose from a step took it 6 ms a sequence instead of 8 µs.
+    """
+    return json.dumps(_without_lengths(schema.model_json_schema()), ensure_ascii=False)
+
+
+def _without_lengths(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_lengths(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    dropped = ("minLength", "maxLength") if node.get("type") == "string" else ()
+    return {key: _without_lengths(item) for key, item in node.items() if key not in dropped}
+
+
 def _sampling(call: Call, whole: bool) -> Any:
     """How to answer: by the prompt's schema, with a seed from the call's key."""
-    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+    from vllm.sampling_params import (
+        RepetitionDetectionParams,
+        RequestOutputKind,
+        SamplingParams,
+        StructuredOutputsParams,
+    )
 
     return SamplingParams(
         temperature=call.prompt.temperature,
         max_tokens=call.prompt.max_tokens,
         seed=call.seed,
-        structured_outputs=StructuredOutputsParams(json=schema_json(call.prompt.schema)),
+        structured_outputs=StructuredOutputsParams(json=guide(call.prompt.schema)),
+        repetition_detection=RepetitionDetectionParams(
+            max_pattern_size=MAX_REPEATED_TOKENS, min_count=MAX_REPEATS
+        ),
         output_kind=RequestOutputKind.FINAL_ONLY if whole else RequestOutputKind.DELTA,
     )
 

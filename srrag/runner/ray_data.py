@@ -7,6 +7,7 @@ missing gets none.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import warnings
@@ -201,15 +202,13 @@ class RayDataRunner:
         watch.look()
 
 
+_STOPPED = re.compile(rf"{EngineStopped.__module__}\.{EngineStopped.__qualname__}: (.+)")
+
+
 def _cause(error: BaseException) -> BaseException:
-    """What ended a worker, if it was the engine: its own words, without the way they came."""
-    at: BaseException | None = error
-    while at is not None:
-        stopped = getattr(at, "cause", None)
-        if isinstance(stopped, EngineStopped):
-            return EngineStopped(str(stopped))
-        at = stopped if isinstance(stopped, BaseException) else at.__cause__
-    return error
+    """What ended a worker, if it was the engine: Ray hands its words on as text alone."""
+    stopped = _STOPPED.search(str(error))
+    return EngineStopped(stopped[1]) if stopped else error
 
 
 class Watch:
