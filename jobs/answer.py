@@ -17,7 +17,7 @@ from srrag.index.units import open_units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
-from srrag.runner.build import calls_made
+from srrag.runner.summary import calls_made
 from srrag.store import commit, commit_json, write_parquet
 
 

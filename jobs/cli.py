@@ -11,6 +11,7 @@ JOBS = {
     "ask": "answer one question with graded citations",
     "answer": "answer a file of questions; TREC run and BioGen JSON",
     "evaluate": "score a pipeline or the rules on a benchmark",
+    "export": "the graph as GraphML, Parquet, CSV, JSON or a page",
     "status": "show what stands in a root",
     "verify": "prove that a build is whole",
     "doctor": "check that this machine is ready",

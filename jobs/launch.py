@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from srrag.runner.progress import say
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
-FREE_TEXT = ("question",)
+FREE_TEXT = ("question", "entity")
 """Keys whose values are taken literally, whatever characters they hold."""
 
 _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)

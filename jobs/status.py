@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.build import headline
-from srrag.runner.build import summarise
+from srrag.export.graph import DOCUMENT_TYPE, Graph, open_graph
 from srrag.runner.progress import say
+from srrag.runner.summary import summarise
 from srrag.store import Store
 
 
@@ -27,10 +29,22 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
         summary["grades"] = _counts(Units(artifacts["units"]).documents["grade"])
     if "entities" in artifacts:
-        types = pq.read_table(artifacts["entities"] / "entities.parquet", columns=["type"])
-        summary["entity_types"] = _counts(types["type"])
+        summary |= _types(open_graph(artifacts))
     say(readable(summary))
     return summary
+
+
+def _types(graph: Graph) -> dict[str, Any]:
+    """Nodes by type as in §2.1 of sr-rag: medical entities apart from documents and attributes."""
+    types = pq.read_table(graph.entities, columns=["type"])["type"]
+    is_value = pa.array(graph.attribute_nodes())
+    is_core = pc.and_not(pc.not_equal(types, DOCUMENT_TYPE), is_value)
+    return {
+        "nodes": len(types),
+        "core_entities": pc.sum(is_core).as_py() or 0,
+        "entity_types": _counts(types.filter(is_core)),
+        "attribute_types": _counts(types.filter(is_value)),
+    }
 
 
 def _counts(column: Any) -> dict[str, int]:
@@ -47,10 +61,15 @@ def readable(summary: dict[str, Any]) -> str:
     for stage, reasons in summary["rejects"].items():
         for reason, count in reasons.items():
             lines.append(f"    {stage + ': ' + reason:<32}{count:>8,}")
-    for title in ("grades", "entity_types"):
-        if title in summary:
-            shown = "  ".join(f"{k or 'none'} {v:,}" for k, v in summary[title].items())
-            lines.append(f"  {title.replace('_', ' ')}: {shown}")
+    if "core_entities" in summary:
+        core, nodes = summary["core_entities"], summary["nodes"]
+        share = 100 * core / max(1, nodes)
+        lines.append(f"  core entities: {core:,} of {nodes:,} nodes ({share:.1f} %)")
+    for title in ("grades", "entity_types", "attribute_types"):
+        counts = summary.get(title, {})
+        total = max(1, sum(counts.values()))
+        shown = (f"{k or 'none'} {v:,} ({100 * v / total:.1f} %)" for k, v in counts.items())
+        lines.append(f"  {title.replace('_', ' ')}: {'  '.join(shown)}")
     return "\n".join(lines) + "\n"
 
 

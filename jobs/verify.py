@@ -13,7 +13,7 @@ from srrag.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Check rows, hashes and ids of every part, file and completion; exit 1 if anything does not hold."""
+    """Check every part, file and completion; exit 1 if anything does not hold."""
     store = Store(config["root"])
     result = verify(store, config["build"])
     folder = Path(config["completions"])

@@ -53,6 +53,8 @@ class Reply:
     retries: int = 0
     seconds: float = 0.0
     fault: Fault | None = None
+    known: bool = False
+    """It was answered, and paid for, a moment ago."""
 
 
 class Session(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,21 +116,20 @@ class LogClient:
                 continue
             for call, reply in zip(calls, replies, strict=True):
                 answers[call.key] = _completion(call, reply)
-                tally(
-                    Usage(
-                        calls=1,
-                        again=int(attempt > 0),
-                        retries=reply.retries,
-                        tokens_in=reply.tokens_in,
-                        tokens_out=reply.tokens_out,
-                    )
-                )
+                tally(_usage(reply, attempt))
             return answers
         raise EngineStopped(f"{self.engine.name}: its host died {MAX_LOST} times: {reason}")
 
 
+def _usage(reply: Reply, attempt: int) -> Usage:
+    tokens = reply.tokens_in, reply.tokens_out
+    if reply.known:
+        return Usage(0, 1, 0, 0, *tokens, *tokens)
+    return Usage(1, 0, reply.retries, int(attempt > 0), *tokens)
+
+
 def _completion(call: Call, reply: Reply) -> Completion:
     if reply.fault is not None:
-        return Completion(reply.text, fault=reply.fault, paid=True)
+        return Completion(reply.text, fault=reply.fault, paid=not reply.known)
     completion = read(reply.text, call.prompt.schema, reply.finish)
-    return Completion(completion.text, completion.value, completion.fault, paid=True)
+    return replace(completion, paid=not reply.known)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from srrag.completion import Account, EngineStopped, read
+from srrag.completion import Account, EngineStopped, Fault, read
 from srrag.engine.budget import Budget, open_budget
 from srrag.engine.call import Call, Opener, Reply, Session
 from srrag.engine.entry import Entry
@@ -108,6 +108,9 @@ class Host:
             try:
                 if self._stopped is not None:
                     raise self._stopped
+                # A client that looked in the log a moment too early asks twice.
+                if (entry := self._journal.find(call.key)) is not None:
+                    return _reply(entry)
                 session = await self._up()
                 await self._budget.reserve(self.engine, call)
                 if self._stopped is not None:
@@ -173,6 +176,16 @@ def _entry(engine: Model, call: Call, reply: Reply, usd: float) -> Entry:
     )
 
 
+def _reply(entry: Entry) -> Reply:
+    return Reply(
+        text=entry.text,
+        tokens_in=entry.tokens_in,
+        tokens_out=entry.tokens_out,
+        fault=Fault(entry.fault, entry.detail) if entry.fault else None,
+        known=True,
+    )
+
+
 class Hosts:
     """The hosts of all engines of a run: they share one journal and one budget."""
 
@@ -190,7 +203,8 @@ class Hosts:
         return await self._hosts[engine].complete(calls)
 
     def figures(self) -> dict[str, dict[str, Any]]:
-        """What each engine has done, by name."""
+        """What each engine has done, by name; seals a journal that has grown old."""
+        self._journal.seal_if_due()
         return {engine.name: host.figures.as_dict() for engine, host in self._hosts.items()}
 
     async def close(self) -> dict[str, dict[str, Any]]:

@@ -167,9 +167,9 @@ class VllmEngine(Model):
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        return AsyncLLM.from_engine_args(AsyncEngineArgs(**self._arguments()))
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**self.arguments()))
 
-    def _arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """What vLLM is told."""
         devices = self.tensor_parallel * self.pipeline_parallel
         at_hub = None if self.folder is not None else self.revision
@@ -190,6 +190,8 @@ class VllmEngine(Model):
             "max_num_seqs": self.max_num_seqs,
             "enforce_eager": self.enforce_eager,
             "enable_prefix_caching": True,
+            # vLLM's CPU build dies of a prompt read in pieces if its call has a seed.
+            "enable_chunked_prefill": False if self.device == "cpu" else None,
             "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
             "additional_config": {"srrag": EndsWithParent()},
             "disable_log_stats": True,

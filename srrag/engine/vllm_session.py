@@ -6,7 +6,7 @@ import asyncio
 import copy
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import lru_cache
@@ -32,7 +32,7 @@ class VllmSession:
 
     def __init__(self, llm: AsyncLLM, lora: Any = None) -> None:
         """Bind an engine that is up, and the adapter that answers with it."""
-        self._llm = llm
+        self._llm: AsyncLLM | None = llm
         self._lora = lora
         # A tokenizer is not safe in two threads: this one is the renderer's own.
         self._tokenizer = copy.deepcopy(llm.get_tokenizer())
@@ -73,18 +73,22 @@ class VllmSession:
 
     async def close(self) -> None:
         """End the engine's processes; calls in flight are lost."""
-        self._renderer.shutdown(wait=False, cancel_futures=True)
-        await asyncio.to_thread(self._llm.shutdown)
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            self._renderer.shutdown(wait=False, cancel_futures=True)
+            await asyncio.to_thread(llm.shutdown)
 
-    async def _outputs(self, call: Call, whole: bool) -> AsyncIterator[RequestOutput]:
+    async def _outputs(self, call: Call, whole: bool) -> AsyncGenerator[RequestOutput, None]:
         """What the engine gives for a call; raises CallError for what concerns it alone."""
         from vllm.exceptions import VLLMClientError
         from vllm.inputs.engine import tokens_input
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
-        ids = await self._token_ids(call)
+        if self._llm is None:
+            raise SessionLostError("this session of vLLM is closed")
+        ids = await self._token_ids(call, self._llm.model_config.max_model_len)
         generated = self._llm.generate(
-            tokens_input(ids), _sampling(call, whole), call.key.hex(), lora_request=self._lora
+            tokens_input(ids), sampling(call, whole), call.key.hex(), lora_request=self._lora
         )
         try:
             async with aclosing(generated):
@@ -99,14 +103,14 @@ class VllmSession:
         except EngineDeadError as error:
             raise SessionLostError("vLLM's engine process is gone") from error
 
-    async def _token_ids(self, call: Call) -> list[int]:
+    async def _token_ids(self, call: Call, room: int) -> list[int]:
         """The prompt in the model's chat template; raises CallError if it leaves no room."""
         loop = asyncio.get_running_loop()
         try:
             ids = await loop.run_in_executor(self._renderer, self._rendered, call)
         except Exception as error:  # whatever a template of the model's raises
             raise _fault("refused_call", f"the chat template: {error}") from error
-        room, answer = self._llm.model_config.max_model_len, call.prompt.max_tokens
+        answer = call.prompt.max_tokens
         if len(ids) + answer > room:
             detail = f"{len(ids)} tokens and {answer} of the answer are more than {room}"
             raise _fault("too_long", detail)
@@ -137,7 +141,7 @@ def _without_lengths(node: Any) -> Any:
     return {key: _without_lengths(item) for key, item in node.items() if key not in dropped}
 
 
-def _sampling(call: Call, whole: bool) -> Any:
+def sampling(call: Call, whole: bool = True) -> Any:
     """How to answer: by the prompt's schema, with a seed from the call's key."""
     from vllm.sampling_params import (
         RepetitionDetectionParams,

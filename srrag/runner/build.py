@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from srrag.completion import LOST, Usage
+from srrag.completion import LOST
 from srrag.corpus.record import RawRecord
+from srrag.engine.log import CompletionLog
 from srrag.ids import file_sha256
+from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
 from srrag.runner.rejects import write_rejects
+from srrag.runner.summary import summarise
 from srrag.spec import spec
 from srrag.stage import Plan, Stage
 from srrag.step import Build, LLMStep, Place
@@ -66,6 +69,8 @@ class BuildJob:
             before = self._standing(parts)
             self._write_manifests()
             at = dataclasses.replace(at, root=self.store.root)
+            paid = self._paid(at)
+            new = self._documents_to_do(parts)
             self.runner.run(self.plan, self.store, parts, at)
             self._check_failures(parts)
             self._check_rows(parts)
@@ -74,10 +79,38 @@ class BuildJob:
             }
             write_rejects(self.store, self.plan, self.name, parts)
             self._point(parts, figures)
+        seconds = time.perf_counter() - started
         summary = summarise(self.store, self.name)
+        summary["spent"] = _difference(self._paid(at), paid)
         summary["reused"] = before
-        summary["seconds"] = round(time.perf_counter() - started, 3)
+        summary["documents_per_hour"] = round(3600 * new / seconds, 1)
+        summary["seconds"] = round(seconds, 3)
         return summary
+
+    def _paid(self, at: Place) -> dict[str, float]:
+        """What the completions log has paid for; nothing where rules alone answer."""
+        if not engines_of([stage.step for stage in self.plan.steps]):
+            return {}
+        totals = CompletionLog(log_folder(at)).totals()
+        calls = totals.completions + sum(totals.faults.values())
+        return {
+            "calls": calls,
+            "tokens_in": totals.tokens_in,
+            "tokens_out": totals.tokens_out,
+            "usd": totals.usd,
+            "paid_twice": totals.paid_twice,
+        }
+
+    def _documents_to_do(self, parts: Sequence[str]) -> int:
+        """Documents of the parts that some stage lacks."""
+        source = self.plan.fingerprint(self.plan.source)
+        standing = [
+            self.store.parts(stage.name, self.plan.fingerprint(stage.name))
+            for stage in self.plan.steps
+        ]
+        lacking = [part for part in parts if not all(part in names for names in standing)]
+        receipts = [self.store.read_receipt(self.plan.source, source, part) for part in lacking]
+        return sum(receipt.rows_out for receipt in receipts)
 
     def _ingest(self, records: Iterable[RawRecord]) -> list[str]:
         source = self.plan.source
@@ -240,6 +273,11 @@ class BuildJob:
         )
 
 
+def _difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """What this run added to the log, whichever of its processes died on the way."""
+    return {name: round(value - before[name], 6) for name, value in after.items()}
+
+
 def lost_rows(receipt: Receipt) -> int:
     """Rows of a part that were lost to errors, crashes and answers that no parser can take."""
     return receipt.failed + sum(receipt.reasons.get(kind, 0) for kind in LOST)
@@ -260,70 +298,3 @@ def _stands(folder: Path) -> bool:
 def versions() -> dict[str, str]:
     """Versions of the packages that shape the output."""
     return {name: importlib.metadata.version(name) for name in _PACKAGES}
-
-
-def summarise(store: Store, build: str) -> dict[str, Any]:
-    """Count what stands in a build, from its receipts and manifests."""
-    pointer = store.read_pointer(build)
-    rows: dict[str, int] = {}
-    rejected: dict[str, dict[str, int]] = {}
-    seconds: dict[str, float] = {}
-    figures: dict[str, Any] = {}
-    usage: dict[str, Usage] = {}
-    for name, entry in pointer["stages"].items():
-        if "parts" not in entry:
-            manifest = read_json(store.stage_dir(name, entry["fingerprint"]) / "manifest.json")
-            figures[name] = entry["figures"]
-            seconds[name] = manifest["seconds"]
-            continue
-        receipts = [store.read_receipt(name, entry["fingerprint"], part) for part in entry["parts"]]
-        reasons: Counter[str] = Counter()
-        for receipt in receipts:
-            reasons.update(receipt.reasons)
-        rows[name] = sum(receipt.rows_out - receipt.rejected for receipt in receipts)
-        seconds[name] = round(sum(receipt.seconds for receipt in receipts), 3)
-        if reasons:
-            rejected[name] = dict(reasons.most_common())
-        if any(receipt.usage for receipt in receipts):
-            usage[name] = usage_of(receipts)
-    engines = sorted(
-        {entry["engine"] for entry in pointer["stages"].values() if entry.get("engine")}
-    )
-    return {
-        "build": build,
-        "root": str(store.root),
-        "engines": engines,
-        **calls_made(usage, rows.get("documents", 0)),
-        "rows": rows,
-        "rejected": sum(sum(reasons.values()) for reasons in rejected.values()),
-        "rejects": rejected,
-        "figures": figures,
-        "seconds_per_stage": seconds,
-    }
-
-
-def usage_of(receipts: Iterable[Receipt]) -> Usage:
-    """What answering the prompts of some parts took, together."""
-    total = Usage()
-    for receipt in receipts:
-        if receipt.usage:
-            total.add(Usage.of(receipt.usage))
-    return total
-
-
-def calls_made(usage: Mapping[str, Usage], documents: int) -> dict[str, Any]:
-    """The figures of all stages that asked a model; zero where rules alone answered."""
-    total = Usage()
-    for stage in usage.values():
-        total.add(stage)
-    tokens = total.tokens_in + total.tokens_out
-    cached = total.cached_tokens_in + total.cached_tokens_out
-    return {
-        "tokens_in": total.tokens_in,
-        "tokens_out": total.tokens_out,
-        "tokens_per_document": round(tokens / documents, 1) if documents else 0.0,
-        "cached_share": round(cached / tokens, 4) if tokens else 0.0,
-        "calls": total.calls,
-        "retries": total.retries,
-        "usage": {name: stage.as_dict() for name, stage in usage.items()},
-    }

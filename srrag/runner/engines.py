@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from srrag.completion import Engine, Rules
+from srrag.completion import Engine, EngineStopped, Rules
 from srrag.engine.call import Call, Opener, Reply
 from srrag.engine.client import LogClient
 from srrag.engine.host import Hosts
@@ -60,7 +60,7 @@ def log_folder(at: Place) -> Path:
 
 
 @contextmanager
-def locked_log(models: Sequence[Model], at: Place) -> Iterator[None]:
+def locked_log(models: Sequence[Model], at: Place) -> Iterator[LogLock]:
     """Hold the log for this run, and mend what a killed one left.
 
     Raises ValueError if another run holds it, or if a ceiling on money has no prices.
@@ -70,15 +70,19 @@ def locked_log(models: Sequence[Model], at: Place) -> Iterator[None]:
         if at.account.max_usd is not None and None in prices:
             raise ValueError("budget.max_usd needs engine.usd_per_mtok_in and usd_per_mtok_out")
     folder = log_folder(at)
-    with LogLock(folder):
+    with LogLock(folder) as lock:
         CompletionLog(folder).recover()
-        yield
+        yield lock
+
+
+def check_held(lock: LogLock | None) -> None:
+    """Raise EngineStopped if another run took the log, as after this machine was paused."""
+    if lock is not None and not lock.held():
+        raise EngineStopped("another run has taken the completions log; this one ends")
 
 
 @contextmanager
-def engines_here(
-    models: Sequence[Model], at: Place, exclusive: bool = True
-) -> Iterator[Engines]:
+def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> Iterator[Engines]:
     """Engines on a thread of this process; what they hold is released at the end.
 
     A run over many rows holds the log for itself. Single questions (not `exclusive`) share it:
@@ -89,7 +93,7 @@ def engines_here(
         return
     folder = log_folder(at)
     lock = locked_log(models, at) if exclusive else nullcontext()
-    with lock, _loop() as run:
+    with lock as held, _loop() as run:
         openers: dict[Model, Opener] = {engine: engine.open for engine in models}
         hosts = Hosts(openers, folder, at.account)
 
@@ -100,8 +104,12 @@ def engines_here(
 
             return LogClient(engine, folder, send, at.account.fresh)
 
+        def figures() -> Figures:
+            check_held(held)
+            return hosts.figures()
+
         try:
-            yield Engines({engine: client(engine) for engine in models}, hosts.figures)
+            yield Engines({engine: client(engine) for engine in models}, figures)
         finally:
             run(hosts.close())
 

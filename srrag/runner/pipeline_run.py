@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from srrag.completion import Usage
 from srrag.ids import content_id, segment_id
 from srrag.pipeline import Pipeline
-from srrag.runner.build import Runner, usage_of
+from srrag.runner.build import Runner
+from srrag.runner.summary import usage_of
 from srrag.schema import QUESTIONS
 from srrag.spec import canonical, fingerprint
 from srrag.stage import Plan, Resources, Stage

@@ -25,7 +25,7 @@ from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
 from srrag.engine.client import HostLostError, LogClient
 from srrag.engine.host import Hosts
 from srrag.engine.model import Model
-from srrag.runner.engines import Engines, Figures, locked_log, log_folder
+from srrag.runner.engines import Engines, Figures, check_held, locked_log, log_folder
 from srrag.step import Place
 
 MAX_RESTARTS = 20
@@ -170,7 +170,7 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
     if not models:
         yield Engines()
         return
-    with locked_log(models, at):
+    with locked_log(models, at) as lock:
         replicas = {engine: _replicas(engine) for engine in models}
         host: ActorHandle[Any] = _actor(HostActor, 0.0, 0.0).remote(
             replicas, log_folder(at), at.account
@@ -178,6 +178,7 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
         last: Figures = {}
 
         def figures() -> Figures:
+            check_held(lock)
             # While the host is started again, the former figures will do.
             with contextlib.suppress(RayError):
                 last.update(ray.get(host.figures.remote(), timeout=5.0))

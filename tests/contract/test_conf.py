@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     overrides = [f"{group}={choice}", *NEEDED[job]]
     if group == "corpus" and choice != "sample":
         overrides.append("corpus.path=/nowhere")
+    if group == "engine" and choice != "rules":
+        overrides.append("engine.model=some/model")
     config = configure(job, overrides)
     nodes = targets(config[group])
     assert nodes or group in ("profile", "bench")
@@ -63,6 +66,16 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     if job == "build":
         plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
         assert [stage.name for stage in plan.steps][:2] == ["parsed", "documents"]
+
+
+@pytest.mark.parametrize("choice", sorted(path.stem for path in CONF.glob("engine/*.yaml")))
+def test_every_field_of_an_engine_stands_in_its_file(choice: str) -> None:
+    """What does not stand there cannot be overridden on the command line."""
+    config = configure("build", ["root=R", f"engine={choice}", *(
+        ["engine.model=some/model"] if choice != "rules" else []
+    )])["engine"]  # fmt: skip
+    fields = {field.name for field in dataclasses.fields(build(config))}
+    assert fields - set(config) == set()
 
 
 def test_every_job_has_a_file() -> None:

@@ -1,0 +1,216 @@
+"""The graph of a build, read in batches: ids and numbers stay in memory, names and mentions not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.index.units import Units
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+GRADES = ("A", "B", "C", "D", "E", "none")
+"""Evidence grades as columns; "none" counts the documents whose design could not be told."""
+
+GRADE_COLUMNS = tuple(f"grade_{grade}" for grade in GRADES)
+DOCUMENT_TYPE = "Document"
+_BATCH_ROWS = 32_768
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """Entities, edges and communities of a build, or the part of them that was selected.
+
+    `heads` and `tails` are rows of the entities table, one an edge; `community` is the position in
+    `community_ids` of every entity, -1 for none; `kept` says which entities are selected. An edge
+    is selected if both its ends are.
+    """
+
+    entities: Path
+    edges: Path
+    ids: pa.Array
+    heads: Ints
+    tails: Ints
+    community: Ints
+    community_ids: Sequence[str]
+    kept: Bools
+    units: Units | None = None
+
+    @property
+    def kept_edges(self) -> Bools:
+        """Which edges have both ends in the selection."""
+        return np.asarray(self.kept[self.heads] & self.kept[self.tails], np.bool_)
+
+    @property
+    def whole(self) -> bool:
+        """True if nothing was left out."""
+        return bool(self.kept.all())
+
+    def select(self, rows: Ints) -> Graph:
+        """The same graph with only these entities."""
+        kept = np.zeros(len(self.ids), np.bool_)
+        kept[rows] = True
+        return replace(self, kept=kept)
+
+    def entity_batches(self, mentions: bool = False) -> Iterator[tuple[Ints, pa.Table]]:
+        """Rows and tables of selected entities: entity_id, name, type, community, counts.
+
+        `name` is what people read: a document's title instead of its id.
+        """
+        for rows, table in _batches(self.entities, self.kept):
+            counts = self._counts(table["mentions"].combine_chunks())
+            columns = {
+                "entity_id": table["entity_id"],
+                "name": self._shown(table),
+                "type": table["type"],
+                "community": self.community_names(rows),
+                **counts,
+            }
+            if mentions:
+                columns["mention_list"] = table["mentions"]
+            yield rows, pa.table(columns)
+
+    def edge_batches(self, mentions: bool = False) -> Iterator[tuple[Ints, pa.Table]]:
+        """Rows and tables of selected edges: ids, relation, confidence and number of mentions."""
+        for rows, table in _batches(self.edges, self.kept_edges):
+            columns = {
+                name: table[name]
+                for name in ("edge_id", "kind", "head_id", "relation", "tail_id", "confidence")
+            }
+            columns["mentions"] = pc.list_value_length(table["mentions"])
+            if mentions:
+                columns["mention_list"] = table["mentions"]
+            yield rows, pa.table(columns)
+
+    def community_names(self, rows: Ints) -> pa.Array:
+        """Id of the community of each of these entities, "" for none."""
+        names = pa.array([*self.community_ids, ""], pa.string())
+        return names.take(pa.array(self.community[rows] % len(names)))
+
+    def attribute_nodes(self) -> Bools:
+        """Which entities are values of attributes: the lowest level of the knowledge tree."""
+        is_attribute = np.zeros(len(self.ids), np.bool_)
+        kinds = pq.read_table(self.edges, columns=["kind"], partitioning=None)["kind"]
+        is_attribute[self.tails[pc.equal(kinds, "attribute").to_numpy()]] = True
+        return is_attribute
+
+    def _shown(self, table: pa.Table) -> pa.ChunkedArray:
+        names = table["name"]
+        if self.units is None:
+            return names
+        documents = self.units.documents
+        found = pc.index_in(names, value_set=documents["doc_id"])
+        titles = documents["title"].take(found)
+        is_titled = pc.and_(
+            pc.equal(table["type"], DOCUMENT_TYPE),
+            pc.fill_null(pc.greater(pc.utf8_length(titles), 0), False),
+        )
+        return pc.if_else(is_titled, titles, names)
+
+    def _counts(self, mentions: pa.ListArray) -> dict[str, pa.Array]:
+        """Mentions and distinct documents of each entity, and those documents by grade."""
+        parents = pc.list_parent_indices(mentions).to_numpy().astype(np.int64)
+        doc_ids = pc.struct_field(pc.list_flatten(mentions), "doc_id")
+        coded = doc_ids.dictionary_encode()
+        names = coded.dictionary
+        width = max(1, len(names))
+        pairs = np.unique(parents * width + coded.indices.to_numpy().astype(np.int64))
+        owner, document = pairs // width, pairs % width
+        num_rows = len(mentions)
+        counted: dict[str, pa.Array] = {
+            "mentions": pc.list_value_length(mentions),
+            "documents": pa.array(np.bincount(owner, minlength=num_rows), pa.int32()),
+        }
+        if self.units is None:
+            return counted
+        grade = _grade_codes(self.units, names)[document]
+        size = len(GRADES)
+        table = np.bincount(owner * size + grade, minlength=num_rows * size)
+        table = table[: num_rows * size].reshape(num_rows, size)
+        best = np.array([*GRADES[:-1], "", ""])
+        first = np.where((table[:, :-1] > 0).any(1), (table > 0).argmax(1), size)
+        counted["best_grade"] = pa.array(best[first], pa.string())
+        for column, name in enumerate(GRADE_COLUMNS):
+            counted[name] = pa.array(table[:, column], pa.int32())
+        return counted
+
+
+def _grade_codes(units: Units, doc_ids: pa.Array) -> Ints:
+    documents = units.documents
+    found = pc.index_in(doc_ids, value_set=documents["doc_id"])
+    grades = documents["grade"].take(found)
+    codes = pc.index_in(grades, value_set=pa.array(GRADES[:-1], pa.string()))
+    return np.asarray(pc.fill_null(codes, len(GRADES) - 1)).astype(np.int64)
+
+
+def _batches(path: Path, kept: Bools) -> Iterator[tuple[Ints, pa.Table]]:
+    """Batches of the kept rows of a Parquet file with their row numbers; at least one, if empty."""
+    with pq.ParquetFile(path) as file:
+        start = 0
+        if not kept.any():
+            yield np.zeros(0, np.int64), file.schema_arrow.empty_table()
+        for batch in file.iter_batches(_BATCH_ROWS):
+            inside = np.flatnonzero(kept[start : start + batch.num_rows])
+            if len(inside):
+                table = pa.Table.from_batches([batch])
+                if len(inside) < batch.num_rows:
+                    table = table.take(pa.array(inside))
+                yield inside.astype(np.int64) + start, table
+            start += batch.num_rows
+
+
+def open_graph(artifacts: Mapping[str, Path]) -> Graph:
+    """Open the graph of a build from the folders of its stages.
+
+    Raises ValueError if the build has no graph, or if an edge names an entity that is not there.
+    """
+    if "entities" not in artifacts:
+        raise ValueError("this build has no graph: the stage 'entities' is missing")
+    folder = Path(artifacts["entities"])
+    entities, edges = folder / "entities.parquet", folder / "edges.parquet"
+    ids = _column(entities, "entity_id")
+    community, community_ids = _communities(artifacts, ids)
+    return Graph(
+        entities=entities,
+        edges=edges,
+        ids=ids,
+        heads=_positions(edges, "head_id", ids),
+        tails=_positions(edges, "tail_id", ids),
+        community=community,
+        community_ids=community_ids,
+        kept=np.ones(len(ids), np.bool_),
+        units=Units(Path(artifacts["units"])) if "units" in artifacts else None,
+    )
+
+
+def _column(path: Path, name: str) -> pa.Array:
+    return pq.read_table(path, columns=[name], partitioning=None)[name].combine_chunks()
+
+
+def _positions(edges: Path, column: str, ids: pa.Array) -> Ints:
+    ends = _column(edges, column)
+    found = pc.index_in(ends, value_set=ids)
+    if found.null_count:
+        absent = ends[pc.index(found.is_null(), True).as_py()]
+        raise ValueError(f"{edges}: {column} {absent} is not an entity; run the build again")
+    return np.asarray(found.to_numpy().astype(np.int64))
+
+
+def _communities(artifacts: Mapping[str, Path], ids: pa.Array) -> tuple[Ints, list[str]]:
+    """The community of every entity as a position in the sorted list of community ids."""
+    if "communities" not in artifacts:
+        return np.full(len(ids), -1, np.int64), []
+    path = Path(artifacts["communities"]) / "communities.parquet"
+    names = sorted(pc.unique(_column(path, "community_id")).to_pylist())
+    members = _column(path, "entity_id")
+    codes = pc.index_in(_column(path, "community_id"), value_set=pa.array(names, pa.string()))
+    mine = codes.take(pc.index_in(ids, value_set=members))
+    return np.asarray(pc.fill_null(mine, -1).to_numpy(zero_copy_only=False)).astype(np.int64), names

@@ -1,0 +1,284 @@
+"""The Parquet tables of GraphRAG's data model, which the tools around it read.
+
+Columns and order follow its published output schema (versions 2 and 3: text units have both
+`document_ids` and `document_id`). GraphRAG joins relationships to entities by title, so titles
+are made unique: the name, then with its type, then with its id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.export.graph import GRADES, Graph, Ints
+from srrag.export.pairs import Pairs, distinct, joined, mentioned
+from srrag.export.texts import Texts
+
+_STRING, _LONG, _STRINGS = pa.string(), pa.int64(), pa.list_(pa.string())
+_HEAD = [("id", _STRING), ("human_readable_id", _LONG)]
+
+ENTITIES = pa.schema(
+    [*_HEAD, ("title", _STRING), ("type", _STRING), ("description", _STRING),
+     ("text_unit_ids", _STRINGS), ("frequency", _LONG), ("degree", _LONG)]
+)  # fmt: skip
+RELATIONSHIPS = pa.schema(
+    [*_HEAD, ("source", _STRING), ("target", _STRING), ("description", _STRING),
+     ("weight", pa.float64()), ("combined_degree", _LONG), ("text_unit_ids", _STRINGS)]
+)  # fmt: skip
+COMMUNITIES = pa.schema(
+    [*_HEAD, ("community", _LONG), ("level", _LONG), ("parent", _LONG),
+     ("children", pa.list_(_LONG)), ("title", _STRING), ("entity_ids", _STRINGS),
+     ("relationship_ids", _STRINGS), ("text_unit_ids", _STRINGS), ("period", _STRING),
+     ("size", _LONG)]
+)  # fmt: skip
+TEXT_UNITS = pa.schema(
+    [*_HEAD, ("text", _STRING), ("n_tokens", _LONG), ("document_ids", _STRINGS),
+     ("document_id", _STRING), ("entity_ids", _STRINGS), ("relationship_ids", _STRINGS),
+     ("covariate_ids", _STRINGS)]
+)  # fmt: skip
+DOCUMENTS = pa.schema(
+    [*_HEAD, ("title", _STRING), ("text", _STRING), ("text_unit_ids", _STRINGS),
+     ("creation_date", _STRING), ("metadata", _STRING)]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Links:
+    """What the tables say of one another: numbers of entities, edges and units, and their ids."""
+
+    titles: pa.Array
+    degrees: Ints
+    edge_ids: pa.Array
+    unit_ids: pa.Array
+    unit_docs: pa.Array
+    entity_units: Pairs
+    edge_units: Pairs
+
+
+def write_graphrag(graph: Graph, texts: Texts, folder: Path) -> dict[str, int]:
+    """Write entities, relationships, communities, text_units and documents .parquet."""
+    links = _links(graph, texts)
+    return {
+        "entities": _write(folder / "entities.parquet", ENTITIES, _entities(graph, links)),
+        "edges": _write(folder / "relationships.parquet", RELATIONSHIPS, _edges(graph, links)),
+        "communities": _write(
+            folder / "communities.parquet", COMMUNITIES, [_communities(graph, links)]
+        ),
+        "text_units": _write(
+            folder / "text_units.parquet", TEXT_UNITS, _text_units(graph, links, texts)
+        ),
+        "documents": _write(folder / "documents.parquet", DOCUMENTS, _documents(links, texts)),
+    }
+
+
+def unique_titles(names: pa.ChunkedArray, types: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.Array:
+    """A title for each entity that no other has: its name, and what it takes to tell it apart.
+
+    Every name that occurs twice gets its type; what still occurs twice gets its id, again and
+    again if need be, since a name may look like a title.
+    """
+    titles, suffix = names, types
+    while True:
+        counts = pc.value_counts(titles)
+        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        if not len(twice):
+            return titles.combine_chunks()
+        longer = pc.binary_join_element_wise(titles, " (", suffix, ")", "")
+        titles = pc.if_else(pc.is_in(titles, value_set=twice), longer, titles)
+        suffix = ids
+
+
+def _links(graph: Graph, texts: Texts) -> _Links:
+    shown = pa.concat_tables([table for _, table in graph.entity_batches()])
+    some = unique_titles(shown["name"], shown["type"], shown["entity_id"])
+    place = np.cumsum(graph.kept) - 1
+    units = pa.concat_tables(
+        [table.select(["unit_id", "doc_id"]) for table in texts.units(_selected_units(graph))]
+    ).combine_chunks()
+    unit_ids = units["unit_id"].combine_chunks()
+    edges = graph.kept_edges
+    ends = np.concatenate([graph.heads[edges], graph.tails[edges]])
+    return _Links(
+        titles=some.take(pa.array(place, mask=~graph.kept)),
+        degrees=np.bincount(ends, minlength=len(graph.ids)).astype(np.int64),
+        edge_ids=pq.read_table(graph.edges, columns=["edge_id"])["edge_id"].combine_chunks(),
+        unit_ids=unit_ids,
+        unit_docs=units["doc_id"].combine_chunks(),
+        entity_units=joined(
+            [mentioned(r, t["mention_list"], unit_ids) for r, t in graph.entity_batches(True)]
+        ),
+        edge_units=joined(
+            [mentioned(r, t["mention_list"], unit_ids) for r, t in graph.edge_batches(True)]
+        ),
+    )
+
+
+def _selected_units(graph: Graph) -> pa.Array | None:
+    """The units that the selection mentions; None for the whole graph, which has them all."""
+    if graph.whole:
+        return None
+    lists = [t["mention_list"] for _, t in graph.entity_batches(mentions=True)]
+    return pc.unique(
+        pc.struct_field(
+            pc.list_flatten(pa.chunked_array([chunk for item in lists for chunk in item.chunks])),
+            "unit_id",
+        )
+    )
+
+
+def _entities(graph: Graph, links: _Links) -> Iterator[dict[str, Any]]:
+    for rows, table in graph.entity_batches():
+        units = _lists_at(links.entity_units, rows, links.unit_ids)
+        yield {
+            "id": table["entity_id"],
+            "title": links.titles.take(pa.array(rows)),
+            "type": table["type"],
+            "description": _described(table),
+            "text_unit_ids": units,
+            "frequency": pc.list_value_length(units),
+            "degree": pa.array(links.degrees[rows]),
+        }
+
+
+def _described(table: pa.Table) -> pa.ChunkedArray:
+    """In words: "Outcome; mentions: 5; documents: 3 (grade A: 1) (grade C: 2)"."""
+    counts = [_text(table[name]) for name in ("mentions", "documents")]
+    parts = [table["type"], "; mentions: ", counts[0], "; documents: ", counts[1]]
+    for grade in GRADES:
+        if f"grade_{grade}" in table.column_names:
+            count = table[f"grade_{grade}"]
+            said = pc.binary_join_element_wise(f" (grade {grade}: ", _text(count), ")", "")
+            parts.append(pc.if_else(pc.greater(count, 0), said, ""))
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.cast(column, pa.string())
+
+
+def _edges(graph: Graph, links: _Links) -> Iterator[dict[str, Any]]:
+    for rows, table in graph.edge_batches():
+        heads, tails = graph.heads[rows], graph.tails[rows]
+        source, target = (links.titles.take(pa.array(end)) for end in (heads, tails))
+        relation = pc.replace_substring(table["relation"], "_", " ")
+        yield {
+            "id": table["edge_id"],
+            "source": source,
+            "target": target,
+            "description": pc.binary_join_element_wise(source, relation, target, " "),
+            "weight": table["mentions"],
+            "combined_degree": pa.array(links.degrees[heads] + links.degrees[tails]),
+            "text_unit_ids": _lists_at(links.edge_units, rows, links.unit_ids),
+        }
+
+
+def _lists_at(pairs: Pairs, rows: Ints, names: pa.Array) -> pa.Array:
+    """The lists of these rows, which are in rising order."""
+    if not len(rows):
+        return pa.array([], _STRINGS)
+    first = int(rows[0])
+    lists = pairs.lists(first, int(rows[-1]) + 1, names)
+    return lists.take(pa.array(rows - first))
+
+
+def _communities(graph: Graph, links: _Links) -> dict[str, Any]:
+    rows = np.flatnonzero(graph.kept & (graph.community >= 0))
+    members = distinct(graph.community[rows], rows)
+    edges = np.flatnonzero(graph.kept_edges)
+    heads = graph.community[graph.heads[edges]]
+    inside = (heads == graph.community[graph.tails[edges]]) & (heads >= 0)
+    units = links.entity_units.grouped_by(np.where(graph.kept, graph.community, -1))
+    numbers = np.unique(members.groups)
+    links_of = [
+        (members, graph.ids),
+        (distinct(heads[inside], edges[inside]), links.edge_ids),
+        (units, links.unit_ids),
+    ]
+    entity_ids, edge_ids, unit_ids = (_lists_at(pairs, numbers, ids) for pairs, ids in links_of)
+    size = len(numbers)
+    return {
+        "id": pa.array(graph.community_ids, pa.string()).take(pa.array(numbers)),
+        "human_readable_id": pa.array(numbers),
+        "community": pa.array(numbers),
+        "level": pa.array(np.zeros(size, np.int64)),
+        "parent": pa.array(np.full(size, -1)),
+        "children": pa.array([[]] * size, pa.list_(_LONG)),
+        "title": _community_titles(members, links),
+        "entity_ids": entity_ids,
+        "relationship_ids": edge_ids,
+        "text_unit_ids": unit_ids,
+        "period": pa.nulls(size, _STRING),
+        "size": pc.list_value_length(entity_ids),
+    }
+
+
+def _community_titles(members: Pairs, links: _Links) -> pa.Array:
+    """The titles of the three entities of highest degree in each community."""
+    order = np.lexsort((members.items, -links.degrees[members.items], members.groups))
+    groups, items = members.groups[order], members.items[order]
+    starts = np.searchsorted(groups, groups)
+    top = np.arange(len(groups)) - starts < 3
+    offsets = np.append(0, np.cumsum(np.unique(groups[top], return_counts=True)[1]))
+    names = links.titles.take(pa.array(items[top]))
+    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
+    return pc.binary_join(lists, "; ")
+
+
+def _text_units(graph: Graph, links: _Links, texts: Texts) -> Iterator[dict[str, Any]]:
+    entities, edges = links.entity_units.swapped(), links.edge_units.swapped()
+    start = 0
+    for table in texts.units(_selected_units(graph)):
+        stop = start + table.num_rows
+        ones = pa.array(np.arange(table.num_rows + 1, dtype=np.int32))
+        yield {
+            "id": table["unit_id"],
+            "text": table["text"],
+            "n_tokens": table["num_tokens"],
+            "document_ids": pa.ListArray.from_arrays(ones, table["doc_id"].combine_chunks()),
+            "document_id": table["doc_id"],
+            "entity_ids": entities.lists(start, stop, graph.ids),
+            "relationship_ids": edges.lists(start, stop, links.edge_ids),
+            "covariate_ids": pa.array([[]] * table.num_rows, _STRINGS),
+        }
+        start = stop
+
+
+def _documents(links: _Links, texts: Texts) -> Iterator[dict[str, Any]]:
+    coded = links.unit_docs.dictionary_encode()
+    codes = coded.indices.to_numpy().astype(np.int64)
+    units = distinct(codes, np.arange(len(codes)))
+    wanted = coded.dictionary
+    for table in texts.documents(wanted):
+        place = pc.index_in(table["doc_id"], value_set=wanted).combine_chunks().to_numpy()
+        lists = units.lists(0, len(wanted), links.unit_ids)
+        facts = table.select(["source_id", "grade", "year", "pmid", "condition"]).to_pylist()
+        yield {
+            "id": table["doc_id"],
+            "title": table["title"],
+            "text": table["text"],
+            "text_unit_ids": lists.take(pa.array(place)),
+            "creation_date": pa.nulls(table.num_rows, _STRING),
+            "metadata": pa.array([json.dumps(row, ensure_ascii=False) for row in facts], _STRING),
+        }
+
+
+def _write(path: Path, schema: pa.Schema, batches: Iterable[dict[str, Any]]) -> int:
+    """Write the batches as one file, numbering the rows; return how many there are."""
+    num_rows = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for columns in batches:
+            size = len(columns["id"])
+            numbers = pa.array(np.arange(num_rows, num_rows + size))
+            numbered = {"human_readable_id": numbers, **columns}
+            arrays = [numbered[field.name].cast(field.type) for field in schema]
+            writer.write_table(pa.table(arrays, schema=schema))
+            num_rows += size
+    return num_rows

@@ -1,0 +1,152 @@
+"""One self-contained web page that shows a part of the graph with the sentences behind it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srrag.export.graph import DOCUMENT_TYPE, GRADE_COLUMNS, GRADES, Graph, Ints
+from srrag.export.layout import place
+from srrag.export.quotes import Passages
+from srrag.export.select import Selection
+
+_ASSETS = Path(__file__).parent / "page"
+MAX_MENTIONS = 20
+"""Mentions shown for one node or edge; how many more there are is said."""
+
+Row = dict[str, Any]
+
+
+def write_page(
+    graph: Graph, selection: Selection, path: Path, max_nodes: int = 150
+) -> dict[str, int]:
+    """Write the page of the first `max_nodes` entities of a selection; count what is left out.
+
+    Raises ValueError if the build has no units: there would be no sentence to show.
+    """
+    if graph.units is None:
+        raise ValueError("stage 'units' is not in this build; a page shows its sentences")
+    shown = graph.select(selection.rows[:max_nodes])
+    nodes = _nodes(shown, selection.centres)
+    edges = _edges(shown, {row: number for number, row in enumerate(np.flatnonzero(shown.kept))})
+    documents = _with_quotes(shown, [*nodes, *edges])
+    _with_positions(nodes, edges)
+    content = {
+        "title": selection.title,
+        "note": selection.note,
+        "total": len(selection.rows),
+        "nodes": nodes,
+        "edges": edges,
+        "documents": documents,
+    }
+    path.write_text(render(content), "utf-8")
+    return {
+        "entities": len(nodes),
+        "edges": len(edges),
+        "left_out": len(selection.rows) - len(nodes),
+    }
+
+
+def render(content: Row) -> str:
+    """The page of this content; nothing in it can end the script that holds it, nor run."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    script, style = ((_ASSETS / name).read_text("utf-8") for name in ("page.js", "page.css"))
+    parts = {
+        "title": html.escape(content["title"]),
+        "policy": "; ".join(
+            ["default-src 'none'", f"script-src {_digest(script)}", f"style-src {_digest(style)}"]
+        ),
+        "style": style,
+        "script": script,
+        "content": text,
+    }
+    # One pass over the template, so that no part is searched for the marks of another.
+    pieces = (_ASSETS / "page.html").read_text("utf-8").split("%%")
+    return "".join(parts[piece] if n % 2 else piece for n, piece in enumerate(pieces))
+
+
+def _digest(source: str) -> str:
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _nodes(graph: Graph, centres: Ints) -> list[Row]:
+    is_attribute, is_centre = graph.attribute_nodes(), set(centres.tolist())
+    nodes = []
+    for rows, table in graph.entity_batches(mentions=True):
+        for row, entity in zip(rows.tolist(), table.to_pylist(), strict=True):
+            nodes.append(
+                {
+                    "id": entity["entity_id"],
+                    "name": entity["name"],
+                    "type": entity["type"],
+                    "attribute": bool(is_attribute[row]),
+                    "centre": row in is_centre,
+                    "count": entity["mentions"],
+                    "num_documents": entity["documents"],
+                    "grades": [entity[name] for name in GRADE_COLUMNS],
+                    "grade": entity["best_grade"] if entity["type"] == DOCUMENT_TYPE else "",
+                    "mentions": entity["mention_list"],
+                }
+            )
+    return nodes
+
+
+def _edges(graph: Graph, numbers: dict[Any, int]) -> list[Row]:
+    edges = []
+    for rows, table in graph.edge_batches(mentions=True):
+        heads, tails = graph.heads[rows].tolist(), graph.tails[rows].tolist()
+        for head, tail, edge in zip(heads, tails, table.to_pylist(), strict=True):
+            edges.append(
+                {
+                    "source": numbers[head],
+                    "target": numbers[tail],
+                    "relation": edge["relation"].replace("_", " "),
+                    "confidence": round(edge["confidence"], 3),
+                    "count": edge["mentions"],
+                    "mentions": edge["mention_list"],
+                }
+            )
+    return edges
+
+
+def _with_quotes(graph: Graph, items: Sequence[Row]) -> list[Row]:
+    """Put the best-graded distinct sentences in place of the mentions; return the documents."""
+    assert graph.units is not None
+    doc_ids = sorted({m["doc_id"] for item in items for m in item["mentions"]})
+    columns = ["doc_id", "title", "source_id", "grade", "year", "pmid"]
+    documents: list[Row] = graph.units.take_documents(doc_ids).select(columns).to_pylist()
+    number = {document["doc_id"]: n for n, document in enumerate(documents)}
+    rank = {grade: n for n, grade in enumerate(GRADES)}
+    passages = Passages(graph.units, doc_ids)
+    for item in items:
+        spans = {(m["doc_id"], m["char_start"], m["char_end"]) for m in item["mentions"]}
+        sentences: dict[tuple[str, str], Row] = {}
+        for doc_id, start, end in sorted(spans):
+            found = passages.find(doc_id, start, end)
+            if found:
+                quoted, section = found
+                sentence = {"document": number[doc_id], "quote": list(quoted), "section": section}
+                sentences.setdefault((doc_id, "".join(quoted)), sentence)
+        ordered = sorted(
+            sentences.values(), key=lambda s: rank[documents[s["document"]]["grade"] or "none"]
+        )
+        item["mentions"] = ordered[:MAX_MENTIONS]
+        item["more"] = max(0, len(ordered) - MAX_MENTIONS)
+    return documents
+
+
+def _with_positions(nodes: Sequence[Row], edges: Sequence[Row]) -> None:
+    radii = np.array([min(22.0, 5.0 + 2.2 * node["count"] ** 0.5) for node in nodes])
+    points = place(len(nodes), [(e["source"], e["target"]) for e in edges], radii)
+    for node, (x, y), radius in zip(nodes, points.tolist(), radii.tolist(), strict=True):
+        node.update(x=round(x, 1), y=round(y, 1), r=round(radius, 1))

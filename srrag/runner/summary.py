@@ -1,0 +1,77 @@
+"""What stands in a build, counted from its receipts and manifests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from srrag.completion import Usage
+from srrag.store import Receipt, Store, read_json
+
+
+def summarise(store: Store, build: str) -> dict[str, Any]:
+    """Count what stands in a build, from its receipts and manifests."""
+    pointer = store.read_pointer(build)
+    rows: dict[str, int] = {}
+    rejected: dict[str, dict[str, int]] = {}
+    seconds: dict[str, float] = {}
+    figures: dict[str, Any] = {}
+    usage: dict[str, Usage] = {}
+    for name, entry in pointer["stages"].items():
+        if "parts" not in entry:
+            manifest = read_json(store.stage_dir(name, entry["fingerprint"]) / "manifest.json")
+            figures[name] = entry["figures"]
+            seconds[name] = manifest["seconds"]
+            continue
+        receipts = [store.read_receipt(name, entry["fingerprint"], part) for part in entry["parts"]]
+        reasons: Counter[str] = Counter()
+        for receipt in receipts:
+            reasons.update(receipt.reasons)
+        rows[name] = sum(receipt.rows_out - receipt.rejected for receipt in receipts)
+        seconds[name] = round(sum(receipt.seconds for receipt in receipts), 3)
+        if reasons:
+            rejected[name] = dict(reasons.most_common())
+        if any(receipt.usage for receipt in receipts):
+            usage[name] = usage_of(receipts)
+    engines = sorted(
+        {entry["engine"] for entry in pointer["stages"].values() if entry.get("engine")}
+    )
+    return {
+        "build": build,
+        "root": str(store.root),
+        "engines": engines,
+        **calls_made(usage, rows.get("documents", 0)),
+        "rows": rows,
+        "rejected": sum(sum(reasons.values()) for reasons in rejected.values()),
+        "rejects": rejected,
+        "figures": figures,
+        "seconds_per_stage": seconds,
+    }
+
+
+def usage_of(receipts: Iterable[Receipt]) -> Usage:
+    """What answering the prompts of some parts took, together."""
+    total = Usage()
+    for receipt in receipts:
+        if receipt.usage:
+            total.add(Usage.of(receipt.usage))
+    return total
+
+
+def calls_made(usage: Mapping[str, Usage], documents: int) -> dict[str, Any]:
+    """The figures of all stages that asked a model; zero where rules alone answered."""
+    total = Usage()
+    for stage in usage.values():
+        total.add(stage)
+    tokens = total.tokens_in + total.tokens_out
+    cached = total.cached_tokens_in + total.cached_tokens_out
+    return {
+        "tokens_in": total.tokens_in,
+        "tokens_out": total.tokens_out,
+        "tokens_per_document": round(tokens / documents, 1) if documents else 0.0,
+        "cached_share": round(cached / tokens, 4) if tokens else 0.0,
+        "calls": total.calls,
+        "retries": total.retries,
+        "usage": {name: stage.as_dict() for name, stage in usage.items()},
+    }

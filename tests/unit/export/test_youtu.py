@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from srrag.export.youtu import write_nodes_and_edges, write_triples
+from tests.unit.export.graphs import LINKS, NODES, QUOTED, Written, key
+
+
+def test_triples_hold_every_edge_and_every_membership(written: Written, tmp_path: Path) -> None:
+    path = tmp_path / "triples.json"
+    counts = write_triples(written.graph, path)
+    triples = json.loads(path.read_text("utf-8"))
+    assert counts["triples"] == len(triples) == len(LINKS) + len(NODES)
+    found = {
+        (t["start_node"]["properties"]["id"], t["relation"], t["end_node"]["properties"].get("id"))
+        for t in triples
+        if t["end_node"]["label"] != "community"
+    }
+    assert found == {(key(head), relation, key(tail)) for head, relation, tail, _, _ in LINKS}
+    members = [t for t in triples if t["relation"] == "member_of"]
+    assert {t["start_node"]["properties"]["id"] for t in members} == {key(name) for name in NODES}
+
+
+def test_nodes_have_the_shape_that_youtu_reads(written: Written, tmp_path: Path) -> None:
+    path = tmp_path / "triples.json"
+    write_triples(written.graph, path)
+    triples = json.loads(path.read_text("utf-8"))
+    triple = next(t for t in triples if t["start_node"]["properties"]["id"] == key("quoted"))
+    assert triple["start_node"] == {
+        "label": "entity",
+        "properties": {
+            "name": QUOTED, "chunk id": key("chunk d1"), "id": key("quoted"),
+            "schema_type": "Intervention",
+        },
+    }  # fmt: skip
+    value = next(t["end_node"] for t in triples if t["relation"] == "has_attribute")
+    assert value["label"] == "attribute"
+    assert value["properties"]["name"] == "frequency: daily"
+    assert "schema_type" not in value["properties"]
+
+
+def test_nodes_edges_and_chunks_resolve(written: Written, tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    write_nodes_and_edges(written.graph, written.texts, path)
+    graph = json.loads(path.read_text("utf-8"))
+    nodes = {node["id"]: node for node in graph["nodes"]}
+    assert len(nodes) == len(graph["nodes"]) == len(NODES)
+    assert {tuple(edge) for edge in graph["edges"]} == {
+        (key(head), relation, key(tail)) for head, relation, tail, _, _ in LINKS
+    }
+    assert {node["chunk"] for node in nodes.values()} <= set(graph["chunks"])
+    assert "40 adults" in graph["chunks"][key("chunk d1")]
+    assert (nodes[key("dose")]["label"], nodes[key("dose")]["level"]) == ("attribute", 1)
+    assert (nodes[key("alone")]["label"], nodes[key("alone")]["level"]) == ("entity", 2)
