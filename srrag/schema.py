@@ -112,13 +112,16 @@ MENTION = pa.struct(
         pa.field("char_end", _INT),
     ]
 )
+# A mention also holds what the row's own value is chosen from: so a row can lose a mention.
+ENTITY_MENTION = pa.struct([pa.field("name", _STRING), *MENTION])
+EDGE_MENTION = pa.struct([pa.field("confidence", _FLOAT), *MENTION])
 
 ENTITIES = pa.schema(
     [
         pa.field("entity_id", _STRING, nullable=False),
         pa.field("name", _STRING, nullable=False),
         pa.field("type", _STRING, nullable=False),
-        pa.field("mentions", pa.list_(MENTION), nullable=False),
+        pa.field("mentions", pa.list_(ENTITY_MENTION), nullable=False),
     ]
 )
 
@@ -130,7 +133,7 @@ EDGES = pa.schema(
         pa.field("relation", _STRING, nullable=False),
         pa.field("tail_id", _STRING, nullable=False),
         pa.field("confidence", _FLOAT, nullable=False),
-        pa.field("mentions", pa.list_(MENTION), nullable=False),
+        pa.field("mentions", pa.list_(EDGE_MENTION), nullable=False),
     ]
 )
 
@@ -138,6 +141,23 @@ COMMUNITIES = pa.schema(
     [
         pa.field("entity_id", _STRING, nullable=False),
         pa.field("community_id", _STRING, nullable=False),
+    ]
+)
+
+# The knowledge tree (§4.3 of sr-rag): level 4 communities, 3 keywords, 2 entities and relations,
+# 1 attributes. `ref_id` is the community, entity or edge that a node stands for, `rank` its place
+# among its siblings from 0, `model` who wrote `text` ("" for nobody).
+TREE = pa.schema(
+    [
+        pa.field("node_id", _STRING, nullable=False),
+        pa.field("level", _INT, nullable=False),
+        pa.field("kind", _STRING, nullable=False),
+        pa.field("parent_id", _STRING, nullable=False),
+        pa.field("ref_id", _STRING, nullable=False),
+        pa.field("rank", _INT, nullable=False),
+        pa.field("name", _STRING, nullable=False),
+        pa.field("text", _STRING, nullable=False),
+        pa.field("model", _STRING, nullable=False),
     ]
 )
 
@@ -162,6 +182,17 @@ HIT = pa.struct(
     ]
 )
 HITS = pa.list_(HIT)
+
+# Beside hits of the graph, one a hit: what led to the window, "" where nothing of the kind did.
+PATHS = pa.list_(
+    pa.struct(
+        [
+            pa.field("entity_id", _STRING),
+            pa.field("edge_id", _STRING),
+            pa.field("community_id", _STRING),
+        ]
+    )
+)
 
 EVIDENCE = pa.list_(
     pa.struct(

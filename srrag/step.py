@@ -147,6 +147,14 @@ class Asking:
         return [read(text, prompt.schema) for text, prompt in zip(texts, prompts, strict=True)]
 
 
+@dataclass(frozen=True)
+class Former:
+    """The version of a build before this one: its folder, and the input parts they share."""
+
+    folder: Path
+    kept: frozenset[Path]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Build(abc.ABC):
     """Work on a whole relation: merging, indexes, communities. It fixes row order and seed.
@@ -162,6 +170,12 @@ class Build(abc.ABC):
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
         """Read the parts of the input stages, in the order given, and write into `out`."""
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
+    ) -> dict[str, float | int | str]:
+        """Write the very files of `build`, from the version before and what changed since."""
+        return self.build(inputs, out, at)
 
     def identity(self) -> dict[str, Any]:
         """What defines the output beside the fields."""

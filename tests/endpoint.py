@@ -249,12 +249,12 @@ def serve(endpoint: Endpoint) -> Iterator[Endpoint]:
         loop.close()
 
 
-async def run(endpoint: Endpoint, port_file: Path, count_file: Path | None) -> None:
+async def run(endpoint: Endpoint, port: int, port_file: Path, count_file: Path | None) -> None:
     """Serve until SIGTERM or the end of the lifetime, and keep the counts in a file."""
     done = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, done.set)
     asyncio.get_running_loop().call_later(endpoint.lifetime_s, done.set)
-    async with endpoint.listening():
+    async with endpoint.listening(port):
         _write(port_file, endpoint.url.split(":")[2].partition("/")[0])
         while not done.is_set():
             with contextlib.suppress(TimeoutError):
@@ -269,11 +269,22 @@ def _write(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
+def _script(name: str) -> Callable[[dict[str, Any]], str]:
+    """How it answers: by any schema, or as the steps' rules do, with slips or without."""
+    if name == "schema":
+        return answer_by_schema
+    from tests.endpoint_script import answer_by_rules, answer_with_slips
+
+    return {"rules": answer_by_rules, "slips": answer_with_slips}[name]
+
+
 def main() -> None:
     """Run as a process: the port lies in --port-file as soon as it listens."""
     parser = argparse.ArgumentParser(prog="python -m tests.endpoint")
     parser.add_argument("--port-file", type=Path, required=True)
     parser.add_argument("--count-file", type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--script", choices=("schema", "rules", "slips"), default="schema")
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--slots", type=int, default=64)
     parser.add_argument("--faults", default="")
@@ -282,6 +293,7 @@ def main() -> None:
     parser.add_argument("--lifetime", type=float, default=300.0)
     options = parser.parse_args()
     endpoint = Endpoint(
+        script=_script(options.script),
         latency_s=options.latency,
         slots=options.slots,
         faults=options.faults,
@@ -289,7 +301,7 @@ def main() -> None:
         slow_s=options.slow,
         lifetime_s=options.lifetime,
     )
-    asyncio.run(run(endpoint, options.port_file, options.count_file))
+    asyncio.run(run(endpoint, options.port, options.port_file, options.count_file))
 
 
 if __name__ == "__main__":

@@ -92,8 +92,11 @@ class CallError(RuntimeError):
 
 @lru_cache(maxsize=256)
 def schema_json(schema: type[Answer]) -> str:
-    """The JSON schema of an answer, as canonical text."""
-    return canonical(schema.model_json_schema())
+    """The JSON schema of an answer as text, its fields in the order in which they are declared.
+
+    Guided decoding fills them in that order: what leads to a judgement should come before it.
+    """
+    return json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
 
 
 @lru_cache(maxsize=64)

@@ -21,18 +21,16 @@ MAX_WAIT_S = 120.0
 """A longer Retry-After is cut to this."""
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 FILTERED = "I cannot answer: the content filter of the endpoint withheld the answer."
-BOUNDS = frozenset(
-    [
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-    ]
+LENGTHS = frozenset({"minLength", "maxLength"})
+NUMBERS = frozenset(
+    {"minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 )
+DROPPED: Mapping[str, frozenset[str]] = {
+    "all": frozenset(),
+    "items": LENGTHS,
+    "none": LENGTHS | NUMBERS,
+}
+"""Keywords of a schema that are not sent, by `HttpEngine.bounds`."""
 DETAIL_CHARS = 300
 RETRIED = frozenset({408, 409, 425, 429})
 HOPELESS = {
@@ -81,7 +79,7 @@ class Dialect:
     model: str
     structured: str
     strict: bool
-    bounded_schema: bool
+    bounds: str
 
     def request(self, call: Call, *, stream: bool = False) -> bytes:
         """Render the JSON body of a call."""
@@ -95,7 +93,7 @@ class Dialect:
         }
         schema = call.prompt.schema
         if self.structured == "json_schema":
-            body["response_format"] = _response_format(schema, self.strict, self.bounded_schema)
+            body["response_format"] = _response_format(schema, self.strict, self.bounds)
         else:
             # Without guidance the model must be told the shape of the answer.
             shape = f"\n\nAnswer with one JSON object of this JSON schema:\n{schema_json(schema)}"
@@ -108,13 +106,12 @@ class Dialect:
 
 
 @lru_cache(maxsize=256)
-def _response_format(schema: type[Answer], strict: bool, bounded: bool) -> dict[str, Any]:
+def _response_format(schema: type[Answer], strict: bool, bounds: str) -> dict[str, Any]:
     shape = json.loads(schema_json(schema))
     name = re.sub(r"[^\w-]", "_", schema.__name__, flags=re.ASCII)[:64]
-    dropped = frozenset() if bounded else BOUNDS
     return {
         "type": "json_schema",
-        "json_schema": {"name": name, "schema": _without(shape, dropped), "strict": strict},
+        "json_schema": {"name": name, "schema": _without(shape, DROPPED[bounds]), "strict": strict},
     }
 
 

@@ -76,7 +76,9 @@ class Host:
         answered = []
         for reply in replies:
             if isinstance(reply, BaseException):
-                raise reply
+                # Those of other callers too: the run ends with the first one that hears of it.
+                await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+                raise reply if isinstance(reply, Exception) else self._stopped or reply
             answered.append(reply)
         return answered
 
@@ -85,8 +87,12 @@ class Host:
         self._stopped = self._stopped or error
 
     async def close(self) -> None:
-        """Let no call pass any more, and release the session."""
+        """Let no call pass any more, drop those in flight, and release the session."""
         self.stop(EngineStopped("the run has ended"))
+        rest = [*self._in_flight.values()]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
             self._session = None

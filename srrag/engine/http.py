@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from srrag.completion import EngineStopped
 from srrag.engine.breaker import GRACE_S
 from srrag.engine.call import Session
+from srrag.engine.chat import DROPPED
 from srrag.engine.model import Model
 from srrag.spec import place_field
 
@@ -21,15 +22,17 @@ class HttpEngine(Model):
     """An endpoint that speaks OpenAI's chat completions: vLLM, SGLang, hosted ones.
 
     `structured` says how it holds answers to a schema; without `json_schema` the schema stands
-    in the system message. Without `bounded_schema` bounds on lengths and numbers are not sent,
-    as some endpoints refuse them; parsing enforces them anyway.
+    in the system message. `bounds` says which bounds of a schema are sent (parsing enforces all
+    of them): "all"; "items", all but the lengths of strings, with which the grammars of xgrammar
+    (vLLM, SGLang) let no quotation mark and no line break pass; or "none", as some hosted
+    endpoints refuse bounds.
     """
 
     model: str
     revision: str = ""
     structured: str = "json_schema"
     strict: bool = True
-    bounded_schema: bool = True
+    bounds: str = "items"
 
     base_url: str = place_field("http://127.0.0.1:8000/v1")
     api_key_env: str | None = place_field(None)
@@ -50,6 +53,7 @@ class HttpEngine(Model):
         rules = {
             "model": (bool(self.model.strip()), "is empty"),
             "structured": (self.structured in STRUCTURED, f"is one of {', '.join(STRUCTURED)}"),
+            "bounds": (self.bounds in DROPPED, f"is one of {', '.join(DROPPED)}"),
             "base_url": (
                 _plain_url(self.base_url),
                 "is http(s)://host[:port]/path, without credentials or query",

@@ -48,9 +48,7 @@ class HttpSession:
         self._engine = engine
         self._key = engine.key()
         self._url = engine.base_url.rstrip("/") + "/chat/completions"
-        self._dialect = chat.Dialect(
-            engine.model, engine.structured, engine.strict, engine.bounded_schema
-        )
+        self._dialect = chat.Dialect(engine.model, engine.structured, engine.strict, engine.bounds)
         self._breaker = Breaker(
             engine.base_url, engine.breaker_failures, grace_s=engine.breaker_grace_s
         )

@@ -43,7 +43,7 @@ class Journal:
                 self._append(entries[start:end], b"".join(lines[start:end]))
 
     def find(self, key: bytes) -> Entry | None:
-        """A completion appended lately, which readers may not have seen yet."""
+        """An entry appended lately, which readers may not have seen yet."""
         with self._lock:
             older, newer = self._recent
             return older.get(key) or newer.get(key)
@@ -79,8 +79,7 @@ class Journal:
             self._write(data)
         self._entries.extend(entries)
         for entry in entries:
-            if not entry.fault:
-                self._recent[1].setdefault(entry.key, entry)
+            self._recent[1].setdefault(entry.key, entry)
         self._seal_if_due()
 
     def _write(self, data: bytes) -> None:

@@ -38,6 +38,16 @@ class Model(Engine):
         """How many sessions share the calls."""
         return 1
 
+    @property
+    def counts_by(self) -> str | None:
+        """The tokenizer that estimates count by, if any is known."""
+        return self.tokenizer
+
+    @property
+    def hourly_usd(self) -> float:
+        """US dollars an hour of the whole engine, beside those of its tokens."""
+        return 0.0
+
     def worker(self) -> Worker | None:
         """What a replica takes, or None if its session lives in the host's process."""
         return None

@@ -116,6 +116,16 @@ class VllmEngine(Model):
         adapter = f" + {self.lora}@{self.lora_revision}" if self.lora else ""
         return f"vllm: {self.model}@{self.revision}{adapter}"
 
+    @property
+    def counts_by(self) -> str:
+        """The model's own tokenizer, unless another is named."""
+        return self.tokenizer or self.folder or self.model
+
+    @property
+    def hourly_usd(self) -> float:
+        """Of all replicas."""
+        return (self.usd_per_hour or 0.0) * self.replicas
+
     def worker(self) -> Worker:
         """A core that feeds the model, and its GPUs."""
         gpus = self.tensor_parallel * self.pipeline_parallel

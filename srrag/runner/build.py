@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import shutil
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from srrag.completion import LOST
 from srrag.corpus.record import RawRecord
 from srrag.engine.log import CompletionLog
-from srrag.ids import file_sha256
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
 from srrag.runner.rejects import write_rejects
+from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
-from srrag.spec import spec
-from srrag.stage import Plan, Stage
-from srrag.step import Build, LLMStep, Place
-from srrag.store import Receipt, Store, check_files, commit_json, read_json
+from srrag.runner.whole import WholeStages, manifest_of
+from srrag.stage import Plan
+from srrag.step import LLMStep, Place
+from srrag.store import Receipt, Store, commit_json
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
-
-
-class Runner(Protocol):
-    """What runs the steps of a plan on named parts."""
-
-    def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
-        """Run each stage on the parts that it lacks."""
-        ...
 
 
 class TooManyFailuresError(RuntimeError):
@@ -74,9 +63,11 @@ class BuildJob:
             self.runner.run(self.plan, self.store, parts, at)
             self._check_failures(parts)
             self._check_rows(parts)
-            figures = {
-                stage.name: self._build(stage, parts, before, at) for stage in self.plan.builds
-            }
+            whole = WholeStages(self.store, self.plan, self.name, self.runner, tuple(parts))
+            figures = {}
+            for stage in self.plan.builds:
+                figures[stage.name], reused = whole.run(stage, at)
+                before[stage.name] = int(reused)
             write_rejects(self.store, self.plan, self.name, parts)
             self._point(parts, figures)
         seconds = time.perf_counter() - started
@@ -152,16 +143,7 @@ class BuildJob:
             fingerprint = self.plan.fingerprint(stage.name)
             path = self.store.stage_dir(stage.name, fingerprint) / "manifest.json"
             if not path.exists():
-                commit_json(path, self._manifest(stage, fingerprint))
-
-    def _manifest(self, stage: Stage, fingerprint: str) -> dict[str, Any]:
-        return {
-            "stage": stage.name,
-            "fingerprint": fingerprint,
-            "spec": spec(stage.run),
-            "identity": stage.run.identity(),
-            "inputs": list(stage.inputs),
-        }
+                commit_json(path, manifest_of(stage, fingerprint))
 
     def _check_failures(self, parts: Sequence[str]) -> None:
         for stage in self.plan.steps:
@@ -198,50 +180,6 @@ class BuildJob:
                     f"nothing is left to build: {name} rejected all {rejected} rows; the first: "
                     f"{first['reason']}: {first['detail']}"
                 )
-
-    def _build(
-        self, stage: Stage, parts: Sequence[str], before: dict[str, int], at: Place
-    ) -> dict[str, Any]:
-        assert isinstance(stage.run, Build)
-        fingerprint = self.plan.fingerprint(stage.name, parts)
-        final = self.store.stage_dir(stage.name, fingerprint)
-        before[stage.name] = int(_stands(final))
-        if before[stage.name]:
-            figures: dict[str, Any] = read_json(final / "manifest.json")["figures"]
-            return figures
-        started = time.perf_counter()
-        out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
-        out.mkdir(parents=True)
-        try:
-            place = dataclasses.replace(at, threads=stage.resources.threads)
-            figures = dict(stage.run.build(self._inputs(stage, parts), out, place))
-            manifest = self._manifest(stage, fingerprint)
-            manifest["figures"] = figures
-            manifest["seconds"] = round(time.perf_counter() - started, 3)
-            manifest["files"] = {
-                path.relative_to(out).as_posix(): file_sha256(path)
-                for path in sorted(out.rglob("*"))
-                if path.is_file()
-            }
-            commit_json(out / "manifest.json", manifest)
-            shutil.rmtree(final, ignore_errors=True)
-            out.rename(final)
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-        say(f"{stage.name:<12} built")
-        return figures
-
-    def _inputs(self, stage: Stage, parts: Sequence[str]) -> Mapping[str, Sequence[Path]]:
-        builds = {item.name for item in self.plan.builds}
-        return {
-            name: [self.store.stage_dir(name, self.plan.fingerprint(name, parts))]
-            if name in builds
-            else [
-                self.store.part_path(name, self.plan.fingerprint(name), part)
-                for part in sorted(parts)
-            ]
-            for name in stage.inputs
-        }
 
     def _point(self, parts: Sequence[str], figures: Mapping[str, Any]) -> None:
         stages: dict[str, Any] = {
@@ -281,18 +219,6 @@ def _difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict
 def lost_rows(receipt: Receipt) -> int:
     """Rows of a part that were lost to errors, crashes and answers that no parser can take."""
     return receipt.failed + sum(receipt.reasons.get(kind, 0) for kind in LOST)
-
-
-def _stands(folder: Path) -> bool:
-    """Whether a build is there and every file of it is what was built."""
-    if not (folder / "manifest.json").exists():
-        return False
-    try:
-        check_files(folder)
-    except ValueError as error:
-        say(f"built again: {error}")
-        return False
-    return True
 
 
 def versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from srrag.engine.log import CompletionLog
 from srrag.engine.log_lock import LogLock
 from srrag.engine.model import Model
 from srrag.pipeline import Pipeline
-from srrag.step import LLMStep, Place, Step
+from srrag.step import Build, Place, Step
 
 T = TypeVar("T")
 Figures = dict[str, dict[str, Any]]
@@ -37,16 +37,18 @@ class Engines:
     """What each has done so far, by its name."""
 
 
-def engines_of(steps: Sequence[Step]) -> list[Model]:
-    """The engines with a model that steps ask, each once."""
+def engines_of(items: Sequence[Step | Build]) -> list[Model]:
+    """The engines with a model that steps and builds ask, each once."""
     found: dict[Model, None] = {}
-    for step in steps:
-        if isinstance(step, Pipeline):
-            found.update(dict.fromkeys(engines_of(step.steps)))
-        elif isinstance(step, LLMStep) and not isinstance(step.engine, Rules):
-            if not isinstance(step.engine, Model):
-                raise ValueError(f"engine: {type(step.engine).__name__} cannot be asked")
-            found[step.engine] = None
+    for item in items:
+        if isinstance(item, Pipeline):
+            found.update(dict.fromkeys(engines_of(item.steps)))
+            continue
+        engine = getattr(item, "engine", None)
+        if isinstance(engine, Model):
+            found[engine] = None
+        elif isinstance(engine, Engine) and not isinstance(engine, Rules):
+            raise ValueError(f"engine: {type(engine).__name__} cannot be asked")
     return list(found)
 
 
@@ -93,14 +95,13 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
         return
     folder = log_folder(at)
     lock = locked_log(models, at) if exclusive else nullcontext()
-    with lock as held, _loop() as run:
+    with lock as held, closing(_Loop()) as loop:
         openers: dict[Model, Opener] = {engine: engine.open for engine in models}
         hosts = Hosts(openers, folder, at.account)
 
         def client(engine: Model) -> LogClient:
             def send(calls: Sequence[Call]) -> list[Reply]:
-                replies: list[Reply] = run(hosts.complete(engine, calls))
-                return replies
+                return loop.run(hosts.complete(engine, calls))
 
             return LogClient(engine, folder, send, at.account.fresh)
 
@@ -111,18 +112,39 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
         try:
             yield Engines({engine: client(engine) for engine in models}, figures)
         finally:
-            run(hosts.close())
+            loop.run(hosts.close())
 
 
-@contextmanager
-def _loop() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """An event loop on a thread of its own; yields what runs a coroutine there."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="engines", daemon=True)
-    thread.start()
-    try:
-        yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+class _Loop:
+    """An event loop on a thread of its own."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engines", daemon=True)
+        self._thread.start()
+        self._closing = threading.Lock()
+        self._closed = False
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it; raises EngineStopped once the loop is closed."""
+        with self._closing:
+            if self._closed:
+                coroutine.close()
+                raise EngineStopped("the run has ended")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return future.result()
+
+    def close(self) -> None:
+        """Wait for what still runs: a thread that waits for it could never end otherwise."""
+        with self._closing:
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(_others(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _others() -> None:
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*rest, return_exceptions=True)

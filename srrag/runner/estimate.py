@@ -176,12 +176,12 @@ def _leading_to_calls(plan: Plan) -> list[Stage]:
 
 
 def _counter(engine: Model) -> TokenCounter:
-    if engine.tokenizer is None:
+    if engine.counts_by is None:
         raise ValueError(
             "engine.tokenizer: an estimate needs the model's tokenizer, a folder or a hub id, or "
             "'utf8' to count a token every four bytes"
         )
-    return TokenCounter(engine.tokenizer)
+    return TokenCounter(engine.counts_by)
 
 
 def _figures(
@@ -212,11 +212,13 @@ def _priced(found: Estimate, engine: Model) -> Estimate:
     if rates[1] is not None:
         seconds = found.tokens_out / rates[1]
         seconds += found.tokens_in / rates[0] if rates[0] is not None else 0.0
+    hours = None if seconds is None else seconds / 3600
+    machine = engine.hourly_usd * (hours or 0.0)
     return replace(
         found,
-        usd=engine.price(found.tokens_in, found.tokens_out),
-        usd_max=engine.price(found.tokens_in, found.tokens_out_max),
-        hours=None if seconds is None else seconds / 3600,
+        usd=engine.price(found.tokens_in, found.tokens_out) + machine,
+        usd_max=engine.price(found.tokens_in, found.tokens_out_max) + machine,
+        hours=hours,
     )
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from srrag.runner.engines import engines_here, engines_of
+from srrag.engine.model import Model
+from srrag.runner.engines import Engines, engines_here, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress
 from srrag.stage import Plan, Stage
@@ -44,6 +46,10 @@ class LocalRunner:
                     plan, store, stage, missing[stage.name], len(parts), calls,
                     replace(at, clients=engines.clients),
                 )  # fmt: skip
+
+    def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:
+        """Have engines up on a thread of this process."""
+        return engines_here(models, at)
 
     def _run_stage(
         self,

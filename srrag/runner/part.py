@@ -10,8 +10,11 @@ import contextlib
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +25,9 @@ from srrag.schema import conform, empty_value
 from srrag.stage import Stage
 from srrag.step import Asking, Function
 from srrag.store import Receipt, Store, read_json
+
+BATCHES_IN_FLIGHT = 2
+"""Batches of one part whose prompts a model answers at a time."""
 
 MAX_STRIKES = 3
 """Deaths of a worker in succession on the same row after which the row is rejected."""
@@ -106,12 +112,11 @@ def run_part(
     try:
         if attempt.careful and isinstance(function, Asking) and function.client is not None:
             _ask_ahead(function, alive, attempt)
-        with tallied() as usage:
-            for rows in _pieces(alive, stage, attempt):
-                out, failed = guarded(function, stage, rows, attempt)
-                outputs.append(out)
-                failures.extend(failed)
-                tick(rows[0] + rows[1].num_rows, alive.num_rows)
+        for out, failed, used, row in _results(function, stage, alive, attempt):
+            outputs.append(out)
+            failures.extend(failed)
+            usage.add(used)
+            tick(row, alive.num_rows)
     except (KeyboardInterrupt, SystemExit, EngineStopped):
         attempt.release()
         raise
@@ -176,10 +181,32 @@ def count_reasons(table: pa.Table) -> dict[str, int]:
     return {item["values"]: item["counts"] for item in counts}
 
 
-def _pieces(table: pa.Table, stage: Stage, attempt: Attempt) -> Iterator[tuple[int, pa.Table]]:
-    rows = 1 if attempt.careful else max(1, stage.resources.batch_rows)
-    for start in range(0, table.num_rows, rows):
-        yield start, table.slice(start, rows)
+def _results(
+    function: Function, stage: Stage, table: pa.Table, attempt: Attempt
+) -> Iterator[tuple[pa.Table, list[str], Usage, int]]:
+    """What comes of each batch of a part, in order, and the row behind it.
+
+    Of those that ask a model a few are in flight: one batch's last calls, and what is done with
+    its answers, would else leave the engine idle.
+    """
+    size = 1 if attempt.careful else max(1, stage.resources.batch_rows)
+
+    def run(start: int) -> tuple[pa.Table, list[str], Usage, int]:
+        rows = table.slice(start, size)
+        with tallied() as usage:
+            return *guarded(function, stage, (start, rows), attempt), usage, start + rows.num_rows
+
+    starts = iter(range(0, table.num_rows, size))
+    asks = isinstance(function, Asking) and function.client is not None
+    if attempt.careful or not asks:
+        yield from map(run, starts)
+        return
+    with ThreadPoolExecutor(BATCHES_IN_FLIGHT, thread_name_prefix="batch") as pool:
+        waiting = deque(pool.submit(run, start) for start in islice(starts, BATCHES_IN_FLIGHT))
+        while waiting:
+            result = waiting.popleft().result()
+            waiting.extend(pool.submit(run, start) for start in islice(starts, 1))
+            yield result
 
 
 def guarded(

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from srrag.completion import Usage
 from srrag.ids import content_id, segment_id
 from srrag.pipeline import Pipeline
-from srrag.runner.build import Runner
+from srrag.runner.runner import Runner
 from srrag.runner.summary import usage_of
 from srrag.schema import QUESTIONS
 from srrag.spec import canonical, fingerprint

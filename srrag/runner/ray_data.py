@@ -11,7 +11,8 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -23,7 +24,7 @@ from ray.util.annotations import RayDeprecationWarning
 
 from srrag.completion import EngineStopped
 from srrag.engine.model import Model
-from srrag.runner.engines import Figures, engines_of
+from srrag.runner.engines import Engines, Figures, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress, say
 from srrag.runner.ray_engines import engines_on_ray
@@ -130,6 +131,17 @@ class RayDataRunner:
                 dataset = self._dataset(plan, store, stages, names, at)
                 watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)
                 self._drain(dataset, watch)
+        finally:
+            if started:
+                ray.shutdown()
+
+    @contextmanager
+    def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:
+        """Have engines up as actors."""
+        started = bool(models) and self.connect()
+        try:
+            with engines_on_ray(models, at) as engines:
+                yield engines
         finally:
             if started:
                 ray.shutdown()

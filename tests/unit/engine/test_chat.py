@@ -27,8 +27,8 @@ class Shape(Answer):
 CALL = Call(b"k" * 16, Prompt(0, "", "Be brief.", "What helps?", Shape, max_tokens=77))
 
 
-def body(structured: str = "json_schema", strict: bool = True, bounded: bool = True) -> Any:
-    return json.loads(chat.Dialect("m", structured, strict, bounded).request(CALL))
+def body(structured: str = "json_schema", strict: bool = True, bounds: str = "all") -> Any:
+    return json.loads(chat.Dialect("m", structured, strict, bounds).request(CALL))
 
 
 def response(**message: Any) -> bytes:
@@ -48,14 +48,17 @@ def test_a_request_carries_prompt_sampling_and_schema() -> None:
 
 
 def test_bounds_are_dropped_but_not_a_property_of_that_name() -> None:
-    text = json.dumps(body(bounded=False, strict=False)["response_format"])
-    assert not any(f'"{word}": ' in text for word in chat.BOUNDS - {"minimum"})
-    schema = body(bounded=False)["response_format"]["json_schema"]["schema"]
+    text = json.dumps(body(bounds="none", strict=False)["response_format"])
+    dropped = chat.LENGTHS | chat.NUMBERS
+    assert not any(f'"{word}": ' in text for word in dropped - {"minimum"})
+    schema = body(bounds="none")["response_format"]["json_schema"]["schema"]
     assert schema["$defs"]["Item"]["properties"]["minimum"] == {
         "title": "Minimum",
         "type": "string",
     }
     assert "minimum" not in schema["properties"]["share"]
+    some = json.dumps(body(bounds="items")["response_format"])
+    assert '"maxItems": 3' in some and "Length" not in some
 
 
 def test_without_guidance_the_model_is_told_the_schema() -> None:

@@ -134,3 +134,41 @@ def test_the_fault_of_a_call_is_kept(tmp_path: Path) -> None:
     assert reply.fault == Fault("timeout", "120 s")
     (entry,) = CompletionLog(tmp_path).lookup([call("a").key]).values()
     assert (entry.fault, entry.retries, entry.tokens_in) == ("timeout", 3, 0)
+
+
+class Uneven(ScriptedSession):
+    """Ends the run at once when asked to stop; any other answer takes a while."""
+
+    async def complete(self, asked: Call) -> Reply:
+        if asked.prompt.user == "stop":
+            raise EngineStopped("gone")
+        return await super().complete(asked)
+
+
+def test_who_is_told_of_a_stop_finds_all_calls_in_flight_answered(tmp_path: Path) -> None:
+    async def run() -> int:
+        made = hosts(tmp_path, Uneven(echo, pause_s=0.2))
+        other = asyncio.ensure_future(made.complete(TOY, [call("on its way")]))
+        await asyncio.sleep(0)
+        with pytest.raises(EngineStopped, match="gone"):
+            await made.complete(TOY, [call("stop")])
+        stands = CompletionLog(tmp_path).totals().completions
+        await other
+        await made.close()
+        return stands
+
+    assert asyncio.run(run()) == 1
+
+
+def test_a_close_ends_calls_and_seals_what_was_answered(tmp_path: Path) -> None:
+    async def run() -> None:
+        made = hosts(tmp_path, ScriptedSession(echo, pause_s=0.3))
+        asked = asyncio.ensure_future(made.complete(TOY, [call(f"w{n}") for n in range(6)]))
+        await asyncio.sleep(0.45)
+        await made.close()
+        with pytest.raises(EngineStopped, match="the run has ended"):
+            await asked
+
+    asyncio.run(run())
+    assert CompletionLog(tmp_path).totals().completions == TOY.concurrency
+    assert not list(tmp_path.glob("journal-*"))

@@ -127,14 +127,11 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
 
 
 def test_find_knows_what_was_just_sealed(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, seal_rows=2)
-    journal.append([entry(1), entry(2)])
-    journal.append(
-        [
-            entry(3),
-        ]
-    )
+    journal = Journal(tmp_path, seal_rows=3)
+    journal.append([entry(1), entry(2), entry(5, fault="refusal")])
+    journal.append([entry(3)])
     assert journal.find(key(1)) == entry(1)
+    assert journal.find(key(5)) == entry(5, fault="refusal")
     assert journal.find(key(3)) == entry(3)
     assert journal.find(key(4)) is None
 

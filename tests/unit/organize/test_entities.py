@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.organize.entities import MergeEntities, normalise
+from srrag.organize.entities import MergeEntities
 from srrag.schema import EDGES, ENTITIES, TRIPLES
-from srrag.step import Place
+from srrag.step import Former, Place
 from tests.unit.index.tables import REFUSED, row, write
 
 
@@ -55,9 +58,9 @@ def test_names_that_differ_in_case_width_and_blanks_are_one_entity(tmp_path: Pat
         ],
     )
     rows = entities.to_pylist()
-    assert sorted(r["name"] for r in rows) == ["Knee brace", "gait", "pain"]
-    assert units_of(rows, name="Knee brace") == ["u1", "u2", "u3"]
-    assert units_of(rows, name="pain") == ["u1", "u2"]
+    assert sorted(r["name"] for r in rows) == ["Knee brace", "Pain", "gait"]
+    assert units_of(rows, name="Knee brace") == ["u3", "u1", "u2"]  # by document
+    assert units_of(rows, name="Pain") == ["u1", "u2"]
     assert units_of(edges.to_pylist(), relation="reduces") == ["u1", "u2"]
     assert rows[0]["entity_id"] < rows[1]["entity_id"] < rows[2]["entity_id"]
 
@@ -160,18 +163,112 @@ def test_neither_order_nor_parts_matter_and_no_mention_is_lost(
     assert ends == set(entities["entity_id"].to_pylist())
 
 
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
-        ("  Knee \t\n Pain. ", "knee pain"), ("ＶＯ２ max", "vo2 max"), ("Straße", "strasse"),
-        ("ﬁbula", "fibula"), ("vitamin D; ", "vitamin d"), ("5.5 mg", "5.5 mg"),
-        ("knee\u00a0pain", "knee pain"), ("CAFE\u0301", "caf\u00e9"),
-    ],
-)  # fmt: skip
-def test_names_are_folded(name: str, key: str) -> None:
-    assert normalise(name) == key
+def test_an_entity_named_alone_is_a_node_without_edges(tmp_path: Path) -> None:
+    alone = {"kind": "entity", "tail_type": ""}
+    entities, edges = merged(
+        tmp_path / "m", [fact(1, "brace", "reduces", "pain"), fact(2, "splint", "", "", **alone)]
+    )
+    assert units_of(entities.to_pylist(), name="splint") == ["u2"]
+    assert (entities.num_rows, edges.num_rows) == (3, 1)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs", "Mn"]), max_size=20))
-def test_folding_twice_changes_nothing(name: str) -> None:
-    assert normalise(normalise(name)) == normalise(name)
+HASHES = """
+import sys
+from pathlib import Path
+from srrag.ids import file_sha256
+from srrag.organize.entities import MergeEntities
+from srrag.step import Former, Place
+out = Path(sys.argv[2])
+MergeEntities().build({"triples": [Path(sys.argv[1])]}, out, Place())
+print(*(file_sha256(path) for path in sorted(out.iterdir())))
+"""
+
+
+def test_the_files_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    part = write(
+        [fact(n, f"Drug {n % 7}", f"r{n % 3}", f"Outcome {n % 5}") for n in range(60)],
+        TRIPLES,
+        tmp_path / "part.parquet",
+    )
+    found = set()
+    for seed in ("0", "1", "2"):
+        (tmp_path / seed).mkdir()
+        command = [sys.executable, "-c", HASHES, str(part), str(tmp_path / seed)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        found.add(subprocess.check_output(command, env=environment, text=True))
+    assert len(found) == 1
+    assert len(found.pop().split()) == 3
+
+
+SOME = [
+    [fact(n, f"Drug {n % 5}", "treats", f"Pain {n % 3}", doc_id=f"d{n // 4}") for n in numbers]
+    for numbers in (range(0, 12), range(12, 20), range(20, 28), range(28, 40))
+]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    before=st.sets(st.integers(0, 3), min_size=1),
+    after=st.sets(st.integers(0, 3), min_size=1),
+    case=st.randoms(use_true_random=False),
+)
+def test_an_update_writes_the_very_files_of_a_build_anew(
+    tmp_path_factory: pytest.TempPathFactory, before: set[int], after: set[int], case: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("update")
+    parts = []
+    for number, rows in enumerate(SOME):
+        varied = [
+            {**r, "head": case.choice([str(r["head"]), str(r["head"]).upper()]),
+             "confidence": case.choice([0.25, 0.5, 1.0])}
+            for r in rows
+        ]  # fmt: skip
+        parts.append(write(varied, TRIPLES, folder / f"part-{number}.parquet"))
+    for name, chosen in (("old", before), ("anew", after)):
+        (folder / name).mkdir()
+        MergeEntities().build(
+            {"triples": [parts[n] for n in sorted(chosen)]}, folder / name, Place()
+        )
+    former = Former(folder / "old", frozenset(parts[n] for n in before & after))
+    (folder / "new").mkdir()
+    MergeEntities().update(
+        {"triples": [parts[n] for n in sorted(after)]}, folder / "new", Place(), former
+    )
+    for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
+        assert (folder / "new" / file).read_bytes() == (folder / "anew" / file).read_bytes()
+
+
+def test_a_part_made_again_under_its_name_is_read_again(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    part = write([fact(1, "brace", "reduces", "pain")], TRIPLES, tmp_path / "part-1.parquet")
+    MergeEntities().build({"triples": [part]}, old, Place())
+    write([fact(1, "splint", "reduces", "pain")], TRIPLES, part)
+    MergeEntities().update({"triples": [part]}, new, Place(), Former(old, frozenset()))
+    names = pq.read_table(new / "entities.parquet")["name"].to_pylist()
+    assert sorted(names) == ["pain", "splint"]
+
+
+def test_a_document_of_two_parts_stays_when_one_of_them_goes(tmp_path: Path) -> None:
+    rows = [fact(1, "brace", "reduces", "pain", doc_id="d")]
+    parts = [write(rows, TRIPLES, tmp_path / f"part-{n}.parquet") for n in (1, 2)]
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    MergeEntities().build({"triples": parts}, tmp_path / "old", Place())
+    former = Former(tmp_path / "old", frozenset(parts[:1]))
+    figures = MergeEntities().update({"triples": parts[:1]}, tmp_path / "new", Place(), former)
+    assert figures == {"entities": 2, "edges": 1, "facts": 1}
+
+
+def test_more_new_facts_than_a_bucket_holds_are_merged_anew(tmp_path: Path) -> None:
+    parts = [write(rows, TRIPLES, tmp_path / f"part-{n}.parquet") for n, rows in enumerate(SOME)]
+    for name in ("old", "new", "anew"):
+        (tmp_path / name).mkdir()
+    small = MergeEntities(bucket_facts=5)
+    small.build({"triples": parts[:1]}, tmp_path / "old", Place())
+    former = Former(tmp_path / "old", frozenset(parts[:1]))
+    small.update({"triples": parts}, tmp_path / "new", Place(threads=2), former)
+    MergeEntities().build({"triples": parts}, tmp_path / "anew", Place())
+    for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
+        assert (tmp_path / "new" / file).read_bytes() == (tmp_path / "anew" / file).read_bytes()

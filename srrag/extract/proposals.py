@@ -1,0 +1,148 @@
+"""What a schema lacks, by the facts that it refused: Eq. 12 of SR-RAG as pure functions.
+
+A refused fact names the types, relation or attribute that it needs and how sure the extractor is
+of it. Each window has one vote an element, the best of its confidences; an element is accepted if
+enough windows vote and their mean reaches the threshold μ.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+from srrag.extract.ontology import ANY, DOCUMENT, Ontology
+
+MAX_NAME_WORDS = 5
+NUM_EXAMPLES = 3
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+Row = Mapping[str, Any]
+Verdict = Literal["accepted", "few_windows", "below_threshold", "unknown_end"]
+
+
+class Element(NamedTuple):
+    """An entity type, a relation with the types of its ends, or an attribute of a type (head)."""
+
+    kind: Literal["entity", "relation", "attribute"]
+    name: str
+    head_type: str = ""
+    tail_type: str = ""
+
+
+@dataclass
+class Support:
+    """The windows and documents that propose an element, and where they say so."""
+
+    votes: dict[str, float] = field(default_factory=dict)
+    documents: set[str] = field(default_factory=set)
+    examples: list[tuple[float, str, str, str]] = field(default_factory=list)
+    """Up to NUM_EXAMPLES: minus the confidence, window, document, quote."""
+
+    @property
+    def confidence(self) -> float:
+        """Mean vote; the exact sum makes it the same in any order."""
+        return math.fsum(self.votes.values()) / len(self.votes)
+
+    def add(self, row: Row) -> None:
+        """Count a fact."""
+        unit, confidence = row["unit_id"], row["confidence"]
+        self.votes[unit] = max(self.votes.get(unit, 0.0), confidence)
+        self.documents.add(row["doc_id"])
+        self.examples.append((-confidence, unit, row["doc_id"], row["quote"]))
+        self.examples = sorted(set(self.examples))[:NUM_EXAMPLES]
+
+
+def type_name(name: str) -> str:
+    """A type as the schema spells types, from any spelling: `age group` → AgeGroup; "" if none."""
+    return "".join(word.capitalize() for word in _words(name))
+
+
+def term_name(name: str) -> str:
+    """A relation or attribute as the schema spells them: `hasAgeGroup` → has_age_group."""
+    return "_".join(_words(name))
+
+
+def _words(name: str) -> list[str]:
+    """Lower-case words; none for what is no name: a model's text goes into later prompts."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    letters = sum(map(len, words))
+    plain = len(re.sub(r"[\s_-]", "", name)) == letters and name.isascii()
+    named = bool(words) and not words[0].isdigit() and len(words) <= MAX_NAME_WORDS
+    return words if plain and named else []
+
+
+def missing(row: Row, ontology: Ontology) -> Iterator[Element]:
+    """The elements that a refused fact needs and the schema lacks; none for bad names."""
+    known = {type_name(kind): kind for kind in (*ontology.entities, DOCUMENT)}
+    attribute = row["kind"] == "attribute"
+    head = known.get(type_name(row["head_type"]), type_name(row["head_type"]))
+    term = term_name(row["tail_type"] if attribute else row["relation"])
+    tail = "" if attribute else known.get(type_name(row["tail_type"]), type_name(row["tail_type"]))
+    if not (head and term and (tail or attribute)):
+        return
+    new = sorted({head, tail} - {*known.values(), ""})
+    yield from (Element("entity", name) for name in new)
+    if attribute:
+        owners = {term_name(name): on for name, on in ontology.attributes.items()}.get(term, [])
+        if head not in owners and ANY not in owners:
+            yield Element("attribute", term, head)
+    elif new or term not in map(term_name, ontology.relations):
+        yield Element("relation", term, head, tail)
+
+
+def collect(rows: Iterable[Row], ontology: Ontology) -> dict[Element, Support]:
+    """Support of each element that the schema lacks, sorted by element."""
+    found: dict[Element, Support] = defaultdict(Support)
+    for row in rows:
+        for element in missing(row, ontology):
+            found[element].add(row)
+    return dict(sorted(found.items()))
+
+
+def judge(
+    found: Mapping[Element, Support], ontology: Ontology, *, threshold: float, min_windows: int
+) -> dict[Element, Verdict]:
+    """Eq. 12: accept what enough windows propose with a mean confidence of at least μ.
+
+    A relation or attribute also needs its ends: types that the schema has or just got.
+    """
+    verdicts: dict[Element, Verdict] = {}
+    for element, support in found.items():
+        if len(support.votes) < min_windows:
+            verdicts[element] = "few_windows"
+        elif support.confidence < threshold:
+            verdicts[element] = "below_threshold"
+        else:
+            verdicts[element] = "accepted"
+    types = {*ontology.entities, DOCUMENT, ""}
+    types |= {e.name for e, v in verdicts.items() if e.kind == "entity" and v == "accepted"}
+    for element, verdict in verdicts.items():
+        if verdict == "accepted" and not {element.head_type, element.tail_type} <= types:
+            verdicts[element] = "unknown_end"
+    return verdicts
+
+
+def grown(ontology: Ontology, accepted: Iterable[Element]) -> Ontology:
+    """The schema with the accepted elements after its own; the given one is left as it is."""
+    entities = list(ontology.entities)
+    relations = {
+        name: {side: list(kinds) for side, kinds in ends.items()}
+        for name, ends in ontology.relations.items()
+    }
+    attributes = {name: list(owners) for name, owners in ontology.attributes.items()}
+    spelled = {term_name(name): name for name in (*relations, *attributes)}
+    for element in sorted(accepted):
+        name = spelled.get(element.name, element.name)
+        if element.kind == "entity":
+            entities.append(element.name)
+        elif element.kind == "attribute":
+            attributes.setdefault(name, []).append(element.head_type)
+        else:
+            ends = relations.setdefault(name, {"head": [], "tail": []})
+            for side, kind in (("head", element.head_type), ("tail", element.tail_type)):
+                if kind not in ends[side]:
+                    ends[side].append(kind)
+    return replace(ontology, entities=entities, relations=relations, attributes=attributes)

@@ -1,0 +1,152 @@
+"""Propose a new version of the extraction schema, beside the old one (SR-RAG Eq. 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import yaml
+
+from srrag.extract.ontology import Ontology
+from srrag.extract.proposals import Element, Row, Support, Verdict, collect, grown, judge
+from srrag.spec import spec
+from srrag.step import Build, Place
+
+REASONS = ("proposed", "unknown_type", "unknown_relation")
+"""Rejects that say what the schema lacks: proposals proper, and facts beyond the schema."""
+_COLUMNS = (
+    "doc_id", "unit_id", "kind", "head_type", "relation", "tail_type", "quote", "confidence",
+    "char_start", "char_end", "reject",
+)  # fmt: skip
+
+PROPOSALS = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("head_type", pa.string(), nullable=False),
+        pa.field("tail_type", pa.string(), nullable=False),
+        pa.field("windows", pa.int64(), nullable=False),
+        pa.field("documents", pa.int64(), nullable=False),
+        pa.field("confidence", pa.float64(), nullable=False),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field(
+            "examples",
+            pa.list_(pa.struct([(name, pa.string()) for name in ("unit_id", "doc_id", "quote")])),
+            nullable=False,
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowSchema(Build):
+    """TRIPLES → PROPOSALS, a report, and the next version of the schema if any is accepted.
+
+    `number` is that of the schema in use; `threshold` is μ, which a proposal's confidence, averaged
+    over the windows that make it, must reach, and `min_windows` how many these must be. Nothing
+    here changes the schema in use: the user takes the new file, or does not.
+    """
+
+    ontology: Ontology
+    number: int = 1
+    threshold: float = 0.8
+    min_windows: int = 5
+    triples: str = "triples"
+
+    def __post_init__(self) -> None:
+        """Check the thresholds."""
+        if not 0.0 <= self.threshold <= 1.0:
+            raise ValueError(f"threshold must lie in [0, 1], not {self.threshold}")
+        if self.min_windows < 1:
+            raise ValueError(f"min_windows must be at least 1, not {self.min_windows}")
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write `proposals.parquet`, `report.md`, `schema-N.yaml` and perhaps `schema-N+1.yaml`."""
+        found = collect(_refused(inputs[self.triples]), self.ontology)
+        verdicts = judge(
+            found, self.ontology, threshold=self.threshold, min_windows=self.min_windows
+        )
+        accepted = [element for element in found if verdicts[element] == "accepted"]
+        pq.write_table(_table(found, verdicts), out / "proposals.parquet")
+        (out / "report.md").write_text(self._report(found, verdicts), "utf-8")
+        _write(self.ontology, self.number, out)
+        if accepted:
+            _write(grown(self.ontology, accepted), self.number + 1, out)
+        return {
+            "proposed": len(found),
+            "accepted": len(accepted),
+            "elements": ", ".join(dict.fromkeys(element.name for element in accepted)),
+            "version": self.number + bool(accepted),
+        }
+
+    def _report(self, found: Mapping[Element, Support], verdicts: Mapping[Element, Verdict]) -> str:
+        lines = [
+            f"# Schema version {self.number}: proposals",
+            "",
+            f"Accepted: at least {self.min_windows} windows, mean confidence {self.threshold:g} "
+            f"or more. Version {self.number} stays in use until another is chosen.",
+        ]
+        # Accepted ones first, then by how many windows propose them.
+        order = sorted(found, key=lambda e: (verdicts[e] != "accepted", -len(found[e].votes), e))
+        for element in order:
+            support = found[element]
+            lines += [
+                "",
+                f"## {_title(element)}: {verdicts[element]}",
+                "",
+                f"{len(support.votes)} windows of {len(support.documents)} documents, "
+                f"confidence {support.confidence:.3f}",
+                "",
+            ]
+            for _, unit, document, quote in support.examples:
+                lines.append(f"    {' '.join(quote.split())}  [{document} {unit}]")
+        return "\n".join(lines) + "\n"
+
+
+def _title(element: Element) -> str:
+    if element.kind == "relation":
+        return f"relation {element.head_type} {element.name} {element.tail_type}"
+    return f"{element.kind} {element.name}" + (
+        f" of {element.head_type}" if element.head_type else ""
+    )
+
+
+def _refused(paths: Sequence[Path]) -> Iterator[Row]:
+    """Facts refused for want of a type, with a quote that their window holds."""
+    for path in paths:
+        table = pq.read_table(path, columns=list(_COLUMNS), memory_map=True, partitioning=None)
+        reason = pc.struct_field(table["reject"], "reason")
+        # An ungrounded quote has an empty span: it may be of the model's own making.
+        grounded = pc.greater(table["char_end"], table["char_start"])
+        wanted = pc.and_(pc.is_in(reason, pa.array(REASONS)), grounded)
+        yield from table.filter(wanted).to_pylist()
+
+
+def _table(found: Mapping[Element, Support], verdicts: Mapping[Element, Verdict]) -> pa.Table:
+    rows = [
+        {
+            **element._asdict(),
+            "windows": len(support.votes),
+            "documents": len(support.documents),
+            "confidence": support.confidence,
+            "verdict": verdicts[element],
+            "examples": [
+                {"unit_id": unit, "doc_id": document, "quote": quote}
+                for _, unit, document, quote in support.examples
+            ],
+        }
+        for element, support in found.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=PROPOSALS)
+
+
+def _write(ontology: Ontology, number: int, out: Path) -> None:
+    """Write a version as a file that a build takes as its schema."""
+    text = yaml.safe_dump(spec(ontology), sort_keys=False, allow_unicode=True)
+    (out / f"schema-{number}.yaml").write_text(f"# Version {number} of the schema\n{text}", "utf-8")

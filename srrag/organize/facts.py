@@ -1,0 +1,125 @@
+"""Give facts the ids of the entities and edges that they name: TRIPLES → ends and links.
+
+An end is one mention of an entity, a link one mention of an edge. Ids are content hashes, so
+that parts are keyed apart from each other, anywhere, and still meet.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.ids import content_id
+
+_PLACE = [
+    pa.field("unit_id", pa.string()),
+    pa.field("doc_id", pa.string()),
+    pa.field("char_start", pa.int32()),
+    pa.field("char_end", pa.int32()),
+]
+KINDS = ("relation", "attribute", "entity")
+ENDS = pa.schema(
+    [
+        pa.field("entity_id", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("type", pa.string()),
+        *_PLACE,
+    ]
+)
+LINKS = pa.schema(
+    [
+        pa.field("edge_id", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("head_id", pa.string()),
+        pa.field("relation", pa.string()),
+        pa.field("tail_id", pa.string()),
+        pa.field("confidence", pa.float32()),
+        *_PLACE,
+    ]
+)
+FACT_COLUMNS = (
+    "kind", "head", "head_type", "relation", "tail", "tail_type", "confidence",
+    *(field.name for field in _PLACE),
+)  # fmt: skip
+
+
+def normalise(name: str) -> str:
+    """Fold case, width and blanks: the key under which one type's names are one entity."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(folded.split()).strip(" .,;:")
+
+
+def entity_id(kind: str, name: str) -> str:
+    """The id of an entity: its type and normalised name."""
+    return content_id(kind, normalise(name))
+
+
+def attribute_id(owner_id: str, kind: str, value: str) -> str:
+    """The id of an attribute's value: it belongs to its entity, so that no two ever fuse."""
+    return content_id(owner_id, kind, normalise(value))
+
+
+def key_facts(facts: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the ends and the links of facts, in no particular order.
+
+    A fact of kind `relation` or `attribute` has two ends and a link, one of kind `entity` a
+    head alone. Raises ValueError that names any other kind.
+    """
+    unknown = set(pc.unique(facts["kind"]).to_pylist()) - set(KINDS)
+    if unknown:
+        raise ValueError(f"column 'kind' holds {min(unknown)!r}; it may hold {', '.join(KINDS)}")
+    between, owned, alone = (facts.filter(pc.equal(facts["kind"], kind)) for kind in KINDS)
+    # All entities at once: most are named by several facts, and hashing is what takes time.
+    named = [_named(between, "head"), _named(between, "tail")]
+    entities = pa.concat_tables([*named, _named(owned, "head"), _named(alone, "head")])
+    ids = hashed_ids(entity_id, entities["type"], entities["name"])
+    heads, tails = ids.slice(0, len(between)), ids.slice(len(between), len(between))
+    owners = ids.slice(2 * len(between), len(owned))
+    values = hashed_ids(attribute_id, owners, owned["tail_type"], owned["tail"])
+    ends = pa.concat_tables([entities, _named(owned, "tail")])
+    links = [_links(between, heads, tails), _links(owned, owners, values)]
+    return (
+        pa.table([pa.concat_arrays([ids, values]), *ends.columns], schema=ENDS),
+        pa.concat_tables(links),
+    )
+
+
+def _named(facts: pa.Table, side: str) -> pa.Table:
+    """One end of each fact, without its id."""
+    place = [facts[field.name] for field in _PLACE]
+    return pa.table([facts[side], facts[f"{side}_type"], *place], names=ENDS.names[1:])
+
+
+def _links(facts: pa.Table, heads: pa.Array, tails: pa.Array) -> pa.Table:
+    edges = hashed_ids(content_id, heads, facts["relation"], tails)
+    ends = [heads, facts["relation"], tails, facts["confidence"]]
+    place = [facts[field.name] for field in _PLACE]
+    return pa.table([edges, facts["kind"], *ends, *place], schema=LINKS)
+
+
+def hashed_ids(make: Callable[..., str], *columns: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One id a row, made of its values; each distinct tuple of values is hashed once."""
+    firsts, inverse = distinct(columns)
+    tuples = zip(*(column.take(firsts).to_pylist() for column in columns), strict=True)
+    return pa.array([make(*values) for values in tuples], pa.string()).take(pa.array(inverse))
+
+
+def distinct(
+    columns: Sequence[pa.Array | pa.ChunkedArray],
+) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Rows that hold each distinct tuple for the first time, and the tuple's number a row."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        coded = pc.dictionary_encode(_flat(column))
+        codes = codes * max(1, len(coded.dictionary)) + coded.indices.to_numpy()
+    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return pa.array(firsts), inverse.astype(np.int64)
+
+
+def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,159 @@
+"""Run the builds of a plan: work on whole relations, each version in a folder of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from srrag.ids import file_sha256
+from srrag.runner.engines import engines_of
+from srrag.runner.progress import say
+from srrag.runner.runner import Runner
+from srrag.spec import spec
+from srrag.stage import Plan, Stage
+from srrag.step import Build, Former, Place
+from srrag.store import Store, check_files, commit_json, manifest_files, read_json
+
+Contents = Mapping[str, Mapping[str, str]]
+"""What a build has read: by input stage, the sha256 of each part or file."""
+
+
+@dataclass(frozen=True)
+class WholeStages:
+    """The builds of one run; `name` is that of the pointer to the version before."""
+
+    store: Store
+    plan: Plan
+    name: str
+    runner: Runner
+    parts: tuple[str, ...]
+
+    def run(self, stage: Stage, at: Place) -> tuple[dict[str, Any], bool]:
+        """Make a build's folder unless it stands; returns its figures, and whether it stood."""
+        fingerprint = self.plan.fingerprint(stage.name, self.parts)
+        final = self.store.stage_dir(stage.name, fingerprint)
+        contents = self._contents(stage)
+        if _stands(final, contents):
+            figures: dict[str, Any] = read_json(final / "manifest.json")["figures"]
+            return figures, True
+        started = time.perf_counter()
+        out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
+        out.mkdir(parents=True)
+        try:
+            figures = self._made(stage, contents, out, at)
+            manifest = {
+                **manifest_of(stage, fingerprint),
+                "contents": contents,
+                "figures": figures,
+                "seconds": round(time.perf_counter() - started, 3),
+                "files": {
+                    path.relative_to(out).as_posix(): file_sha256(path)
+                    for path in sorted(out.rglob("*"))
+                    if path.is_file()
+                },
+            }
+            commit_json(out / "manifest.json", manifest)
+            shutil.rmtree(final, ignore_errors=True)
+            out.rename(final)
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+        say(f"{stage.name:<12} built")
+        return figures, False
+
+    def _made(self, stage: Stage, contents: Contents, out: Path, at: Place) -> dict[str, Any]:
+        """Build, or update the version before; with the engine up that the build asks, if any."""
+        assert isinstance(stage.run, Build)
+        inputs = self._inputs(stage)
+        former = self._former(stage, contents)
+        with self.runner.engines(engines_of([stage.run]), at) as engines:
+            place = dataclasses.replace(
+                at, threads=stage.resources.threads, clients=engines.clients
+            )
+            if former is None:
+                return dict(stage.run.build(inputs, out, place))
+            return dict(stage.run.update(inputs, out, place, former))
+
+    def _inputs(self, stage: Stage) -> dict[str, list[Path]]:
+        builds = {item.name for item in self.plan.builds}
+        return {
+            name: [self.store.stage_dir(name, self.plan.fingerprint(name, self.parts))]
+            if name in builds
+            else [
+                self.store.part_path(name, self.plan.fingerprint(name), part)
+                for part in sorted(self.parts)
+            ]
+            for name in stage.inputs
+        }
+
+    def _contents(self, stage: Stage) -> dict[str, dict[str, str]]:
+        """The sha256 of all that a build reads.
+
+        Its fingerprint holds names alone: a part that was made again keeps its name.
+        """
+        contents = {}
+        for item in self.plan.stages:
+            if item.name not in stage.inputs:
+                continue
+            fingerprint = self.plan.fingerprint(item.name, self.parts)
+            if isinstance(item.run, Build):
+                contents[item.name] = manifest_files(self.store.stage_dir(item.name, fingerprint))
+            else:
+                contents[item.name] = {
+                    part: self.store.read_receipt(item.name, fingerprint, part).sha256
+                    for part in sorted(self.parts)
+                }
+        return contents
+
+    def _former(self, stage: Stage, contents: Contents) -> Former | None:
+        """The version that the pointer names, if the same build made it and it is whole."""
+        if not self.store.pointer_path(self.name).exists():
+            return None
+        entry = self.store.read_pointer(self.name)["stages"].get(stage.name)
+        if entry is None:
+            return None
+        folder = self.store.stage_dir(stage.name, entry["fingerprint"])
+        if not _stands(folder):
+            return None
+        manifest = read_json(folder / "manifest.json")
+        made_by = (manifest["spec"], manifest["identity"])
+        if made_by != (spec(stage.run), stage.run.identity()) or "contents" not in manifest:
+            return None
+        steps = {item.name for item in self.plan.steps}
+        kept = frozenset(
+            self.store.part_path(name, self.plan.fingerprint(name), part)
+            for name in steps & set(contents)
+            for part, sha256 in contents[name].items()
+            if manifest["contents"].get(name, {}).get(part) == sha256
+        )
+        return Former(folder, kept)
+
+
+def manifest_of(stage: Stage, fingerprint: str) -> dict[str, Any]:
+    """What a stage is."""
+    return {
+        "stage": stage.name,
+        "fingerprint": fingerprint,
+        "spec": spec(stage.run),
+        "identity": stage.run.identity(),
+        "inputs": list(stage.inputs),
+    }
+
+
+def _stands(folder: Path, contents: Contents | None = None) -> bool:
+    """Whether a build is there, every file of it is what was built, and of these contents."""
+    if not (folder / "manifest.json").exists():
+        return False
+    if contents is not None and read_json(folder / "manifest.json").get("contents") != contents:
+        return False
+    try:
+        check_files(folder)
+    except ValueError as error:
+        say(f"built again: {error}")
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""Answers of the test endpoint as the rules give them, with slips or without.
+
+What is answered follows from the messages alone: the same prompt has the same answer in every
+run and at every try, so that tables of two runs can be compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from functools import cache
+from typing import Any
+
+from jobs.launch import configure
+from srrag.corpus.chunk import estimate_tokens, pack_blocks
+from srrag.extract.answer_schema import MAX_ATTRIBUTES, MAX_FACTS, MAX_QUOTE_CHARS
+from srrag.extract.ontology import Ontology
+from srrag.extract.rules.facts import extract_facts
+from srrag.spec import build
+from tests.sample_json import answer_by_schema, asked_schema
+
+BAD_SHARE = 0.06
+"""Of prompts, whose first answer cannot be used; of a third of them none can."""
+TARGET_TOKENS = 320
+
+Claim = dict[str, Any]
+
+
+def answer_by_rules(request: dict[str, Any]) -> str:
+    """Group blocks, grade, extract and answer as rules would; other schemas are filled by words."""
+    user = request["messages"][1]["content"]
+    match (asked_schema(request) or {}).get("title"):
+        case "BlockGroups":
+            return json.dumps({"groups": _groups(user)})
+        case "GradeAnswer":
+            return json.dumps({"grade": "", "reason": "no rule found a study design"})
+        case "Extraction":
+            return json.dumps(_claims(user))
+        case "CitedAnswer":
+            return json.dumps(_cited(user))
+    return answer_by_schema(request)
+
+
+def answer_with_slips(request: dict[str, Any]) -> str:
+    """Answer by rules, but for some prompts whose first answer, or every one, is bad."""
+    user = request["messages"][1]["content"]
+    drawn = hashlib.blake2b(user.encode("utf-8", "replace"), digest_size=4).digest()
+    draw = int.from_bytes(drawn, "big") / 2**32
+    text = answer_by_rules(request)
+    first = len(request["messages"]) == 2
+    if draw < BAD_SHARE / 3 or (first and draw < BAD_SHARE):
+        kinds = [text[: len(text) // 2], "I am sorry, I cannot help.", '{"wrong": 1}', "none"]
+        return kinds[drawn[0] % len(kinds)]
+    return _with_wrong_claims(text) if draw < 0.5 else text
+
+
+def _with_wrong_claims(text: str) -> str:
+    """A few claims with a quote that is nowhere, or of an unknown type: those are rejected."""
+    answer = json.loads(text)
+    facts = answer.get("facts", [])
+    if len(facts) > 5:
+        facts[1]["quote"] = "words that no passage holds"
+    if len(facts) > 10:
+        facts[3]["tail_type"] = "Starship"
+    return json.dumps(answer)
+
+
+def _groups(user: str) -> list[list[int]]:
+    blocks = [json.loads(line) for line in user.split("\n") if line.startswith('{"id": ')]
+    sizes = [estimate_tokens(block["text"]) for block in blocks]
+    return pack_blocks(sizes, [block["kind"] for block in blocks], TARGET_TOKENS)
+
+
+def _claims(user: str) -> dict[str, list[Claim]]:
+    found = re.fullmatch(r"Section: (.*?)\n<passage>\n(.*)\n</passage>", user, re.DOTALL)
+    assert found, user[:200]
+    section, passage = json.loads(found[1]), found[2]
+    ((facts, attributes),) = extract_facts([passage], [section], [False], ["document"], _pico())
+    return {"facts": _short(facts)[:MAX_FACTS], "attributes": _short(attributes)[:MAX_ATTRIBUTES]}
+
+
+def _short(claims: list[Claim]) -> list[Claim]:
+    return [claim for claim in claims if len(claim["quote"]) <= MAX_QUOTE_CHARS]
+
+
+@cache
+def _pico() -> Ontology:
+    ontology = build(configure("build", ["root=none"])["schema"])
+    assert isinstance(ontology, Ontology)
+    return ontology
+
+
+def _cited(user: str) -> dict[str, Any]:
+    """The first sentence of the first evidence, with its number."""
+    evidence = [json.loads(line) for line in user.split("\n") if line.startswith('{"n": ')]
+    said = [
+        {"text": " ".join(item["text"].split(". ")[0].split())[:300] + ".", "cites": [item["n"]]}
+        for item in evidence[:1]
+    ]
+    return {
+        "answer": said, "evidence": [], "limits": [], "insufficient": not said, "missing": "",
+    }  # fmt: skip
