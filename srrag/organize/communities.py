@@ -1,74 +1,194 @@
-"""Communities of the graph by the Leiden algorithm on its edges."""
+"""Communities of the graph: dually perceived, by relations and by names (SR-RAG §4.3)."""
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import graspologic_native
+import faiss
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.algo.communities import SEMANTIC_WEIGHT, Detected, EvidenceGraph, detect
 from srrag.ids import segment_id
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder
 from srrag.schema import COMMUNITIES
 from srrag.step import Build, Place
+
+VECTORS = "entity_vectors.npy"
+VECTOR_IDS = "entity_vectors.parquet"
+_BATCH = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectCommunities(Build):
-    """EDGES → COMMUNITIES: every entity is in exactly one; the id is the hash of its members.
+    """ENTITIES and EDGES → COMMUNITIES: every node is in exactly one, named by its members.
 
-    Modularity at `resolution`; edges weigh by their number of mentions.
+    An attribute follows its entity: it has no other neighbour, and its name ("dose: 5 mg") is no
+    topic. `semantic_weight` is λ of Eq. 13; ε of Eq. 14 is found by description length unless
+    `epsilon` says otherwise; above `max_communities` merging goes on, so none is dropped.
+
+    The names' vectors stay beside: `entity_vectors.npy` (float16, a row an entity without
+    attributes), whose ids are the rows of `entity_vectors.parquet`.
     """
 
+    version = 2
+
     entities: str = "entities"
-    resolution: float = 1.0
+    encoder: Encoder = field(default_factory=Encoder)
+    semantic_weight: float = SEMANTIC_WEIGHT
+    epsilon: float | None = None
+    max_communities: int | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Reject settings without meaning."""
+        if self.semantic_weight < 0:
+            raise ValueError(f"semantic_weight {self.semantic_weight} is below 0")
+        if self.max_communities is not None and self.max_communities < 1:
+            raise ValueError(f"max_communities {self.max_communities} is below 1")
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `communities.parquet`."""
+        """Write `communities.parquet` and the names' vectors."""
         (folder,) = inputs[self.entities]
-        entity_ids = pq.read_table(folder / "entities.parquet", columns=["entity_id"])
-        edges = pq.read_table(folder / "edges.parquet", columns=["head_id", "tail_id", "mentions"])
-        weights = edges["mentions"].combine_chunks().value_lengths().to_pylist()
-        ends = zip(edges["head_id"].to_pylist(), edges["tail_id"].to_pylist(), strict=True)
-        # Leiden keeps one edge a pair of entities: several relations add up, in both directions.
-        rows: Counter[tuple[str, str]] = Counter()
-        for (head, tail), weight in zip(ends, weights, strict=True):
-            rows[min(head, tail), max(head, tail)] += weight
-        found: dict[str, int] = {}
-        modularity = 0.0
-        if rows:
-            modularity, found = graspologic_native.leiden(
-                [(head, tail, float(weight)) for (head, tail), weight in sorted(rows.items())],
-                resolution=self.resolution,
-                seed=self.seed,
-            )
-        table = _relation(entity_ids["entity_id"].to_pylist(), found)
+        nodes = _Nodes.read(folder)
+        started = time.perf_counter()
+        vectors = encode_names(nodes.names, self.encoder, at)
+        encoding_s = time.perf_counter() - started
+        np.save(out / VECTORS, vectors)
+        pq.write_table(pa.table({"entity_id": nodes.core_ids}), out / VECTOR_IDS)
+        found = detect(
+            nodes.graph(vectors),
+            semantic_weight=self.semantic_weight,
+            epsilon=self.epsilon,
+            max_communities=self.max_communities,
+            seed=self.seed,
+        )
+        table = _relation(nodes.ids, found.labels[nodes.owner])
         pq.write_table(table, out / "communities.parquet")
-        return {
-            "communities": len(set(table["community_id"].to_pylist())),
-            "modularity": round(float(modularity), 4),
-        }
+        return {**_figures(found), "encoding_seconds": round(encoding_s, 3)}
 
 
-def _relation(entity_ids: Sequence[str], found: Mapping[str, int]) -> pa.Table:
-    """Name each community by its members; an entity without edges is one of its own."""
-    members: dict[int, list[str]] = {}
-    for entity_id in sorted(found):
-        members.setdefault(found[entity_id], []).append(entity_id)
-    names = {number: segment_id(ids) for number, ids in members.items()}
-    return pa.table(
-        [
-            pa.array(entity_ids, pa.string()),
-            pa.array(
-                [names[found[e]] if e in found else segment_id([e]) for e in entity_ids],
-                pa.string(),
-            ),
-        ],
-        schema=COMMUNITIES,
-    )
+def encode_names(names: Sequence[str], encoder: Encoder, at: Place) -> np.ndarray:
+    """Unit vectors of names, float16 (n, dim); each distinct name is encoded once.
+
+    In sorted order, so that a name shares its batch with the same names in every run.
+    """
+    model = load(encoder, at.device, at.threads)
+    distinct = sorted(set(names))
+    row = {name: number for number, name in enumerate(distinct)}
+    vectors = np.zeros((len(distinct), model.dim), dtype=np.float16)
+    for begin in range(0, len(distinct), _BATCH):
+        vectors[begin : begin + _BATCH] = model.encode(distinct[begin : begin + _BATCH])
+    faiss.omp_set_num_threads(at.threads)
+    rows = np.fromiter((row[name] for name in names), np.int64, len(names))
+    found: np.ndarray = vectors[rows]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """All nodes by id, and those that are entities of their own (the core)."""
+
+    ids: pa.Array
+    owner: np.ndarray  # core row of each node: its own, or that of its entity
+    core_ids: pa.Array
+    names: list[str]
+    types: np.ndarray
+    heads: np.ndarray  # of the relations between core nodes, as core rows
+    tails: np.ndarray
+    relations: np.ndarray
+
+    @classmethod
+    def read(cls, folder: Path) -> _Nodes:
+        """Read the graph, ordered by id; raises ValueError for an edge to no entity."""
+        columns = ["entity_id", "name", "type"]
+        nodes = pq.read_table(folder / "entities.parquet", columns=columns).sort_by("entity_id")
+        columns = ["kind", "head_id", "relation", "tail_id"]
+        edges = pq.read_table(folder / "edges.parquet", columns=columns)
+        ids = nodes["entity_id"].combine_chunks()
+        heads, tails = _rows(edges["head_id"], ids), _rows(edges["tail_id"], ids)
+        attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
+        parent = _parents(heads[attribute], tails[attribute], len(ids))
+        core = np.flatnonzero(parent == np.arange(len(ids)))
+        place = np.full(len(ids), -1, dtype=np.int64)
+        place[core] = np.arange(len(core))
+        owner = place[parent]
+        kept = nodes.take(pa.array(core))
+        return cls(
+            ids=ids,
+            owner=owner,
+            core_ids=kept["entity_id"].combine_chunks(),
+            names=kept["name"].to_pylist(),
+            types=_codes(kept["type"]),
+            heads=owner[heads[~attribute]],
+            tails=owner[tails[~attribute]],
+            relations=_codes(edges["relation"].filter(pa.array(~attribute))),
+        )
+
+    def graph(self, vectors: np.ndarray) -> EvidenceGraph:
+        """The core as arrays."""
+        return EvidenceGraph(
+            vectors.astype(np.float32), self.types, self.heads, self.tails, self.relations
+        )
+
+
+def _rows(column: pa.ChunkedArray, ids: pa.Array) -> np.ndarray:
+    found = pc.index_in(column, value_set=ids)
+    if found.null_count:
+        lost = column.filter(pc.is_null(found))[0].as_py()
+        raise ValueError(f"edges.parquet: {lost!r} is no entity_id of entities.parquet")
+    rows: np.ndarray = np.asarray(found).astype(np.int64)
+    return rows
+
+
+def _parents(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
+    """The entity of each attribute (the first by id of several), and of others they themselves.
+
+    A node that owns attributes is an entity, though it may be another's attribute.
+    """
+    parent = np.full(num_nodes, num_nodes, dtype=np.int64)
+    np.minimum.at(parent, tails, heads)
+    alone = parent == num_nodes
+    alone[heads] = True
+    parent[alone] = np.flatnonzero(alone)
+    return parent
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray:
+    """Number the distinct values in sorted order, so that codes do not depend on row order."""
+    values = np.array(column.to_pylist(), dtype=np.str_)
+    codes: np.ndarray = np.unique(values, return_inverse=True)[1]
+    return codes
+
+
+def _figures(found: Detected) -> dict[str, float | int | str]:
+    return {
+        "communities": len(np.unique(found.labels)),
+        "modularity": round(found.modularity, 4),
+        "initial_communities": len(np.unique(found.initial)),
+        "initial_modularity": round(found.initial_modularity, 4),
+        "merges": found.num_merges,
+        "epsilon": round(found.epsilon, 6),
+        "resolution": found.resolution,
+    }
+
+
+def _relation(ids: pa.Array, labels: np.ndarray) -> pa.Table:
+    """Name each community by the ids of its members, in order."""
+    order = np.argsort(labels, kind="stable")
+    ends = np.flatnonzero(np.diff(labels[order])) + 1
+    names: list[Any] = ids.to_pylist()
+    of_row = np.empty(len(labels), dtype=object)
+    for rows in np.split(order, ends):
+        if len(rows):
+            of_row[rows] = segment_id(names[row] for row in rows)
+    return pa.table([ids, pa.array(of_row, pa.string())], schema=COMMUNITIES)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from srrag.algo import affinity
+from srrag.algo.affinity import (
+    affinity_graph,
+    link_matrix,
+    nearest,
+    nearest_to,
+    shared_neighbours,
+    subgraph_vectors,
+)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_links_count_relations_both_ways_and_no_loops() -> None:
+    found = link_matrix(np.array([0, 1, 0, 2]), np.array([1, 0, 1, 2]), 3)
+    assert found.toarray().tolist() == [[0, 3, 0], [3, 0, 0], [0, 0, 0]]
+
+
+def test_an_entity_takes_up_the_mean_of_its_neighbours() -> None:
+    """Without type means: (1, 0) + (0, 1) is (1, 1) / √2 for both; the one without links stays."""
+    vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]))
+    links = link_matrix(np.array([0]), np.array([1]), 3)
+    types = np.array([0, 1, 2])  # one entity a type: a mean of 1/11 of it, in its own direction
+    found = subgraph_vectors(vectors, types, links, hops=1)
+    half = 0.5**0.5
+    assert found == pytest.approx(np.array([[half, half], [half, half], [0.6, 0.8]]), abs=1e-6)
+
+
+def test_what_all_names_of_a_type_share_is_taken_off() -> None:
+    rng = np.random.default_rng(0)
+    topic = rng.normal(size=(400, 8))
+    vectors = unit(np.hstack([topic, np.full((400, 1), 20.0)]))
+    found = subgraph_vectors(
+        vectors, np.zeros(400, dtype=int), link_matrix(*np.zeros((2, 0), int), 400)
+    )
+    assert abs((found @ found.T).mean()) < 0.1 < 0.8 < (vectors @ vectors.T).mean()
+
+
+def test_nearest_without_itself_even_among_equals() -> None:
+    vectors = unit(np.array([[1.0, 0.0]] * 4 + [[0.0, 1.0]]))
+    rows, cosines = nearest(vectors, 2)
+    assert rows.shape == cosines.shape == (5, 2)
+    assert not (rows == np.arange(5)[:, None]).any()
+    assert cosines[:4] == pytest.approx(np.ones((4, 2)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_fewer_rows_than_neighbours(n: int) -> None:
+    rows, cosines = nearest(unit(np.eye(3)[:n]), 10)
+    assert rows.shape == cosines.shape == (n, max(0, n - 1))
+    assert nearest_to(unit(np.eye(3)[:n]), np.arange(n)).shape == (n, n)
+
+
+def test_lists_find_nearly_what_an_exact_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    vectors = unit(
+        np.repeat(rng.normal(size=(150, 16)), 20, axis=0) + 0.2 * rng.normal(size=(3000, 16))
+    )
+    exact, _ = nearest(vectors)
+    monkeypatch.setattr(affinity, "_EXACT", 100)
+    listed, cosines = nearest(vectors)
+    common = [len(set(a) & set(b)) for a, b in zip(exact.tolist(), listed.tolist(), strict=True)]
+    assert np.mean(common) > 9.5
+    assert (np.diff(cosines, axis=1) <= 1e-6).all()
+
+
+def test_shared_neighbours_by_hand() -> None:
+    """{0, 1, 2} and {1, 0, 2} are equal; {2, 0, 3} shares two of four with {0, 1, 2}."""
+    rows = np.array([[1, 2], [0, 2], [0, 3], [2, 0]])
+    assert shared_neighbours(rows)[0] == pytest.approx([1.0, 2 / 4])
+    assert shared_neighbours(rows)[3] == pytest.approx([1.0, 2 / 4])
+
+
+def test_affinity_by_hand() -> None:
+    """A relation weighs 1, a neighbour ½ × cosine × shared; opposite names nothing."""
+    links = link_matrix(np.array([0]), np.array([1]), 3)
+    rows = np.array([[1, 2], [0, 2], [0, 1]])
+    cosines = np.array([[0.8, -0.4], [0.8, 0.0], [-0.4, 0.0]])
+    found = affinity_graph(links, rows, cosines).toarray()
+    assert found == pytest.approx(np.array([[0, 1.4, 0], [1.4, 0, 0], [0, 0, 0]]))

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from srrag.algo.leiden import (
+    describe,
+    description_length,
+    leiden,
+    modularity,
+    renumber,
+    start,
+)
+
+
+def triangles() -> sparse.csr_array:
+    """Two triangles, joined by one edge."""
+    dense = np.zeros((6, 6))
+    for a, b in [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]:
+        dense[a, b] = dense[b, a] = 1.0
+    return sparse.csr_array(dense)
+
+
+HALVES = np.array([0, 0, 0, 1, 1, 1])
+
+
+def test_modularity_by_hand() -> None:
+    """6/7 of the edges inside, both halves with half the degrees: 6/7 − 1/2."""
+    assert modularity(triangles(), HALVES) == pytest.approx(6 / 7 - 1 / 2)
+    assert modularity(triangles(), np.zeros(6, dtype=int)) == pytest.approx(0.0)
+    assert modularity(sparse.csr_array((3, 3)), np.arange(3)) == 0.0
+
+
+def test_description_length_by_hand() -> None:
+    """6 of 7 inside where 3.5 are expected; ln 6 + ln C(5, 1) + ln C(6, 3)."""
+    found = describe(triangles(), HALVES)
+    assert (found.total, found.within, found.expected) == pytest.approx((7.0, 6.0, 3.5))
+    graph = -6 * math.log(6 / 3.5) - 1 * math.log(1 / 3.5)
+    partition = math.log(6) + math.log(5) + math.log(20)
+    assert description_length(triangles(), HALVES) == pytest.approx(graph + partition)
+
+
+def test_one_community_says_nothing_of_the_graph() -> None:
+    assert description_length(triangles(), np.zeros(6, dtype=int)) == pytest.approx(math.log(6))
+
+
+def test_leiden_finds_the_triangles_and_leaves_the_lonely_alone() -> None:
+    wider = sparse.csr_array(sparse.block_diag([triangles(), sparse.csr_array((1, 1))]))
+    assert leiden(wider, 1.0).tolist() == [0, 0, 0, 1, 1, 1, 2]
+
+
+def test_numbers_follow_first_members() -> None:
+    assert renumber(np.array([5, 3, 5, -1, 3])).tolist() == [0, 1, 0, 2, 1]
+
+
+@pytest.mark.parametrize(("num_cliques", "size"), [(4, 12), (40, 12), (10, 48)])
+def test_the_resolution_follows_the_graph(num_cliques: int, size: int) -> None:
+    """A ring of cliques is cut into its cliques, however many and however large they are."""
+    n = num_cliques * size
+    labels = np.arange(n) // size
+    dense = (labels[:, None] == labels).astype(float) - np.eye(n)
+    for clique in range(num_cliques):
+        a, b = clique * size, ((clique + 1) * size + 1) % n
+        dense[a, b] = dense[b, a] = 1.0
+    graph = sparse.csr_array(dense)
+    assert start(graph).labels.tolist() == labels.tolist()
+    lengths = [description_length(graph, found) for found in (labels, labels // 2)]
+    assert lengths[0] < lengths[1]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_graphs_without_edges(n: int) -> None:
+    found = start(sparse.csr_array((n, n)))
+    assert found.labels.tolist() == list(range(n))

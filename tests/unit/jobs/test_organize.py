@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.launch import UsageError, configure
+from jobs.organize import coverage, read_graph, run
+
+NODES = [
+    {"id": "e1", "name": "knee pain", "label": "entity", "schema_type": "outcome", "level": 2},
+    {"id": "e2", "name": "knee brace", "label": "entity", "schema_type": "intervention"},
+    {"id": "a1", "name": "dose: 5 mg", "label": "attribute"},
+]
+EDGES = [["e2", "affects", "e1"], ["e2", "has_attribute", "a1"]]
+
+
+def write(path: Path, graph: Any) -> Path:
+    path.write_text(json.dumps(graph))
+    return path
+
+
+def test_a_graph_goes_in_and_communities_come_out(tmp_path: Path) -> None:
+    file = write(tmp_path / "graph.json", {"nodes": NODES, "edges": EDGES})
+    config = configure("organize", [f"graph.path={file}", f"root={tmp_path / 'root'}"])
+    summary = run({**config, "command": "test"})
+    table = pq.read_table(summary["communities_path"])
+    assert table.column_names == ["entity_id", "community_id"]
+    assert sorted(table["entity_id"].to_pylist()) == ["a1", "e1", "e2"]
+    assert len(set(table["community_id"].to_pylist())) == summary["communities"] == 1
+    assert summary["coverage"] == 1.0
+    assert summary["nodes"] == 3
+    for key in ("seconds", "encoding_seconds", "initial_communities", "merges", "modularity"):
+        assert key in summary
+    assert json.loads(json.dumps(summary)) == summary
+    again = run({**config, "command": "test"})
+    assert pq.read_table(again["communities_path"]).equals(table)
+
+
+@pytest.mark.parametrize(
+    ("graph", "hint"),
+    [
+        ([], "'nodes' is missing"),
+        ({"nodes": NODES}, "'edges' is missing"),
+        ({"nodes": {}, "edges": []}, "'nodes' is missing or not a list"),
+        ({"nodes": [*NODES, 3], "edges": []}, r"nodes\[3\] is not an object"),
+        ({"nodes": [{"name": "x"}], "edges": []}, r"nodes\[0\]: 'id'"),
+        ({"nodes": [{"id": "x", "name": ""}], "edges": []}, r"nodes\[0\]: 'name'"),
+        ({"nodes": [{"id": "x", "name": "x", "schema_type": 3}], "edges": []}, "'schema_type'"),
+        ({"nodes": [*NODES, NODES[0]], "edges": []}, r"nodes\[3\]: id 'e1' is there twice"),
+        ({"nodes": NODES, "edges": [*EDGES, ["e1", "r"]]}, r"edges\[2\] is not"),
+        ({"nodes": NODES, "edges": [["e1", 1, "e2"]]}, r"edges\[0\] is not"),
+        ({"nodes": NODES, "edges": [["e1", "r", "e9"]]}, r"edges\[0\]: 'e9' is the id of no node"),
+    ],
+)
+def test_a_broken_graph_is_one_line_with_the_place(tmp_path: Path, graph: Any, hint: str) -> None:
+    file = write(tmp_path / "graph.json", graph)
+    with pytest.raises(ValueError, match=hint) as caught:
+        read_graph(file)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_json_is_named_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "graph.json"
+    file.write_text('{"nodes": [\n  {"id": }]}')
+    with pytest.raises(ValueError, match=r"graph.json: not valid JSON .*line 2 column 10"):
+        read_graph(file)
+
+
+def test_a_missing_file_is_wrong_usage(tmp_path: Path) -> None:
+    config = configure("organize", [f"graph.path={tmp_path / 'none'}", f"root={tmp_path / 'r'}"])
+    with pytest.raises(UsageError, match=r"graph\.path"):
+        run({**config, "command": "test"})
+    assert not (tmp_path / "r").exists()
+
+
+def test_coverage_counts_nodes_in_exactly_one_community() -> None:
+    nodes = pa.chunked_array([["a", "b", "c", "d"]])
+    assert coverage(nodes, pa.chunked_array([["a", "b", "b", "c", "x"]])) == 0.5
+    empty = pa.chunked_array([pa.array([], pa.string())])
+    assert coverage(empty, empty) == 1.0
+    assert coverage(nodes, empty) == 0.0
