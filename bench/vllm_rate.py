@@ -1,10 +1,12 @@
-"""Output tokens a second of a vLLM session with all calls in flight, against bare LLM.generate.
+"""Output tokens a second of the extraction stage under vLLM, against bare LLM.chat.
 
-    python -m bench.vllm_rate MODEL_FOLDER --device cpu --calls 256
+    srrag build root=R                     # by rules: its chunks are what is asked about
+    python -m bench.vllm_rate MODEL_FOLDER --root R --device cpu
 
-Both get the same prompts, schema, seeds and engine settings, one after the other in one process.
-The best round counts, as other work on the machine can only slow one down; the first warms up.
-The last line on stdout is one JSON object.
+Three systems answer the same prompts, with the same schema, seeds and engine settings, one after
+the other in one process: vLLM's offline class, our session alone, and the whole stage (prompts,
+client, log, host, judgement, journal, parsing). The best round counts, as other work on the machine
+can only slow one down; the first warms up. The last line on stdout is one JSON object.
 """
 
 from __future__ import annotations
@@ -12,15 +14,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from srrag.completion import Prompt
-from srrag.corpus.grade_documents import GradeAnswer
+import pyarrow as pa
+
+from jobs.launch import configure
+from srrag.completion import tallied
 from srrag.engine.call import Call, key_of
 from srrag.engine.vllm import VllmEngine
 from srrag.engine.vllm_session import sampling
+from srrag.extract.triples import ExtractTriples
+from srrag.runner.engines import engines_here
+from srrag.spec import build
+from srrag.step import Place
+from srrag.store import Store
 
 
 @dataclass(frozen=True)
@@ -54,18 +65,18 @@ class Best:
             self.rate = rate
 
 
-def calls_of(engine: VllmEngine, number: int, max_tokens: int, draw: int) -> list[Call]:
-    """Calls of one schema that share their first half."""
-    system = "You grade clinical studies by their design. " * 8
-    prompts = [
-        Prompt(i, "x", system, f"Study {i}: a trial of {i % 7} weeks. " * 8, GradeAnswer, 1.0,
-               max_tokens, draw)
-        for i in range(number)
-    ]  # fmt: skip
-    return [Call(key_of(engine, prompt), prompt) for prompt in prompts]
+def batches(root: Path, number: int, rounds: int) -> list[pa.Table]:
+    """Different chunks of a build for each round."""
+    store = Store(root)
+    entry = store.read_pointer("default")["stages"]["chunks"]
+    parts = [store.read_part("chunks", entry["fingerprint"], part) for part in entry["parts"]]
+    table = pa.concat_tables(parts)
+    if table.num_rows < number * rounds:
+        raise SystemExit(f"{root} holds {table.num_rows} chunks; {number * rounds} are needed")
+    return [table.slice(round_ * number, number) for round_ in range(rounds)]
 
 
-async def ours(engine: VllmEngine, rounds: list[list[Call]], best: Best) -> None:
+async def alone(engine: VllmEngine, rounds: list[list[Call]], best: Best) -> None:
     """The session."""
     session = await engine.open()
     try:
@@ -76,6 +87,21 @@ async def ours(engine: VllmEngine, rounds: list[list[Call]], best: Best) -> None
             assert all(reply.fault is None for reply in replies)
     finally:
         await session.close()
+
+
+def stage(step: ExtractTriples, rounds: list[pa.Table], best: Best) -> None:
+    """The extraction stage, with all that stands between a chunk and its facts."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = Place(root=Path(folder))
+        assert isinstance(step.engine, VllmEngine)
+        with engines_here([step.engine], at) as engines:
+            function = step.open(replace(at, clients=engines.clients))
+            function(rounds[0].slice(0, 1))  # starts the engine
+            for table in rounds:
+                with tallied() as usage:
+                    best.start()
+                    function(table)
+                best.stop(usage.calls, usage.tokens_out - usage.cached_tokens_out)
 
 
 def bare(engine: VllmEngine, rounds: list[list[Call]], best: Best) -> None:
@@ -94,10 +120,11 @@ def main() -> None:
     """Run both and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="folder of a model")
+    parser.add_argument("--root", type=Path, required=True, help="a build by rules")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--calls", type=int, default=256)
-    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--calls", type=int, default=40, help="chunks a round")
+    parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--max-num-seqs", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--eager", action="store_true")
@@ -108,16 +135,22 @@ def main() -> None:
         max_num_seqs=options.max_num_seqs, enforce_eager=options.eager,
         kv_cache_gb=options.kv_cache_gb,
     )  # fmt: skip
-    rounds = [
-        calls_of(engine, options.calls, options.max_tokens, draw) for draw in range(options.rounds)
-    ]
-    session, offline = Best(), Best()
-    asyncio.run(ours(engine, rounds, session))
+    ontology = build(configure("build", ["root=."])["schema"])
+    step = ExtractTriples(ontology=ontology, engine=engine, max_tokens=options.max_tokens, again=0)
+    tables = batches(options.root, options.calls, options.rounds)
+    rounds = [[Call(key_of(engine, p), p) for p in step.prompts(table)] for table in tables]
+    whole, session, offline = Best(), Best(), Best()
+    stage(step, tables, whole)
+    asyncio.run(alone(engine, rounds, session))
     bare(engine, rounds, offline)
-    assert session.rate is not None and offline.rate is not None
-    ratio = session.rate.tokens_per_s / offline.rate.tokens_per_s
-    systems = {"session": asdict(session.rate), "LLM.chat": asdict(offline.rate)}
-    print(json.dumps({"ratio": round(ratio, 2), "systems": systems}))
+    found = {"stage": whole.rate, "session": session.rate, "LLM.chat": offline.rate}
+    rates = {name: rate for name, rate in found.items() if rate is not None}
+    ratios = {
+        name: round(rate.tokens_per_s / rates["LLM.chat"].tokens_per_s, 2)
+        for name, rate in rates.items()
+    }
+    systems = {name: asdict(rate) for name, rate in rates.items()}
+    print(json.dumps({"against LLM.chat": ratios, "systems": systems}))
 
 
 if __name__ == "__main__":
