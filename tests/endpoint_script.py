@@ -77,7 +77,11 @@ def _claims(user: str) -> dict[str, list[Claim]]:
     assert found, user[:200]
     section, passage = json.loads(found[1]), found[2]
     ((facts, attributes),) = extract_facts([passage], [section], [False], ["document"], _pico())
-    return {"facts": _short(facts)[:MAX_FACTS], "attributes": _short(attributes)[:MAX_ATTRIBUTES]}
+    return {
+        "facts": _short(facts)[:MAX_FACTS],
+        "attributes": _short(attributes)[:MAX_ATTRIBUTES],
+        "proposals": [],
+    }
 
 
 def _short(claims: list[Claim]) -> list[Claim]:

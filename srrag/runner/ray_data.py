@@ -8,6 +8,7 @@ missing gets none.
 from __future__ import annotations
 
 import re
+import signal
 import threading
 import time
 import warnings
@@ -27,6 +28,7 @@ from srrag.engine.model import Model
 from srrag.runner.engines import Engines, Figures, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress, say
+from srrag.runner.ray_consumer import Consumer, shut_down
 from srrag.runner.ray_engines import engines_on_ray
 from srrag.stage import Plan, Stage
 from srrag.step import Function, Place
@@ -109,7 +111,13 @@ class RayDataRunner:
         options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
         if self.address == "local":
             options.update(num_cpus=self.num_cpus, object_store_memory=self.object_store_mb << 20)
-        ray.init(address=self.address, **options)
+        former = signal.getsignal(signal.SIGTERM)
+        try:
+            ray.init(address=self.address, **options)
+        except Exception as error:  # Ray raises bare ones, as when its node is not up in time
+            raise RuntimeError(f"Ray did not start: {' '.join(str(error).split())}") from error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, former)  # Ray's own would end the process as it stands
         return True
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
@@ -122,6 +130,7 @@ class RayDataRunner:
         if not names:
             return
         started = self.connect()
+        consumer: Consumer | None = None
         try:
             stages = [stage for stage in plan.steps if lacking[stage.name]]
             models = engines_of([stage.step for stage in stages])
@@ -130,10 +139,11 @@ class RayDataRunner:
                 at = replace(at, clients=engines.clients)
                 dataset = self._dataset(plan, store, stages, names, at)
                 watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)
-                self._drain(dataset, watch)
+                consumer = Consumer(dataset)
+                self._drain(consumer, watch)
         finally:
             if started:
-                ray.shutdown()
+                shut_down(consumer)
 
     @contextmanager
     def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:
@@ -194,23 +204,13 @@ class RayDataRunner:
             )
         return dataset
 
-    def _drain(self, dataset: ray.data.Dataset, watch: Watch) -> None:
-        failures: list[BaseException] = []
-
-        def consume() -> None:
-            try:
-                for _ in dataset.iter_batches(batch_size=None, batch_format="pyarrow"):
-                    pass
-            except BaseException as error:  # handed to the driver's thread below
-                failures.append(error)
-
-        thread = threading.Thread(target=consume, name="ray-data", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(_POLL_S)
+    def _drain(self, consumer: Consumer, watch: Watch) -> None:
+        consumer.start()
+        while consumer.is_alive():
+            consumer.join(_POLL_S)
             watch.look()
-        if failures:
-            raise _cause(failures[0])
+        if consumer.failure is not None:
+            raise _cause(consumer.failure)
         watch.look()
 
 

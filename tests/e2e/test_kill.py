@@ -1,0 +1,213 @@
+"""Runs that are killed, stopped or cut off, and then equal one that was left in peace.
+
+The moments are counted in calls that arrived at the endpoint, drawn with a seed that a failure
+shows: on any machine a run is hit in the middle of its work.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.answered import (
+    GRAPH,
+    again,
+    assert_equal_tables,
+    build,
+    counts,
+    ended,
+    logged,
+    sends,
+    start,
+    tables,
+    wait_for,
+    write_rehab,
+)
+from tests.e2e.test_command import srrag
+from tests.endpoint_process import started
+
+pytestmark = pytest.mark.e2e
+CONCURRENCY = 8
+OPTIONS = [*GRAPH, f"engine.concurrency={CONCURRENCY}"]
+SLOWLY = ["--script", "slips", "--latency", "0.1"]
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A build that nobody disturbed, and the number of its calls."""
+
+    corpus: Path
+    root: Path
+    calls: int
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    corpus = write_rehab(shared_data, folder / "rehab.jsonl", 40, 470)
+    with started(folder, "--script", "slips") as (_, url):
+        summary, _ = srrag(*build(folder / "root", corpus, url, *OPTIONS))
+        seen = counts(url)
+    assert summary["triples"] > 1000
+    assert {"invalid_json", "wrong_type", "ungrounded", "unknown_type"} <= {
+        *summary["rejects"]["triples"]
+    }
+    assert min(summary["usage"][name]["calls"] for name in ("documents", "chunks", "triples")) > 20
+    assert len({name for name in tables(folder / "root") if name.startswith("chunks/")}) == 2
+    keys = logged(folder / "root")
+    assert set(keys.values()) == set(seen["calls"].values()) == {1}
+    assert len(keys) == len(seen["calls"]) == summary["calls"]
+    return Undisturbed(corpus, folder / "root", summary["calls"])
+
+
+def moments(calls: int, count: int, seed: int) -> list[int]:
+    """When to strike: calls that have arrived by then."""
+    drawn = sorted(random.Random(seed).sample(range(CONCURRENCY, calls - 6 * CONCURRENCY), count))
+    print(f"seed {seed}: struck after {drawn} of {calls} calls")
+    return drawn
+
+
+def assert_as_undisturbed(root: Path, url: str, undisturbed: Undisturbed, kills: int) -> None:
+    """Tables, log and endpoint tell of the same answers, and of few that were paid for twice."""
+    assert_equal_tables(root, undisturbed.root)
+    proof, _ = srrag("verify", f"root={root}")
+    paid = proof["completions"]
+    keys = logged(root)
+    assert keys.keys() == logged(undisturbed.root).keys()
+    assert paid["completions"] + sum(paid["faults"].values()) == keys.total()
+    assert keys.total() - paid["paid_twice"] == len(keys) == undisturbed.calls
+    assert len(counts(url)["calls"]) == len(keys), "no prompt but those of the undisturbed run"
+    print(f"{again(url)} calls sent twice, {paid['paid_twice']} logged twice, in {kills} kills")
+    assert paid["paid_twice"] <= again(url) <= CONCURRENCY * kills
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_run_killed_three_times_equals_an_undisturbed_one(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    with started(tmp_path, *SLOWLY) as (_, url):
+        command = build(root, undisturbed.corpus, url, *OPTIONS)
+        for moment in moments(undisturbed.calls, 3, seed=int(time.time())):
+            process = start(command)
+            wait_for(lambda moment=moment: sends(url) >= moment, process)
+            kill(process)
+        summary, _ = srrag(*command)
+        assert_as_undisturbed(root, url, undisturbed, kills=3)
+    assert summary["usage"]["triples"]["cached"] > 0
+
+
+@pytest.mark.ray
+def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    with started(tmp_path, *SLOWLY, "--lifetime", "600") as (_, url):
+        command = build(root, undisturbed.corpus, url, "profile=ray", *OPTIONS)
+        first, second, third = moments(undisturbed.calls, 3, seed=int(time.time()))
+        process = start(command)
+        wait_for(lambda: sends(url) >= first, process)
+        kill(process)
+        process = start(command)
+        for moment, name in ((second, "PartWorker"), (third, "HostActor")):
+            wait_for(lambda moment=moment: sends(url) >= moment, process)
+            actors = actors_of(process, name)
+            assert actors, f"no process of {name}"
+            for actor in actors:
+                actor.kill()
+        wait_for(lambda: sends(url) >= third + CONCURRENCY, process)
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert stderr.splitlines()[-1] == "error: interrupted; the same command resumes"
+        srrag(*command)
+        assert_as_undisturbed(root, url, undisturbed, kills=4)
+
+
+def actors_of(process: subprocess.Popen[str], name: str) -> list[psutil.Process]:
+    """The processes of an actor of the Ray that a command has started."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        try:
+            title = " ".join(child.cmdline())
+        except psutil.NoSuchProcess:
+            continue
+        if title.startswith("ray::") and name in title:
+            found.append(child)
+    return found
+
+
+def test_budget_sigterm_and_outage_stop_a_run_in_one_line_and_it_goes_on(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    with started(tmp_path, *SLOWLY) as (endpoint, url):
+        command = build(root, undisturbed.corpus, url, *OPTIONS)
+        code, error = ended(start([*command, "budget.max_tokens=200000"]))
+        assert (code, "budget.max_tokens=200000 is spent" in error) == (1, True), error
+        process = start(command)
+        before = sends(url)
+        wait_for(lambda: sends(url) >= before + 3 * CONCURRENCY, process)
+        process.send_signal(signal.SIGTERM)
+        asked = time.monotonic()
+        assert ended(process) == (1, "error: interrupted; the same command resumes")
+        print(f"SIGTERM: ended after {time.monotonic() - asked:.1f} s")
+        process = start(command)
+        before = sends(url)
+        wait_for(lambda: sends(url) >= before + 3 * CONCURRENCY, process)
+        endpoint.kill()
+        gone = time.monotonic()
+        code, error = ended(process, within_s=40)
+        print(f"outage: ended after {time.monotonic() - gone:.1f} s: {error}")
+        assert code == 1
+        assert url in error
+        assert "gone" in error
+    port = url.split(":")[2].partition("/")[0]
+    (tmp_path / "port").unlink()
+    with started(tmp_path, *SLOWLY, "--port", port) as (_, same):
+        assert same == url
+        srrag(*command)
+    assert_equal_tables(root, undisturbed.root)
+    proof, _ = srrag("verify", f"root={root}")
+    assert proof["completions"]["paid_twice"] == 0
+    assert logged(root) == logged(undisturbed.root)
+
+
+def test_faults_of_the_endpoint_leave_no_trace_but_in_the_usage(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    corpus = write_rehab(shared_data, tmp_path / "rehab.jsonl", 40, 100)
+    sent = ("rate_limit", "error", "drop", "half_body", "half_json", "garbage")
+    answered = ("empty", "nonsense")
+    faults = ",".join(f"{kind}=0.015" for kind in (*sent, *answered))
+    patient = [f"+stages.{name}.run.again=3" for name in ("documents", "chunks", "triples")]
+    summaries, struck = [], []
+    for name, options in (("whole", []), ("faulty", ["--faults", faults, "--retry-after", "0.2"])):
+        folder = tmp_path / name
+        folder.mkdir()
+        with started(folder, "--script", "rules", *options) as (_, url):
+            summary, _ = srrag(*build(folder / "root", corpus, url, *OPTIONS, *patient))
+            summaries.append(summary)
+            struck.append(Counter(counts(url)["faults"]))
+    whole, faulty = summaries
+    print(f"{dict(struck[1])} in {faulty['calls']} calls: {faulty['retries']} retries")
+    assert struck[1].keys() == {*sent, *answered}
+    assert whole["retries"] == struck[0].total() == 0
+    assert faulty["retries"] == sum(struck[1][kind] for kind in sent)
+    bad = sum((Counter(usage["faults"]) for usage in faulty["usage"].values()), Counter())
+    assert bad == {"empty": struck[1]["empty"], "invalid_json": struck[1]["nonsense"]}
+    assert faulty["calls"] == whole["calls"] + bad.total()
+    assert_equal_tables(tmp_path / "faulty" / "root", tmp_path / "whole" / "root")
