@@ -11,9 +11,12 @@ JOBS = {
     "ask": "answer one question with graded citations",
     "answer": "answer a file of questions; TREC run and BioGen JSON",
     "evaluate": "score a pipeline or the rules on a benchmark",
+    "organize": "communities of a graph that another tool made",
+    "fit_betr": "learn how much score and evidence grade weigh",
     "export": "the graph as GraphML, Parquet, CSV, JSON or a page",
     "status": "show what stands in a root",
     "verify": "prove that a build is whole",
+    "forget": "remove documents, and every trace of them",
     "doctor": "check that this machine is ready",
 }
 

@@ -12,6 +12,7 @@ from srrag.completion import Account
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of
 from srrag.runner.pipeline_run import PipelineRun, check_encoder
+from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.schema import RAW
 from srrag.spec import build, fingerprint, spec
@@ -85,16 +86,26 @@ def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resourc
 def plan(config: Mapping[str, Any], reader: Any) -> Plan:
     """The stages of a build with their fingerprints."""
     stages = []
-    for name, entry in config["stages"].items():
-        if entry:
-            run = make(entry["run"], f"stages.{name}")
-            inputs = tuple(entry["inputs"])
-            stages.append(Stage(name, run, inputs, resources(config, name, run)))
+    for name, entry in kept_stages(config["stages"]).items():
+        run = make(entry["run"], f"stages.{name}")
+        inputs = tuple(entry["inputs"])
+        stages.append(Stage(name, run, inputs, resources(config, name, run)))
     source = fingerprint(spec(reader), RAW.to_string())
     try:
         return Plan("raw", source, stages)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
+    """The stages that are not null, nor read one that is: what follows from it goes with it."""
+    kept = {name: entry for name, entry in stages.items() if entry}
+    gone = set(stages) - set(kept)
+    while lost := {name for name, entry in kept.items() if gone & set(entry["inputs"])}:
+        say(f"left out with {', '.join(sorted(gone))}: {', '.join(sorted(lost))}")
+        kept = {name: entry for name, entry in kept.items() if name not in lost}
+        gone = lost
+    return kept
 
 
 def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:

@@ -65,6 +65,11 @@ def readable(summary: dict[str, Any]) -> str:
         core, nodes = summary["core_entities"], summary["nodes"]
         share = 100 * core / max(1, nodes)
         lines.append(f"  core entities: {core:,} of {nodes:,} nodes ({share:.1f} %)")
+    if growth := summary["figures"].get("schema_growth"):
+        lines.append(
+            f"  schema growth: {growth['accepted']:,} of {growth['proposed']:,} proposals accepted"
+            + (f": {growth['elements']}" if growth["accepted"] else "")
+        )
     for title in ("grades", "entity_types", "attribute_types"):
         counts = summary.get(title, {})
         total = max(1, sum(counts.values()))

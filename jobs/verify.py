@@ -8,12 +8,13 @@ from typing import Any
 
 from srrag.engine.log import CompletionLog
 from srrag.runner.progress import say
+from srrag.runner.traces import traces_of
 from srrag.runner.verify import verify
 from srrag.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Check every part, file and completion; exit 1 if anything does not hold."""
+    """Check every part, file and completion, and for traces of what was forgotten."""
     store = Store(config["root"])
     result = verify(store, config["build"])
     folder = Path(config["completions"])
@@ -22,6 +23,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         result["problems"] += [f"completions: {problem}" for problem in proof.problems]
         result["ok"] = not result["problems"]
         result["completions"] = proof.totals.as_dict() if proof.totals else None
+    if config["forgotten"] is not None:
+        result["traces"] = traces_of(store, str(config["forgotten"]), folder)
+        result["problems"] += result["traces"]
+        result["ok"] = not result["problems"]
     for problem in result["problems"]:
         say(f"problem: {problem}")
     verdict = "all hold" if result["ok"] else "NOT whole"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,6 +64,10 @@ class Pipeline(Step):
     def needs(self) -> tuple[str, ...]:
         """The stages whose artifacts the steps open."""
         return tuple(dict.fromkeys(name for step in self.steps for name in step.needs()))
+
+    def identity(self) -> dict[str, Any]:
+        """What the steps' identity holds beside their fields: prompt files, learned parameters."""
+        return {str(n): found for n, step in enumerate(self.steps) if (found := step.identity())}
 
     @property
     def engines(self) -> tuple[str, ...]:

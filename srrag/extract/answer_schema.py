@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -13,6 +13,7 @@ MAX_QUOTE_CHARS = 400
 MAX_FACTS = 40
 MAX_ATTRIBUTES = 28
 """The most of 1,099 chunks of abstracts, read by rules: 43 facts, 27 attributes."""
+MAX_PROPOSALS = 4
 
 Name = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME_CHARS)
@@ -45,8 +46,19 @@ class Attribute(Answer):
     confidence: Confidence
 
 
+class Proposal(Fact):
+    """What a passage says and the schema lacks a type, relation or attribute for (Eq. 12).
+
+    Of an attribute, `relation` is has_attribute and `tail_type` the attribute. `confidence` is how
+    sure the model is that the schema should have it.
+    """
+
+    kind: Literal["relation", "attribute"]
+
+
 class Extraction(Answer):
-    """All facts and attributes of one passage."""
+    """All facts and attributes of one passage, and what its schema lacks."""
 
     facts: Annotated[list[Fact], Field(max_length=MAX_FACTS)]
     attributes: Annotated[list[Attribute], Field(max_length=MAX_ATTRIBUTES)]
+    proposals: Annotated[list[Proposal], Field(max_length=MAX_PROPOSALS)]

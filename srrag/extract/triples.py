@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,11 +15,13 @@ from srrag.completion import Completion, Fault, Prompt, PromptFile
 from srrag.extract.answer_schema import (
     MAX_ATTRIBUTES,
     MAX_FACTS,
+    MAX_PROPOSALS,
     MAX_QUOTE_CHARS,
     Extraction,
 )
+from srrag.extract.claims import claims, proposals
 from srrag.extract.grounding import ground
-from srrag.extract.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
+from srrag.extract.ontology import Ontology
 from srrag.extract.rules.facts import extract_facts
 from srrag.fence import fenced, inert, quoted
 from srrag.ids import content_id
@@ -28,6 +30,7 @@ from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_triples.md")
 
+_BEYOND_SCHEMA = ("unknown_type", "unknown_relation", "type_mismatch")
 _MAX_DETAIL_CHARS = 200
 _MAX_SHOWN = 5
 _MAX_SHOWN_CHARS = 60
@@ -41,7 +44,8 @@ class ExtractTriples(LLMStep):
     A fact outside the schema, without its quote in the chunk, or below `min_confidence` is kept
     with a reject: unknown_type, unknown_relation, type_mismatch, ungrounded, low_confidence; an
     answer that is a fault gives one row with its kind. Units of other views
-    and units already rejected have no facts.
+    and units already rejected have no facts. What a model proposes because the schema lacks it
+    is kept with the reject `proposed`, for GrowSchema; the rules propose nothing.
 
     The rules find PICO types. Where the ontology lacks them (neutral schema, Table S2) they
     write Population, Condition, Intervention, Comparator and Arm as ClinicalConcept (`mentions`,
@@ -58,7 +62,7 @@ class ExtractTriples(LLMStep):
     max_tokens: int = 4096
     """Full lists of claims of the median size (214 and 154 characters) are some 3,700 tokens."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = (
         "unit_id",
         "doc_id",
@@ -82,7 +86,10 @@ class ExtractTriples(LLMStep):
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a chunk that is not rejected and holds text."""
         system = PROMPT.system(
-            ontology=self.ontology.describe(), max_facts=MAX_FACTS, max_attributes=MAX_ATTRIBUTES
+            ontology=self.ontology.describe(),
+            max_facts=MAX_FACTS,
+            max_attributes=MAX_ATTRIBUTES,
+            max_proposals=MAX_PROPOSALS,
         )
         views, sections, texts = (
             batch.column(name).to_pylist() for name in ("view", "section", "text")
@@ -119,6 +126,7 @@ class ExtractTriples(LLMStep):
                 {
                     "facts": _bounded(facts, MAX_FACTS),
                     "attributes": _bounded(attributes, MAX_ATTRIBUTES),
+                    "proposals": [],
                 }
             )
             for facts, attributes in answers
@@ -128,12 +136,12 @@ class ExtractTriples(LLMStep):
         """Too many claims that break a rule: the kind of most of them, with those claims."""
         unit = batch.select(["doc_id", "text"]).slice(prompt.row, 1).to_pylist()[0]
         faults: dict[str, list[str]] = defaultdict(list)
-        claims = list(_claims(unit, value))
-        for claim in claims:
+        made = list(claims(unit, value))
+        for claim in made:
             if broken := self._judge(unit["text"], claim)[1]:
                 faults[broken[0]].append(broken[1])
         faults.pop("low_confidence", None)
-        if sum(map(len, faults.values())) <= self.max_faulty_share * len(claims):
+        if sum(map(len, faults.values())) <= self.max_faulty_share * len(made):
             return None
         kind = max(faults, key=lambda kind: len(faults[kind]))
         return Fault(kind, _told(kind, faults[kind]))
@@ -152,30 +160,17 @@ class ExtractTriples(LLMStep):
         if completion.fault is not None:
             return [_refused(unit, completion.fault)]
         rows: dict[str, Row] = {}
-        for claim in _claims(unit, completion.value):
-            row = self._checked(unit, claim)
+        for claim in claims(unit, completion.value):
+            row = _placed(unit, claim, *self._judge(unit["text"], claim))
+            rows.setdefault(row["fact_id"], row)
+        for claim in proposals(unit, completion.value):
+            span, fault = self._judge(unit["text"], claim)
+            if fault and fault[0] in _BEYOND_SCHEMA:
+                said = span is not None and claim["head"] and claim["tail"]
+                fault = ("proposed" if said else "ungrounded", fault[1])
+            row = _placed(unit, claim, span, fault)
             rows.setdefault(row["fact_id"], row)
         return list(rows.values())
-
-    def _checked(self, unit: Row, claim: Row) -> Row:
-        """Place the claim in the document; set `reject` to the first rule that it breaks."""
-        span, fault = self._judge(unit["text"], claim)
-        start, end = span or (0, 0)
-        row: Row = {
-            "doc_id": unit["doc_id"],
-            "unit_id": unit["unit_id"],
-            "grade": unit["grade"],
-            **claim,
-            "quote": unit["text"][start:end] if span else claim["quote"],
-            "char_start": unit["char_start"] + start,
-            "char_end": unit["char_start"] + end,
-            "reject": _reject(*fault) if fault else None,
-        }
-        parts = ("unit_id", "head", "head_type", "relation", "tail", "tail_type")
-        # A rejected claim is told apart by its quote and reason too: it may share a fact's words.
-        extra = (fault[0], claim["quote"]) if fault else ()
-        row["fact_id"] = content_id(*(row[p] for p in parts), str(row["char_start"]), *extra)
-        return row
 
     def _judge(
         self, text: str, claim: Row
@@ -233,39 +228,31 @@ def _told(kind: str, words: Sequence[str]) -> str:
     return _WANTED[kind].format(", ".join(shown) + (f" and {more} more" if more else ""))
 
 
-def _bounded(claims: list[Row], most: int) -> list[Row]:
+def _bounded(found: list[Row], most: int) -> list[Row]:
     """The rules' claims that fit the answer's bounds."""
-    return [claim for claim in claims if len(claim["quote"]) <= MAX_QUOTE_CHARS][:most]
+    return [claim for claim in found if len(claim["quote"]) <= MAX_QUOTE_CHARS][:most]
 
 
-def _claims(unit: Row, answer: Extraction) -> Iterator[Row]:
-    """Facts, then attributes, as columns of TRIPLES; the document stands for itself by its id."""
-
-    def named(name: str, kind: str) -> str:
-        return str(unit["doc_id"]) if kind == DOCUMENT else " ".join(name.split())
-
-    for fact in answer.facts:
-        yield {
-            "kind": "relation",
-            "head": named(fact.head, fact.head_type),
-            "head_type": fact.head_type,
-            "relation": fact.relation,
-            "tail": named(fact.tail, fact.tail_type),
-            "tail_type": fact.tail_type,
-            "quote": fact.quote,
-            "confidence": fact.confidence,
-        }
-    for item in answer.attributes:
-        yield {
-            "kind": "attribute",
-            "head": named(item.entity, item.entity_type),
-            "head_type": item.entity_type,
-            "relation": HAS_ATTRIBUTE,
-            "tail": " ".join(item.value.split()),
-            "tail_type": item.attribute,
-            "quote": item.quote,
-            "confidence": item.confidence,
-        }
+def _placed(
+    unit: Row, claim: Row, span: tuple[int, int] | None, fault: tuple[str, str] | None
+) -> Row:
+    """The row of a claim, in its place in the document; `reject` is its fault, if any."""
+    start, end = span or (0, 0)
+    row: Row = {
+        "doc_id": unit["doc_id"],
+        "unit_id": unit["unit_id"],
+        "grade": unit["grade"],
+        **claim,
+        "quote": unit["text"][start:end] if span else claim["quote"],
+        "char_start": unit["char_start"] + start,
+        "char_end": unit["char_start"] + end,
+        "reject": _reject(*fault) if fault else None,
+    }
+    parts = ("unit_id", "head", "head_type", "relation", "tail", "tail_type")
+    # A rejected claim is told apart by its quote and reason too: it may share a fact's words.
+    extra = (fault[0], claim["quote"]) if fault else ()
+    row["fact_id"] = content_id(*(row[p] for p in parts), str(row["char_start"]), *extra)
+    return row
 
 
 def _refused(unit: Row, fault: Fault) -> Row:

@@ -19,8 +19,10 @@ from srrag.ids import segment_id
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.schema import COMMUNITIES
-from srrag.step import Build, Place
+from srrag.step import Build, Former, Place
 
+DOCUMENT = "Document"
+"""Type of the nodes that stand for documents; their names are ids."""
 VECTORS = "entity_vectors.npy"
 VECTOR_IDS = "entity_vectors.parquet"
 _BATCH = 8192
@@ -35,10 +37,11 @@ class DetectCommunities(Build):
     `epsilon` says otherwise; above `max_communities` merging goes on, so none is dropped.
 
     The names' vectors stay beside: `entity_vectors.npy` (float16, a row an entity without
-    attributes), whose ids are the rows of `entity_vectors.parquet`.
+    attributes), whose ids and names are the rows of `entity_vectors.parquet`. A document, whose
+    name is an id, has the mean of its neighbours' vectors.
     """
 
-    version = 2
+    version = 3
 
     entities: str = "entities"
     encoder: Encoder = field(default_factory=Encoder)
@@ -58,13 +61,32 @@ class DetectCommunities(Build):
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
         """Write `communities.parquet` and the names' vectors."""
+        return self._detected(inputs, out, at, {})
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
+    ) -> dict[str, float | int | str]:
+        """The same, but names that the version before encoded are taken from there."""
+        names = pq.read_table(former.folder / VECTOR_IDS, columns=["name"])["name"].to_pylist()
+        vectors = np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
+        return self._detected(inputs, out, at, dict(zip(names, vectors, strict=True)))
+
+    def _detected(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        known: Mapping[str, np.ndarray],
+    ) -> dict[str, float | int | str]:
         (folder,) = inputs[self.entities]
         nodes = _Nodes.read(folder)
         started = time.perf_counter()
-        vectors = encode_names(nodes.names, self.encoder, at)
+        vectors = encode_names(nodes.spoken, self.encoder, at, known)
         encoding_s = time.perf_counter() - started
+        vectors = nodes.with_documents(vectors)
         np.save(out / VECTORS, vectors)
-        pq.write_table(pa.table({"entity_id": nodes.core_ids}), out / VECTOR_IDS)
+        ids = {"entity_id": nodes.core_ids, "name": pa.array(nodes.spoken, pa.string())}
+        pq.write_table(pa.table(ids), out / VECTOR_IDS)
         found = detect(
             nodes.graph(vectors),
             semantic_weight=self.semantic_weight,
@@ -77,17 +99,28 @@ class DetectCommunities(Build):
         return {**_figures(found), "encoding_seconds": round(encoding_s, 3)}
 
 
-def encode_names(names: Sequence[str], encoder: Encoder, at: Place) -> np.ndarray:
+def encode_names(
+    names: Sequence[str],
+    encoder: Encoder,
+    at: Place,
+    known: Mapping[str, np.ndarray] | None = None,
+) -> np.ndarray:
     """Unit vectors of names, float16 (n, dim); each distinct name is encoded once.
 
-    In sorted order, so that a name shares its batch with the same names in every run.
+    In sorted order, so that a name shares its batch with the same names in every run. Names that
+    are `known` are not encoded.
     """
     model = load(encoder, at.device, at.threads)
-    distinct = sorted(set(names))
+    known = known or {}
+    distinct = sorted(set(names), key=lambda name: (name in known, name))
     row = {name: number for number, name in enumerate(distinct)}
     vectors = np.zeros((len(distinct), model.dim), dtype=np.float16)
-    for begin in range(0, len(distinct), _BATCH):
-        vectors[begin : begin + _BATCH] = model.encode(distinct[begin : begin + _BATCH])
+    new = sum(name not in known for name in distinct)
+    for begin in range(0, new, _BATCH):
+        end = min(begin + _BATCH, new)
+        vectors[begin:end] = model.encode(distinct[begin:end])
+    for number in range(new, len(distinct)):
+        vectors[number] = known[distinct[number]]
     faiss.omp_set_num_threads(at.threads)
     rows = np.fromiter((row[name] for name in names), np.int64, len(names))
     found: np.ndarray = vectors[rows]
@@ -102,6 +135,7 @@ class _Nodes:
     owner: np.ndarray  # core row of each node: its own, or that of its entity
     core_ids: pa.Array
     names: list[str]
+    is_document: np.ndarray
     types: np.ndarray
     heads: np.ndarray  # of the relations between core nodes, as core rows
     tails: np.ndarray
@@ -128,11 +162,31 @@ class _Nodes:
             owner=owner,
             core_ids=kept["entity_id"].combine_chunks(),
             names=kept["name"].to_pylist(),
+            is_document=np.asarray(pc.equal(kept["type"], DOCUMENT)),
             types=_codes(kept["type"]),
             heads=owner[heads[~attribute]],
             tails=owner[tails[~attribute]],
             relations=_codes(edges["relation"].filter(pa.array(~attribute))),
         )
+
+    @property
+    def spoken(self) -> list[str]:
+        """The names as they are encoded: a document's id says nothing."""
+        return [
+            DOCUMENT if document else name
+            for name, document in zip(self.names, self.is_document, strict=True)
+        ]
+
+    def with_documents(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors in which a document has the mean of its neighbours', if it has any."""
+        ends = np.concatenate([self.heads, self.tails])
+        others = np.concatenate([self.tails, self.heads])
+        counts = self.is_document[ends] & ~self.is_document[others]
+        total = np.zeros(vectors.shape, np.float32)
+        np.add.at(total, ends[counts], vectors[others[counts]].astype(np.float32))
+        length = np.linalg.norm(total, axis=1, keepdims=True)
+        found = np.where(length > 0, total / np.maximum(length, 1e-12), vectors)
+        return found.astype(np.float16)
 
     def graph(self, vectors: np.ndarray) -> EvidenceGraph:
         """The core as arrays."""

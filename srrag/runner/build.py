@@ -13,7 +13,9 @@ from typing import Any
 from srrag.completion import LOST
 from srrag.corpus.record import RawRecord
 from srrag.engine.log import CompletionLog
+from srrag.runner.derive import take_over
 from srrag.runner.engines import engines_of, log_folder
+from srrag.runner.forgotten import Forgotten
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
 from srrag.runner.rejects import write_rejects
@@ -53,7 +55,8 @@ class BuildJob:
         started = time.perf_counter()
         self.store.create()
         with self.store.lock():
-            parts = self._ingest(records)
+            forgotten = Forgotten.of(self.store.root)
+            parts = self._ingest(forgotten.passed(records))
             self._discard(parts)
             before = self._standing(parts)
             self._write_manifests()
@@ -74,6 +77,7 @@ class BuildJob:
         summary = summarise(self.store, self.name)
         summary["spent"] = _difference(self._paid(at), paid)
         summary["reused"] = before
+        summary["skipped_as_forgotten"] = forgotten.skipped
         summary["documents_per_hour"] = round(3600 * new / seconds, 1)
         summary["seconds"] = round(seconds, 3)
         return summary
@@ -111,6 +115,7 @@ class BuildJob:
         parts = ingest(self.store, self.plan.fingerprint(source), records, known)
         if not parts:
             raise ValueError("the corpus holds no document")
+        take_over(self.store, self.plan, known, parts)
         say(f"{source:<12} {len(parts)} parts")
         return parts
 

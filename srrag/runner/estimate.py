@@ -22,6 +22,7 @@ from srrag.engine.model import Model
 from srrag.engine.tokens import TokenCounter
 from srrag.ids import segment_id
 from srrag.runner.engines import engines_of, log_folder
+from srrag.runner.forgotten import Forgotten
 from srrag.runner.ingest import known_rows, segments
 from srrag.runner.part import guarded, live
 from srrag.runner.progress import say
@@ -125,7 +126,7 @@ class EstimateJob:
             else:
                 opened[stage.name] = stage.step.open(at)
         documents = 0
-        for part, table in self._raw(records):
+        for part, table in self._raw(Forgotten.of(self.store.root).passed(records)):
             documents += self._run(stages, opened, part, table)
             say(f"{documents:,} documents counted")
         return _figures(stages, opened, documents)

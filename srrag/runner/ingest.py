@@ -34,9 +34,9 @@ def ingest(
     seen: dict[str, set[str]] = defaultdict(set)
     written: list[str] = []
     for segment in segments(records, known, seen):
-        written.append(_write(store, fingerprint, segment))
+        written.append(write_segment(store, fingerprint, segment))
     kept, survivors = _kept_and_survivors(store, fingerprint, known_parts, seen)
-    written.extend(_write(store, fingerprint, segment) for segment in survivors)
+    written.extend(write_segment(store, fingerprint, segment) for segment in survivors)
     return sorted({*kept, *written})
 
 
@@ -87,7 +87,8 @@ def _kept_and_survivors(
     return kept, survivors
 
 
-def _write(store: Store, fingerprint: str, table: pa.Table) -> str:
+def write_segment(store: Store, fingerprint: str, table: pa.Table) -> str:
+    """Write a segment unless it stands; returns its name, the hash of its rows."""
     started = time.perf_counter()
     part = segment_id(table["raw_id"].to_pylist())
     reasons = count_reasons(table)

@@ -69,7 +69,7 @@ class WholeStages:
     def _made(self, stage: Stage, contents: Contents, out: Path, at: Place) -> dict[str, Any]:
         """Build, or update the version before; with the engine up that the build asks, if any."""
         assert isinstance(stage.run, Build)
-        inputs = self._inputs(stage)
+        inputs = self.inputs(stage)
         former = self._former(stage, contents)
         with self.runner.engines(engines_of([stage.run]), at) as engines:
             place = dataclasses.replace(
@@ -79,7 +79,8 @@ class WholeStages:
                 return dict(stage.run.build(inputs, out, place))
             return dict(stage.run.update(inputs, out, place, former))
 
-    def _inputs(self, stage: Stage) -> dict[str, list[Path]]:
+    def inputs(self, stage: Stage) -> dict[str, list[Path]]:
+        """What a build reads: the parts of steps, the folders of builds."""
         builds = {item.name for item in self.plan.builds}
         return {
             name: [self.store.stage_dir(name, self.plan.fingerprint(name, self.parts))]

@@ -25,9 +25,12 @@ NEEDED = {
     "ask": ["root=R", "question=x"],
     "answer": ["root=R", "queries=Q"],
     "evaluate": ["bench.path=P"],
+    "organize": ["graph.path=G", "root=R"],
+    "fit_betr": ["root=R"],
     "export": ["root=R", "format=html"],
     "status": ["root=R"],
     "verify": ["root=R"],
+    "forget": ["root=R"],
     "doctor": [],
 }
 
@@ -57,7 +60,7 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     if group == "corpus" and choice != "sample":
         overrides.append("corpus.path=/nowhere")
     if group == "engine" and choice != "rules":
-        overrides.append("engine.model=some/model")
+        overrides += ["engine.model=some/model", "engine.revision=c0ffee"]
     config = configure(job, overrides)
     nodes = targets(config[group])
     assert nodes or group in ("profile", "bench")
@@ -72,7 +75,7 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
 def test_every_field_of_an_engine_stands_in_its_file(choice: str) -> None:
     """What does not stand there cannot be overridden on the command line."""
     config = configure("build", ["root=R", f"engine={choice}", *(
-        ["engine.model=some/model"] if choice != "rules" else []
+        ["engine.model=some/model", "engine.revision=c0ffee"] if choice != "rules" else []
     )])["engine"]  # fmt: skip
     fields = {field.name for field in dataclasses.fields(build(config))}
     assert fields - set(config) == set()
@@ -98,6 +101,14 @@ def test_wrong_usage_is_one_line_that_names_the_key(argv: list[str], hint: str) 
         parts.plan(config, parts.make(config["corpus"], "corpus"))
     assert hint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_reads_a_stage_that_is_left_out_is_left_out_too() -> None:
+    config = configure("build", ["root=R", "stages.vectors=null", "stages.communities=null"])
+    plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+    names = {stage.name for stage in plan.stages}
+    assert names >= {"windows", "triples", "entities", "sparse", "units"}
+    assert not names & {"vectors", "dense", "tokens", "communities", "tree", "graph"}
 
 
 def test_a_target_outside_the_allow_list_is_refused() -> None:

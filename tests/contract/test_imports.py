@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "step", "stage", "spec", "ids", "store", "pipeline", "completion", "ask",
         "fence"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "organize", "index", "expand", "retrieve", "rerank", "answer",
-          "evaluate", "engine", "export"}  # fmt: skip
+          "evaluate", "engine", "export", "train"}  # fmt: skip
 ALLOWED = {
     "algo": {"algo"},
     "model": {"model", "algo", *CORE},

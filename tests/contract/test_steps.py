@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import jobs.fit_betr
 import srrag
 from jobs import parts
 from jobs.launch import configure
@@ -35,7 +36,7 @@ QUESTIONS = [
     {"query_id": "3", "text": "Does eccentric loading help Achilles tendinopathy?"},
     {"query_id": "4", "text": "What is the capital of the moon?"},
 ]
-PIPELINES = ["bm25", "dense", "hybrid", "hybrid_maxsim"]
+PIPELINES = ["bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr"]
 
 
 def all_steps() -> Iterator[type[Step]]:
@@ -62,6 +63,7 @@ def examples(sample_root: Path) -> dict[type[Step], Example]:
     plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
     store = Store(sample_root)
     pointer = store.read_pointer("default")["stages"]
+    jobs.fit_betr.run({**configure("fit_betr", [f"root={sample_root}"]), "command": "test"})
     at = Place(artifacts=store.artifacts("default"), threads=1)
     for stage in plan.steps:
         source = pointer[stage.inputs[0]]

@@ -18,6 +18,7 @@ from srrag.corpus.grade_documents import GradeDocuments
 from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
 from srrag.extract.ontology import Ontology
 from srrag.extract.triples import ExtractTriples
+from srrag.organize import describe
 from srrag.retrieve import ircot
 from srrag.schema import DOCUMENTS, EVIDENCE, UNITS, empty_value
 from srrag.spec import build
@@ -134,6 +135,12 @@ def reflected(fill: Fill) -> list[Prompt]:
     return asked(ircot.Reflection, ircot, rendered)
 
 
+def described(fill: Fill) -> list[Prompt]:
+    keywords = (fill("strength training"), "plantar heel pain")
+    facts = [fill(PASSAGE), "Plantar heel pain trial compares to stretching"]
+    return [describe.render(describe.Topic(keywords, facts), 0)]
+
+
 CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "group_blocks": group_blocks,
     "grade_document": grade_document,
@@ -146,6 +153,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "reformulate": reformulated,
     "rationale": reasoned,
     "ircot": reflected,
+    "describe_community": described,
 }
 
 

@@ -1,5 +1,6 @@
 import json
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.completion import Completion, Fault, read
-from srrag.extract.answer_schema import MAX_FACTS, MAX_QUOTE_CHARS, Extraction
+from srrag.extract.answer_schema import (
+    MAX_FACTS,
+    MAX_PROPOSALS,
+    MAX_QUOTE_CHARS,
+    Extraction,
+)
 from srrag.extract.triples import ExtractTriples
 from srrag.ids import content_id
 from srrag.schema import TRIPLES, UNITS
@@ -86,11 +92,22 @@ def attribute(**changed: Any) -> dict[str, Any]:
     return {**row, **changed}
 
 
+def answered(
+    facts: Sequence[Any] = (), attributes: Sequence[Any] = (), proposals: Sequence[Any] = ()
+) -> str:
+    return json.dumps(
+        {"facts": list(facts), "attributes": list(attributes), "proposals": list(proposals)}
+    )
+
+
 def parsed(
-    *facts: dict[str, Any], attributes: tuple[dict[str, Any], ...] = (), chosen: Any = PICO
+    *facts: dict[str, Any],
+    attributes: Sequence[dict[str, Any]] = (),
+    proposals: Sequence[dict[str, Any]] = (),
+    chosen: Any = PICO,
 ) -> list[dict[str, Any]]:
     batch = units(unit(0, CUT))
-    answer = json.dumps({"facts": list(facts), "attributes": list(attributes)})
+    answer = answered(facts, attributes, proposals)
     rows = chosen.parse(batch, chosen.prompts(batch), [read(answer, Extraction)]).to_pylist()
     return list(rows)
 
@@ -98,7 +115,7 @@ def parsed(
 def judged(*facts: dict[str, Any], chosen: Any = PICO) -> Fault | None:
     batch = units(unit(0, CUT))
     (prompt,) = chosen.prompts(batch)
-    value = Extraction.model_validate({"facts": facts, "attributes": []})
+    value = Extraction.model_validate_json(answered(facts))
     fault: Fault | None = chosen.check(batch, prompt, value)
     return fault
 
@@ -224,10 +241,48 @@ def test_a_few_bad_claims_are_rejected_by_themselves() -> None:
 )
 def test_quotes_are_grounded_whatever_their_dashes_and_marks(real: str, copied: str) -> None:
     batch = units(unit(0, CUT, text=f"Take {real} of Ibuprofen."))
-    answer = json.dumps({"facts": [fact(quote=copied)], "attributes": []})
+    answer = answered([fact(quote=copied)])
     (row,) = PICO.parse(batch, PICO.prompts(batch), [read(answer, Extraction)]).to_pylist()
     assert row["reject"] is None
     assert row["quote"] == real
+
+
+def proposal(**changed: Any) -> dict[str, Any]:
+    return fact(
+        relation="comes_as", tail="400 mg", tail_type="DoseForm", kind="relation", **changed
+    )
+
+
+def test_what_the_schema_lacks_is_a_row_that_waits() -> None:
+    (row,) = parsed(proposals=[proposal(confidence=0.7)])
+    assert row["reject"] == {"stage": "extract", "reason": "proposed", "detail": "DoseForm"}
+    assert (row["kind"], row["relation"], row["tail_type"]) == ("relation", "comes_as", "DoseForm")
+    assert DOCUMENT[row["char_start"] : row["char_end"]] == row["quote"] == "Ibuprofen 400 mg"
+    assert row["confidence"] == pytest.approx(0.7)
+
+
+def test_a_proposed_attribute_names_it_as_the_tail_type() -> None:
+    wanted = fact(head="Ibuprofen", head_type="Intervention", tail="twice daily", relation="x")
+    (row,) = parsed(proposals=[{**wanted, "tail_type": "schedule", "kind": "attribute"}])
+    assert (row["kind"], row["relation"]) == ("attribute", "has_attribute")
+    assert (row["tail_type"], reason(row)) == ("schedule", "proposed")
+
+
+def test_a_proposal_without_its_quote_is_ungrounded() -> None:
+    (row,) = parsed(proposals=[proposal() | {"quote": "syrup"}])
+    assert reason(row) == "ungrounded"
+
+
+def test_what_the_schema_admits_after_all_is_a_fact() -> None:
+    (row,) = parsed(fact(), proposals=[fact(kind="relation")])
+    assert row["reject"] is None
+
+
+def test_proposals_are_no_reason_to_ask_again() -> None:
+    batch = units(unit(0, CUT))
+    (prompt,) = PICO.prompts(batch)
+    value = Extraction.model_validate_json(answered(proposals=[proposal()] * MAX_PROPOSALS))
+    assert PICO.check(batch, prompt, value) is None
 
 
 def test_a_call_that_failed_is_one_reject_row() -> None:
@@ -244,24 +299,28 @@ INVALID = [
     "[]",
     "{}",
     '{"facts": []}',
-    '{"facts": {}, "attributes": []}',
-    '{"facts": [{}], "attributes": []}',
-    '{"facts": [], "attributes": [], "more": 1}',
-    json.dumps({"facts": [fact(confidence=2)], "attributes": []}),
-    json.dumps({"facts": [fact(confidence=float("nan"))], "attributes": []}),
-    json.dumps({"facts": [fact(head="")], "attributes": []}),
-    json.dumps({"facts": [fact(quote="x" * (MAX_QUOTE_CHARS + 1))], "attributes": []}),
-    json.dumps({"facts": [fact()] * (MAX_FACTS + 1), "attributes": []}),
-    '{"facts": [], "attributes": []} trailing',
+    '{"facts": [], "attributes": []}',
+    '{"facts": {}, "attributes": [], "proposals": []}',
+    answered([{}]),
+    '{"facts": [], "attributes": [], "proposals": [], "more": 1}',
+    answered([fact(confidence=2)]),
+    answered([fact(confidence=float("nan"))]),
+    answered([fact(head="")]),
+    answered([fact(quote="x" * (MAX_QUOTE_CHARS + 1))]),
+    answered([fact()] * (MAX_FACTS + 1)),
+    answered(proposals=[fact()]),
+    answered(proposals=[fact(kind="entity")]),
+    answered(proposals=[fact(kind="relation")] * (MAX_PROPOSALS + 1)),
+    f"{answered()} trailing",
     "\ud800",
-    '{"facts": ["\\ud800"], "attributes": []}',
+    '{"facts": ["\\ud800"], "attributes": [], "proposals": []}',
     "[" * 5000,
 ]
 
 
 @pytest.mark.parametrize("completion", INVALID)
 def test_an_invalid_answer_is_one_reject_row(completion: str) -> None:
-    valid = json.dumps({"facts": [], "attributes": []})
+    valid = answered()
     answers = [read(text, Extraction) for text in (valid, completion)]
     rows = PICO.parse(CHUNKS, PICO.prompts(CHUNKS), answers).to_pylist()
     assert [reason(row) for row in rows] in (["empty"], ["invalid_json"], ["wrong_type"])
@@ -284,9 +343,7 @@ CLAIM = st.fixed_dictionaries(
 )
 
 
-@given(st.text(max_size=200) | GARBAGE.map(json.dumps) | st.lists(CLAIM, max_size=4).map(
-    lambda facts: json.dumps({"facts": facts, "attributes": []})
-))  # fmt: skip
+@given(st.text(max_size=200) | GARBAGE.map(json.dumps) | st.lists(CLAIM, max_size=4).map(answered))
 def test_garbage_never_raises_and_grounded_rows_are_true(completion: str) -> None:
     batch = units(unit(0, CUT))
     table = PICO.parse(batch, PICO.prompts(batch), [read(completion, Extraction)])
@@ -317,9 +374,9 @@ def test_prompts_carry_schema_and_passage_and_skip_what_is_no_chunk() -> None:
 
 def test_the_answer_schema_is_bounded_for_guided_decoding() -> None:
     text = json.dumps(Extraction.model_json_schema())
-    assert text.count('"maxItems"') == 2
-    assert text.count('"maxLength"') == 7 + 5 - 1
-    assert text.count('"additionalProperties": false') == 3
+    assert text.count('"maxItems"') == 3
+    assert text.count('"maxLength"') == 6 + 5 + 6
+    assert text.count('"additionalProperties": false') == 4
 
 
 def test_rules_never_exceed_the_bounds_of_an_answer() -> None:

@@ -1,0 +1,60 @@
+"""`srrag forget root=… doc_id=…`: remove documents, and every trace of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from jobs import parts
+from jobs.launch import UsageError
+from srrag.runner.forget import ForgetJob
+from srrag.runner.forgotten import Forgotten
+from srrag.runner.progress import say
+from srrag.runner.prune import prune
+from srrag.store import Store
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Forget documents, finish a forgetting that was killed, or take one back."""
+    store = Store(config["root"])
+    store.check()
+    documents, sources = (names(config[key], key) for key in ("doc_id", "source_id"))
+    begun = (store.root / "forgetting.json").exists()
+    if not (documents or sources or begun or config["prune"]):
+        raise UsageError("doc_id or source_id: name what to forget")
+    if config["undo"]:
+        with store.lock():
+            found = Forgotten.of(store.root).take_back(documents, sources)
+        return {"taken_back": found}
+    summary: dict[str, Any] = {}
+    if documents or sources or begun:
+        engine = parts.make(config["engine"], "engine")
+        job = ForgetJob(store, parts.runner(config), engine)
+        summary = job.run(documents, sources, parts.place(config))
+        say(f"{summary['documents']} documents and {summary['completions']} completions forgotten")
+    if config["prune"]:
+        with store.lock():
+            summary["pruned"] = prune(store)
+    return summary
+
+
+def names(value: Any, key: str) -> list[str]:
+    """The ids of a value: one, a list, or, after an @, those of a file with one a line."""
+    if value is None:
+        return []
+    given = value if isinstance(value, list) and value else [value]
+    if any(isinstance(item, bool) or not isinstance(item, (str, int)) for item in given):
+        raise UsageError(f"{key}={value}: ids are texts; put quotes around them")
+    if str(given[0]).startswith("@"):
+        try:
+            given = Path(str(given[0])[1:]).read_text("utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{key}={value}: {error}") from error
+    return [str(item).strip() for item in given if str(item).strip()]
+
+
+if __name__ == "__main__":
+    from jobs.launch import launch
+
+    sys.exit(launch("forget", run, sys.argv[1:]))

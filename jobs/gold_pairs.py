@@ -1,0 +1,50 @@
+"""Pairs from a benchmark with gold windows: the questions ranked by a pipeline, then sampled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jobs import parts
+from jobs.launch import UsageError
+from srrag.evaluate.gold import read_gold, resource_path, window_qrels
+from srrag.index.units import Units
+from srrag.pipeline import Pipeline
+from srrag.rerank.betr import RerankBETR, scorer
+from srrag.retrieve.hits import unpack_hits
+from srrag.retrieve.questions import question_table
+from srrag.runner.progress import say
+from srrag.train.pairs import Origin, sample_pairs, write_pairs
+
+
+def make_pairs(config: dict[str, Any], path: Path) -> Path:
+    """Rank the benchmark's questions, and sample pairs from what the pipeline found."""
+    bench, train = config["bench"], config["train"]
+    if bench["kind"] != "gold":
+        raise UsageError(f"bench.kind={bench['kind']}: pairs need gold windows (bench.kind=gold)")
+    pipeline: Pipeline = parts.make(config["pipeline"], "pipeline")
+    reranker = pipeline.rank[-1]
+    if isinstance(reranker, RerankBETR):
+        raise UsageError("pipeline: it already ends in BETR; name the one beneath")
+    bound = parts.pipeline_run(config, pipeline.ranking())
+    units = Units(bound.store.artifacts(config["build"])["units"])
+    questions = list(read_gold(resource_path(bench["path"])))
+    gold = window_qrels(questions, units)
+    asked = question_table(row for row in questions if row["query_id"] in gold)
+    table = bound.run(asked, parts.place(config))
+    unit_ids, scores, offsets = unpack_hits(table["hits"])
+    found = unit_ids.to_pylist()
+    candidates = {}
+    for row, query_id in enumerate(table["query_id"].to_pylist()):
+        best = slice(offsets[row], min(offsets[row + 1], offsets[row] + train["depth"]))
+        candidates[query_id] = (found[best], scores[best])
+    names = sorted({name for ids, _ in candidates.values() for name in ids})
+    grades = dict(zip(names, units.take(names, ("grade",))["grade"].to_pylist(), strict=True))
+    sampling = {"negatives": train["negatives"], "seed": train["seed"]}
+    pairs = sample_pairs(candidates, gold, grades, **sampling)
+    origin = Origin(
+        num_queries=len(gold), reranker=scorer(reranker), depth=train["depth"], **sampling
+    )
+    write_pairs(path, pairs, origin)
+    say(f"{pairs.num_rows:,} pairs of {len(gold):,} questions → {path}")
+    return path

@@ -1,0 +1,268 @@
+"""Bayesian Evidence Tier Reranking: objective, derivatives and solvers (SR-RAG, Eq. 3 to 8).
+
+Parameters are θ = (α, δ_B, δ_C, δ_D, δ_E): the scale a = exp(α) and the steps down from grade to
+grade, δ ≥ 0, so that u_A = 0 ≥ u_B ≥ … ≥ u_E. A pair is a relevant window against another one of
+the same question; it is won with probability σ(aΔs + u_t⁺ − u_t⁻).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, log_expit
+
+Floats = npt.NDArray[np.float64]
+Sum = Callable[[Floats], Floats]
+"""Adds arrays over the workers of a data-parallel run; the identity for one worker."""
+Kind = Literal["paper", "posterior"]
+
+GRADES = "ABCDE"
+NUM_GRADES = len(GRADES)
+NUM_CELLS = NUM_GRADES**2
+NUM_PARAMETERS = NUM_GRADES
+_BLOCK = 1 << 18
+
+_RANK = np.arange(NUM_GRADES)
+_BELOW = (_RANK[:, None] > np.arange(NUM_GRADES - 1)[None, :]).astype(np.float64)
+DESIGN: Floats = (_BELOW[None, :, :] - _BELOW[:, None, :]).reshape(NUM_CELLS, NUM_GRADES - 1)
+"""u_t⁺ − u_t⁻ = DESIGN[cell] · δ, with cell = 5 · rank of t⁺ + rank of t⁻."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs as columns; every query whose pairs stand here stands here with all of them."""
+
+    delta_s: Floats
+    """s(q, d⁺) − s(q, d⁻), (num_pairs,)."""
+    cell: npt.NDArray[np.uint8]
+    """5 · rank of the grade of d⁺ + rank of the grade of d⁻, (num_pairs,)."""
+    query: npt.NDArray[np.int32]
+    """The number of the pair's query, (num_pairs,)."""
+    weight: Floats
+    """1 / max(1, |P_q|) by the query's number, so that each query counts once."""
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> Pairs:
+        """The pairs of the queries whose number is True in `keep`, numbered as before."""
+        rows = keep[self.query]
+        return Pairs(self.delta_s[rows], self.cell[rows], self.query[rows], self.weight)
+
+    @property
+    def num_pairs(self) -> int:
+        """How many pairs stand here."""
+        return len(self.delta_s)
+
+    @property
+    def num_queries(self) -> int:
+        """How many queries have a pair here."""
+        return int(np.count_nonzero(np.bincount(self.query, minlength=1)))
+
+
+def make_pairs(
+    delta_s: npt.NDArray[Any],
+    rank_pos: npt.NDArray[Any],
+    rank_neg: npt.NDArray[Any],
+    query: npt.NDArray[Any],
+) -> Pairs:
+    """Pairs from score differences, ranks of the grades (A = 0 … E = 4) and query numbers."""
+    cell = (np.asarray(rank_pos, np.uint8) * NUM_GRADES + rank_neg).astype(np.uint8)
+    counts = np.bincount(query, minlength=1)
+    weight = 1.0 / np.maximum(1, counts)
+    return Pairs(np.asarray(delta_s, np.float64), cell, np.asarray(query, np.int32), weight)
+
+
+def biases(delta: Floats) -> Floats:
+    """Biases u by grade from the steps δ (Eq. 4): (…, 4) to (…, 5), u_A = 0."""
+    below = -np.cumsum(delta, axis=-1)
+    # 0 − x and not −x, which would print as -0.0.
+    return np.concatenate([np.zeros_like(below[..., :1]), 0.0 + below], axis=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What is maximised: a log-likelihood, averaged within each query, and log-priors (Eq. 5).
+
+    `paper` is Eq. 8: the likelihood is divided by |Q| and the prior is not. `posterior` sums over
+    the queries, as Eq. 7 says. `num_queries` is |Q|; queries without a pair count in it.
+    """
+
+    kind: Kind
+    num_queries: int
+    tau: float
+    sigma_a: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a kind that is neither, or for a scale that is not positive."""
+        if self.kind not in ("paper", "posterior"):
+            raise ValueError(f"objective {self.kind!r}: one of paper, posterior")
+        if not (0 < self.tau < np.inf and 0 < self.sigma_a < np.inf and self.num_queries > 0):
+            raise ValueError("tau, sigma_a and num_queries have to be positive")
+
+    @property
+    def likelihood_share(self) -> float:
+        """The factor of the log-likelihood: 1/|Q|, or 1."""
+        return 1.0 / self.num_queries if self.kind == "paper" else 1.0
+
+    @property
+    def precision(self) -> Floats:
+        """The priors' inverse variances by parameter: 1/σ_a², then 1/τ² four times."""
+        return 1.0 / np.array([self.sigma_a] + [self.tau] * (NUM_PARAMETERS - 1)) ** 2
+
+    def log_prior(self, theta: Floats) -> float:
+        """The priors' logarithm at θ, but for a constant."""
+        return -0.5 * float(self.precision @ theta**2)
+
+    def evaluate(self, theta: Floats, pairs: Pairs, total: Sum) -> tuple[float, Floats, Floats]:
+        """Value, gradient (5,) and Hessian (5, 5) at θ; `total` sums over workers."""
+        value, gradient, hessian = log_likelihood(theta, pairs, total)
+        share, precision = self.likelihood_share, self.precision
+        return (
+            share * value + self.log_prior(theta),
+            share * gradient - precision * theta,
+            share * hessian - np.diag(precision),
+        )
+
+
+def log_likelihood(
+    theta: Floats, pairs: Pairs, total: Sum | None = None
+) -> tuple[float, Floats, Floats]:
+    """Σ_q mean over P_q of log σ(aΔs + u_t⁺ − u_t⁻), its gradient (5,) and Hessian (5, 5).
+
+    There are 25 pairs of grades, so all that depends on δ is summed by cell first.
+    """
+    sums = _cell_sums(theta, pairs)
+    value, slope_s, curve_ss, slope, curve, curve_s = np.split(
+        sums if total is None else total(sums), np.cumsum([1, 1, 1, NUM_CELLS, NUM_CELLS])
+    )
+    a = np.exp(theta[0])
+    gradient = np.concatenate([a * slope_s, slope @ DESIGN])
+    hessian = np.empty((NUM_PARAMETERS, NUM_PARAMETERS))
+    hessian[0, 0] = a * slope_s[0] - a * a * curve_ss[0]
+    hessian[0, 1:] = hessian[1:, 0] = -a * (curve_s @ DESIGN)
+    hessian[1:, 1:] = -DESIGN.T @ (curve[:, None] * DESIGN)
+    return float(value[0]), gradient, hessian
+
+
+def _cell_sums(theta: Floats, pairs: Pairs) -> Floats:
+    """Weighted sums over pairs, in blocks: log σ, σ(−z)Δs, σσΔs², then σ(−z), σσ, σσΔs by cell."""
+    sums = np.zeros(3 + 3 * NUM_CELLS)
+    by_cell = sums[3:].reshape(3, NUM_CELLS)
+    offset = DESIGN @ theta[1:]
+    a = np.exp(theta[0])
+    for start in range(0, pairs.num_pairs, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        delta_s, cell = pairs.delta_s[rows], pairs.cell[rows]
+        weight = pairs.weight[pairs.query[rows]]
+        margin = a * delta_s + offset[cell]
+        lost = expit(-margin)
+        slope = weight * lost
+        curve = slope * (1.0 - lost)
+        curve_s = curve * delta_s
+        sums[0] += weight @ log_expit(margin)
+        sums[1] += slope @ delta_s
+        sums[2] += curve_s @ delta_s
+        for place, values in enumerate((slope, curve, curve_s)):
+            by_cell[place] += np.bincount(cell, values, minlength=NUM_CELLS)
+    return sums
+
+
+Evaluate = Callable[[Floats], tuple[float, Floats, Floats]]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Where a solver stands: parameters, value, and how much is still to gain at most there."""
+
+    theta: Floats
+    value: float
+    gain: float
+    path: tuple[Floats, ...]
+    """The parameters after each step, from the start to `theta`."""
+
+
+def solve_exact(evaluate: Evaluate, max_steps: int = 200) -> Optimum:
+    """Maximise under δ ≥ 0 by a projected Newton method (Bertsekas 1982).
+
+    Strictly concave in δ, but in α only near a maximum: very small score differences have a second
+    one, far out. So every peak of a coarse grid over α is climbed, and the highest counts.
+    Raises ValueError if it does not converge.
+    """
+    grid = np.arange(-6.0, 11.0, 2.0)
+    thetas = [np.concatenate([[alpha], np.zeros(NUM_PARAMETERS - 1)]) for alpha in grid]
+    values = np.array([evaluate(theta)[0] for theta in thetas])
+    around = np.concatenate([[-np.inf], values, [-np.inf]])
+    peaks = np.flatnonzero((values >= around[:-2]) & (values > around[2:]))
+    return max((_climb(evaluate, thetas[n], max_steps) for n in peaks), key=lambda o: o.value)
+
+
+def _climb(evaluate: Evaluate, theta: Floats, max_steps: int) -> Optimum:
+    value, gradient, hessian = evaluate(theta)
+    path = [theta]
+    for _ in range(max_steps):
+        free = (theta > 0) | (gradient > 0)
+        free[0] = True
+        move = np.zeros_like(theta)
+        move[free] = _ascent(gradient[free], hessian[np.ix_(free, free)])
+        gain = 0.5 * float(gradient @ move)
+        size, tiny = 1.0, 1e-14 * max(1.0, abs(value))
+        while True:
+            there = project(theta + size * move)
+            found = evaluate(there)
+            if found[0] >= value + 1e-4 * float(gradient @ (there - theta)) - tiny:
+                break
+            size /= 2
+            if size < 1e-12:
+                raise ValueError("the exact solver found no way up; are the scores finite?")
+        theta, (value, gradient, hessian) = there, found
+        path.append(theta)
+        if gain <= tiny:
+            return Optimum(theta, value, gain, tuple(path))
+    raise ValueError(f"the exact solver did not converge in {max_steps} steps")
+
+
+def _ascent(gradient: Floats, hessian: Floats) -> Floats:
+    """The Newton step, with every curvature taken downwards so that it leads up."""
+    curvature, axes = np.linalg.eigh(hessian)
+    step: Floats = axes @ ((axes.T @ gradient) / np.maximum(np.abs(curvature), 1e-12))
+    # Where the function is all but flat in α the step would leave the range of exp.
+    return step * min(1.0, 4.0 / max(1e-300, float(np.abs(step).max())))
+
+
+def project(theta: Floats) -> Floats:
+    """The nearest θ with δ ≥ 0."""
+    return np.concatenate([theta[:1], np.maximum(theta[1:], 0.0)])
+
+
+@dataclass(frozen=True)
+class AdamState:
+    """Adam between two epochs (Kingma and Ba 2015): (α, ρ) with δ = softplus(ρ), and moments."""
+
+    point: Floats
+    mean: Floats
+    square: Floats
+    epoch: int
+
+    @property
+    def theta(self) -> Floats:
+        """The parameters."""
+        return np.concatenate([self.point[:1], np.logaddexp(0.0, self.point[1:])])
+
+
+def adam_start() -> AdamState:
+    """α = 0 and ρ = 0, that is a = 1 and δ = ln 2 each."""
+    zero = np.zeros(NUM_PARAMETERS)
+    return AdamState(zero, zero, zero, 0)
+
+
+def adam_step(state: AdamState, gradient: Floats, learning_rate: float) -> AdamState:
+    """One full-batch step uphill; `gradient` is that of θ. β = (.9, .999), ε = 1e-8."""
+    chained = gradient * np.concatenate([[1.0], expit(state.point[1:])])
+    epoch = state.epoch + 1
+    mean = 0.9 * state.mean + 0.1 * chained
+    square = 0.999 * state.square + 0.001 * chained**2
+    scaled = np.sqrt(square / (1 - 0.999**epoch)) + 1e-8
+    point = state.point + learning_rate * mean / (1 - 0.9**epoch) / scaled
+    return AdamState(point, mean, square, epoch)

@@ -1,0 +1,97 @@
+"""Scores of a graph's nodes, triples and windows for questions; every array may be mapped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_BLOCK_ROWS = 2048
+
+
+def inner_products(values: np.ndarray, scale: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """Inner products of queries (q, d) with the rows of `values` × `scale`: float32 (q, n).
+
+    `values` (n, d) is int8, `scale` (n,) float. A query's products do not depend on the other
+    queries, to the last bit: each is multiplied alone with blocks that are widened once.
+    """
+    queries = np.ascontiguousarray(queries, dtype=np.float32)
+    found = np.empty((len(queries), len(values)), dtype=np.float32)
+    wide = np.empty((min(_BLOCK_ROWS, len(values)), values.shape[1]), dtype=np.float32)
+    for start in range(0, len(values), _BLOCK_ROWS):
+        block = values[start : start + _BLOCK_ROWS]
+        np.copyto(wide[: len(block)], block, casting="same_kind")
+        for products, query in zip(found, queries, strict=True):
+            np.dot(wide[: len(block)], query, out=products[start : start + len(block)])
+    found *= scale.astype(np.float32)
+    return found
+
+
+def triple_lengths(
+    values: np.ndarray, scale: np.ndarray, heads: np.ndarray, tails: np.ndarray
+) -> np.ndarray:
+    """Length of the sum of each triple's two end vectors, float32 (m,), never 0.
+
+    An end of len(values) has no vector and adds nothing.
+    """
+    found = np.empty(len(heads), dtype=np.float32)
+    for start in range(0, len(heads), _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
+        total = np.zeros((len(heads[block]), values.shape[1]), dtype=np.float32)
+        for ends in (heads[block], tails[block]):
+            known = ends < len(values)
+            rows = ends[known]
+            total[known] += values[rows] * scale[rows].astype(np.float32)[:, None]
+        found[block] = np.linalg.norm(total, axis=1)
+    return np.where(found > 0, found, np.float32(1))
+
+
+def triple_scores(
+    scores: np.ndarray, heads: np.ndarray, tails: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+    """Cosine of the question with each triple, whose vector is the sum of those of its ends.
+
+    It follows from the ends' own scores (n,), so that no triple is encoded or stored.
+    """
+    padded = np.append(scores, np.float32(0))
+    found: np.ndarray = (padded[heads] + padded[tails]) / lengths
+    return found
+
+
+def best_by_segment(scores: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The best score of each segment's members, -inf for an empty one.
+
+    Segment i owns `members[offsets[i]:offsets[i + 1]]`, rows of `scores`.
+    """
+    best = np.full(len(offsets) - 1, -np.inf, dtype=np.float32)
+    # reduceat gives an empty segment its successor's first row, so it sees filled ones only.
+    filled = np.flatnonzero(offsets[1:] > offsets[:-1])
+    if len(filled):
+        best[filled] = np.maximum.reduceat(scores[members], offsets[filled])
+    return best
+
+
+def best_member(scores: np.ndarray, members: np.ndarray, offsets: np.ndarray, segment: int) -> int:
+    """The member with the best score of one segment, the first of equals; -1 for none."""
+    inside = members[offsets[segment] : offsets[segment + 1]]
+    if not len(inside) or not np.isfinite(scores[inside]).any():
+        return -1
+    return int(inside[np.argmax(scores[inside])])
+
+
+def candidates(scores: np.ndarray, k: int, decimals: int) -> np.ndarray:
+    """Rows of the k best finite scores and of all that tie with the last, in no order."""
+    finite = np.flatnonzero(np.isfinite(scores))
+    if len(finite) <= k:
+        return finite
+    rounded = np.round(scores[finite], decimals)
+    kept: np.ndarray = finite[rounded >= np.partition(rounded, -k)[-k]]
+    return kept
+
+
+def segments(
+    owner: np.ndarray, member: np.ndarray, num_owners: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Members (int32) of each owner, each once and in order, and offsets int64 (owners + 1,)."""
+    width = int(member.max(initial=0)) + 1
+    pairs = np.unique(owner.astype(np.int64) * width + member)
+    offsets = np.searchsorted(pairs // width, np.arange(num_owners + 1))
+    return (pairs % width).astype(np.int32), offsets.astype(np.int64)

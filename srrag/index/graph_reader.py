@@ -1,0 +1,208 @@
+"""The opened graph index: windows by the entities, triples and communities that they mention."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.algo.graph_scores import (
+    best_by_segment,
+    best_member,
+    candidates,
+    inner_products,
+    triple_scores,
+)
+from srrag.index.dense import SCORE_DECIMALS
+from srrag.index.graph import CODED, DOCUMENT, MAX_NAME_TERMS, name_key
+from srrag.index.sparse import analyzer
+
+Floats = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphWeights:
+    """What each part of the evidence weighs in a window's score.
+
+    `context` is the cosine of the question with the window itself, `entity`, `triple` and
+    `community` that with the best of each that it mentions; `exact` is what an entity gains, at
+    most, whose whole name the question holds.
+    """
+
+    context: float = 1.0
+    entity: float = 0.1
+    exact: float = 0.4
+    triple: float = 0.1
+    community: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphLimits:
+    """Where to look: only nodes and triples of these types, windows of these grades.
+
+    Empty is no limit; `relations` limits triples alone. `communities` keeps the windows of the so
+    many best communities; 0, of all.
+    """
+
+    entity_types: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ()
+    grades: tuple[str, ...] = ()
+    communities: int = 0
+
+
+@dataclass(frozen=True)
+class GraphQuestion:
+    """A question: its text and vector, and vectors (n, d) for each part, none to leave it out."""
+
+    text: str
+    vector: Floats
+    entity: Floats
+    triple: Floats
+    community: Floats
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Windows, best first, each with the node, edge and community that speak most for it, or ""."""
+
+    unit_ids: pa.Array
+    scores: Floats
+    entity_ids: list[str]
+    edge_ids: list[str]
+    community_ids: list[str]
+
+
+class GraphIndex:
+    """Maps the files; the whole graph is scored, so that the search is exact."""
+
+    def __init__(self, folder: Path, weights: GraphWeights, limits: GraphLimits) -> None:
+        """Map the arrays and make the masks of the limits."""
+        self._folder = folder
+        self._weights = weights
+        self._limits = limits
+        self._nodes = self._vectors("nodes")
+        self._windows = self._vectors("windows")
+        self._communities = self._vectors("communities")
+        self._mentions = {
+            name: (self._array(f"window_{name}"), self._array(f"window_{name}.offsets"))
+            for name in ("nodes", "edges", "communities")
+        }
+        self._edges = [self._array(f"edge_{n}") for n in ("heads", "tails", "lengths")]
+        self._names = self._array("names.keys"), self._array("names.rows")
+        self._rarity = self._array("rarity")
+        self._ids = {name: self._id_column(name) for name in ("nodes", "edges", "communities")}
+        self._unit_ids = self._id_column("windows")
+        self._analyzer = analyzer()
+        self._codes = {name: (self._array(name), self._words(name)) for name in CODED}
+        self._is_document = self._mask("node_types", (DOCUMENT,))
+        self._grade_fits = self._mask("window_grades", limits.grades)
+        self._relation_fits = self._mask("edge_relations", limits.relations)
+
+    def search(self, question: GraphQuestion, k: int) -> Reached:
+        """The k best windows that mention something of the graph within the limits."""
+        entity, triple, community = self._scores(question)
+        evidence = {"nodes": entity, "edges": triple, "communities": community}
+        best = {n: best_by_segment(evidence[n], *self._mentions[n]) for n in evidence}
+        reached = self._reached(best, bool(question.types)) & self._grade_fits
+        weights = self._weights
+        score = weights.context * inner_products(*self._windows, question.vector[None])[0]
+        shares = {
+            "nodes": weights.entity, "edges": weights.triple, "communities": weights.community,
+        }  # fmt: skip
+        for name, weight in shares.items():
+            # What is not there, or points away, says nothing against a window.
+            score += np.float32(weight) * np.maximum(best[name], 0)
+        rows = candidates(np.where(reached, score, -np.inf), k, SCORE_DECIMALS)
+        ids = self._unit_ids.take(pa.array(rows))
+        order = np.lexsort((np.asarray(ids), -np.round(score[rows], SCORE_DECIMALS)))[:k]
+        paths = {name: self._path(name, evidence[name], rows[order]) for name in evidence}
+        return Reached(ids.take(pa.array(order)), score[rows[order]], *paths.values())
+
+    def _reached(self, best: Mapping[str, Floats], typed: bool) -> Bools:
+        """Windows that some part found; a community, which has no type, only without types."""
+        found = {name: np.isfinite(scores) for name, scores in best.items()}
+        reached: Bools = found["nodes"] | found["edges"]
+        if not (typed or self._limits.entity_types or self._limits.relations):
+            reached |= found["communities"]
+        return reached & found["communities"] if self._limits.communities else reached
+
+    def _scores(self, question: GraphQuestion) -> tuple[Floats, Floats, Floats]:
+        """Scores of all nodes, edges and communities; -inf for what is outside the limits."""
+        types = self._limits.entity_types
+        if question.types:
+            types = tuple(set(types) & set(question.types)) if types else question.types
+            types = types or ("",)
+        nodes = inner_products(*self._nodes, question.entity)
+        entity = _best(nodes)
+        named = self._named(question.text)
+        entity[named] += np.float32(self._weights.exact) * self._rarity[named]
+        entity[self._is_document | ~self._mask("node_types", types)] = -np.inf
+        if question.triple is not question.entity:
+            nodes = inner_products(*self._nodes, question.triple)
+        ends = [triple_scores(scores, *self._edges) for scores in nodes]
+        triple = _best(np.stack(ends)) if ends else np.full(len(self._edges[0]), -np.inf, "f4")
+        fits = self._mask("edge_head_types", types) | self._mask("edge_tail_types", types)
+        triple[~(fits & self._relation_fits)] = -np.inf
+        community = _best(inner_products(*self._communities, question.community))
+        if 0 < self._limits.communities < len(community):
+            order = np.argsort(-np.round(community, SCORE_DECIMALS), kind="stable")
+            community[order[self._limits.communities :]] = -np.inf
+        return entity, triple, community
+
+    def _named(self, text: str) -> npt.NDArray[np.int32]:
+        """The nodes whose whole name the text holds, word by word."""
+        terms = self._analyzer.analyze(text)
+        runs = {
+            name_key(terms[start:end])
+            for start in range(len(terms))
+            for end in range(start + 1, min(len(terms), start + MAX_NAME_TERMS) + 1)
+        }
+        wanted = np.array(sorted(runs), np.uint64)
+        keys, rows = self._names
+        low, high = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
+        found = [rows[a:b] for a, b in zip(low, high, strict=True)]
+        return np.concatenate([np.zeros(0, np.int32), *found])
+
+    def _path(self, name: str, scores: Floats, windows: npt.NDArray[np.int64]) -> list[str]:
+        """For each window the id of the best of what it mentions, "" if it mentions none."""
+        members, offsets = self._mentions[name]
+        found = [best_member(scores, members, offsets, int(window)) for window in windows]
+        ids = self._ids[name].take(pa.array([row if row >= 0 else None for row in found], "int64"))
+        return [value or "" for value in ids.to_pylist()]
+
+    def _mask(self, name: str, words: Sequence[str]) -> Bools:
+        """Which rows of a column of codes hold one of the words; all of them for no word."""
+        codes, known = self._codes[name]
+        if not words:
+            return np.ones(len(codes), np.bool_)
+        found: Bools = np.array([word in words for word in known], np.bool_)[codes]
+        return found
+
+    def _vectors(self, name: str) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
+        return self._array(f"{name}.vectors"), self._array(f"{name}.scales")
+
+    def _array(self, name: str) -> npt.NDArray[Any]:
+        """Map an array; a plain view of it, as the class of maps is slow to index."""
+        return np.asarray(np.load(self._folder / f"{name}.npy", mmap_mode="r"))
+
+    def _words(self, name: str) -> list[str]:
+        words: list[str] = json.loads((self._folder / f"{name}.json").read_text("utf-8"))
+        return words
+
+    def _id_column(self, name: str) -> pa.Array:
+        table = pa.ipc.open_file(pa.memory_map(str(self._folder / f"{name}.arrow"))).read_all()
+        return table["id"].combine_chunks()
+
+
+def _best(scores: Floats) -> Floats:
+    """The best over vectors (m, n) → (n,); -inf without a vector."""
+    found: Floats = scores.max(axis=0, initial=-np.inf)
+    return found

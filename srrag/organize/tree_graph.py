@@ -1,0 +1,150 @@
+"""The graph as the knowledge tree reads it: entities by id, owners, communities, facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_DOCUMENT = "Document"
+_UNTITLED = "untitled document"
+_MAX_NAME_CHARS = 200
+
+
+@dataclass(frozen=True)
+class TreeGraph:
+    """Rows of entities in the order of their ids; edges by rows; communities by number.
+
+    `core` marks entities of their own, `owner` is a core entity's own row or an attribute's
+    entity. `of_attribute` marks the edges to attributes. Document nodes bear their titles.
+    """
+
+    ids: pa.Array
+    names: pa.Array
+    types: pa.Array
+    mentions: Ints
+    is_document: Bools
+    core: Bools
+    owner: Ints
+    label: Ints
+    community_ids: pa.Array
+    edge_ids: pa.Array
+    heads: Ints
+    tails: Ints
+    relations: pa.Array
+    edge_mentions: Ints
+    of_attribute: Bools
+
+    @classmethod
+    def read(cls, folder: Path, groups: Path, units: Path) -> TreeGraph:
+        """Read the tables; raises ValueError for an entity without a community."""
+        columns = ["entity_id", "name", "type"]
+        nodes = _counted(folder / "entities.parquet", columns).sort_by("entity_id")
+        columns = ["edge_id", "kind", "head_id", "relation", "tail_id"]
+        edges = _counted(folder / "edges.parquet", columns).sort_by("edge_id")
+        nodes, edges = nodes.combine_chunks(), edges.combine_chunks()
+        ids = nodes["entity_id"].combine_chunks()
+        members = pq.read_table(groups / "communities.parquet")
+        mine = members["community_id"].take(
+            pc.index_in(ids, value_set=members["entity_id"].combine_chunks())
+        )
+        if mine.null_count:
+            raise ValueError(f"{groups}: an entity is in no community; run the build again")
+        communities = pc.unique(mine).sort()
+        heads, tails = (
+            _numbers(pc.index_in(edges[name], value_set=ids)) for name in ("head_id", "tail_id")
+        )
+        of_attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
+        owner = _owners(heads[of_attribute], tails[of_attribute], len(ids))
+        return cls(
+            ids=ids,
+            names=_shown_names(nodes, units),
+            types=nodes["type"].combine_chunks(),
+            mentions=_numbers(nodes["count"]),
+            is_document=np.asarray(pc.equal(nodes["type"], _DOCUMENT)),
+            core=owner == np.arange(len(ids)),
+            owner=owner,
+            label=_numbers(pc.index_in(mine, value_set=communities))[owner],
+            community_ids=communities,
+            edge_ids=edges["edge_id"].combine_chunks(),
+            heads=heads,
+            tails=tails,
+            relations=edges["relation"].combine_chunks(),
+            edge_mentions=_numbers(edges["count"]),
+            of_attribute=of_attribute,
+        )
+
+    def facts(self, community: int) -> Iterator[str]:
+        """What the edges of a community's entities say: relations first, often mentioned first."""
+        order, first = self._by_community
+        for row in order[first[community] : first[community + 1]]:
+            head, tail = self._shown[self.heads[row]], self._shown[self.tails[row]]
+            if self.of_attribute[row]:
+                kind = self.types[int(self.tails[row])].as_py().replace("_", " ")
+                yield f"{head}: {kind} {tail}"
+            else:
+                yield f"{head} {self.relations[int(row)].as_py().replace('_', ' ')} {tail}"
+
+    @cached_property
+    def _shown(self) -> list[str]:
+        names: list[str] = pc.utf8_slice_codeunits(self.names, 0, _MAX_NAME_CHARS).to_pylist()
+        return names
+
+    @cached_property
+    def _by_community(self) -> tuple[Ints, Ints]:
+        """Edges by the community of their head, and where each community's begin."""
+        label = self.label[self.heads]
+        order = np.lexsort((-self.edge_mentions, self.of_attribute, label))
+        first = np.searchsorted(label[order], np.arange(len(self.community_ids) + 1))
+        return order, first.astype(np.int64)
+
+
+def _counted(path: Path, columns: list[str]) -> pa.Table:
+    """These columns and the number of mentions, batch by batch: mentions are most of the file."""
+    tables = []
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=[*columns, "mentions"]):
+            table = pa.Table.from_batches([batch])
+            counts = pc.list_value_length(table["mentions"])
+            tables.append(table.select(columns).append_column("count", counts))
+        schema = file.schema_arrow
+    empty = pa.schema([*(schema.field(name) for name in columns), ("count", pa.int32())])
+    return pa.concat_tables([empty.empty_table(), *tables], promote_options="permissive")
+
+
+def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:
+    """The entity of each attribute, the first of several; others own themselves.
+
+    A node that has attributes is an entity, though it may be another's attribute.
+    """
+    owner = np.full(num_nodes, num_nodes, np.int64)
+    np.minimum.at(owner, tails, heads)
+    alone = owner == num_nodes
+    alone[heads] = True
+    owner[alone] = np.flatnonzero(alone)
+    return owner
+
+
+def _shown_names(nodes: pa.Table, units: Path) -> pa.Array:
+    """Names, a document's being its title."""
+    documents = pa.ipc.open_file(pa.memory_map(str(units / "documents.arrow"))).read_all()
+    found = pc.index_in(nodes["name"], value_set=documents["doc_id"].combine_chunks())
+    titles = pc.fill_null(documents["title"].take(found), "")
+    titles = pc.if_else(pc.equal(titles, ""), _UNTITLED, titles)
+    is_document = pc.equal(nodes["type"], _DOCUMENT)
+    return pc.if_else(is_document, titles, nodes["name"]).combine_chunks()
+
+
+def _numbers(column: Any) -> Ints:
+    return np.asarray(column).astype(np.int64)

@@ -1,0 +1,138 @@
+"""Rerank by evidence grade: r = â·s + û_grade, with parameters that `srrag fit_betr` learned."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.algo.betr import GRADES
+from srrag.algo.rrf import rank_scores
+from srrag.index.dense import SCORE_DECIMALS
+from srrag.index.units import open_units
+from srrag.retrieve.fuse import codes, pack_ranking
+from srrag.retrieve.hits import unpack_hits
+from srrag.schema import HITS
+from srrag.spec import fingerprint, spec
+from srrag.step import Function, Place, Step
+from srrag.store import read_json
+
+UNGRADED = "E"
+"""What a window without a grade counts as."""
+
+
+def scorer(step: Step) -> str:
+    """Name and revision of a step that scores: `RerankMaxSim@<fingerprint>`.
+
+    The revision is that of its configuration; parameters hold for no other, since another's
+    scores have another scale.
+    """
+    return f"{type(step).__name__}@{fingerprint(spec(step), step.identity())}"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What betr.json says: the scale a, the bias of each grade, and whose scores it is for."""
+
+    a: float
+    u: npt.NDArray[np.float64]
+    reranker: str
+
+
+def read_calibration(path: str | Path) -> Calibration:
+    """Read a betr.json; raises ValueError that names the file and what is wrong with it."""
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: there is no such file; `srrag fit_betr` writes it")
+    stated = read_json(Path(path))
+    try:
+        a, reranker = float(stated["parameters"]["a"]), stated["reranker"] or ""
+        u = [float(stated["parameters"]["u"][grade]) for grade in GRADES]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: not the parameters of BETR ({error!r})") from error
+    falling = all(upper >= lower for upper, lower in pairwise(u))
+    if not (math.isfinite(a) and a > 0 and u[0] == 0 and falling and math.isfinite(u[-1])):
+        raise ValueError(f"{path}: not the parameters of BETR (a > 0 and 0 = u_A ≥ … ≥ u_E)")
+    return Calibration(a, np.array(u), str(reranker))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankBETR(Step):
+    """Score by `reranker`, then rank by r = â·s + û_grade (Eq. 9 of sr-rag).
+
+    The reranker stands inside, so that parameters fitted to another one's scores are refused. It
+    writes the column `into`; its own scores stay in `<into>_uncalibrated`. `model` is the
+    path of a betr.json; the parameters in it are part of the identity. A window without a grade
+    counts as E.
+    """
+
+    reranker: Step
+    model: str
+    into: str = "hits"
+    units: str = "units"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a reranker that does not write `into`, or is BETR itself."""
+        if isinstance(self.reranker, RerankBETR):
+            raise ValueError("reranker: BETR calibrates a reranker, not itself")
+        if self.reranker.writes.names != [self.into]:
+            raise ValueError(f"reranker: it has to write the column {self.into!r} and no other")
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the reranker reads."""
+        return self.reranker.reads
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The reranker's hits and the calibrated ones."""
+        return pa.schema([pa.field(f"{self.into}_uncalibrated", HITS), pa.field(self.into, HITS)])
+
+    @property
+    def encoder(self) -> Any:
+        """The reranker's encoder of questions, if it has one."""
+        return getattr(self.reranker, "encoder", None)
+
+    def needs(self) -> tuple[str, ...]:
+        """What the reranker needs, and the units index for the grades."""
+        return (*self.reranker.needs(), self.units)
+
+    def identity(self) -> dict[str, Any]:
+        """The parameters, and the reranker's own identity."""
+        found = self.calibration()
+        return {"a": found.a, "u": found.u.tolist(), "reranker": self.reranker.identity()}
+
+    def calibration(self) -> Calibration:
+        """The parameters; raises ValueError for those of another reranker."""
+        found = read_calibration(self.model)
+        here = scorer(self.reranker)
+        if found.reranker != here:
+            whose = found.reranker or "a reranker that it does not name"
+            raise ValueError(f"{self.model} was fitted to the scores of {whose}, not of {here}")
+        return found
+
+    def open(self, at: Place) -> Function:
+        """Read the parameters; raises ValueError for those of another reranker."""
+        found = self.calibration()
+        score = self.reranker.open(at)
+        units = open_units(at, self.units)
+
+        def run(batch: pa.Table) -> pa.Table:
+            scored = score(batch)[self.into]
+            ids, scores, offsets = unpack_hits(scored)
+            grades = units.take(ids.to_pylist(), ("grade",))["grade"].to_pylist()
+            ranks = np.array([GRADES.index(grade or UNGRADED) for grade in grades], np.int64)
+            calibrated = found.a * scores.astype(np.float64) + found.u[ranks]
+            rows = np.repeat(np.arange(batch.num_rows), np.diff(offsets))
+            names, (keys,) = codes([ids])
+            ranking = rank_scores(rows, keys, calibrated, decimals=SCORE_DECIMALS)
+            hits = pack_ranking(ranking, names, batch.num_rows)
+            before, after = self.writes
+            return batch.append_column(before, scored).append_column(after, hits)
+
+        return run

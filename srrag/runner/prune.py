@@ -1,0 +1,80 @@
+"""Remove what no pointer of a root names: older configurations, versions and what kills left."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from srrag.store import Store, read_json
+
+ANSWERS = ("questions", "answers")
+"""Stages of pipelines, which no pointer names."""
+
+
+def prune(store: Store) -> int:
+    """Remove the parts and builds that no pointer names; returns how many."""
+    stages = store.root / "stages"
+    named = _named(store)
+    count = drop_builds(store)
+    for folder in stages.glob("*/*"):
+        stage, fingerprint = folder.parent.name, folder.name
+        if stage in ANSWERS or ((folder / "manifest.json").exists() and _is_build(folder)):
+            continue
+        kept = named.get((stage, fingerprint))
+        gone = [path for path in folder.glob("part-*.parquet") if path.stem[5:] not in (kept or ())]
+        for path in gone:
+            drop_part(path)
+        count += len(gone)
+        if kept is None:
+            shutil.rmtree(folder)
+    return count
+
+
+def drop_builds(store: Store) -> int:
+    """Remove the builds that no pointer names; returns how many."""
+    named = _named(store)
+    gone = [
+        path.parent
+        for path in (store.root / "stages").glob("*/*/manifest.json")
+        if _is_build(path.parent) and (path.parent.parent.name, path.parent.name) not in named
+    ]
+    for folder in gone:
+        shutil.rmtree(folder)
+    return len(gone)
+
+
+def drop_part(path: Path) -> None:
+    """Remove a part: the file that counts first, then its receipt and note."""
+    path.unlink(missing_ok=True)
+    path.with_suffix(".json").unlink(missing_ok=True)
+    path.with_name(f".attempt-{path.stem[5:]}.json").unlink(missing_ok=True)
+
+
+def drop_unfinished(store: Store) -> None:
+    """Remove what a killed run left half written; only for who holds the root."""
+    for path in _unfinished(store.root):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _unfinished(root: Path) -> Iterator[Path]:
+    for pattern in ("stages/*/.*", "stages/*/*/.part-*", "stages/*/*/.manifest*", "builds/.*"):
+        yield from root.glob(pattern)
+    for name in ("forgotten", "forgetting", "srrag"):
+        yield from root.glob(f".{name}.json.*")
+
+
+def _named(store: Store) -> dict[tuple[str, str], set[str]]:
+    """The parts that pointers name, by stage and fingerprint; none for builds."""
+    named: dict[tuple[str, str], set[str]] = {}
+    for path in (store.root / "builds").glob("*.json"):
+        for name, entry in store.read_pointer(path.stem)["stages"].items():
+            named.setdefault((name, entry["fingerprint"]), set()).update(entry.get("parts", []))
+    return named
+
+
+def _is_build(folder: Path) -> bool:
+    return "files" in read_json(folder / "manifest.json")

@@ -1,0 +1,106 @@
+"""BETR on Ray Train and Tune: the same parameters on any number of workers, and no work twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import ray.cloudpickle
+
+import jobs.fit_betr
+from jobs.launch import configure
+from srrag.runner.ray_train import train_on_ray
+from srrag.runner.ray_tune import tune_on_ray
+from srrag.train.betr import Settings, Task, run_plain
+from srrag.train.pair_file import read_pairs
+from srrag.train.simulate import TABLE_1, pairs_table, simulate_pairs
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> dict[str, Any]:
+    path = tmp_path / "pairs.parquet"
+    pq.write_table(pairs_table(simulate_pairs(TABLE_1, num_queries=101)), path)
+    file = read_pairs(path)
+    settings = Settings(objective="paper", solver="adam", epochs=40)
+    return Task(
+        pairs=str(path), fingerprint=file.fingerprint, settings=settings, num_queries=101,
+        share=0.2, seed=0,
+    ).plain()  # fmt: skip
+
+
+def test_in_this_process(plain: dict[str, Any], tmp_path: Path) -> None:
+    assert train_on_ray(run_plain, plain, workers=0, folder=tmp_path, name="r") == run_plain(plain)
+
+
+def test_two_workers_equal_one_and_a_finished_run_is_not_done_again(
+    plain: dict[str, Any], tmp_path: Path
+) -> None:
+    alone = run_plain(plain)
+    found = train_on_ray(run_plain, plain, workers=2, folder=tmp_path, name="run")
+    assert np.allclose(found["theta"], alone["theta"], rtol=0, atol=1e-6)
+    assert found["validation_loss"] == pytest.approx(alone["validation_loss"], abs=1e-6)
+    assert len(found["curve"]) == 40
+    Path(plain["pairs"]).unlink()
+    assert train_on_ray(run_plain, plain, workers=2, folder=tmp_path, name="run") == found
+
+
+def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
+    """Fit, but kill this worker after its second checkpoint, the first time."""
+    marker, report = Path(config["marker"]), group.report
+    resumed = group.restore()
+
+    def dying(metrics: dict[str, Any], state: dict[str, Any]) -> None:
+        report(metrics, state)
+        if state["adam"]["epoch"] == 30 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    group.report = dying
+    found = run_plain(config["task"], group)
+    return {**found, "resumed_at": resumed["adam"]["epoch"] if resumed else 0}
+
+
+def test_a_killed_worker_goes_on_from_a_checkpoint(plain: dict[str, Any], tmp_path: Path) -> None:
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    config = {"task": plain, "marker": str(tmp_path / "died")}
+    found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
+    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert (tmp_path / "died").exists()
+    # A crash may lose the last checkpoint that was reported, but not the one before.
+    assert found["resumed_at"] in (20, 30)
+    assert np.allclose(found["theta"], run_plain(plain)["theta"], atol=1e-12)
+
+
+def test_trials_of_a_finished_search_are_not_done_again(
+    plain: dict[str, Any], tmp_path: Path
+) -> None:
+    candidates = [
+        {**plain, "settings": {**plain["settings"], "tau": tau, "solver": "exact"}}
+        for tau in (0.1, 1.0)
+    ]
+    found = tune_on_ray(run_plain, candidates, folder=tmp_path, name="search")
+    assert found == [run_plain(candidate) for candidate in candidates]
+    Path(plain["pairs"]).unlink()
+    assert tune_on_ray(run_plain, candidates, folder=tmp_path, name="search") == found
+    with pytest.raises(RuntimeError, match=r"a trial of other failed: .*there is no such file"):
+        tune_on_ray(run_plain, candidates, folder=tmp_path, name="other")
+
+
+def test_the_job_on_ray_learns_what_it_learns_here(plain: dict[str, Any], tmp_path: Path) -> None:
+    options = [f"train.pairs={plain['pairs']}", "train.tau=[0.3,1.0]", "train.objective=posterior"]
+    found = []
+    for name, more in (("here", []), ("ray", ["profile=ray", "train.workers=2"])):
+        config = configure("fit_betr", [*options, *more, f"out={tmp_path / name}"])
+        found.append(jobs.fit_betr.run({**config, "command": "test"}))
+    here, there = found
+    assert here["settings"] == there["settings"]
+    assert here["a"] == pytest.approx(there["a"], abs=1e-6)
+    assert list(here["u"].values()) == pytest.approx(list(there["u"].values()), abs=1e-6)

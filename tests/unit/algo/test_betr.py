@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad, minimize
+
+from srrag.algo.betr import (
+    DESIGN,
+    Floats,
+    Objective,
+    Pairs,
+    adam_start,
+    adam_step,
+    biases,
+    log_likelihood,
+    make_pairs,
+    project,
+    solve_exact,
+)
+
+
+def sigmoid(z: float) -> float:
+    return 1 / (1 + math.exp(-z))
+
+
+def no_sum(values: Floats) -> Floats:
+    return values
+
+
+def random_pairs(seed: int, num_queries: int = 40, scale: float = 1.0) -> Pairs:
+    draw = np.random.default_rng(seed)
+    sizes = draw.integers(1, 9, num_queries)
+    query = np.repeat(np.arange(num_queries), sizes)
+    grades = draw.integers(0, 5, (2, len(query)))
+    return make_pairs(scale * draw.normal(0.5, 1, len(query)), grades[0], grades[1], query)
+
+
+TWO = make_pairs(
+    np.array([1.0, -0.5, 2.0]), np.array([0, 2, 4]), np.array([1, 2, 0]), np.array([0, 0, 1])
+)
+"""Query 0: Δs = 1 with A against B, Δs = −.5 with C against C; query 1: Δs = 2 with E against A."""
+THETA = np.array([math.log(2), 0.1, 0.2, 0.3, 0.4])
+
+
+def test_biases_by_hand() -> None:
+    assert biases(THETA[1:]).tolist() == pytest.approx([0, -0.1, -0.3, -0.6, -1.0])
+    assert str(biases(np.zeros(4)).tolist()) == "[0.0, 0.0, 0.0, 0.0, 0.0]"
+
+
+def test_the_design_gives_differences_of_biases() -> None:
+    u = biases(THETA[1:])
+    assert np.allclose(DESIGN @ THETA[1:], [u[t] - u[s] for t in range(5) for s in range(5)])
+
+
+def test_the_paper_objective_by_hand() -> None:
+    """Eq. 8, with a third query that has no pair, τ = .5 and σ_a = 5."""
+    first = (math.log(sigmoid(2 + 0.1)) + math.log(sigmoid(-1))) / 2
+    second = math.log(sigmoid(4 - 1.0))
+    priors = (0.1**2 + 0.2**2 + 0.3**2 + 0.4**2) / (2 * 0.25) + math.log(2) ** 2 / 50
+    paper = Objective(kind="paper", num_queries=3, tau=0.5)
+    posterior = Objective(kind="posterior", num_queries=3, tau=0.5)
+    value, _, _ = paper.evaluate(THETA, TWO, no_sum)
+    assert value == pytest.approx((first + second) / 3 - priors, abs=1e-14)
+    value, _, _ = posterior.evaluate(THETA, TWO, no_sum)
+    assert value == pytest.approx(first + second - priors, abs=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["paper", "posterior"])
+def test_derivatives_are_those_of_the_value(kind: str) -> None:
+    objective = Objective(kind=kind, num_queries=50, tau=0.7)  # type: ignore[arg-type]
+    pairs = random_pairs(1)
+    for seed in range(3):
+        theta = np.abs(np.random.default_rng(seed).normal(size=5))
+        _, _, hessian = objective.evaluate(theta, pairs, no_sum)
+        value_of = lambda x: objective.evaluate(x, pairs, no_sum)[0]  # noqa: E731
+        gradient_of = lambda x: objective.evaluate(x, pairs, no_sum)[1]  # noqa: E731
+        assert check_grad(value_of, gradient_of, theta) < 1e-5
+        columns = [
+            (gradient_of(theta + step) - gradient_of(theta - step)) / 2e-6
+            for step in 1e-6 * np.eye(5)
+        ]
+        assert np.allclose(hessian, columns, atol=1e-6)
+
+
+def test_sums_over_shards_are_the_sum() -> None:
+    pairs = random_pairs(2)
+    even = np.arange(len(pairs.weight)) % 2 == 0
+    whole = log_likelihood(THETA, pairs)
+    halves = [log_likelihood(THETA, pairs.select(keep)) for keep in (even, ~even)]
+    for place in range(3):
+        assert np.allclose(whole[place], halves[0][place] + halves[1][place], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["paper", "posterior"])
+@pytest.mark.parametrize("scale", [0.001, 0.03, 1.0, 50.0])
+def test_the_exact_solver_is_at_the_optimum(kind: str, scale: float) -> None:
+    """No start of another solver finds more, over scales of scores from 0.001 to 50."""
+    pairs = random_pairs(3, scale=scale)
+    objective = Objective(kind=kind, num_queries=60, tau=1.0)  # type: ignore[arg-type]
+    found = solve_exact(lambda theta: objective.evaluate(theta, pairs, no_sum))
+    assert found.gain < 1e-10
+    assert (found.theta[1:] >= 0).all()
+
+    def down(theta: Floats) -> tuple[float, Floats]:
+        value, gradient, _ = objective.evaluate(theta, pairs, no_sum)
+        return -value, -gradient
+
+    for alpha in (-3.0, 0.0, 3.0, 7.0):
+        other = minimize(
+            down, [alpha, 0.5, 0.5, 0.5, 0.5], jac=True, method="L-BFGS-B",
+            bounds=[(-20, 20)] + [(0, None)] * 4, options={"ftol": 1e-15, "gtol": 1e-10},
+        )  # fmt: skip
+        assert found.value >= -other.fun - 1e-8
+
+
+def test_pairs_that_one_side_always_wins_have_an_optimum() -> None:
+    pairs = make_pairs(np.full(20, 0.7), np.zeros(20), np.full(20, 4), np.arange(20))
+    objective = Objective(kind="posterior", num_queries=20, tau=1.0)
+    found = solve_exact(lambda theta: objective.evaluate(theta, pairs, no_sum))
+    _, gradient, _ = objective.evaluate(found.theta, pairs, no_sum)
+    assert np.abs(gradient).max() < 1e-6
+    assert np.allclose(found.theta[1:], found.theta[1]), "the steps share what A has over E"
+
+
+def test_projection() -> None:
+    assert project(np.array([-1.0, 0.5, -0.2, 0.0, 3.0])).tolist() == [-1, 0.5, 0, 0, 3]
+
+
+def test_adam_by_hand() -> None:
+    """The first step is the learning rate in the direction of each gradient's sign."""
+    start = adam_start()
+    assert start.theta.tolist() == pytest.approx([0, *[math.log(2)] * 4])
+    step = adam_step(start, np.array([2.0, -1.0, 0.5, -3.0, 1e-3]), 0.05)
+    assert step.point.tolist() == pytest.approx([0.05, -0.05, 0.05, -0.05, 0.05], rel=1e-4)
+    assert step.theta[1] == pytest.approx(math.log(1 + math.exp(-0.05)), rel=1e-4)
+
+
+def test_adam_is_that_of_pytorch() -> None:
+    import torch
+
+    objective = Objective(kind="paper", num_queries=40, tau=1.0)
+    pairs = random_pairs(4)
+    state = adam_start()
+    point = torch.zeros(5, dtype=torch.float64, requires_grad=True)
+    theirs = torch.optim.Adam([point], lr=0.05)
+    u_pos, u_neg = torch.tensor(pairs.cell // 5).long(), torch.tensor(pairs.cell % 5).long()
+    weight = torch.tensor(pairs.weight[pairs.query])
+    for _ in range(80):
+        gradient = objective.evaluate(state.theta, pairs, no_sum)[1]
+        state = adam_step(state, gradient, 0.05)
+        theirs.zero_grad()
+        delta = torch.nn.functional.softplus(point[1:])
+        u = torch.cat([torch.zeros(1), -torch.cumsum(delta, 0)])
+        margin = point[0].exp() * torch.tensor(pairs.delta_s) + u[u_pos] - u[u_neg]
+        likelihood = (weight * torch.nn.functional.logsigmoid(margin)).sum() / 40
+        loss = -likelihood + (delta**2).sum() / 2 + point[0] ** 2 / 50
+        loss.backward()  # type: ignore[no-untyped-call]
+        theirs.step()
+    assert np.allclose(state.point, point.detach().numpy(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tau": 0.0}, {"tau": math.nan}, {"sigma_a": -1.0}, {"kind": "x"}]
+)
+def test_wrong_settings_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"positive|paper"):
+        Objective(**{"kind": "paper", "num_queries": 1, "tau": 1.0, **wrong})  # type: ignore[arg-type]

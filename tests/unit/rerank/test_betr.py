@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from srrag.rerank.betr import RerankBETR, scorer
+from srrag.retrieve.hits import pack_hits
+from srrag.schema import HITS
+from srrag.spec import fingerprint
+from srrag.step import Function, Place, Step
+from tests.unit.index.tables import uid
+
+U = {"A": 0.0, "B": -0.5, "C": -0.5, "D": -1.0, "E": -2.0}
+WINDOWS = {"w1": "E", "w2": "A", "w3": "C", "w4": ""}
+UID = {name: uid(n) for n, name in enumerate(WINDOWS, start=1)}
+NAMES = {unit_id: name for name, unit_id in UID.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Step):
+    """Hands on the scores of the column `given`, times `by`."""
+
+    by: float = 1.0
+    into: str = "hits"
+
+    reads: ClassVar[tuple[str, ...]] = ("given",)
+
+    @property
+    def writes(self) -> pa.Schema:  # type: ignore[override]
+        return pa.schema([pa.field(self.into, HITS)])
+
+    def open(self, at: Place) -> Function:
+        return lambda batch: batch.append_column(self.writes.field(0), batch["given"])
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Place:
+    """A units index of the windows, made by its own build."""
+    import pyarrow.parquet as pq
+
+    from srrag.index.units import BuildUnits
+    from srrag.schema import DOCUMENTS, UNITS, empty_value
+
+    def rows(schema: pa.Schema, given: list[dict[str, Any]]) -> pa.Table:
+        blank = {f.name: None if f.nullable else empty_value(f.type) for f in schema}
+        return pa.Table.from_pylist([{**blank, **row} for row in given], schema=schema)
+
+    units = [{"unit_id": UID[n], "doc_id": uid(9), "grade": g} for n, g in WINDOWS.items()]
+    pq.write_table(rows(UNITS, units), tmp_path / "windows.parquet")
+    pq.write_table(rows(DOCUMENTS, [{"doc_id": uid(9)}]), tmp_path / "documents.parquet")
+    inputs = {name: [tmp_path / f"{name}.parquet"] for name in ("windows", "documents")}
+    BuildUnits().build(inputs, tmp_path, Place())
+    return Place(artifacts={"units": tmp_path})
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "betr.json"
+    stated = {"parameters": {"a": 2.0, "u": U}, "reranker": scorer(Score())}
+    path.write_text(json.dumps(stated))
+    return path
+
+
+def asked(*rows: list[tuple[str, float]]) -> pa.Table:
+    ranked = [
+        (pa.array([UID[n] for n, _ in row], pa.string()), np.array([s for _, s in row]))
+        for row in rows
+    ]
+    return pa.table({"given": pack_hits(ranked)})
+
+
+def test_the_ranking_by_hand(model: Path, at: Place) -> None:
+    """2·s + u: w1 (E) 2 − 2 = 0, w2 (A) 1, w3 (C) 1.6 − .5 = 1.1, w4 (ungraded, E) −2.4."""
+    step = RerankBETR(reranker=Score(), model=str(model))
+    out = step.open(at)(asked([("w1", 1.0), ("w3", 0.8), ("w2", 0.5), ("w4", -0.2)], [("w2", 0.1)]))
+    first, second = out["hits"].to_pylist()
+    assert [(NAMES[h["unit_id"]], h["rank"]) for h in first] == [
+        ("w3", 1),
+        ("w2", 2),
+        ("w1", 3),
+        ("w4", 4),
+    ]
+    assert [h["score"] for h in first] == pytest.approx([1.1, 1.0, 0.0, -2.4])
+    assert [(NAMES[h["unit_id"]], h["score"]) for h in second] == [("w2", pytest.approx(0.2))]
+    before = out["hits_uncalibrated"].to_pylist()[0]
+    assert [NAMES[h["unit_id"]] for h in before] == ["w1", "w3", "w2", "w4"]
+
+
+def test_questions_without_hits(model: Path, at: Place) -> None:
+    step = RerankBETR(reranker=Score(), model=str(model))
+    assert step.open(at)(asked([], []))["hits"].to_pylist() == [[], []]
+    assert step.open(at)(asked())["hits"].to_pylist() == []
+
+
+def test_scores_of_another_reranker_are_refused(model: Path, at: Place) -> None:
+    step = RerankBETR(reranker=Score(by=2.0), model=str(model))
+    with pytest.raises(ValueError, match=r"betr.json was fitted to the scores of Score@.*, not of"):
+        step.open(at)
+    with pytest.raises(ValueError, match="not of Score@"):
+        step.identity()
+    model.write_text(json.dumps({"parameters": {"a": 2.0, "u": U}, "reranker": None}))
+    with pytest.raises(ValueError, match="a reranker that it does not name"):
+        RerankBETR(reranker=Score(), model=str(model)).open(at)
+
+
+def test_the_parameters_are_part_of_the_identity(model: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere.json"
+    moved.write_text(model.read_text())
+    steps = [RerankBETR(reranker=Score(), model=str(path)) for path in (model, moved)]
+    here, there = (fingerprint(step.identity()) for step in steps)
+    assert here == there
+    moved.write_text(model.read_text().replace("-0.5", "-0.6"))
+    assert fingerprint(steps[1].identity()) != here
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (None, "there is no such file; `srrag fit_betr` writes it"),
+        ("{", "not valid JSON"),
+        ("[]", "not the parameters of BETR"),
+        ('{"parameters": {"a": 1.0, "u": {"A": 0}}, "reranker": "R"}', "not the parameters"),
+        (json.dumps({"parameters": {"a": -1.0, "u": U}, "reranker": "R"}), "a > 0"),
+        (json.dumps({"parameters": {"a": 1.0, "u": {**U, "B": 0.5}}, "reranker": "R"}), "u_A"),
+        (json.dumps({"parameters": {"a": 1.0, "u": {**U, "E": "-inf"}}, "reranker": "R"}), "u_A"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, stated: str | None, message: str) -> None:
+    path = tmp_path / "wrong.json"
+    if stated is not None:
+        path.write_text(stated)
+    with pytest.raises(ValueError, match=message) as caught:
+        RerankBETR(reranker=Score(), model=str(path)).open(Place())
+    assert str(path) in str(caught.value)
+
+
+def test_what_may_stand_inside() -> None:
+    inner = RerankBETR(reranker=Score(), model="x")
+    with pytest.raises(ValueError, match="not itself"):
+        RerankBETR(reranker=inner, model="x")
+    with pytest.raises(ValueError, match="has to write the column 'hits'"):
+        RerankBETR(reranker=Score(into="other"), model="x")

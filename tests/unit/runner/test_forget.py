@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import jobs.build
+import jobs.forget
+import jobs.verify
+from jobs.launch import UsageError, configure
+from srrag.engine.log import CompletionLog
+from srrag.ids import content_id
+from srrag.runner import forget as module
+from srrag.runner.keys import asked_keys, logged_keys
+from srrag.store import Store
+from tests.endpoint import Endpoint, serve
+from tests.endpoint_script import answer_by_rules
+
+WITHOUT_ENCODER = [
+    f"stages.{name}=null"
+    for name in ("vectors", "dense", "tokens", "graph", "communities", "tree", "windows")
+]
+PLAIN = [*WITHOUT_ENCODER, "stages.units=null", "stages.sparse=null"]
+TREATMENTS = ("ibuprofen", "exercise therapy", "taping", "zorbamycin")
+SECRET = "zorbamycin"
+
+
+def write_papers(folder: Path, treatments: Sequence[str] = TREATMENTS) -> Path:
+    folder.mkdir(exist_ok=True)
+    for treatment in treatments:
+        text = (
+            f"# Trial of {treatment}\n\n## Methods\n\nForty-eight adults with heel pain were "
+            f"randomised to {treatment} or placebo.\n\n## Results\n\n{treatment.capitalize()} "
+            f"reduced pain compared with placebo. We recommend that {treatment} should be offered "
+            "to adults with heel pain.\n"
+        )
+        (folder / f"{treatment}.md").write_text(text, "utf-8")
+    return folder
+
+
+def build(root: Path, papers: Path, *options: str) -> dict[str, Any]:
+    config = configure(
+        "build", ["corpus=folder", f"corpus.path={papers}", f"root={root}", *options]
+    )
+    return jobs.build.run({**config, "command": "test"})
+
+
+def forget(root: Path, *options: str) -> dict[str, Any]:
+    return jobs.forget.run(configure("forget", [f"root={root}", *options]))
+
+
+def traces(root: Path, document: str) -> list[str]:
+    found: dict[str, Any] = jobs.verify.run(
+        configure("verify", [f"root={root}", f"forgotten='{document}'"])
+    )
+    assert found["ok"] == (not found["problems"])
+    assert found["problems"] == found["traces"]
+    return list(found["traces"])
+
+
+def document_of(root: Path, name: str) -> str:
+    store = Store(root)
+    for name_, parts in store.read_pointer("default")["stages"].items():
+        if name_ == "documents":
+            for part in parts["parts"]:
+                table = store.read_part("documents", parts["fingerprint"], part)
+                for found in table.to_pylist():
+                    if found["source_id"] == name:
+                        return str(found["doc_id"])
+    raise AssertionError(name)
+
+
+def words_of(path: Path) -> str:
+    """All that a file holds, decompressed."""
+    if path.suffix == ".parquet":
+        return str(pq.read_table(path, partitioning=None).to_pylist())
+    if path.suffix == ".arrow":
+        return str(pa.ipc.open_file(pa.memory_map(str(path))).read_all().to_pylist())
+    return path.read_bytes().decode("latin-1")
+
+
+def holding(root: Path, word: str) -> list[Path]:
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return [path for path in files if word in words_of(path).lower()]
+
+
+def tables(root: Path, build: str = "default") -> dict[str, list[dict[str, Any]]]:
+    """The rows of every stage, and of the graph, whatever the names of the parts."""
+    store = Store(root)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, entry in store.read_pointer(build)["stages"].items():
+        paths = [store.part_path(name, entry["fingerprint"], p) for p in entry.get("parts", [])]
+        if name == "entities":
+            folder = store.stage_dir(name, entry["fingerprint"])
+            paths = [folder / "entities.parquet", folder / "edges.parquet"]
+        for path in paths:
+            rows = pq.read_table(path, partitioning=None).to_pylist()
+            found[name] = sorted([*found.get(name, []), *rows], key=str)
+    return found
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    return write_papers(tmp_path / "papers")
+
+
+def test_what_is_left_equals_what_never_held_it(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    assert holding(root, SECRET)
+    document = document_of(root, f"{SECRET}.md")
+    figures = forget(root, f"doc_id='{document}'")
+    assert (figures["documents"], figures["parts_rewritten"]) == (1, 1)
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    never = write_papers(tmp_path / "never", TREATMENTS[:-1])
+    build(tmp_path / "once", never, *PLAIN)
+    assert tables(root) == tables(tmp_path / "once")
+
+
+def test_it_does_not_come_back_until_it_is_taken_back(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    forget(root, f"source_id={SECRET}.md")
+    again = build(root, papers, *PLAIN)
+    assert (again["documents"], again["skipped_as_forgotten"]) == (3, 1)
+    assert set(again["reused"].values()) == {1}, "nothing is made again"
+    with (papers / f"{SECRET}.md").open("a") as file:
+        file.write("A later version.\n")
+    assert build(root, papers, *PLAIN)["documents"] == 3, "named by its source: no version is read"
+    assert traces(root, document) == []
+    assert forget(root, f"source_id={SECRET}.md", "undo=true") == {"taken_back": 1}
+    assert build(root, papers, *PLAIN)["documents"] == 4
+
+
+def test_a_later_version_of_a_document_named_by_content_is_read(
+    papers: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    forget(root, f"doc_id='{document_of(root, f'{SECRET}.md')}'")
+    (papers / f"{SECRET}.md").write_text("# Retraction\n\nThe trial was retracted.\n")
+    assert build(root, papers, *PLAIN)["documents"] == 4
+    assert not holding(root, SECRET + " reduced")
+
+
+def test_every_build_and_configuration_of_the_root_lets_go(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    coarse = ["stages.sparse=null", "+stages.chunks.run.target_tokens=40"]
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    build(root, papers, *PLAIN, "build=neutral", "schema=neutral")
+    build(root, papers, *PLAIN, *coarse, "build=gone")
+    (root / "builds" / "gone.json").unlink()
+    few = write_papers(tmp_path / "few", TREATMENTS[:2])
+    build(root, few, *PLAIN, "build=few")
+    before = tables(root, "few")
+    assert forget(root, f"doc_id='{document}'")["builds"] == ["default", "neutral"]
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    assert tables(root, "few") == before
+    for name in ("default", "neutral", "few"):
+        config = configure("verify", [f"root={root}", f"build={name}"])
+        assert jobs.verify.run(config)["problems"] == []
+
+
+def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
+    lines = [
+        {"id": n, "text": f"Trial {n} of {t} for heel pain."} for n, t in enumerate(TREATMENTS)
+    ]
+    lines.append({"id": 3, "text": "Another text under the id 3."})
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    root = tmp_path / "root"
+    options = ["corpus=jsonl", f"corpus.path={corpus}", f"root={root}", *PLAIN]
+    run = {**configure("build", options), "command": "test"}
+    assert jobs.build.run(run)["rejects"]["raw"] == {"duplicate_id": 1}
+    forget(root, "source_id=3")
+    assert pq.read_table(root / "builds" / "default.rejects.parquet").num_rows == 0
+    assert jobs.build.run(run)["skipped_as_forgotten"] == 2
+
+
+def test_answers_and_outputs_that_show_it_are_deleted(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    folder = root / "stages" / "answers" / "f"
+    folder.mkdir(parents=True)
+    for name, cited in (("one", document), ("two", content_id("another"))):
+        pq.write_table(
+            pa.table({"evidence": [[{"doc_id": cited}]]}), folder / f"part-{name}.parquet"
+        )
+        (folder / f"part-{name}.json").write_text('{"sha256": ""}')
+    for name, cited in (("answer", document), ("other", content_id("another"))):
+        (root / "jobs" / name).mkdir(parents=True)
+        (root / "jobs" / name / "answers.jsonl").write_text(json.dumps({"doc_id": cited}))
+    figures = forget(root, f"doc_id='{document}'")
+    assert (figures["answer_parts_deleted"], figures["outputs_deleted"]) == (1, 1)
+    assert sorted(path.name for path in folder.iterdir()) == ["part-two.json", "part-two.parquet"]
+    assert sorted(path.name for path in (root / "jobs").iterdir()) == ["other"]
+
+
+STEPS = ("derive_part", "write_rejects", "drop_builds", "drop_part", "asked_keys", "holding")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_anywhere_it_is_finished_by_the_same_command(
+    papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    (root / "completions").mkdir()
+    document = document_of(root, f"{SECRET}.md")
+
+    def killed(*arguments: Any, **named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            forget(root, f"doc_id='{document}'")
+    if step != "asked_keys":  # killed before anything was written down
+        assert any("not finished" in line for line in traces(root, document))
+        forget(root)
+    else:
+        forget(root, f"doc_id='{document}'")
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    assert build(root, papers, *PLAIN)["skipped_as_forgotten"] == 1
+
+
+def test_what_a_killed_build_left_is_removed(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    part = next((root / "stages" / "chunks").rglob("part-*.parquet"))
+    part.with_name(f".{part.name}.0123").write_bytes(part.read_bytes())
+    (root / "stages" / "entities" / ".f.0123").mkdir()
+    document = document_of(root, f"{SECRET}.md")
+    forget(root, f"doc_id='{document}'")
+    assert not [path for path in (root / "stages").rglob(".*") if path.name != ".lock"]
+
+
+def test_traces_are_found_where_they_are(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *WITHOUT_ENCODER[:-1], "stages.sparse=null")
+    document = document_of(root, f"{SECRET}.md")
+    found = "\n".join(traces(root, document))
+    for stage in ("raw", "parsed", "documents", "chunks", "triples", "units", "entities"):
+        assert f"/stages/{stage}/" in found, stage
+    forget(root, f"doc_id='{document}'")
+
+
+def test_prune_removes_what_no_build_names(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    before = tables(root)
+    build(root, papers, *PLAIN, "schema=neutral")
+    build(root, papers, *PLAIN)
+    assert forget(root, "prune=true")["pruned"] > 0
+    assert tables(root) == before
+    assert forget(root, "prune=true")["pruned"] == 0
+    assert set(build(root, papers, *PLAIN)["reused"].values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "hint"),
+    [
+        ([], UsageError, "doc_id"),
+        (["doc_id=unknown"], ValueError, "doc_id=unknown"),
+        (["source_id=unknown"], ValueError, "source_id=unknown"),
+        (["source_id=1.5"], UsageError, "source_id"),
+        (["doc_id=@/nowhere"], UsageError, "nowhere"),
+        (["source_id=[ibuprofen.md,exercise therapy.md,taping.md,zorbamycin.md]"],
+         ValueError, "nothing would be left"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_forgotten_changes_nothing(
+    papers: Path, tmp_path: Path, options: list[str], error: type[Exception], hint: str
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    with pytest.raises(error, match=hint):
+        forget(root, *options)
+    assert not (root / "forgetting.json").exists()
+    assert not (root / "forgotten.json").exists()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serve(Endpoint(script=answer_by_rules)) as endpoint:
+        yield endpoint.url
+
+
+def test_completions_of_its_prompts_are_forgotten_and_no_others(
+    papers: Path, tmp_path: Path, url: str
+) -> None:
+    root = tmp_path / "root"
+    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
+    first = build(root, papers, *PLAIN, *engine)
+    log = root / "completions"
+    document = document_of(root, f"{SECRET}.md")
+    before = logged_keys(log)
+    by_document = asked_keys(Store(root), log)
+    own = by_document[document].difference(*(k for d, k in by_document.items() if d != document))
+    assert own
+    figures = forget(root, f"doc_id='{document}'", *engine)
+    assert logged_keys(log) == before - own
+    assert figures["completions"] == len(own)
+    assert CompletionLog(log).verify().problems == []
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    fresh = build(tmp_path / "once", papers, *PLAIN, *engine, f"completions={log}")
+    assert fresh["spent"]["calls"] == len(own) < first["spent"]["calls"]
+    assert "answers to prompts" in traces(root, document)[0]
+
+
+def test_a_log_that_others_share_loses_only_its_prompts(
+    papers: Path, tmp_path: Path, url: str
+) -> None:
+    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
+    shared = f"completions={tmp_path / 'log'}"
+    other = write_papers(tmp_path / "other", ["kinesiotape"])
+    build(tmp_path / "beside", other, *PLAIN, *engine, shared)
+    build(tmp_path / "root", papers, *PLAIN, *engine, shared)
+    document = document_of(tmp_path / "root", f"{SECRET}.md")
+    forget(tmp_path / "root", f"doc_id='{document}'", *engine, shared)
+    assert not holding(tmp_path / "log", SECRET)
+    again = build(tmp_path / "once", other, *PLAIN, *engine, shared)
+    assert again["spent"]["calls"] == 0
+
+
+def test_an_answer_that_a_copy_of_it_asks_for_stays(papers: Path, tmp_path: Path, url: str) -> None:
+    (papers / "copy.md").write_bytes((papers / "taping.md").read_bytes())
+    root = tmp_path / "root"
+    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
+    build(root, papers, *PLAIN, *engine)
+    figures = forget(root, "source_id=taping.md", *engine)
+    assert (figures["documents"], figures["completions"]) == (1, 0)
+    assert traces(root, "taping.md") == []
+
+
+def test_descriptions_of_what_is_left_are_kept_and_asked_for_by_its_engine(
+    papers: Path, tmp_path: Path, url: str
+) -> None:
+    root = tmp_path / "root"
+    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
+    dense = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "graph", "sparse")]
+    figures = build(root, papers, *dense, *engine)["figures"]["tree"]
+    assert figures["calls"] > 0
+    document = document_of(root, f"{SECRET}.md")
+    with pytest.raises(ValueError, match="stage tree asks http"):
+        forget(root, f"doc_id='{document}'")
+    assert not (root / "forgetting.json").exists()
+    forget(root, f"doc_id='{document}'", *engine)
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    never = write_papers(tmp_path / "never", TREATMENTS[:-1])
+    log = f"completions={root / 'completions'}"
+    again = build(tmp_path / "once", never, *dense, *engine, log)
+    assert again["figures"]["tree"]["calls"] > 0
+    assert again["spent"]["calls"] == 0
