@@ -224,7 +224,7 @@ class ForgetJob:
         commit_json(self.store.pointer_path(name), pointer)
         say(f"build {name}: {len(note.documents)} documents taken out")
 
-    def _delete(self, note: Note) -> dict[str, int]:
+    def _delete(self, note: Note) -> dict[str, Any]:
         """Delete what held the documents: old parts, old builds, answers and other outputs."""
         stages = self.store.root / "stages"
         for part in note.parts:
@@ -235,14 +235,13 @@ class ForgetJob:
         answers = list(holding([stages / "answers"], ids.__contains__))
         for path in answers:
             drop_part(path)
-        jobs = self.store.root / "jobs"
-        outputs = {jobs / p.relative_to(jobs).parts[0] for p in holding([jobs], ids.__contains__)}
+        outputs = sorted(path for path in self.store.root.glob("jobs/*") if _shows_rows(path))
         for path in outputs:
             shutil.rmtree(path)
         return {
             "builds_deleted": builds,
             "answer_parts_deleted": len(answers),
-            "outputs_deleted": len(outputs),
+            "outputs_deleted": [path.name for path in outputs],
         }
 
     def _forget_completions(self, note: Note, log: Path) -> int:
@@ -275,6 +274,11 @@ class ForgetJob:
             for stage in plan.builds:
                 found |= keys_of_build(stage, whole.inputs(stage), log)
         return found
+
+
+def _shows_rows(output: Path) -> bool:
+    """Whether a job wrote more than figures: an export, say, whose rows need not bear any id."""
+    return any(path.is_file() and path.name != "summary.json" for path in output.rglob("*"))
 
 
 def _wanted(table: pa.Table, documents: Collection[str], sources: Collection[str]) -> pa.Array:

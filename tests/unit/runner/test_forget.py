@@ -186,7 +186,7 @@ def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
     assert jobs.build.run(run)["skipped_as_forgotten"] == 2
 
 
-def test_answers_and_outputs_that_show_it_are_deleted(papers: Path, tmp_path: Path) -> None:
+def test_answers_that_cite_it_and_all_outputs_are_deleted(papers: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     build(root, papers, *PLAIN)
     document = document_of(root, f"{SECRET}.md")
@@ -197,13 +197,13 @@ def test_answers_and_outputs_that_show_it_are_deleted(papers: Path, tmp_path: Pa
             pa.table({"evidence": [[{"doc_id": cited}]]}), folder / f"part-{name}.parquet"
         )
         (folder / f"part-{name}.json").write_text('{"sha256": ""}')
-    for name, cited in (("answer", document), ("other", content_id("another"))):
+    for name, file in (("export", "graph.json"), ("build", "summary.json")):
         (root / "jobs" / name).mkdir(parents=True)
-        (root / "jobs" / name / "answers.jsonl").write_text(json.dumps({"doc_id": cited}))
+        (root / "jobs" / name / file).write_text("{}")
     figures = forget(root, f"doc_id='{document}'")
-    assert (figures["answer_parts_deleted"], figures["outputs_deleted"]) == (1, 1)
+    assert (figures["answer_parts_deleted"], figures["outputs_deleted"]) == (1, ["export"])
     assert sorted(path.name for path in folder.iterdir()) == ["part-two.json", "part-two.parquet"]
-    assert sorted(path.name for path in (root / "jobs").iterdir()) == ["other"]
+    assert sorted(path.name for path in (root / "jobs").iterdir()) == ["build"]
 
 
 STEPS = ("derive_part", "write_rejects", "drop_builds", "drop_part", "asked_keys", "holding")
