@@ -6,6 +6,7 @@ An Engine says who answers, and is part of a step's identity. A Client carries p
 
 from __future__ import annotations
 
+import abc
 import contextvars
 import re
 from collections import Counter
@@ -60,10 +61,10 @@ class Fault:
 
 
 LOST = (
-    "empty", "whitespace", "refusal", "truncated", "invalid_json", "wrong_type",
+    "empty", "whitespace", "refusal", "truncated", "invalid_json", "wrong_type", "nonsense",
     "too_long", "refused_call", "timeout", "server", "connection", "crash",
 )  # fmt: skip
-"""Faults for which a row is rejected: there is no answer of its schema."""
+"""Faults for which a row is rejected: there is no answer that can be used."""
 
 NOT_ASKED = Fault("not_asked", "")
 """Of a prompt that is not in the log and may not be called for."""
@@ -206,13 +207,13 @@ def tally(usage: Usage) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Engine:
+class Engine(abc.ABC):
     """Who answers prompts: its fields are its identity, but for those that say where it runs."""
 
     @property
+    @abc.abstractmethod
     def name(self) -> str:
         """How answers name it: kind, model and revision."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +257,12 @@ class Client(Protocol):
         EngineStopped.
         """
         ...
+
+
+def one_line(error: object, most_chars: int = 500) -> str:
+    """What an error says, in one line without controls."""
+    text = "".join(c if c.isprintable() else " " for c in str(error))
+    return " ".join(text.split())[:most_chars]
 
 
 class EngineStopped(RuntimeError):

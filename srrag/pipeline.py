@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.completion import EngineStopped
+from srrag.completion import EngineStopped, one_line
 from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
 from srrag.step import Function, LLMStep, Place, Step
 
@@ -148,7 +148,7 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
         if table.num_rows <= 1:
             if table.num_rows == 0:
                 raise
-            detail = " ".join(str(error).split())[:500]
+            detail = one_line(error)
             reason = {"stage": type(step).__name__, "reason": type(error).__name__}
             reject = pa.array([{**reason, "detail": detail}], REJECT)
             place = table.column_names.index("reject")

@@ -40,6 +40,14 @@ class Place:
             raise ValueError(f"stage {stage!r} is not built here; the root holds {built}")
         return Path(self.artifacts[stage])
 
+    def client(self, engine: Engine) -> Client | None:
+        """The client of an engine, None for the rules; raises ValueError if it is not up."""
+        if isinstance(engine, Rules):
+            return None
+        if engine not in self.clients:
+            raise ValueError(f"engine {engine.name!r} is not up; no other is used for it")
+        return self.clients[engine]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step(abc.ABC):
@@ -110,11 +118,7 @@ class LLMStep(Step):
 
     def open(self, at: Place) -> Function:
         """Bind the engine; raises ValueError if the place has no client of it."""
-        if isinstance(self.engine, Rules):
-            return Asking(self, None)
-        if self.engine not in at.clients:
-            raise ValueError(f"engine {self.engine.name!r} is not up; no other is used for it")
-        return Asking(self, at.clients[self.engine])
+        return Asking(self, at.client(self.engine))
 
     def identity(self) -> dict[str, Any]:
         """The sha256 of each prompt file."""

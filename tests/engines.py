@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,9 +58,6 @@ class ScriptedSession:
             raise reply
         return reply
 
-    def stream(self, call: Call) -> AsyncIterator[str]:
-        raise NotImplementedError
-
     async def close(self) -> None:
         self.closed = True
 
@@ -78,6 +75,9 @@ class ToyModel(Model):
     @property
     def name(self) -> str:
         return f"toy: {self.model}"
+
+    async def open(self) -> Session:
+        return ScriptedSession(echo)
 
 
 @dataclass(frozen=True, kw_only=True)

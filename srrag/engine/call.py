@@ -64,12 +64,16 @@ class Session(Protocol):
         """Answer one call; many are in flight together. Raises EngineStopped to end the run."""
         ...
 
-    def stream(self, call: Call) -> AsyncIterator[str]:
-        """Answer one call piece by piece; raises CallError when it breaks off."""
-        ...
-
     async def close(self) -> None:
         """Release what the session holds."""
+        ...
+
+
+class StreamingSession(Session, Protocol):
+    """A session that can also answer piece by piece, for use online."""
+
+    def stream(self, call: Call) -> AsyncIterator[str]:
+        """Answer one call; raises CallError when it breaks off."""
         ...
 
 

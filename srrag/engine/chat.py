@@ -13,7 +13,7 @@ from typing import Any
 
 import pydantic
 
-from srrag.completion import Answer, Fault
+from srrag.completion import Answer, Fault, one_line
 from srrag.engine.call import Call, Reply, schema_json
 
 MAX_BODY_BYTES = 8 * 1024**2
@@ -65,7 +65,7 @@ class Trouble(Exception):
     ) -> None:
         """Keep kind and detail as a fault; the detail becomes one short line."""
         super().__init__(detail)
-        self.fault = Fault(kind, one_line(detail))
+        self.fault = Fault(kind, one_line(detail, DETAIL_CHARS))
         self.passing = passing
         self.wait_s = wait_s
         self.refused = refused
@@ -259,8 +259,3 @@ def backoff(retry: int, wait_s: float, jitter: float) -> float:
     return together. `jitter` lies in [0, 1).
     """
     return wait_s + min(BACKOFF_S * 2.0**retry, MAX_BACKOFF_S) * (0.5 + 0.5 * jitter)
-
-
-def one_line(text: str) -> str:
-    """Fold white space and controls, and cut to what a message needs."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:DETAIL_CHARS]

@@ -10,35 +10,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from srrag.completion import Account, EngineStopped, Fault, read
+from srrag.completion import Account, EngineStopped, Fault, Usage, one_line, read
 from srrag.engine.budget import Budget, open_budget
-from srrag.engine.call import Call, Opener, Reply, Session
+from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
 from srrag.engine.entry import Entry
 from srrag.engine.journal import Journal
 from srrag.engine.model import Model
 
 MIN_WATCHED = 200
 """Prompts before the share of those that are lost says anything."""
-
-
-@dataclass
-class Figures:
-    """What a host has done since it started."""
-
-    calls: int = 0
-    retries: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    usd: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return {**vars(self), "usd": round(self.usd, 6), "faults": dict(self.faults)}
 
 
 class Host:
@@ -56,7 +40,7 @@ class Host:
         self._max_lost_share = max_lost_share
         self._first = self._lost = 0
         self.engine = engine
-        self.figures = Figures()
+        self._done = Usage()
         self._opener = opener
         self._journal = journal
         self._budget = budget
@@ -81,6 +65,11 @@ class Host:
                 raise reply if isinstance(reply, Exception) else self._stopped or reply
             answered.append(reply)
         return answered
+
+    def figures(self) -> dict[str, Any]:
+        """What it has done since it started: usage, and US dollars."""
+        usd = self.engine.price(self._done.tokens_in, self._done.tokens_out)
+        return {**self._done.as_dict(), "usd": round(usd, 6)}
 
     def stop(self, error: EngineStopped) -> None:
         """Send no further call; those that wait fail with this error."""
@@ -122,6 +111,10 @@ class Host:
                 if self._stopped is not None:
                     raise self._stopped
                 return self._booked(call, await session.complete(call))
+            except SessionLostError as error:
+                stopped = EngineStopped(f"{self.engine.name} died: {one_line(error)}")
+                self.stop(stopped)
+                raise stopped from error
             except EngineStopped as error:
                 self.stop(error)
                 raise
@@ -131,7 +124,13 @@ class Host:
     async def _up(self) -> Session:
         async with self._opening:
             if self._session is None:
-                self._session = await self._opener()
+                try:
+                    self._session = await self._opener()
+                except EngineStopped:
+                    raise
+                except Exception as error:
+                    # No row is to blame for an engine that does not start.
+                    raise EngineStopped(f"{self.engine.name}: {one_line(error)}") from error
             return self._session
 
     def _booked(self, call: Call, reply: Reply) -> Reply:
@@ -140,14 +139,15 @@ class Host:
             reply = replace(reply, fault=read(reply.text, call.prompt.schema, reply.finish).fault)
         usd = self.engine.price(reply.tokens_in, reply.tokens_out)
         self._budget.settle(reply.tokens_in + reply.tokens_out, usd)
-        done = self.figures
-        done.calls += 1
-        done.retries += reply.retries
-        done.tokens_in += reply.tokens_in
-        done.tokens_out += reply.tokens_out
-        done.usd += usd
-        if reply.fault is not None:
-            done.faults[reply.fault.kind] += 1
+        self._done.add(
+            Usage(
+                calls=1,
+                retries=reply.retries,
+                tokens_in=reply.tokens_in,
+                tokens_out=reply.tokens_out,
+                faults=Counter([reply.fault.kind] if reply.fault else []),
+            )
+        )
         self._journal.append([_entry(self.engine, call, reply, usd)])
         self._watch(call, reply)
         return reply
@@ -157,7 +157,7 @@ class Host:
         self._first += call.attempt == 0
         self._lost += call.attempt > 0 and reply.fault is not None
         if self._first >= MIN_WATCHED and self._lost > self._max_lost_share * self._first:
-            kinds = ", ".join(f"{k}: {n}" for k, n in self.figures.faults.most_common(3))
+            kinds = ", ".join(f"{k}: {n}" for k, n in self._done.faults.most_common(3))
             self.stop(
                 EngineStopped(
                     f"{self._lost} of {self._first} prompts have no usable answer ({kinds}); "
@@ -211,7 +211,7 @@ class Hosts:
     def figures(self) -> dict[str, dict[str, Any]]:
         """What each engine has done, by name; seals a journal that has grown old."""
         self._journal.seal_if_due()
-        return {engine.name: host.figures.as_dict() for engine, host in self._hosts.items()}
+        return {engine.name: host.figures() for engine, host in self._hosts.items()}
 
     async def close(self) -> dict[str, dict[str, Any]]:
         """Close every host, then the journal; returns the figures."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.completion import one_line
 from srrag.engine.entry import ENTRY, GROUP_ROWS, Entry, entries_to_tables
 from srrag.engine.log_listing import (
     Receipt,
@@ -53,7 +54,7 @@ def read_group(
 
 def damaged(path: Path, error: Exception) -> ValueError:
     """One line that names a damaged file."""
-    return ValueError(f"{path} is damaged and is not read ({' '.join(str(error).split())[:200]})")
+    return ValueError(f"{path} is damaged and is not read ({one_line(error, 200)})")
 
 
 class Groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 
 from srrag.completion import Engine
@@ -57,6 +58,6 @@ class Model(Engine):
         prices = self.usd_per_mtok_in or 0.0, self.usd_per_mtok_out or 0.0
         return (tokens_in * prices[0] + tokens_out * prices[1]) / 1e6
 
+    @abc.abstractmethod
     async def open(self) -> Session:
-        """Start; raises EngineStopped with one clear line if that cannot be."""
-        raise NotImplementedError
+        """Start; raises with one clear line if that cannot be."""

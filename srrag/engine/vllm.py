@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srrag.completion import EngineStopped
+from srrag.completion import EngineStopped, one_line
 from srrag.engine.model import Model, Worker
 from srrag.engine.model_folder import folder_revision
 from srrag.engine.vllm_parent import EndsWithParent
@@ -147,7 +147,7 @@ class VllmEngine(Model):
         try:
             llm = await asyncio.to_thread(self._start)
         except Exception as error:
-            reason = " ".join(str(error).split())[:300]
+            reason = one_line(error)
             raise EngineStopped(f"{self.name} did not start: {reason}") from error
         return VllmSession(llm, self._lora_request())
 

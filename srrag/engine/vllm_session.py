@@ -12,7 +12,7 @@ from contextlib import aclosing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from srrag.completion import Answer, Fault
+from srrag.completion import Answer, Fault, one_line
 from srrag.engine.call import Call, CallError, Reply, SessionLostError
 
 if TYPE_CHECKING:
@@ -163,4 +163,4 @@ def sampling(call: Call, whole: bool = True) -> Any:
 
 
 def _fault(kind: str, detail: object) -> CallError:
-    return CallError(Fault(kind, " ".join(str(detail).split())[:_MAX_DETAIL_CHARS]))
+    return CallError(Fault(kind, one_line(detail, _MAX_DETAIL_CHARS)))

@@ -112,11 +112,9 @@ class BuildKnowledgeTree(Build):
         return total
 
     def _answerer(self, at: Place) -> Any:
-        if isinstance(self.engine, Rules):
+        client = at.client(self.engine)
+        if client is None:
             return by_rules
-        if self.engine not in at.clients:
-            raise ValueError(f"engine {self.engine.name!r} is not up; no other is used for it")
-        client = at.clients[self.engine]
 
         def answer(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:
             return ask(client, prompts, lambda prompt, value: None, self.again)

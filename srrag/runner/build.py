@@ -23,7 +23,7 @@ from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
 from srrag.runner.whole import WholeStages, manifest_of
 from srrag.stage import Plan
-from srrag.step import LLMStep, Place
+from srrag.step import Place
 from srrag.store import Receipt, Store, commit_json
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
@@ -197,7 +197,7 @@ class BuildJob:
             entry: dict[str, Any] = {
                 "fingerprint": self.plan.fingerprint(stage.name, parts),
                 "inputs": list(stage.inputs),
-                "engine": stage.run.engine.name if isinstance(stage.run, LLMStep) else None,
+                "engine": engine.name if (engine := getattr(stage.run, "engine", None)) else None,
             }
             if stage.name in figures:
                 entry["figures"] = figures[stage.name]

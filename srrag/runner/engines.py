@@ -52,6 +52,14 @@ def engines_of(items: Sequence[Step | Build]) -> list[Model]:
     return list(found)
 
 
+def check_prices(models: Sequence[Model], at: Place) -> None:
+    """Raise ValueError if there is a ceiling on money but no price to count by."""
+    for engine in models:
+        prices = engine.usd_per_mtok_in, engine.usd_per_mtok_out
+        if at.account.max_usd is not None and None in prices:
+            raise ValueError("budget.max_usd needs engine.usd_per_mtok_in and usd_per_mtok_out")
+
+
 def log_folder(at: Place) -> Path:
     """Where this place keeps what was paid for."""
     if at.account.log is not None:
@@ -62,15 +70,11 @@ def log_folder(at: Place) -> Path:
 
 
 @contextmanager
-def locked_log(models: Sequence[Model], at: Place) -> Iterator[LogLock]:
+def locked_log(at: Place) -> Iterator[LogLock]:
     """Hold the log for this run, and mend what a killed one left.
 
-    Raises ValueError if another run holds it, or if a ceiling on money has no prices.
+    Raises ValueError if another run holds it.
     """
-    for engine in models:
-        prices = engine.usd_per_mtok_in, engine.usd_per_mtok_out
-        if at.account.max_usd is not None and None in prices:
-            raise ValueError("budget.max_usd needs engine.usd_per_mtok_in and usd_per_mtok_out")
     folder = log_folder(at)
     with LogLock(folder) as lock:
         CompletionLog(folder).recover()
@@ -93,8 +97,9 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
     if not models:
         yield Engines()
         return
+    check_prices(models, at)
     folder = log_folder(at)
-    lock = locked_log(models, at) if exclusive else nullcontext()
+    lock = locked_log(at) if exclusive else nullcontext()
     with lock as held, closing(_Loop()) as loop:
         openers: dict[Model, Opener] = {engine: engine.open for engine in models}
         hosts = Hosts(openers, folder, at.account)

@@ -129,7 +129,8 @@ class EstimateJob:
         for part, table in self._raw(Forgotten.of(self.store.root).passed(records)):
             documents += self._run(stages, opened, part, table)
             say(f"{documents:,} documents counted")
-        return _figures(stages, opened, documents)
+        asking = [stage.name for stage in self.plan.builds if engines_of([stage.run])]
+        return {**_figures(stages, opened, documents), "not_counted": asking}
 
     def _raw(self, records: Iterable[RawRecord]) -> Iterator[tuple[str, pa.Table]]:
         """The segments that a build would make of the records, and those that stand."""
@@ -234,4 +235,6 @@ def readable(summary: dict[str, Any]) -> str:
             f"{row['tokens_out']:>16,}{row['tokens_out_max']:>16,}{row['usd']:>12,.2f}{hours:>9}"
         )
     lines.append("tokens out: as long as the rules' answers; at most: every answer at its limit")
+    if summary["not_counted"]:
+        lines.append(f"not counted, though they ask a model: {', '.join(summary['not_counted'])}")
     return "\n".join(lines)

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.completion import EngineStopped, Usage, tallied
+from srrag.completion import EngineStopped, Usage, one_line, tallied
 from srrag.schema import conform, empty_value
 from srrag.stage import Stage
 from srrag.step import Asking, Function
@@ -231,7 +231,7 @@ def guarded(
         if rows.num_rows == 1:
             _log.warning("stage %s: a row is rejected", stage.name, exc_info=error)
             reason = type(error).__name__
-            detail = " ".join(str(error).split())[:500]
+            detail = one_line(error)
             return reject_row(rows, schema, stage.name, reason, detail), [reason]
     halves = [rows.slice(0, rows.num_rows // 2), rows.slice(rows.num_rows // 2)]
     results = []

@@ -23,7 +23,7 @@ import ray
 import ray.data
 from ray.util.annotations import RayDeprecationWarning
 
-from srrag.completion import EngineStopped
+from srrag.completion import EngineStopped, one_line
 from srrag.engine.model import Model
 from srrag.runner.engines import Engines, Figures, engines_of
 from srrag.runner.part import run_part
@@ -115,7 +115,7 @@ class RayDataRunner:
         try:
             ray.init(address=self.address, **options)
         except Exception as error:  # Ray raises bare ones, as when its node is not up in time
-            raise RuntimeError(f"Ray did not start: {' '.join(str(error).split())}") from error
+            raise RuntimeError(f"Ray did not start: {one_line(error)}") from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, former)  # Ray's own would end the process as it stands
         return True

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,12 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
-from srrag.completion import Account, EngineStopped, Fault
+from srrag.completion import Account, EngineStopped, Fault, one_line
 from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
 from srrag.engine.client import HostLostError, LogClient
 from srrag.engine.host import Hosts
 from srrag.engine.model import Model
-from srrag.runner.engines import Engines, Figures, check_held, locked_log, log_folder
+from srrag.runner.engines import Engines, Figures, check_held, check_prices, locked_log, log_folder
 from srrag.step import Place
 
 MAX_RESTARTS = 20
@@ -84,7 +84,7 @@ class ReplicaSession:
                 try:
                     return await self._sent(call)
                 except RayActorError as error:
-                    detail = " ".join(str(error).split())[:200]
+                    detail = one_line(error)
                     await asyncio.sleep(_PAUSE_S)
         return Reply(fault=Fault("crash", f"the engine died under this call: {detail}"))
 
@@ -95,13 +95,9 @@ class ReplicaSession:
             reply: Reply = await self._replicas[place].complete.remote(call)
             return reply
         except RayTaskError as error:
-            raise EngineStopped(f"{self._name}: {_one_line(error.cause)}") from None
+            raise EngineStopped(f"{self._name}: {one_line(error.cause)}") from None
         finally:
             self._load[place] -= 1
-
-    def stream(self, call: Call) -> AsyncIterator[str]:
-        """Not on the replicas of a build: serving has its own."""
-        raise NotImplementedError
 
     async def close(self) -> None:
         """Close every replica that is still there."""
@@ -154,14 +150,10 @@ class _Send:
             replies: list[Reply] = ray.get(self.host.complete.remote(self.engine, calls))
             return replies
         except RayTaskError as error:
-            raise EngineStopped(_one_line(error.cause)) from None
+            raise EngineStopped(one_line(error.cause)) from None
         except RayActorError as error:
             time.sleep(_PAUSE_S)
-            raise HostLostError(_one_line(error)) from error
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())[:500]
+            raise HostLostError(one_line(error)) from error
 
 
 @contextmanager
@@ -170,7 +162,8 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
     if not models:
         yield Engines()
         return
-    with locked_log(models, at) as lock:
+    check_prices(models, at)
+    with locked_log(at) as lock:
         replicas = {engine: _replicas(engine) for engine in models}
         host: ActorHandle[Any] = _actor(HostActor, 0.0, 0.0).remote(
             replicas, log_folder(at), at.account

@@ -23,6 +23,8 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
             manifest = read_json(store.stage_dir(name, entry["fingerprint"]) / "manifest.json")
             figures[name] = entry["figures"]
             seconds[name] = manifest["seconds"]
+            if manifest.get("usage"):
+                usage[name] = Usage.of(manifest["usage"])
             continue
         receipts = [store.read_receipt(name, entry["fingerprint"], part) for part in entry["parts"]]
         reasons: Counter[str] = Counter()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from srrag.completion import Usage, tallied
 from srrag.ids import file_sha256
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
@@ -46,11 +47,13 @@ class WholeStages:
         out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
         out.mkdir(parents=True)
         try:
-            figures = self._made(stage, contents, out, at)
+            with tallied() as usage:
+                figures = self._made(stage, contents, out, at)
             manifest = {
                 **manifest_of(stage, fingerprint),
                 "contents": contents,
                 "figures": figures,
+                "usage": usage.as_dict() if usage != Usage() else {},
                 "seconds": round(time.perf_counter() - started, 3),
                 "files": {
                     path.relative_to(out).as_posix(): file_sha256(path)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.completion import LOST, PromptFile, Usage, read, tallied, tally
+from srrag.completion import LOST, PromptFile, Usage, one_line, read, tallied, tally
 from tests.engines import Word, good
 
 
@@ -76,3 +76,8 @@ def test_a_prompt_file_needs_both_halves(tmp_path: Path) -> None:
     path.write_text("only one half")
     with pytest.raises(ValueError, match="no line '---'"):
         PromptFile(path).system()
+
+
+def test_an_error_is_one_short_line() -> None:
+    assert one_line("a\n\tb\x00\u2028c\ud800d" + "x" * 999).startswith("a b c d")
+    assert len(one_line("x" * 999, 300)) == 300

@@ -193,8 +193,3 @@ def test_a_line_of_a_stream(line: bytes, piece: str, done: bool) -> None:
 def test_an_error_within_a_stream_is_trouble() -> None:
     with pytest.raises(chat.Trouble, match="out of memory"):
         chat.read_event(b'data: {"error": {"message": "out of memory"}}')
-
-
-def test_details_are_one_short_line() -> None:
-    assert chat.one_line("a\n\tb\x00\u2028c\ud800d" + "x" * 999).startswith("a b c d")
-    assert len(chat.one_line("x" * 999)) == chat.DETAIL_CHARS

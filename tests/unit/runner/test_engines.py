@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from srrag.completion import EngineStopped
+from srrag.completion import Account, EngineStopped
+from srrag.engine.call import Session, SessionLostError
 from srrag.runner.engines import engines_here
+from srrag.runner.local import LocalRunner
 from srrag.step import Place
-from tests.engines import EchoModel, prompt
+from srrag.store import Store
+from tests.engines import AskNumbers, EchoModel, ScriptedSession, prompt
+from tests.toys import number_parts, plan
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.01, 30.0])
@@ -37,3 +42,40 @@ def test_threads_that_wait_when_a_run_ends_are_told(tmp_path: Path, pause_s: flo
         thread.join(10)
     assert told == {"the run has ended": 6}
     assert not list(tmp_path.glob("completions/journal-*")), "sealed, with all that was answered"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(EchoModel):
+    """Does not start, or is lost at its first call."""
+
+    lost: bool = False
+
+    async def open(self) -> Session:
+        if not self.lost:
+            raise ValueError("there is no GPU\nhere")
+        return ScriptedSession(lambda call: SessionLostError("its process ended"))
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"), [(False, "echo: echo: there is no GPU here"), (True, "echo: echo died: its")]
+)
+def test_an_engine_that_fails_ends_the_run_and_costs_no_row(
+    tmp_path: Path, lost: bool, words: str
+) -> None:
+    store = Store(tmp_path)
+    store.create()
+    parts = number_parts(store, [5, 5])
+    broken = plan(AskNumbers(engine=Broken(lost=lost)))
+    with pytest.raises(EngineStopped, match=words):
+        LocalRunner().run(broken, store, parts, Place(root=tmp_path))
+    assert store.parts("s1", broken.fingerprint("s1")) == set()
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_ceiling_on_money_needs_prices(tmp_path: Path, exclusive: bool) -> None:
+    at = Place(root=tmp_path, account=Account(max_usd=1.0))
+    with (
+        pytest.raises(ValueError, match="usd_per_mtok_in"),
+        engines_here([EchoModel()], at, exclusive),
+    ):
+        pass

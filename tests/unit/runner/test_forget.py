@@ -351,8 +351,10 @@ def test_descriptions_of_what_is_left_are_kept_and_asked_for_by_its_engine(
     root = tmp_path / "root"
     engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
     dense = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "graph", "sparse")]
-    figures = build(root, papers, *dense, *engine)["figures"]["tree"]
-    assert figures["calls"] > 0
+    described = [*engine, "tree_engine=${engine}"]
+    built = build(root, papers, *dense, *described)
+    assert built["figures"]["tree"]["calls"] > 0
+    assert built["usage"]["tree"]["calls"] > 0
     document = document_of(root, f"{SECRET}.md")
     with pytest.raises(ValueError, match="stage tree asks http"):
         forget(root, f"doc_id='{document}'")
@@ -362,6 +364,6 @@ def test_descriptions_of_what_is_left_are_kept_and_asked_for_by_its_engine(
     assert traces(root, document) == []
     never = write_papers(tmp_path / "never", TREATMENTS[:-1])
     log = f"completions={root / 'completions'}"
-    again = build(tmp_path / "once", never, *dense, *engine, log)
+    again = build(tmp_path / "once", never, *dense, *described, log)
     assert again["figures"]["tree"]["calls"] > 0
     assert again["spent"]["calls"] == 0
