@@ -17,7 +17,7 @@ from srrag.runner.runner import Runner
 from srrag.schema import RAW
 from srrag.spec import build, fingerprint, spec
 from srrag.stage import Plan, Resources, Stage
-from srrag.step import Place, Step
+from srrag.step import Place, Step, within
 from srrag.store import Store
 
 
@@ -112,7 +112,7 @@ def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
     """A pipeline bound to a build of the root; raises UsageError if they do not fit."""
     store = Store(config["root"])
     store.check()
-    for step in pipeline.steps:
+    for step in within(pipeline):
         encoder = getattr(step, "encoder", None)
         if encoder is not None:
             check_encoder(store, config["build"], spec(encoder))

@@ -8,24 +8,48 @@ others go on.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.completion import EngineStopped, one_line
 from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
-from srrag.step import Function, LLMStep, Place, Step
+from srrag.step import Function, LLMStep, Place, Step, within
 
-TRACE = pa.list_(pa.struct([pa.field("step", pa.string()), pa.field("seconds", pa.float64())]))
+# A step of a run: what it took for the batch that the question was in, the questions in and out,
+# and for this question how many items stand in the list that it wrote, -1 where it wrote none.
+TRACE = pa.list_(
+    pa.struct(
+        [
+            pa.field("step", pa.string()),
+            pa.field("seconds", pa.float64()),
+            pa.field("rows_in", pa.int32()),
+            pa.field("rows_out", pa.int32()),
+            pa.field("items", pa.int32()),
+        ]
+    )
+)
 _ROW = "_row"
+
+
+def chain(steps: Mapping[str, Step | None] | Sequence[Step | None]) -> tuple[Step, ...]:
+    """Steps in order, from a list or from names to steps; one that is null is left out."""
+    listed = steps.values() if isinstance(steps, Mapping) else steps
+    return tuple(step for step in listed if step is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline(Step):
-    """Steps in order; the whole is a Step too, so the runners and the server know how to run it."""
+    """Steps in order; the whole is a Step too, so the runners and the server know how to run it.
+
+    `rank` and `answer` may be given as names to steps, so that a setting can name one of them
+    (`pipeline.rank.coarse.keep=50`), and leave it out (`pipeline.rank.coarse=null`).
+    """
 
     rank: tuple[Step, ...]
     answer: tuple[Step, ...] = ()
@@ -46,6 +70,8 @@ class Pipeline(Step):
 
     def __post_init__(self) -> None:
         """Raise ValueError if a step reads what none before it wrote, or overwrites a column."""
+        object.__setattr__(self, "rank", chain(self.rank))
+        object.__setattr__(self, "answer", chain(self.answer))
         have = set(QUESTIONS.names)
         for step in self.steps:
             name = type(step).__name__
@@ -72,7 +98,7 @@ class Pipeline(Step):
     @property
     def engines(self) -> tuple[str, ...]:
         """Names of the engines that the steps ask."""
-        names = (step.engine.name for step in self.steps if isinstance(step, LLMStep))
+        names = (step.engine.name for step in within(self) if isinstance(step, LLMStep))
         return tuple(dict.fromkeys(names))
 
     def ranking(self) -> Pipeline:
@@ -90,13 +116,19 @@ class Pipeline(Step):
             table = table.filter(alive)
             trace: list[dict[str, object]] = []
             for step, function in opened:
-                started = time.perf_counter()
+                started, rows_in = time.perf_counter(), table.num_rows
                 table, failed = _apply(step, function, table)
                 alive = pc.is_null(table["reject"])
                 rejected.extend([*failed, table.filter(pc.invert(alive))])
                 table = table.filter(alive)
+                seconds = time.perf_counter() - started
                 trace.append(
-                    {"step": type(step).__name__, "seconds": time.perf_counter() - started}
+                    {
+                        "step": type(step).__name__,
+                        "seconds": seconds,
+                        "rows_in": rows_in,
+                        "rows_out": table.num_rows,
+                    }
                 )
             return self._join(table, rejected, trace)
 
@@ -116,7 +148,7 @@ class Pipeline(Step):
             columns = {}
             for item in self.writes:
                 if item.name == "trace":
-                    columns["trace"] = pa.array([trace] * part.num_rows, TRACE)
+                    columns["trace"] = self._traced(part, trace)
                 elif item.name in part.column_names:
                     columns[item.name] = part[item.name]
                 else:
@@ -125,6 +157,25 @@ class Pipeline(Step):
             columns[_ROW] = part[_ROW]
             tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))
         return pa.concat_tables(tables).sort_by(_ROW).drop_columns([_ROW]).combine_chunks()
+
+    def _traced(self, part: pa.Table, trace: list[dict[str, object]]) -> pa.Array:
+        """The trace of every row of a part: the same but for the items."""
+        lengths = [_lengths(part, step) for step in self.steps[: len(trace)]]
+        columns = zip(*lengths, strict=True) if lengths else [()] * part.num_rows
+        rows = [
+            [{**entry, "items": int(n)} for entry, n in zip(trace, counts, strict=True)]
+            for counts in columns
+        ]
+        return pa.array(rows, TRACE)
+
+
+def _lengths(part: pa.Table, step: Step) -> npt.NDArray[np.int32]:
+    """How many items each row has in the last list that a step wrote, -1 if it wrote none."""
+    lists = [item.name for item in added(step) if pa.types.is_list(item.type)]
+    if not lists or lists[-1] not in part.column_names:
+        return np.full(part.num_rows, -1, np.int32)
+    lengths = pc.list_value_length(part[lists[-1]])
+    return np.asarray(pc.fill_null(lengths, -1), np.int32)
 
 
 def added(step: Step) -> list[pa.Field]:

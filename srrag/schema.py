@@ -212,6 +212,79 @@ EVIDENCE = pa.list_(
     )
 )
 
+# The words of a question that name its parts; an empty list is a part that it does not name.
+ANCHORS = pa.struct([pa.field(name, pa.list_(_STRING)) for name in "PICOT"])
+
+# What the graph is asked: `kind` is node, triple or community, `types` names of its schema.
+SUBQUESTIONS = pa.list_(
+    pa.struct(
+        [
+            pa.field("kind", _STRING),
+            pa.field("text", _STRING),
+            pa.field("types", pa.list_(_STRING)),
+        ]
+    )
+)
+
+# Every find of every search: `round` counts from 1, `score` and `rank` are the channel's own on
+# its track. Channels that do not search the graph leave its ids "".
+FOUND = pa.list_(
+    pa.struct(
+        [
+            pa.field("unit_id", _STRING),
+            pa.field("channel", _STRING),
+            pa.field("track", _STRING),
+            pa.field("round", _INT),
+            pa.field("rank", _INT),
+            pa.field("score", _FLOAT),
+            pa.field("entity_id", _STRING),
+            pa.field("edge_id", _STRING),
+            pa.field("community_id", _STRING),
+        ]
+    )
+)
+
+# The rounds of iterative retrieval: what was searched for, and what was made of it.
+ROUNDS = pa.list_(
+    pa.struct(
+        [
+            pa.field("round", _INT),
+            pa.field("question", _STRING),
+            pa.field("new_windows", _INT),
+            pa.field("reflection", _STRING),
+            pa.field("sufficient", pa.bool_()),
+        ]
+    )
+)
+
+# Stretches of evidence, verbatim, and which parts of the question they state. The span counts
+# characters of the evidence's text.
+SNIPPETS = pa.list_(
+    pa.struct(
+        [
+            pa.field("evidence_id", _STRING),
+            pa.field("text", _STRING),
+            pa.field("char_start", _INT),
+            pa.field("char_end", _INT),
+            pa.field("reason", _STRING),
+            pa.field("parts", pa.list_(_STRING)),
+            pa.field("outcome_with_time", pa.bool_()),
+        ]
+    )
+)
+
+# Where evidence speaks of another population or intervention than the question: `part` is P, I, …
+MISMATCHES = pa.list_(
+    pa.struct(
+        [
+            pa.field("evidence_id", _STRING),
+            pa.field("part", _STRING),
+            pa.field("asked", _STRING),
+            pa.field("found", _STRING),
+        ]
+    )
+)
+
 SENTENCES = pa.list_(
     pa.struct(
         [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -78,6 +78,20 @@ class Step(abc.ABC):
     def identity(self) -> dict[str, Any]:
         """What defines the output beside the fields: content of prompt files and the like."""
         return {}
+
+
+def within(item: Any) -> Iterator[Step]:
+    """A step and all those that it holds, each before its own; also of lists and mappings."""
+    if isinstance(item, Step):
+        yield item
+    if isinstance(item, Mapping):
+        item = tuple(item.values())
+    if isinstance(item, (tuple, list)):
+        for each in item:
+            yield from within(each)
+    elif is_dataclass(item):
+        for each in fields(item):
+            yield from within(getattr(item, each.name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,7 @@ from srrag.engine.host import Hosts
 from srrag.engine.log import CompletionLog
 from srrag.engine.log_lock import LogLock
 from srrag.engine.model import Model
-from srrag.pipeline import Pipeline
-from srrag.step import Build, Place, Step
+from srrag.step import Build, Place, Step, within
 
 T = TypeVar("T")
 Figures = dict[str, dict[str, Any]]
@@ -40,11 +39,10 @@ class Engines:
 def engines_of(items: Sequence[Step | Build]) -> list[Model]:
     """The engines with a model that steps and builds ask, each once."""
     found: dict[Model, None] = {}
-    for item in items:
-        if isinstance(item, Pipeline):
-            found.update(dict.fromkeys(engines_of(item.steps)))
-            continue
-        engine = getattr(item, "engine", None)
+    asking = [
+        each for item in items for each in (within(item) if isinstance(item, Step) else [item])
+    ]
+    for engine in (getattr(each, "engine", None) for each in asking):
         if isinstance(engine, Model):
             found[engine] = None
         elif isinstance(engine, Engine) and not isinstance(engine, Rules):

@@ -24,6 +24,9 @@ for name in ("retrieve", "rerank", "answer", "evaluate", "organize", "export"):
     ALLOWED[name] = ALLOWED[name] | {"index"}
 for name in ("rerank", "answer", "evaluate"):
     ALLOWED[name] = ALLOWED[name] | {"retrieve"}
+# Questions and evidence are read by the same schema and rules as documents are.
+for name in ("expand", "retrieve", "answer"):
+    ALLOWED[name] = ALLOWED[name] | {"extract"}
 MODULES = sorted((REPOSITORY / "srrag").rglob("*.py"))
 
 

@@ -9,7 +9,7 @@ import json
 import pickle
 import pkgutil
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.runner.part import live
 from srrag.spec import build, canonical, spec
-from srrag.step import LLMStep, Place, Step
+from srrag.step import LLMStep, Place, Step, within
 from srrag.store import Store
 from tests.sample_json import sample_json
 
@@ -74,10 +74,21 @@ def examples(sample_root: Path) -> dict[type[Step], Example]:
         pipeline: Pipeline = parts.make(asked["pipeline"], "pipeline")
         table = question_table(QUESTIONS)
         found.setdefault(Pipeline, Example(pipeline, table, at))
-        for step in pipeline.steps:
-            found.setdefault(type(step), Example(step, table, at))
-            table = step.open(at)(table)
+        add_examples(found, pipeline.steps, table, at)
     return found
+
+
+def add_examples(
+    found: dict[type[Step], Example], steps: Iterable[Step], table: pa.Table, at: Place
+) -> None:
+    """What each step of a chain gets; a step that holds others hands its own input to them."""
+    for step in steps:
+        for inner in within(step):
+            if isinstance(inner, Pipeline):
+                add_examples(found, inner.steps, table, at)
+            elif set(inner.reads) <= set(table.column_names):
+                found.setdefault(type(inner), Example(inner, table, at))
+        table = step.open(at)(table)
 
 
 @pytest.fixture(
@@ -121,8 +132,7 @@ def compare(left: Any, right: Any, step: Step, name: str) -> None:
 
 
 def packed_columns(step: Step) -> dict[str, tuple[str, float]]:
-    inner = step.steps if isinstance(step, Pipeline) else ()
-    return {key: value for item in (step, *inner) for key, value in item.packed.items()}
+    return {key: value for item in within(step) for key, value in item.packed.items()}
 
 
 def test_pickles_and_rebuilds_from_its_spec(example: Example) -> None:
