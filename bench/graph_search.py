@@ -176,7 +176,7 @@ def measure(nodes: int, core: float, root: Path, questions: int) -> dict[str, An
         text = f"does {WORDS[number % 9]} {WORDS[number // 9 % 9]} 3 improve gait in adults?"
         question = GraphQuestion(text, vector[0], vector, vector, vector)
         started, busy = time.perf_counter(), time.process_time()
-        reached = index.search(question, 120)
+        (reached,) = index.search(question, 120)
         seconds.append(time.perf_counter() - started)
         cpu.append(time.process_time() - busy)
         assert len(reached.unit_ids) == min(120, nodes // NODES_PER_WINDOW)

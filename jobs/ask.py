@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from jobs import parts
 from jobs.launch import UsageError
+from jobs.trace import steps, trace_json, tree
+from srrag.answer.cited import CitedAnswer
+from srrag.answer.streaming import AnswerStream
 from srrag.completion import tallied
+from srrag.engine.stream import listening
 from srrag.ids import content_id
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_fault, question_table
@@ -29,12 +35,25 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     text = config["question"].strip()
     questions = question_table([{"query_id": content_id(text), "text": text}])
     at = bound.place(parts.place(config))
-    with engines_here(engines_of([pipeline]), at, exclusive=False) as engines, tallied() as usage:
+    draft = AnswerStream(wrapped())
+    say(f"\n{textwrap.fill(text, _WIDTH)}\n")
+    with (
+        engines_here(engines_of([pipeline]), at, exclusive=False) as engines,
+        tallied() as usage,
+        listening(draft, CitedAnswer),
+    ):
         row = pipeline.open(replace(at, clients=engines.clients))(questions).to_pylist()[0]
     if row["reject"] is not None:
         raise RuntimeError(f"{row['reject']['stage']}: {row['reject']['detail']}")
     summary = answer_json(row)
+    draft.finish(row["answer"])
     say(readable(summary))
+    if off := pipeline.left_out:
+        summary["off"] = off
+        say(f"Off with engine=rules: {', '.join(off)}.\n")
+    if config["trace"]:
+        summary["trace"] = trace_json(row)
+        say(tree(summary["trace"]))
     summary["usage"] = usage.as_dict()
     return summary
 
@@ -56,17 +75,30 @@ def answer_json(row: dict[str, Any]) -> dict[str, Any]:
             for sentence in row["sentences"]
         ],
         "evidence": [{"number": numbers[item["evidence_id"]], **item} for item in row["evidence"]],
-        "trace": [
-            {"step": item["step"], "ms": round(1000 * item["seconds"], 2)} for item in row["trace"]
-        ],
+        **({"notice": row["notice"]} if "notice" in row else {}),
+        "trace": steps(row["trace"]),
     }
 
 
+def wrapped() -> Callable[[str], None]:
+    """Writes text to stderr as it comes, in lines that fit a terminal."""
+    column = 0
+
+    def write(text: str) -> None:
+        nonlocal column
+        for word in re.findall(r"\n|\S+[^\S\n]?|[^\S\n]", text):
+            if column and column + len(word.rstrip()) > _WIDTH:
+                print(file=sys.stderr)
+                column = 0
+            print(word, end="", file=sys.stderr, flush=True)
+            column = 0 if word == "\n" else column + len(word)
+
+    return write
+
+
 def readable(summary: dict[str, Any]) -> str:
-    """The answer and its graded evidence, for a terminal."""
-    lines = ["", textwrap.fill(summary["question"], _WIDTH), ""]
-    for paragraph in summary["answer"].split("\n\n"):
-        lines += [textwrap.fill(paragraph, _WIDTH), ""]
+    """What stands below an answer, for a terminal: its graded evidence and what to know of it."""
+    lines = ["\n"]
     cited = {number for item in summary["sentences"] for number in item["citations"]}
     for item in summary["evidence"]:
         mark = "*" if item["number"] in cited else " "
@@ -74,6 +106,8 @@ def readable(summary: dict[str, Any]) -> str:
         head = f"[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
         head += f", {item['year']})" if item["year"] else ")"
         lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
+    if summary.get("notice"):
+        lines += ["", textwrap.fill(f"Note: {summary['notice']}", _WIDTH)]
     lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]
     return "\n".join(lines)
 

@@ -31,6 +31,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         command=config["command"],
         max_failed_share=config["max_failed_share"],
         retry_failed=config["retry_failed"],
+        update=config["update"],
     )
     return headline(job.run(reader.scan(), parts.place(config)))
 

@@ -1,4 +1,4 @@
-"""`srrag evaluate`: score a pipeline on a BEIR benchmark, or the extraction rules on PICO data."""
+"""`srrag evaluate`: score rankings, answers, judges, and what extracts, each on a benchmark."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ import pyarrow as pa
 
 from jobs import parts
 from jobs.answer import read_queries, write_run
+from jobs.evaluate_answers import evaluate_answers
+from jobs.evaluate_filter import evaluate_filter
+from jobs.evaluate_nli import evaluate_nli
 from jobs.launch import UsageError, configure
 from srrag.algo.intervals import bootstrap_interval
+from srrag.algo.significance import mcnemar_exact, paired_bootstrap
 from srrag.completion import Rules
-from srrag.evaluate.gold import read_gold, resource_path, window_qrels
-from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
+from srrag.evaluate.gold import (
+    must_have,
+    quote_windows,
+    read_gold,
+    resource_path,
+    window_qrels,
+)
+from srrag.evaluate.retrieval import LOWER_IS_BETTER, Qrels, coverage, per_question, read_qrels
+from srrag.evaluate.scores import correct, rounded
+from srrag.evaluate.split import questions_of
 from srrag.index.units import Units, open_units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.hits import unpack_hits
@@ -33,6 +45,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     path = resource_path(config["bench"]["path"])
     if not path.exists():
         raise UsageError(f"bench.path={path} does not exist")
+    if kind in ("answers", "nli"):
+        return (evaluate_answers if kind == "answers" else evaluate_nli)(config, path)
+    if kind == "filter":
+        return evaluate_filter(config, path)
     if kind not in ("beir", "gold"):
         return evaluate_extraction(config, kind, path)
     if config["root"] is None:
@@ -41,15 +57,23 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         qrels = read_qrels(path / "qrels" / f"{config['bench']['split']}.tsv")
         return evaluate_ranking(config, qrels, list(read_queries(path / "queries.jsonl")), False)
     store = Store(config["root"])
-    questions = list(read_gold(path))
-    qrels = window_qrels(questions, Units(store.artifacts(config["build"])["units"]))
-    return evaluate_ranking(config, qrels, questions, True)
+    questions = questions_of(read_gold(path), config["bench"].get("split"))
+    units = Units(store.artifacts(config["build"])["units"])
+    statements = must_have(quote_windows(questions, units))
+    return evaluate_ranking(config, window_qrels(questions, units), questions, True, statements)
 
 
 def evaluate_ranking(
-    config: dict[str, Any], qrels: Qrels, queries: list[dict[str, Any]], by_window: bool
+    config: dict[str, Any],
+    qrels: Qrels,
+    queries: list[dict[str, Any]],
+    by_window: bool,
+    statements: dict[str, list[list[str]]] | None = None,
 ) -> dict[str, Any]:
-    """Rank the judged questions; a document is scored by its best window."""
+    """Rank the judged questions; a document is scored by its best window.
+
+    `statements` are, by question, the windows of each statement that an answer has to make.
+    """
     started = time.perf_counter()
     unknown = sorted(qrels.keys() - {row["query_id"] for row in queries})
     if unknown:
@@ -66,6 +90,8 @@ def evaluate_ranking(
     for name, pipeline in systems.items():
         runs[name], failed[name] = rank(config, parts.make(pipeline, name), questions, by_window)
         values[name] = per_question(qrels, runs[name])
+        if statements:
+            values[name]["coverage@10"] = coverage(statements, runs[name])
     if config["out"]:
         write_documents_run(Path(config["out"]) / "run.trec", runs["pipeline"])
     summary: dict[str, Any] = {
@@ -75,10 +101,9 @@ def evaluate_ranking(
         "metrics": intervals(values["pipeline"], config),
     }
     if config["baseline"]:
-        pairs = {k: v - values["baseline"][k] for k, v in values["pipeline"].items()}
         summary["baseline"] = config["baseline"]
         summary["baseline_metrics"] = intervals(values["baseline"], config)
-        summary["difference"] = intervals(pairs, config)
+        summary["difference"] = differences(values["pipeline"], values["baseline"], config)
     summary["seconds"] = round(time.perf_counter() - started, 3)
     say(readable(summary))
     return summary
@@ -126,6 +151,24 @@ def intervals(values: dict[str, np.ndarray[Any, Any]], config: dict[str, Any]) -
     return out
 
 
+def differences(
+    ours: dict[str, np.ndarray[Any, Any]],
+    theirs: dict[str, np.ndarray[Any, Any]],
+    config: dict[str, Any],
+) -> Metrics:
+    """Each metric's paired difference with p-value, alone and corrected for their number."""
+    out = {}
+    for name, sample in ours.items():
+        value, low, high, p = paired_bootstrap(
+            sample, theirs[name], resamples=config["resamples"], seed=config["seed"]
+        )
+        out[name] = {"value": round(value, 4), **rounded(low, high), "p": p}
+        if np.isin([sample, theirs[name]], (0.0, 1.0)).all():
+            out[name]["p_mcnemar"] = mcnemar_exact(sample == 1, theirs[name] == 1)
+    correct(out)
+    return out
+
+
 def write_documents_run(path: Path, run_: dict[str, dict[str, float]]) -> None:
     """Write the ranking of documents as a TREC run."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,19 +187,20 @@ def _other_pipeline(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
-    """Score the rules' mentions on EBM-NLP or on Evidence Inference prompts."""
+    """Score the mentions of the rules, or of a tagger, on EBM-NLP or Evidence Inference prompts."""
     from srrag.evaluate.pico import score_ebmnlp, score_evidence_inference
-    from srrag.extract.rules.mentions import read_mentions
 
     score = {"ebmnlp": score_ebmnlp, "evidence_inference": score_evidence_inference}
     if kind not in score:
         raise UsageError(f"bench.kind={kind}: there are beir, {', '.join(score)}")
     if not isinstance(parts.make(config["engine"], "engine"), Rules):
-        raise UsageError(f"engine: bench.kind={kind} scores the rules; leave engine=rules")
-    metrics = score[kind](path, read_mentions)
+        raise UsageError(f"engine: bench.kind={kind} scores mentions; leave engine=rules")
+    mentions = parts.make(config["mentions"], "mentions")
+    mentions.open(parts.place(config).threads)
+    metrics = score[kind](path, mentions.read)
     for name, value in metrics.items():
         say(f"  {name:<28}{value:8.4f}")
-    return {"metrics": metrics, **metrics, "model": "rules"}
+    return {"metrics": metrics, **metrics, "model": mentions.name}
 
 
 def readable(summary: dict[str, Any]) -> str:
@@ -167,6 +211,8 @@ def readable(summary: dict[str, Any]) -> str:
             lines.append(title.replace("_", " "))
             lines += [
                 f"  {name:<12}{m['value']:8.4f}   [{m['low']:.4f}, {m['high']:.4f}]"
+                + (f"   p {m['p']:.4f}, Holm {m['p_holm']:.4f}" if "p" in m else "")
+                + (" (lower is better)" if name in LOWER_IS_BETTER else "")
                 for name, m in summary[title].items()
             ]
     return "\n".join(lines) + "\n"

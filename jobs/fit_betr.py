@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs import parts
-from jobs.gold_pairs import make_pairs
+from jobs.gold_pairs import betr_of, make_pairs
 from jobs.launch import UsageError
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
@@ -103,7 +103,11 @@ def on_ray(config: dict[str, Any]) -> bool:
 
 
 def default_out(config: dict[str, Any]) -> Path:
-    """Beside the pairs, or under the root."""
+    """Where the pipeline reads it if it ends in BETR, else beside the pairs, or under the root."""
+    if config["train"]["pairs"] is None:
+        step = betr_of(parts.make(config["pipeline"], "pipeline"))
+        if step is not None:
+            return Path(step.model).parent
     if config["root"] is None:
         return Path(config["train"]["pairs"]).parent / "betr"
     return Path(config["root"]) / "jobs" / "fit_betr"

@@ -8,6 +8,7 @@ from typing import Any
 from jobs import parts
 from jobs.launch import UsageError
 from srrag.evaluate.gold import read_gold, resource_path, window_qrels
+from srrag.evaluate.split import questions_of
 from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.rerank.betr import RerankBETR, scorer
@@ -17,18 +18,35 @@ from srrag.runner.progress import say
 from srrag.train.pairs import Origin, sample_pairs, write_pairs
 
 
+def betr_of(pipeline: Pipeline) -> RerankBETR | None:
+    """The first BETR of the ranking."""
+    return next((step for step in pipeline.rank if isinstance(step, RerankBETR)), None)
+
+
+def uncalibrated(pipeline: Pipeline) -> Pipeline:
+    """The ranking up to the reranker whose scores are to be calibrated.
+
+    Where BETR stands it is the one that it holds, and no betr.json is read; otherwise the last.
+    """
+    step = betr_of(pipeline)
+    if step is None:
+        return pipeline.ranking()
+    try:
+        return Pipeline(rank=(*pipeline.rank[: pipeline.rank.index(step)], step.reranker))
+    except ValueError as error:
+        raise UsageError(f"pipeline: up to the reranker of BETR: {error}") from error
+
+
 def make_pairs(config: dict[str, Any], path: Path) -> Path:
     """Rank the benchmark's questions, and sample pairs from what the pipeline found."""
     bench, train = config["bench"], config["train"]
     if bench["kind"] != "gold":
         raise UsageError(f"bench.kind={bench['kind']}: pairs need gold windows (bench.kind=gold)")
-    pipeline: Pipeline = parts.make(config["pipeline"], "pipeline")
+    pipeline = uncalibrated(parts.make(config["pipeline"], "pipeline"))
     reranker = pipeline.rank[-1]
-    if isinstance(reranker, RerankBETR):
-        raise UsageError("pipeline: it already ends in BETR; name the one beneath")
-    bound = parts.pipeline_run(config, pipeline.ranking())
+    bound = parts.pipeline_run(config, pipeline)
     units = Units(bound.store.artifacts(config["build"])["units"])
-    questions = list(read_gold(resource_path(bench["path"])))
+    questions = questions_of(read_gold(resource_path(bench["path"])), bench.get("split"))
     gold = window_qrels(questions, units)
     asked = question_table(row for row in questions if row["query_id"] in gold)
     table = bound.run(asked, parts.place(config))

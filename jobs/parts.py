@@ -115,7 +115,9 @@ def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
     for step in within(pipeline):
         encoder = getattr(step, "encoder", None)
         if encoder is not None:
-            check_encoder(store, config["build"], spec(encoder))
+            check_encoder(
+                store, config["build"], spec(encoder), getattr(step, "encoded", "vectors")
+            )
     return PipelineRun(
         store, config["build"], pipeline, runner(config), resources(config, "answers", pipeline)
     )

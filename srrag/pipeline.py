@@ -101,6 +101,12 @@ class Pipeline(Step):
         names = (step.engine.name for step in within(self) if isinstance(step, LLMStep))
         return tuple(dict.fromkeys(names))
 
+    @property
+    def left_out(self) -> list[str]:
+        """Names of the steps that do nothing here, as there is no model to ask."""
+        asking = (step for step in within(self) if isinstance(step, LLMStep))
+        return [type(step).__name__ for step in asking if step.off]
+
     def ranking(self) -> Pipeline:
         """The same pipeline without its answer steps."""
         return Pipeline(rank=self.rank)

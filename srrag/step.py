@@ -108,6 +108,11 @@ class LLMStep(Step):
 
     prompt_files: ClassVar[tuple[Path, ...]] = ()
 
+    @property
+    def off(self) -> bool:
+        """Whether the step does nothing here, since rules cannot do its work."""
+        return False
+
     @abc.abstractmethod
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render the prompts of a batch; a row may have none, one or several."""
@@ -182,6 +187,8 @@ class Build(abc.ABC):
     """
 
     version: ClassVar[int] = 1
+    remembers: ClassVar[bool] = False
+    """Whether an update goes on from the version before, which is then one of its inputs."""
 
     @abc.abstractmethod
     def build(
@@ -192,7 +199,10 @@ class Build(abc.ABC):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
     ) -> dict[str, float | int | str]:
-        """Write the very files of `build`, from the version before and what changed since."""
+        """Write the files of `build`, from the version before and what changed since.
+
+        They are the very same, unless the build `remembers`.
+        """
         return self.build(inputs, out, at)
 
     def identity(self) -> dict[str, Any]:

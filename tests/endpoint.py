@@ -123,7 +123,7 @@ class Endpoint:
                 await asyncio.sleep(self.lifetime_s)
             message, finish = self._message(request, struck)
             if request.get("stream"):
-                return await self._stream(http, request, message["content"] or "", struck)
+                return await self._stream(http, request, message, finish, struck)
             response = web.json_response(self._completion(request, message, finish))
             if struck in ("half_body", "half_stream"):
                 body = response.body
@@ -170,8 +170,14 @@ class Endpoint:
         }
 
     async def _stream(
-        self, http: web.Request, request: dict[str, Any], text: str, struck: str
+        self,
+        http: web.Request,
+        request: dict[str, Any],
+        message: dict[str, Any],
+        finish: str,
+        struck: str,
     ) -> web.StreamResponse:
+        text = message["content"] or message["refusal"]
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(http)
         await response.write(b": ready\n\n")
@@ -185,7 +191,10 @@ class Endpoint:
             if place == len(pieces) // 2 and struck == "stall":
                 await asyncio.sleep(self.lifetime_s)
             await response.write(_event({"content": piece}, None))
-        await response.write(_event({}, "stop"))
+        await response.write(_event({}, finish))
+        usage = self._completion(request, message, finish).get("usage")
+        if usage and request.get("stream_options", {}).get("include_usage"):
+            await response.write(_data({"choices": [], "usage": usage}))
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         self.answered[digest(request)] += 1
@@ -216,7 +225,10 @@ class Endpoint:
 
 
 def _event(delta: dict[str, str], finish: str | None) -> bytes:
-    chunk = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    return _data({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+
+def _data(chunk: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 

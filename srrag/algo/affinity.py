@@ -6,6 +6,9 @@ subgraph vectors, have an affinity. So all of it is sparse, and grows with the n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import faiss
 import numpy as np
 from scipy import sparse
@@ -21,7 +24,10 @@ _SAMPLE = 20_000
 _EXACT = 20_000
 _LIST_ROWS = 256
 _PROBES = 8
-_BLOCK = 4096
+_BLOCK = 1 << 14
+_SEARCHED = 1024
+_ROWS = 4096
+_TRAINING_ROWS = 64
 
 
 def link_matrix(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> sparse.csr_array:
@@ -33,30 +39,84 @@ def link_matrix(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> sparse.
     return sparse.csr_array(counts.tocsr())
 
 
-def subgraph_vectors(
-    vectors: np.ndarray, types: np.ndarray, links: sparse.csr_array, hops: int = HOPS
-) -> np.ndarray:
-    """Place each entity by what surrounds it: unit float32 (n, ≤ DIMENSIONS).
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """From the vectors of names to coordinates in which topics, not types, tell names apart.
 
-    `vectors` (n, d) are unit vectors of the names, `types` (n,) codes from 0. Words that all names
-    of a type share say nothing of the topic: each type's mean is taken off. Then every entity takes
-    up the mean of its neighbours, `hops` times (the subgraph of S_s in SR-RAG Eq. 13), so that a
-    name that says little ("placebo arm") stands where its study does.
+    Words that all names of a type share say nothing of the topic: each type's mean `means`
+    (types, d) is taken off. `directions` (d, ≤ DIMENSIONS) are those of most variance.
     """
-    centred = _principal(_unit(vectors - _type_means(vectors, types)[types]))
-    reach = np.asarray((links > 0).sum(axis=1)).ravel()
-    mean = sparse.diags_array(1.0 / np.maximum(reach, 1)) @ (links > 0).astype(np.float32)
+
+    means: np.ndarray
+    directions: np.ndarray
+
+    @classmethod
+    def fit(cls, vectors: np.ndarray, types: np.ndarray) -> Basis:
+        """Fit to unit vectors of names (n, d) and their types (n,), codes from 0."""
+        means = _type_means(vectors, types)
+        return cls(means, _directions(vectors, means, types))
+
+    def coordinates(self, vectors: np.ndarray, types: np.ndarray) -> np.ndarray:
+        """Unit float32 (n, ≤ DIMENSIONS)."""
+        found = np.empty((len(vectors), self.directions.shape[1]), dtype=np.float32)
+        for block in _blocks(len(vectors)):
+            centred = _unit(vectors[block] - self.means[types[block]])
+            found[block] = _unit(centred @ self.directions)
+        return found
+
+
+def subgraph_vectors(
+    coordinates: np.ndarray, links: sparse.csr_array, hops: int = HOPS
+) -> np.ndarray:
+    """Place each entity by what surrounds it: unit float32, of the shape of `coordinates`.
+
+    Every entity takes up the mean of its neighbours, `hops` times (the subgraph of S_s in SR-RAG
+    Eq. 13), so that a name that says little ("placebo arm") stands where its study does.
+    """
+    mean = _neighbour_means(links)
     for _ in range(hops):
-        centred = _unit(centred + (mean @ centred).astype(np.float32))
-    return centred
+        coordinates = _unit(coordinates + (mean @ coordinates).astype(np.float32))
+    return coordinates
+
+
+def placed_among(
+    places: np.ndarray,
+    rows: np.ndarray,
+    coordinates: np.ndarray,
+    links: sparse.csr_array,
+    hops: int = HOPS,
+) -> np.ndarray:
+    """Place some entities by what surrounds them, while all others stay where they are.
+
+    `places` (n, d) are subgraph vectors, `coordinates` (rows, d) those of `rows` by their names.
+    """
+    places = places.copy()
+    places[rows] = coordinates
+    mean = _neighbour_means(sparse.csr_array(links[rows]))
+    for _ in range(hops):
+        places[rows] = _unit(places[rows] + (mean @ places).astype(np.float32))
+    return places
+
+
+def _neighbour_means(links: sparse.csr_array) -> sparse.csr_array:
+    linked = (links > 0).astype(np.float32)
+    reach = np.asarray(linked.sum(axis=1)).ravel()
+    return sparse.csr_array(sparse.diags_array(1.0 / np.maximum(reach, 1)) @ linked)
+
+
+def _blocks(rows: int) -> list[slice]:
+    """Slices small enough for the processor's cache: copies of all names' vectors are slow."""
+    return [slice(start, start + _ROWS) for start in range(0, rows, _ROWS)]
 
 
 def _type_means(vectors: np.ndarray, types: np.ndarray) -> np.ndarray:
-    means = np.zeros((int(types.max(initial=-1)) + 1, vectors.shape[1]), dtype=np.float32)
-    for kind in range(len(means)):
-        rows = vectors[types == kind]
-        means[kind] = rows.sum(axis=0, dtype=np.float64) / (len(rows) + _PRIOR)
-    return means
+    count = int(types.max(initial=-1)) + 1
+    sums = np.zeros((count, vectors.shape[1]))
+    for block in _blocks(len(vectors)):
+        of_type = np.arange(count)[:, None] == types[block]
+        sums += of_type.astype(np.float64) @ vectors[block].astype(np.float64)
+    sums /= np.bincount(types, minlength=count)[:, None] + _PRIOR
+    return sums.astype(np.float32)
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
@@ -66,13 +126,15 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return unit
 
 
-def _principal(rows: np.ndarray) -> np.ndarray:
-    """Keep the directions of most variance, unit length again; all if there are few."""
-    if rows.shape[1] <= DIMENSIONS or not len(rows):
-        return rows
-    sample = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+def _directions(vectors: np.ndarray, means: np.ndarray, types: np.ndarray) -> np.ndarray:
+    """The directions of most variance (d, DIMENSIONS); all if there are few."""
+    if vectors.shape[1] <= DIMENSIONS or not len(vectors):
+        return np.eye(vectors.shape[1], dtype=np.float32)
+    some = slice(None, None, max(1, len(vectors) // _SAMPLE))
+    sample = _unit(vectors[some] - means[types[some]]).astype(np.float64)
     _, directions = np.linalg.eigh(sample.T @ sample)
-    return _unit(rows @ directions[:, -DIMENSIONS:].astype(np.float32))
+    found: np.ndarray = directions[:, -DIMENSIONS:].astype(np.float32)
+    return found
 
 
 def nearest(vectors: np.ndarray, k: int = NEIGHBOURS) -> tuple[np.ndarray, np.ndarray]:
@@ -84,8 +146,8 @@ def nearest(vectors: np.ndarray, k: int = NEIGHBOURS) -> tuple[np.ndarray, np.nd
     k = min(k, n - 1)
     if k < 1:
         return np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0), dtype=np.float32)
-    index = _index(np.ascontiguousarray(vectors, dtype=np.float32))
-    cosines, rows = index.search(vectors, k + 1)
+    vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+    cosines, rows = (_search if n <= _EXACT else _search_lists)(vectors, k + 1)
     # A row need not find itself first (equal names), nor at all: then its last one goes.
     other = rows != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False
@@ -96,60 +158,122 @@ def nearest(vectors: np.ndarray, k: int = NEIGHBOURS) -> tuple[np.ndarray, np.nd
     return rows, cosines
 
 
-def nearest_to(vectors: np.ndarray, chosen: np.ndarray, k: int = NEIGHBOURS) -> np.ndarray:
-    """The k nearest rows of chosen rows, with themselves, exactly: int64 (chosen, ≤ k + 1)."""
-    if not len(chosen):
-        return np.zeros((0, 0), dtype=np.int64)
-    _, rows = faiss.knn(
-        vectors[chosen], vectors, min(k + 1, len(vectors)), faiss.METRIC_INNER_PRODUCT
-    )
-    found: np.ndarray = rows.astype(np.int64)
-    return found
-
-
-def _index(vectors: np.ndarray) -> faiss.Index:
-    n, width = vectors.shape
-    index: faiss.Index = faiss.IndexFlatIP(width)
-    if n > _EXACT:
-        index = faiss.IndexIVFFlat(index, width, n // _LIST_ROWS, faiss.METRIC_INNER_PRODUCT)
-        index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 5, 1, 64
-        index.nprobe = _PROBES
-        index.train(vectors)
+def _search(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
-    return index
+    cosines, rows = index.search(vectors, k)
+    return cosines, rows
 
 
-def shared_neighbours(rows: np.ndarray) -> np.ndarray:
-    """Jaccard of the neighbourhoods (each with its owner) of a row and its neighbours: (n, k).
+def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Search the nearest lists alone; each row is compared with the lists' centres once."""
+    n, width = vectors.shape
+    centres = faiss.IndexFlatIP(width)
+    # Its stubs show the C++ arguments, not those of Python.
+    index: Any = faiss.IndexIVFFlat(centres, width, n // _LIST_ROWS, faiss.METRIC_INNER_PRODUCT)
+    index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 5, 1, _TRAINING_ROWS
+    index.train(vectors)
+    near, lists = centres.search(vectors, _PROBES)
+    # Neighbours in one list one after the other, so that it stays in the processor's cache.
+    order = np.argsort(lists[:, 0], kind="stable")
+    near, lists, sorted_rows = near[order], lists[order], vectors[order]
+    first = np.ascontiguousarray(lists[:, 0])
+    index.add_core(n, faiss.swig_ptr(sorted_rows), faiss.swig_ptr(order), faiss.swig_ptr(first))
+    index.nprobe = _PROBES
+    found = index.search_preassigned(sorted_rows, k, lists, near)
+    cosines, rows = np.empty_like(found[0]), np.empty_like(found[1])
+    cosines[order], rows[order] = found
+    return cosines, rows
 
-    What two entities have in common around them tells more than their distance: near copies of a
-    name that lie in different places share few neighbours (Jarvis and Patrick 1973).
+
+def nearest_in_groups(
+    vectors: np.ndarray, chosen: np.ndarray, groups: np.ndarray, k: int = NEIGHBOURS
+) -> np.ndarray:
+    """The k nearest rows of chosen rows: int64 (chosen, k), the row itself where there are fewer.
+
+    Searched are the 8 groups whose centres are nearest to a row, and all rows without a group.
+    `groups` (n,) numbers them from 0; −1 is none.
+    """
+    if not k:
+        return np.zeros((len(chosen), 0), dtype=np.int64)
+    members = np.argsort(groups, kind="stable")
+    first = np.searchsorted(groups[members], np.arange(-1, int(groups.max(initial=-1)) + 2))
+    probes = _nearest_groups(vectors, chosen, groups)
+    if first[1]:  # every row also searches those without a group, which come first
+        probes = np.concatenate([np.full((len(chosen), 1), -1), probes], axis=1)
+    width = probes.shape[1] * k
+    cosines = np.full((len(chosen), width), -np.inf, dtype=np.float32)
+    rows = np.repeat(chosen[:, None], width, axis=1)
+    flat = np.argsort(probes, axis=None, kind="stable")
+    group_of = probes.ravel()[flat]
+    ends = np.flatnonzero(np.diff(group_of, append=group_of[-1:] + 1)) + 1
+    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=False):
+        inside = members[first[group_of[start] + 1] : first[group_of[start] + 2]]
+        for at in range(start, end, _SEARCHED):
+            who, slot = np.divmod(flat[at : min(end, at + _SEARCHED)], probes.shape[1])
+            near = vectors[chosen[who]] @ vectors[inside].T
+            near[chosen[who][:, None] == inside] = -np.inf
+            top = np.argpartition(-near, min(k, len(inside)) - 1, axis=1)[:, :k]
+            place = slot[:, None] * k + np.arange(top.shape[1])
+            cosines[who[:, None], place] = np.take_along_axis(near, top, axis=1)
+            rows[who[:, None], place] = inside[top]
+    best = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+    found = np.take_along_axis(rows, best, axis=1)
+    return np.where(np.isinf(np.take_along_axis(cosines, best, axis=1)), chosen[:, None], found)
+
+
+def _nearest_groups(vectors: np.ndarray, chosen: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    held = np.flatnonzero(groups >= 0)
+    shape = (int(groups.max(initial=-1)) + 1, len(vectors))
+    if not shape[0]:
+        return np.zeros((len(chosen), 0), dtype=np.int64)
+    entries = np.ones(len(held), np.float32), (groups[held], held)
+    centres = _unit(sparse.csr_array(sparse.coo_array(entries, shape=shape)) @ vectors)
+    probes = min(_PROBES, shape[0])
+    found: np.ndarray = np.argpartition(-(vectors[chosen] @ centres.T), probes - 1, axis=1)
+    return found[:, :probes]
+
+
+def shared_neighbours(rows: np.ndarray, ends: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Jaccard of the neighbourhoods (each with its owner) of the two ends of each pair: (pairs,).
+
+    `rows` (n, k) are nearest neighbours. What two entities have in common around them tells more
+    than their distance: near copies of a name that lie in different places share few neighbours
+    (Jarvis and Patrick 1973).
     """
     n, k = rows.shape
-    around = np.concatenate([np.arange(n)[:, None], rows], axis=1)
-    common = np.empty((n, k), dtype=np.int32)
-    for start in range(0, n, _BLOCK):
+    around = np.concatenate([np.arange(n)[:, None], rows], axis=1).astype(np.int32)
+    common = np.empty(len(ends), dtype=np.int32)
+    for start in range(0, len(ends), _BLOCK):
         block = slice(start, start + _BLOCK)
-        equal = around[block, None, :, None] == around[rows[block]][:, :, None, :]
-        common[block] = equal.sum(axis=(2, 3))
+        equal = around[ends[block], :, None] == around[others[block], None, :]
+        common[block] = equal.sum(axis=(1, 2))
     shared: np.ndarray = common / (2 * (k + 1) - common)
     return shared
 
 
-def affinity_graph(
-    links: sparse.csr_array, rows: np.ndarray, cosines: np.ndarray
+def name_affinities(
+    rows: np.ndarray, ends: np.ndarray, others: np.ndarray, cosines: np.ndarray
 ) -> sparse.csr_array:
-    """Each relation weighs 1, each nearest neighbour ½ × cosine × shared neighbours: (n, n).
+    """½ × cosine × shared neighbours of pairs of an entity and a nearest neighbour: (n, n).
 
-    Symmetric: a pair takes the larger of its two directions. `rows` and `cosines` are those of
-    `nearest`.
+    Symmetric: a pair takes the larger of its two directions.
     """
-    n, k = rows.shape
-    near = shared_neighbours(rows) * np.clip(cosines, 0.0, 1.0)
-    ends = np.repeat(np.arange(n), k), rows.ravel()
-    names = sparse.coo_array((near.ravel(), ends), shape=(n, n)).tocsr()
+    near = shared_neighbours(rows, ends, others) * np.clip(cosines, 0.0, 1.0)
+    names = sparse.coo_array((near, (ends, others)), shape=(len(rows), len(rows))).tocsr()
     names.setdiag(0.0)
-    graph = sparse.csr_array(links + NAME_WEIGHT * names.maximum(names.T))
+    return sparse.csr_array(NAME_WEIGHT * names.maximum(names.T))
+
+
+def affinity_graph(links: sparse.csr_array, names: sparse.csr_array) -> sparse.csr_array:
+    """Each relation weighs 1, and names weigh what `name_affinities` says: (n, n), symmetric."""
+    graph = sparse.csr_array(links + names)
     graph.eliminate_zeros()
     graph.sort_indices()
     return graph
+
+
+def all_name_affinities(rows: np.ndarray, cosines: np.ndarray) -> sparse.csr_array:
+    """Those of every entity with its nearest neighbours, as `nearest` gives them."""
+    n, k = rows.shape
+    return name_affinities(rows, np.repeat(np.arange(n), k), rows.ravel(), cosines.ravel())

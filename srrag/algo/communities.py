@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
-from srrag.algo.affinity import affinity_graph, link_matrix, nearest, nearest_to, subgraph_vectors
-from srrag.algo.leiden import leiden, modularity, renumber, start
+from srrag.algo.affinity import (
+    Basis,
+    affinity_graph,
+    all_name_affinities,
+    link_matrix,
+    nearest,
+    subgraph_vectors,
+)
+from srrag.algo.leiden import modularity, renumber, start
 from srrag.algo.merging import merge
+from srrag.algo.placing import Neighbourhood, Standing, move, neighbourhood, settle
 
 SEMANTIC_WEIGHT = 2.0
 """λ of Eq. 13. Relation types tell topics apart less than names do: all topics share them."""
@@ -19,8 +27,8 @@ SEMANTIC_WEIGHT = 2.0
 class EvidenceGraph:
     """Entities and relations as arrays, in an order that depends on their ids alone.
 
-    `vectors` (n, d) unit vectors of the names, `types` (n,) codes from 0; `heads`, `tails` and
-    `relations` (m,) are rows of entities and codes of relation types from 0.
+    `vectors` (n, d) unit vectors of the names, float32 or float16, `types` (n,) codes from 0;
+    `heads`, `tails` and `relations` (m,) are rows of entities and codes of relation types from 0.
     """
 
     vectors: np.ndarray
@@ -48,11 +56,11 @@ class Detected:
     labels: np.ndarray  # int64 (n,), numbered by first member
     initial: np.ndarray  # the same after Leiden
     resolution: float
-    density: float  # the resolution by unit of affinity: the same in a part of the graph
     num_merges: int
     epsilon: float
     initial_modularity: float
     modularity: float
+    standing: Standing
 
 
 def detect(
@@ -69,68 +77,91 @@ def detect(
     relations alone, at resolution 1.
     """
     links = graph.links()
-    vectors = subgraph_vectors(graph.vectors, graph.types, links)
-    affinity = affinity_graph(links, *nearest(vectors))
+    basis = Basis.fit(graph.vectors, graph.types)
+    places = subgraph_vectors(basis.coordinates(graph.vectors, graph.types), links)
+    near, cosines = nearest(places)
+    names = all_name_affinities(near, cosines)
+    affinity = affinity_graph(links, names)
     begun = start(affinity, seed)
     merged = merge(
-        begun.labels,
-        affinity,
-        vectors,
-        graph.relation_sets(),
-        semantic_weight=semantic_weight,
-        epsilon=epsilon,
-        max_communities=max_communities,
-    )
+        begun.labels, affinity, places, graph.relation_sets(), semantic_weight=semantic_weight,
+        epsilon=epsilon, max_communities=max_communities,
+    )  # fmt: skip
+    standing = Standing(
+        merged.labels, places, near, np.asarray(names.sum(axis=1)).ravel(), basis,
+        density=begun.resolution / (float(affinity.sum()) or 1.0),
+    )  # fmt: skip
     return Detected(
         labels=merged.labels,
         initial=begun.labels,
         resolution=begun.resolution,
-        density=begun.resolution / (float(affinity.sum()) or 1.0),
         num_merges=merged.num_merges,
         epsilon=merged.epsilon,
         initial_modularity=modularity(links, begun.labels),
         modularity=modularity(links, merged.labels),
+        standing=standing,
     )
 
 
 def update(
     graph: EvidenceGraph,
-    former: np.ndarray,
+    standing: Standing,
     touched: np.ndarray,
     *,
-    density: float,
-    epsilon: float,
     semantic_weight: float = SEMANTIC_WEIGHT,
-    seed: int = 0,
-) -> np.ndarray:
-    """Run touched neighbourhoods again and leave every other community as it was: int64 (n,).
+    epsilon: float | None = None,
+    max_communities: int | None = None,
+) -> Standing:
+    """Place new entities, let `touched` ones move, and leave every other where it was.
 
-    `former` (n,) holds the community of each entity before, −1 for new ones; `touched` (n,) marks
-    entities whose name or relations changed or that lost a neighbour. The region is the
-    communities of these and of whatever is linked or near to them. `density` and `epsilon` are
-    those that `detect` found, so that the region is cut as finely as the rest.
+    `standing` has a row an entity of `graph`, label −1 for new ones; `touched` bool (n,) marks
+    those that won or lost a relation. They maximise what `detect` does, at the same density;
+    where `epsilon` is given, communities that are born then merge by it with those around them
+    (Eq. 13–14). All but new and touched entities stay with whom they were, unless whole communities
+    merge: by `epsilon`, or, above `max_communities`, as in `detect`.
     """
     links = graph.links()
-    vectors = subgraph_vectors(graph.vectors, graph.types, links)
-    seen = touched | (former < 0)
-    around = seen | (links @ seen.astype(float) > 0)
-    around[nearest_to(vectors, np.flatnonzero(seen)).ravel()] = True
-    region = np.flatnonzero(seen | np.isin(former, np.unique(former[around & (former >= 0)])))
-    if not len(region):
-        return renumber(former)
-    near = nearest(vectors[region])
-    inner = affinity_graph(sparse.csr_array(links[region][:, region]), *near)
-    weight = float(inner.sum())
-    # Modularity compares with the graph's whole weight: a part of it has less, and a lower γ.
-    begun = leiden(inner, density * weight, seed) if weight else np.arange(len(region))
+    new = np.flatnonzero(standing.labels < 0)
+    free = np.flatnonzero(touched | (standing.labels < 0))
+    standing = settle(standing, graph.vectors[new].astype(np.float32), graph.types[new], links)
+    around, name_degrees = neighbourhood(standing, free, links)
+    labels = move(around, standing.labels, standing.density)
+    relations = graph.relation_sets()
+    if epsilon is not None:
+        labels = _merge_born(labels, around, standing, relations, semantic_weight, epsilon)
+    if max_communities is not None and len(np.unique(labels)) > max_communities:
+        none = sparse.csr_array(links.shape)
+        labels = merge(
+            labels, none, standing.places, relations, semantic_weight=semantic_weight,
+            epsilon=-np.inf, max_communities=max_communities,
+        ).labels  # fmt: skip
+    return replace(standing, labels=renumber(labels), name_degrees=name_degrees)
+
+
+def _merge_born(
+    labels: np.ndarray,
+    around: Neighbourhood,
+    standing: Standing,
+    relations: np.ndarray,
+    semantic_weight: float,
+    epsilon: float,
+) -> np.ndarray:
+    """Merge communities that are born, with each other and those that they are linked to."""
+    born = np.unique(labels[labels > standing.labels.max(initial=-1)])
+    mine = np.isin(labels[around.rows], born)
+    linked = labels[around.weights[np.flatnonzero(mine)].indices]
+    rows = np.flatnonzero(np.isin(labels, np.union1d(born, linked)))
+    if not len(rows):
+        return labels
+    place = np.full(len(labels), -1)
+    place[rows] = np.arange(len(rows))
+    weights = sparse.csr_array(around.weights[np.flatnonzero(mine)][:, rows]).tocoo()
+    ends = place[around.rows[mine]][weights.row], weights.col
+    graph = sparse.csr_array((weights.data, ends), shape=(len(rows), len(rows)))
     merged = merge(
-        begun,
-        inner,
-        vectors[region],
-        graph.relation_sets()[region],
-        semantic_weight=semantic_weight,
-        epsilon=epsilon,
-    )
-    labels = former.copy()
-    labels[region] = former.max(initial=-1) + 1 + merged.labels
-    return renumber(labels)
+        labels[rows], graph.maximum(graph.T).tocsr(), standing.places[rows], relations[rows],
+        semantic_weight=semantic_weight, epsilon=epsilon,
+    )  # fmt: skip
+    labels = labels.copy()
+    labels[rows] = int(labels.max(initial=-1)) + 1 + merged.labels
+    return labels

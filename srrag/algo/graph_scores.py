@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from srrag.algo.maxsim import take_ragged
+
 _BLOCK_ROWS = 2048
 
 
@@ -69,12 +71,20 @@ def best_by_segment(scores: np.ndarray, members: np.ndarray, offsets: np.ndarray
     return best
 
 
-def best_member(scores: np.ndarray, members: np.ndarray, offsets: np.ndarray, segment: int) -> int:
-    """The member with the best score of one segment, the first of equals; -1 for none."""
-    inside = members[offsets[segment] : offsets[segment + 1]]
-    if not len(inside) or not np.isfinite(scores[inside]).any():
-        return -1
-    return int(inside[np.argmax(scores[inside])])
+def best_members(
+    scores: np.ndarray, members: np.ndarray, offsets: np.ndarray, chosen: np.ndarray
+) -> np.ndarray:
+    """The member with the best score of each chosen segment, the first of equals; -1 for none."""
+    places, ends = take_ragged(offsets, chosen)
+    inside = members[places]
+    owner = np.repeat(np.arange(len(chosen)), np.diff(ends))
+    # Stable, so that of equals the first stays in front.
+    order = np.lexsort((-scores[inside], owner))
+    filled = np.flatnonzero(np.diff(ends))
+    found = inside[order[ends[filled]]]
+    best = np.full(len(chosen), -1, np.int64)
+    best[filled] = np.where(np.isfinite(scores[found]), found, -1)
+    return best
 
 
 def candidates(scores: np.ndarray, k: int, decimals: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of means and of paired differences."""
+"""Bootstrap intervals of means and of pooled ratios."""
 
 from __future__ import annotations
 
@@ -17,16 +17,46 @@ def bootstrap_interval(
 
     For a paired difference, pass the differences. Raises ValueError for no or non-finite values.
     """
-    if len(values) == 0 or not np.isfinite(values).all():
+    return ratio_interval(values, np.ones(len(values)), resamples=resamples, level=level, seed=seed)
+
+
+def ratio_interval(
+    parts: Values, wholes: Values, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> tuple[float, float, float]:
+    """sum(parts) / sum(wholes) with its percentile bootstrap interval: (value, low, high).
+
+    A pair is a question, and questions are drawn: items of one question are no independent
+    sample. Raises ValueError for no or non-finite values, and for a whole that is not above 0.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level {level} is outside 0…1")
+    ratios = resampled_ratios(parts, wholes, resamples=resamples, seed=seed)
+    low, high = tails(ratios, level)
+    return float(parts.sum() / wholes.sum()), low, high
+
+
+def tails(resampled: Values, level: float) -> tuple[float, float]:
+    """The ends of the percentile interval."""
+    tail = (1 - level) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def resampled_ratios(parts: Values, wholes: Values, *, resamples: int, seed: int) -> Values:
+    """sum(parts) / sum(wholes) of each resample of the pairs, float64 (resamples,).
+
+    Two samples of one length get the same draws from one seed, so that their ratios are paired.
+    """
+    if len(parts) == 0 or not (np.isfinite(parts).all() and np.isfinite(wholes).all()):
         raise ValueError("an interval needs at least one value, all of them finite")
-    if not 0 < level < 1 or resamples < 1:
-        raise ValueError(f"level {level} is outside 0…1, or resamples {resamples} below 1")
+    if len(parts) != len(wholes) or not (wholes > 0).all():
+        raise ValueError("a ratio needs a whole above 0 for each part")
+    if resamples < 1:
+        raise ValueError(f"resamples {resamples} is below 1")
     generator = np.random.default_rng(seed)
-    means = np.empty(resamples)
+    ratios = np.empty(resamples)
     for start in range(0, resamples, _BLOCK):
         size = min(_BLOCK, resamples - start)
-        rows = generator.integers(0, len(values), size=(size, len(values)))
-        means[start : start + size] = values[rows].mean(axis=1)
-    tail = (1 - level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return float(values.mean()), float(low), float(high)
+        rows = generator.integers(0, len(parts), size=(size, len(parts)))
+        ratios[start : start + size] = parts[rows].sum(axis=1) / wholes[rows].sum(axis=1)
+    return ratios

@@ -35,7 +35,8 @@ _PLAN = re.compile(
 _LEANS_ON_THE_ONE_BEFORE = re.compile(r"(?:He|She|They|It|These|Those|Their|His|Her)\b")
 _TO_A_MODEL = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?)\b"
-    r"|\bsystem prompt\b|\blanguage model\b|\bevidence grade\s*:|\bcite (?:this|me|only)\b",
+    r"|\bsystem prompt\b|\blanguage model\b|\bevidence grade\s*:|\bcite (?:this|me|only)\b"
+    r"|\{\s?\"|\"\s?\}|</|<\||<[a-z]{1,20}>",
     re.IGNORECASE,
 )
 MIN_WORDS, MAX_WORDS = 5, 90
@@ -43,12 +44,16 @@ _MARKS = ".,;:?!()[]\"'“”‘’"
 
 
 class Passage(NamedTuple):
-    """A piece of evidence as the ranking needs it; `grade` is ours, never the text's."""
+    """A piece of evidence as the ranking needs it; `grade` is ours, never the text's.
+
+    `weight` multiplies the score of its sentences.
+    """
 
     text: str
     title: str
     section: str
     grade: str
+    weight: float = 1.0
 
 
 class Choice(NamedTuple):
@@ -75,13 +80,15 @@ class ExtractRule:
     which no evidence holds count most. Below `min_coverage` of the best passage, or without a
     sentence of `min_sentence_coverage`, there is no answer. A sentence scores by its coverage,
     plus `context` times what only its passage or title covers, times the weights of its grade,
-    its rank (1 / (1 + `rank_decay` × rank), from 0) and its part of the paper.
+    its rank (1 / (1 + `rank_decay` × rank), from 0) and its part of the paper. Those chosen are
+    put in order by the same with `direct_context`: what answers by its own words comes first.
     """
 
     max_sentences: int = 5
     min_coverage: float = 0.4
     min_sentence_coverage: float = 0.12
     context: float = 0.9
+    direct_context: float = 0.3
     rank_decay: float = 0.05
     keep: float = 0.5
     redundancy: float = 0.6
@@ -107,10 +114,13 @@ class ExtractRule:
             return Extract([], coverage, absent)
         rank = np.array([candidate.passage for candidate in found])
         factor = np.array([candidate.factor for candidate in found])
-        score = own + self.context * ((around[rank] @ weight) - own)
-        score *= factor / (1 + self.rank_decay * rank)
+        factor /= 1 + self.rank_decay * rank
+        beside = (around[rank] @ weight) - own
+        score = (own + self.context * beside) * factor
         score[own < self.min_sentence_coverage] = 0
         chosen = self._diverse(score, [candidate.stems for candidate in found])
+        direct = ((own + self.direct_context * beside) * factor).round(6)
+        chosen.sort(key=lambda i: -direct[i])
         shown = [plain(passage.text) for passage in passages]
         return Extract(
             [
@@ -146,11 +156,11 @@ def _candidates(passages: Sequence[Passage]) -> list[_Candidate]:
     """Whole sentences that state something, each once, at its best-ranked passage."""
     found: dict[str, _Candidate] = {}
     for number, passage in enumerate(passages):
-        grade = GRADE_WEIGHT.get(passage.grade, GRADE_WEIGHT["E"])
+        weight = passage.weight * GRADE_WEIGHT.get(passage.grade, GRADE_WEIGHT["E"])
         for text, role in split_sentences(passage.text, passage.section):
             if text in found or not _states(text):
                 continue
-            factor = grade * ROLE_WEIGHT[role]
+            factor = weight * ROLE_WEIGHT[role]
             factor *= 1.15 if _FINDING.search(text) else 1.0
             factor *= 0.6 if _PLAN.search(text) else 1.0
             factor *= 0.7 if _LEANS_ON_THE_ONE_BEFORE.match(text) else 1.0

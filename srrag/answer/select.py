@@ -15,6 +15,7 @@ from srrag.schema import EVIDENCE
 from srrag.step import Function, Place, Step
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Windows(Protocol):
@@ -34,7 +35,13 @@ class SelectEvidence(Step):
     """Make the evidence block from the final ranking in `hits`.
 
     Table S3: the `k` = 12 best windows, at most `max_per_chunk` = 3 of one chunk. Where fewer
-    are found, fewer are given; the block is never filled up.
+    are found, or fewer score at least `min_score`, fewer are given; the block is never filled up.
+
+    Soft quota: where fewer than `quota` windows of `quota_grade` made the block, the best one
+    outside takes the place of the last of another grade, if it scores at most `quota_margin`
+    less; never below `min_score`. How close is close enough is not published. The default is the
+    span u_A − u_E of Table 1: a window may lack as much as the grade may weigh anywhere. That
+    holds for logits, so with scores of another kind (rank fusion, blends) leave `quota` at 0.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("hits",)
@@ -42,12 +49,20 @@ class SelectEvidence(Step):
 
     k: int = 12
     max_per_chunk: int = 3
+    min_score: float | None = None
+    quota: int = 0
+    quota_grade: str = "A"
+    quota_margin: float = 0.5151
     units: str = "units"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an empty block."""
+        """Raise ValueError for an empty block, or a quota that no block can fill."""
         if self.k < 1 or self.max_per_chunk < 1:
             raise ValueError("k and max_per_chunk must be at least 1")
+        if not 0 <= self.quota <= self.k:
+            raise ValueError(f"quota is {self.quota}: at least 0 and at most k = {self.k}")
+        if self.quota_grade not in tuple("ABCDE") or not self.quota_margin >= 0:
+            raise ValueError("quota_grade is a letter of A to E, quota_margin at least 0")
 
     def open(self, at: Place) -> Function:
         """Map the windows of the build."""
@@ -66,29 +81,62 @@ class SelectEvidence(Step):
             flat = hits.flatten()
             ids = pc.struct_field(flat, "unit_id")
             listed = ids.to_pylist()
-            parents = windows.take(listed, ("parent_id",))
+            said = windows.take(listed, ("parent_id", "grade"))
             ranks = pc.struct_field(flat, "rank").to_numpy(zero_copy_only=False)
-            chunks = _codes(parents.column("parent_id"))
-            kept = select(rows, ranks.astype(np.int64), chunks, self.k, self.max_per_chunk)
-            scores = pc.struct_field(flat, "score").take(pa.array(kept))
+            scores = pc.struct_field(flat, "score")
+            values = scores.to_numpy().astype(np.float64)
+            kept = self._select(rows, ranks.astype(np.int64), values, said)
             units = windows.take_evidence([listed[i] for i in kept])
-            evidence = _lists(units, scores, rows[kept], batch.num_rows)
+            evidence = _lists(units, scores.take(pa.array(kept)), rows[kept], batch.num_rows)
             return _with_column(batch, "evidence", evidence)
 
         return run
 
+    def _select(self, rows: Ints, ranks: Ints, scores: Floats, said: pa.Table) -> Ints:
+        """Positions of the hits that make the blocks, by row and rank."""
+        good = np.ones(len(rows), bool) if self.min_score is None else scores >= self.min_score
+        some = np.flatnonzero(good)
+        chunks = _codes(said.column("parent_id"))
+        pool = some[limit(rows[some], ranks[some], chunks[some], self.max_per_chunk)]
+        kept = pool[_occurrence(rows[pool], np.zeros(len(pool), np.int64)) < self.k]
+        if self.quota == 0:
+            return kept
+        wanted = np.asarray(pc.equal(said.column("grade"), self.quota_grade))
+        blocks = [kept[:0]]
+        for row in np.unique(rows[kept]):
+            block, others = kept[rows[kept] == row], np.setdiff1d(pool[rows[pool] == row], kept)
+            others = others[np.argsort(ranks[others], kind="stable")]
+            blocks.append(fill_quota(block, others, wanted, scores, self.quota, self.quota_margin))
+        return np.concatenate(blocks)
 
-def select(rows: Ints, ranks: Ints, chunks: Ints, k: int, max_per_chunk: int) -> Ints:
-    """Positions of the hits that are kept, by row and rank.
+
+def limit(rows: Ints, ranks: Ints, chunks: Ints, max_per_chunk: int) -> Ints:
+    """Positions of the hits that are not too many of their chunk, by row and rank.
 
     `rows` is the question of each hit, `ranks` its place in that question's ranking (equal ones
-    keep their order), `chunks` the number of its chunk. The first `max_per_chunk` of a question
-    and chunk stay, then the first `k` of a question.
+    keep their order), `chunks` the number of its chunk; its first `max_per_chunk` stay.
     """
     order = np.lexsort((np.arange(len(rows)), ranks, rows))
-    order = order[_occurrence(rows[order], chunks[order]) < max_per_chunk]
-    kept: Ints = order[_occurrence(rows[order], np.zeros(len(order), np.int64)) < k]
+    kept: Ints = order[_occurrence(rows[order], chunks[order]) < max_per_chunk]
     return kept
+
+
+def fill_quota(
+    block: Ints, others: Ints, wanted: NDArray[np.bool_], scores: Floats, quota: int, margin: float
+) -> Ints:
+    """A block, best first, in which the best of the `others` that are wanted fill a quota.
+
+    Each one takes the place of the last of the block that is not wanted, and stands at its end;
+    none does that scores more than `margin` less than the one that would go.
+    """
+    outside = others[wanted[others]]
+    while outside.size and wanted[block].sum() < quota:
+        last = np.flatnonzero(~wanted[block])[-1]
+        if scores[outside[0]] < scores[block[last]] - margin:
+            break
+        block = np.append(np.delete(block, last), outside[0])
+        outside = outside[1:]
+    return block
 
 
 def _occurrence(rows: Ints, codes: Ints) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -66,14 +66,6 @@ class Session(Protocol):
 
     async def close(self) -> None:
         """Release what the session holds."""
-        ...
-
-
-class StreamingSession(Session, Protocol):
-    """A session that can also answer piece by piece, for use online."""
-
-    def stream(self, call: Call) -> AsyncIterator[str]:
-        """Answer one call; raises CallError when it breaks off."""
         ...
 
 

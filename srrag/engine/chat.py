@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pydantic
 
@@ -101,7 +101,7 @@ class Dialect:
             if self.structured == "json_object":
                 body["response_format"] = {"type": "json_object"}
         if stream:
-            body["stream"] = True
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
         return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
@@ -142,14 +142,16 @@ class _Choice(pydantic.BaseModel):
     finish_reason: str | None = None
 
 
-class _Usage(pydantic.BaseModel):
+class Usage(pydantic.BaseModel):
+    """Tokens as an endpoint counts them, None where it does not."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
 class _Completion(pydantic.BaseModel):
     choices: list[_Choice] = pydantic.Field(min_length=1)
-    usage: _Usage | None = _Usage()
+    usage: Usage | None = None
 
 
 class _Piece(pydantic.BaseModel):
@@ -159,27 +161,47 @@ class _Piece(pydantic.BaseModel):
 
 class _Chunk(pydantic.BaseModel):
     choices: list[_Piece] = []
+    usage: Usage | None = None
+
+
+class Event(NamedTuple):
+    """A line of a stream: a piece of text, and what may come at the end of an answer.
+
+    `finish` is why it ended, "" before. After the `last` event nothing follows.
+    """
+
+    text: str = ""
+    finish: str = ""
+    usage: Usage | None = None
+    last: bool = False
 
 
 def read_completion(body: bytes, call: Call) -> Reply:
-    """Read a response of status 200; raises Trouble if it is not a chat completion.
-
-    Without usage in it, tokens count as a quarter of the UTF-8 bytes, so that no budget is blind.
-    """
+    """Read a response of status 200; raises Trouble if it is not a chat completion."""
     try:
         completion = _Completion.model_validate_json(body)
     except pydantic.ValidationError:
         raise Trouble("server", f"not a chat completion: {body[:DETAIL_CHARS]!r}") from None
-    choice, usage = completion.choices[0], completion.usage or _Usage()
-    text = choice.message.refusal or choice.message.content or ""
-    if choice.finish_reason == "content_filter":
-        text = choice.message.refusal or FILTERED
+    choice = completion.choices[0]
+    text, finish = choice.message.content or "", choice.finish_reason or "stop"
+    if choice.message.refusal:
+        text, finish = choice.message.refusal, finish.replace("content_filter", "stop")
+    return as_reply(call, text, finish, completion.usage)
+
+
+def as_reply(call: Call, text: str, finish: str, usage: Usage | None) -> Reply:
+    """The reply of a text that ended like this.
+
+    Without usage, tokens count as a quarter of the UTF-8 bytes, so that no budget is blind.
+    """
+    usage = usage or Usage()
     tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
     if tokens_in is None:
         tokens_in = estimate_tokens(*(turn["content"] for turn in call.messages()))
+    text = FILTERED if finish == "content_filter" else text
     return Reply(
         text=text,
-        finish="length" if choice.finish_reason == "length" else "stop",
+        finish="length" if finish == "length" else "stop",
         tokens_in=tokens_in,
         tokens_out=estimate_tokens(text) if tokens_out is None else tokens_out,
     )
@@ -190,16 +212,16 @@ def estimate_tokens(*texts: str) -> int:
     return -(-sum(len(text.encode("utf-8", "replace")) for text in texts) // 4)
 
 
-def read_event(line: bytes) -> tuple[str, bool]:
-    """Read a line of a stream: its piece of text, and whether the answer is complete.
+def read_event(line: bytes) -> Event:
+    """Read a line of a stream; comments and other fields say nothing.
 
-    Raises Trouble if it is no part of the protocol; comments and other fields are "".
+    Raises Trouble if it is no part of the protocol.
     """
     name, _, value = line.strip().partition(b":")
     if name != b"data" or not value.strip():
-        return "", False
+        return Event()
     if value.strip() == b"[DONE]":
-        return "", True
+        return Event(last=True)
     try:
         chunk = _Chunk.model_validate_json(value)
     except pydantic.ValidationError:
@@ -207,9 +229,10 @@ def read_event(line: bytes) -> tuple[str, bool]:
     if not chunk.choices:
         if b'"error"' in value:
             raise Trouble("server", f"the stream failed: {value[:DETAIL_CHARS]!r}")
-        return "", False
+        return Event(usage=chunk.usage)
     piece = chunk.choices[0]
-    return piece.delta.content or piece.delta.refusal or "", piece.finish_reason is not None
+    text = piece.delta.content or piece.delta.refusal or ""
+    return Event(text, piece.finish_reason or "", chunk.usage)
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> Trouble:

@@ -20,6 +20,7 @@ from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
 from srrag.engine.entry import Entry
 from srrag.engine.journal import Journal
 from srrag.engine.model import Model
+from srrag.engine.stream import answered
 
 MIN_WATCHED = 200
 """Prompts before the share of those that are lost says anything."""
@@ -110,7 +111,7 @@ class Host:
                 await self._budget.reserve(self.engine, call)
                 if self._stopped is not None:
                     raise self._stopped
-                return self._booked(call, await session.complete(call))
+                return self._booked(call, await answered(session, call))
             except SessionLostError as error:
                 stopped = EngineStopped(f"{self.engine.name} died: {one_line(error)}")
                 self.stop(stopped)

@@ -94,8 +94,8 @@ class HttpSession:
             retries += 1
         return replace(reply, retries=retries, seconds=time.monotonic() - started)
 
-    async def stream(self, call: Call) -> AsyncIterator[str]:
-        """Answer one call piece by piece; tries again only before the first piece.
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply]:
+        """Answer one call piece by piece, the reply last; tries again only before the first piece.
 
         Raises CallError when it breaks off, stalls or cannot begin; EngineStopped as `complete`.
         """
@@ -104,10 +104,14 @@ class HttpSession:
         retries, begun = 0, False
         while True:
             try:
-                async with aclosing(self._pieces(body)) as pieces:
+                async with aclosing(self._pieces(call, body)) as pieces:
                     async for piece in pieces:
                         begun = True
-                        yield piece
+                        if isinstance(piece, str):
+                            yield piece
+                        else:
+                            seconds = time.monotonic() - started
+                            yield replace(piece, retries=retries, seconds=seconds)
                 return
             except Trouble as failed:
                 trouble = failed
@@ -142,16 +146,27 @@ class HttpSession:
         self._breaker.succeeded()
         return reply
 
-    async def _pieces(self, body: bytes) -> AsyncGenerator[str]:
-        async with self._sent(body, self._silence) as response:
-            async for line in _lines(response):
-                piece, complete = chat.read_event(line)
-                if piece:
-                    yield piece
-                if complete:
-                    self._breaker.succeeded()
-                    return
-        raise Trouble("connection", "the stream ended before the answer was complete")
+    async def _pieces(self, call: Call, body: bytes) -> AsyncGenerator[str | Reply]:
+        texts: list[str] = []
+        finish, usage, last = "", None, False
+        try:
+            async with self._sent(body, self._silence) as response:
+                async for line in _lines(response):
+                    event = chat.read_event(line)
+                    finish, usage = event.finish or finish, event.usage or usage
+                    if event.text:
+                        texts.append(event.text)
+                        yield event.text
+                    if last := event.last:
+                        break
+        except Trouble:
+            # Of an answer that has ended, only the count of its tokens can still be lost.
+            if not finish:
+                raise
+        if not (finish or last):
+            raise Trouble("connection", "the stream ended before the answer was complete")
+        self._breaker.succeeded()
+        yield chat.as_reply(call, "".join(texts), finish, usage)
 
     @asynccontextmanager
     async def _sent(

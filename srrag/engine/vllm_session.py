@@ -6,7 +6,7 @@ import asyncio
 import copy
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import lru_cache
@@ -54,22 +54,37 @@ class VllmSession:
             return Reply(fault=error.fault, seconds=time.perf_counter() - began)
         assert last is not None
         answer = last.outputs[0]
-        tokens_in = len(last.prompt_token_ids)
+        return self._reply(last, answer.text, len(answer.token_ids), began)
+
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Answer one call piece by piece, the reply last.
+
+        Raises CallError, and SessionLostError as `complete`.
+        """
+        began = time.perf_counter()
+        texts: list[str] = []
+        tokens_out = 0
+        last: RequestOutput | None = None
+        async with aclosing(self._outputs(call, whole=False)) as outputs:
+            async for last in outputs:
+                piece = last.outputs[0]
+                tokens_out += len(piece.token_ids)
+                if piece.text:
+                    texts.append(piece.text)
+                    yield piece.text
+        assert last is not None
+        yield self._reply(last, "".join(texts), tokens_out, began)
+
+    def _reply(self, last: RequestOutput, text: str, tokens_out: int, began: float) -> Reply:
+        """The reply of an answer whose last output this is."""
         self.prefix_tokens += last.num_cached_tokens or 0
         return Reply(
-            text=answer.text,
-            finish="stop" if answer.finish_reason == "stop" else "length",
-            tokens_in=tokens_in,
-            tokens_out=len(answer.token_ids),
+            text=text,
+            finish="stop" if last.outputs[0].finish_reason == "stop" else "length",
+            tokens_in=len(last.prompt_token_ids),
+            tokens_out=tokens_out,
             seconds=time.perf_counter() - began,
         )
-
-    async def stream(self, call: Call) -> AsyncIterator[str]:
-        """Answer one call piece by piece; raises CallError, and SessionLostError as `complete`."""
-        async with aclosing(self._outputs(call, whole=False)) as outputs:
-            async for output in outputs:
-                if output.outputs[0].text:
-                    yield output.outputs[0].text
 
     async def close(self) -> None:
         """End the engine's processes; calls in flight are lost."""

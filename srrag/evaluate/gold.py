@@ -44,10 +44,25 @@ def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:
 
     Raises ValueError that names the question whose quote is in no window.
     """
-    windows = _windows_by_document(units)
     qrels: Qrels = {}
-    for question in questions:
+    for query_id, quotes in quote_windows(questions, units).items():
         judged: dict[str, int] = {}
+        for relevance, found in quotes:
+            for unit_id in found:
+                judged[unit_id] = max(judged.get(unit_id, 0), relevance)
+        if judged:
+            qrels[query_id] = judged
+    return qrels
+
+
+def quote_windows(
+    questions: list[dict[str, Any]], units: Units
+) -> dict[str, list[tuple[int, list[str]]]]:
+    """Relevance and windows of each gold quote, by question; raises as `window_qrels`."""
+    windows = _windows_by_document(units)
+    quotes: dict[str, list[tuple[int, list[str]]]] = {}
+    for question in questions:
+        listed = quotes.setdefault(question["query_id"], [])
         for gold in question["gold"]:
             quote = " ".join(gold["quote"].split())
             found = [
@@ -59,11 +74,16 @@ def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:
                 raise ValueError(
                     f"question {question['query_id']}: no window of {gold['doc']} holds its quote"
                 )
-            for unit_id in found:
-                judged[unit_id] = max(judged.get(unit_id, 0), int(gold["relevance"]))
-        if judged:
-            qrels[question["query_id"]] = judged
-    return qrels
+            listed.append((int(gold["relevance"]), found))
+    return quotes
+
+
+def must_have(
+    quotes: dict[str, list[tuple[int, list[str]]]],
+) -> dict[str, list[list[str]]]:
+    """Windows of the quotes that answer a question (relevance 2), of each question that has one."""
+    found = {query: [w for grade, w in each if grade >= 2] for query, each in quotes.items()}
+    return {query: each for query, each in found.items() if each}
 
 
 def _windows_by_document(units: Units) -> Mapping[str, list[tuple[str, str]]]:

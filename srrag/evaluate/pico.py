@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from srrag.algo.token_f1 import CLASSES, Labels, figures, token_counts
 
 Mentions = Sequence[tuple[str, int, int]]
 Extract = Callable[[str], Mentions]
 
-CLASSES = ("P", "I", "O")
 CLASS_OF = {
     "Population": "P",
     "Condition": "P",
@@ -38,8 +38,6 @@ FIELD_TYPES: dict[str, tuple[str, ...]] = {
     "outcome": ("Outcome", "AdverseEvent"),
 }
 """Types that count for each field; an active comparator may well be found as an intervention."""
-
-Labels = npt.NDArray[np.int8]
 
 
 def token_labels(text: str, mentions: Mentions) -> Labels:
@@ -64,30 +62,27 @@ def token_labels(text: str, mentions: Mentions) -> Labels:
 
 
 def gold_labels(num_tokens: int, spans: Sequence[Mapping[str, Any]]) -> Labels:
-    """Class of each token by EBM-NLP `spans[{label, tok: [first, end)}]`."""
+    """Class of each token by EBM-NLP `spans[{label, tok: [first, end)}]`.
+
+    Raises ValueError for a span without them, of another class, or outside the text.
+    """
     labels = np.zeros(num_tokens, np.int8)
     for span in spans:
-        low, high = span["tok"]
-        labels[low:high] = 1 + CLASSES.index(span["label"])
+        try:
+            label, (low, high) = span["label"], span["tok"]
+        except (KeyError, TypeError, ValueError):
+            raise ValueError("a span without its 'label' and two numbers 'tok'") from None
+        if label not in CLASSES:
+            raise ValueError(f"label {label!r} is not one of {', '.join(CLASSES)}")
+        if not 0 <= low < high <= num_tokens:
+            raise ValueError(f"tokens [{low}, {high}) lie outside the text of {num_tokens}")
+        labels[low:high] = 1 + CLASSES.index(label)
     return labels
 
 
 def token_f1(gold: Labels, found: Labels) -> dict[str, float]:
-    """Token precision, recall and F1 of P, I and O, and the mean of the three F1.
-
-    A class that neither side holds scores 0, as does one that is never right.
-    """
-    figures: dict[str, float] = {}
-    for number, name in enumerate(CLASSES, start=1):
-        hits = float(np.sum((gold == number) & (found == number)))
-        precision = hits / max(1, int(np.sum(found == number)))
-        recall = hits / max(1, int(np.sum(gold == number)))
-        total = precision + recall
-        figures[f"{name}_precision"] = precision
-        figures[f"{name}_recall"] = recall
-        figures[f"{name}_F1"] = 2 * precision * recall / total if total else 0.0
-    figures["token_macro_F1"] = sum(figures[f"{name}_F1"] for name in CLASSES) / len(CLASSES)
-    return figures
+    """Token precision, recall and F1 of P, I and O, and the mean of the three F1."""
+    return figures(token_counts(gold, found))
 
 
 def score_ebmnlp(path: Path, extract: Extract) -> dict[str, float]:
@@ -96,13 +91,16 @@ def score_ebmnlp(path: Path, extract: Extract) -> dict[str, float]:
     Raises ValueError naming the file and line if a line is not an EBM-NLP record.
     """
     gold, found = [], []
-    for row in _rows(path, ("text", "spans")):
-        gold.append(gold_labels(len(row["text"].split(" ")), row["spans"]))
+    for number, row in enumerate(_rows(path, ("text", "spans")), start=1):
+        try:
+            gold.append(gold_labels(len(row["text"].split(" ")), row["spans"]))
+        except ValueError as error:
+            raise ValueError(f"{path} line {number}: {error}") from error
         found.append(token_labels(row["text"], extract(row["text"])))
     if not gold:
         raise ValueError(f"{path}: no abstracts")
-    figures = token_f1(np.concatenate(gold), np.concatenate(found))
-    return {**figures, "documents": float(len(gold))}
+    scores = token_f1(np.concatenate(gold), np.concatenate(found))
+    return {**scores, "documents": float(len(gold))}
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -163,8 +161,8 @@ def score_evidence_inference(folder: Path, extract: Extract) -> dict[str, float]
                 sums.setdefault(f"{field}_{name}", []).append(value)
     if not prompts:
         raise ValueError(f"{folder}: no prompt refers to an article")
-    figures = {name: sum(values) / len(values) for name, values in sums.items()}
-    return {**figures, "prompts": float(prompts), "articles": float(len(found))}
+    means = {name: sum(values) / len(values) for name, values in sums.items()}
+    return {**means, "prompts": float(prompts), "articles": float(len(found))}
 
 
 def _by_field(text: str, extract: Extract) -> dict[str, list[frozenset[str]]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import ir_measures
 import numpy as np
 import numpy.typing as npt
-from ir_measures import RR, R, nDCG
+from ir_measures import RR, P, R, Success, nDCG
 
 Qrels = dict[str, dict[str, int]]
 Run = Mapping[str, Mapping[str, float]]
@@ -20,7 +20,12 @@ MEASURES = {
     "recall@100": R @ 100,
     "recall@300": R @ 300,
     "MRR@10": RR @ 10,
+    "P@10": P @ 10,
+    "miss@10": Success @ 10,
 }
+"""What ir-measures is asked for; the miss rate is what success leaves."""
+
+LOWER_IS_BETTER = ("miss@10",)
 
 
 def read_qrels(path: Path) -> Qrels:
@@ -43,7 +48,8 @@ def read_qrels(path: Path) -> Qrels:
 def per_question(qrels: Qrels, run: Run) -> dict[str, npt.NDArray[np.float64]]:
     """Each measure's values in the order of the sorted judged questions.
 
-    A question that the run lacks (it failed, or nothing was found) counts 0, never NaN.
+    A question that the run lacks (it failed, or nothing was found) counts 0, never NaN; its miss
+    counts 1.
     """
     order = {query: place for place, query in enumerate(sorted(qrels))}
     values = {name: np.zeros(len(order)) for name in MEASURES}
@@ -52,4 +58,27 @@ def per_question(qrels: Qrels, run: Run) -> dict[str, npt.NDArray[np.float64]]:
     for metric in ir_measures.iter_calc(list(MEASURES.values()), qrels, found):
         if metric.query_id in order:
             values[names[str(metric.measure)]][order[metric.query_id]] = metric.value
+    for name in LOWER_IS_BETTER:
+        values[name] = 1.0 - values[name]
     return values
+
+
+def coverage(
+    statements: Mapping[str, Sequence[Collection[str]]], run: Run, depth: int = 10
+) -> npt.NDArray[np.float64]:
+    """Share of each question's must-have statements that the first `depth` documents support.
+
+    `statements` holds, for each statement of a question, the documents that support it; values
+    stand in the order of the sorted questions (coverage@k of rethinking-rag, section 2.2). Raises
+    ValueError for a question without a statement.
+    """
+    shares = []
+    for query in sorted(statements):
+        if not statements[query]:
+            raise ValueError(f"question {query}: there is no statement to cover")
+        ranked = run.get(query, {})
+        best = set(sorted(ranked, key=lambda name: -ranked[name])[:depth])
+        shares.append(
+            sum(not best.isdisjoint(s) for s in statements[query]) / len(statements[query])
+        )
+    return np.array(shares, np.float64)

@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer, PromptFile
+from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.expand.drift import invented_numbers
+from srrag.expand.rows import filled, live, rejected
+from srrag.extract.ontology import Ontology
 from srrag.fence import fenced
+from srrag.schema import REJECT, SUBQUESTIONS
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "decompose.md")
 MAX_QUESTIONS = 6
+MAX_QUESTION_CHARS = 300
+MAX_TYPES = 6
 MAX_TOKENS = 1024
 """Six questions of 40 tokens with their kind and types are some 500."""
 
+# What an anchor of a part is in the graph, in the schema of PICO and in the neutral one.
+_TYPES: Mapping[str, tuple[str, ...]] = {
+    "P": ("Population", "Condition", "ClinicalConcept"),
+    "I": ("Intervention", "Device", "ClinicalConcept"),
+    "C": ("Comparator", "Intervention", "ClinicalConcept"),
+    "O": ("Outcome", "AdverseEvent", "OutcomeMeasure"),
+    "T": ("Timepoint",),
+}
+_NODES = ("I", "P", "O", "C")
+"""Parts that are looked up as entities, by importance; a time alone names nothing."""
+_MOST_NODES = MAX_QUESTIONS - 2
+
+_CUT_NUMBER = re.compile(r"^[\d.,]+")
+
+Kind = Literal["node", "triple", "community"]
 TypeName = Annotated[str, StringConstraints(max_length=48)]
 
 
 class SubQuestion(Answer):
     """One look-up: an entity, a relation between two, or what a community of evidence says."""
 
-    kind: Literal["node", "triple", "community"]
-    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
-    types: Annotated[list[TypeName], Field(max_length=6)]
+    kind: Kind
+    text: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
+    ]
+    types: Annotated[list[TypeName], Field(max_length=MAX_TYPES)]
 
 
 class Decomposition(Answer):
@@ -32,7 +61,159 @@ class Decomposition(Answer):
     questions: Annotated[list[SubQuestion], Field(min_length=1, max_length=MAX_QUESTIONS)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class DecomposeQuestion(LLMStep):
+    """Break `text` into look-ups of entities, of relations, and in communities.
+
+    Types are spelled as the schema spells them; those that it does not know are dropped. A smaller
+    question that holds a number which the question lacks is asked for again and then dropped;
+    where none is left, the row is rejected, as for an answer that is a fault. `node_types` are
+    the entity types that look-ups of entities and relations name: what the search may be kept to.
+    It is empty, no limit, as soon as one of them names none.
+
+    The rules make the questions from `anchors`: one for each entity, one that joins the parts,
+    and the question itself (its end, where it is long) for the communities.
+    """
+
+    ontology: Ontology
+    max_tokens: int = MAX_TOKENS
+
+    reads: ClassVar[tuple[str, ...]] = ("text", "anchors")
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("node_types", pa.list_(pa.string()), nullable=False),
+            pa.field("subquestions", SUBQUESTIONS, nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt a question."""
+        schema = self.ontology.describe()
+        return [
+            Prompt(
+                number,
+                "decompose",
+                *render(row["text"], schema),
+                Decomposition,
+                max_tokens=self.max_tokens,
+            )
+            for number, row in live(batch, self.reads)
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Questions made of the anchors."""
+        rows = dict(live(batch, self.reads))
+        return [
+            Decomposition(questions=self._questions(**rows[prompt.row])).model_dump_json()
+            for prompt in prompts
+        ]
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """A number that the question does not hold: `invented_number`."""
+        asked = batch["text"][prompt.row].as_py()
+        numbers = invented_numbers(" ".join(each.text for each in value.questions), asked)
+        if not numbers:
+            return None
+        return Fault(
+            "invented_number",
+            f"The smaller questions hold numbers that the question does not: "
+            f"{', '.join(numbers[:5])}. Ask for nothing that the question does not ask for.",
+        )
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Keep each smaller question once, with the types that the schema knows."""
+        texts = batch["text"].to_pylist()
+        made = {}
+        for prompt, answer in zip(prompts, completions, strict=True):
+            fault = answer.fault or self.check(batch, prompt, answer.value)
+            kept = [] if answer.fault else self._kept(answer.value, texts[prompt.row])
+            if fault is not None and not kept:
+                made[prompt.row] = rejected("decompose", fault)
+            else:
+                made[prompt.row] = {"node_types": self._node_types(kept), "subquestions": kept}
+        return filled(batch, self.writes, made)
+
+    def _kept(self, answer: Decomposition, asked: str) -> list[dict[str, Any]]:
+        """The smaller questions without those that hold a number of their own."""
+        kept: dict[tuple[str, str], dict[str, Any]] = {}
+        for each in answer.questions:
+            if not invented_numbers(each.text, asked):
+                made = {"kind": each.kind, "text": each.text, "types": self._known(each.types)}
+                kept.setdefault((each.kind, each.text.casefold()), made)
+        return list(kept.values())
+
+    def _known(self, types: Iterable[str]) -> list[str]:
+        """Names of the schema, each once, whatever their case."""
+        names = (*self.ontology.entities, *self.ontology.relations, *self.ontology.attributes)
+        spelled = {name.casefold(): name for name in names}
+        found = (spelled.get(name.strip().casefold()) for name in types)
+        return list(dict.fromkeys(name for name in found if name))
+
+    def _node_types(self, questions: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Entity types of the look-ups; none as soon as one look-up names none."""
+        named = [
+            [name for name in each["types"] if name in self.ontology.entities]
+            for each in questions
+            if each["kind"] != "community"
+        ]
+        if not all(named):
+            return []
+        return list(dict.fromkeys(name for types in named for name in types))
+
+    def _questions(self, text: str, anchors: Mapping[str, Sequence[str]]) -> list[SubQuestion]:
+        """The smaller questions of the rules; one that would be too long is left out."""
+        nodes = [
+            (f"What is known about {anchor}?", _TYPES[part])
+            for rank in range(max(map(len, anchors.values()), default=0))
+            for part in _NODES
+            for anchor in anchors[part][rank : rank + 1]
+        ]
+        joined = _joined(anchors)
+        found: list[tuple[Kind, str, tuple[str, ...]]] = [("triple", *joined)] if joined else []
+        found += [("node", *node) for node in nodes[:_MOST_NODES]]
+        found.append(("community", _ending(text), ()))
+        return [
+            SubQuestion(kind=kind, text=asked, types=self._known(types)[:MAX_TYPES])
+            for kind, asked, types in found
+            if len(asked) <= MAX_QUESTION_CHARS
+        ]
+
+
 def render(question: str, ontology: str) -> tuple[str, str]:
     """System and user text; `ontology` is the schema as lines of text."""
     system = PROMPT.system(ontology=ontology, max_questions=MAX_QUESTIONS)
     return system, PROMPT.user(question=fenced("question", question))
+
+
+def _joined(anchors: Mapping[str, Sequence[str]]) -> tuple[str, tuple[str, ...]] | None:
+    """One question on how the parts relate, with the types of its ends; None for a single part."""
+    first = {part: phrases[0] for part, phrases in anchors.items() if phrases}
+    if "I" in first and "O" in first:
+        asked = f"What is the effect of {first['I']} on {first['O']}"
+        types: tuple[str, ...] = ("Intervention", "Outcome", "reports_outcome")
+    elif "I" in first and ("C" in first or "P" in first):
+        asked, types = f"What is the effect of {first['I']}", ("Intervention",)
+    elif "O" in first and "P" in first:
+        asked, types = f"What determines {first['O']}", ("Outcome", "reports_outcome")
+    else:
+        return None
+    if "C" in first and "I" in first:
+        asked += f" compared with {first['C']}"
+        types += ("Comparator", "compares_to")
+    if "P" in first:
+        asked += f" in {first['P']}"
+        types += ("Population",)
+    return f"{asked}?", types
+
+
+def _ending(text: str) -> str:
+    """The last words of a text that fit: a vignette ends with what it asks."""
+    words = " ".join(text.split())
+    if len(words) <= MAX_QUESTION_CHARS:
+        return words
+    tail = words[-MAX_QUESTION_CHARS:]
+    return tail.partition(" ")[2] or _CUT_NUMBER.sub("", tail) or tail

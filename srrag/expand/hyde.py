@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
+import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer, PromptFile
+from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.expand.drift import invented_numbers, invented_populations
+from srrag.expand.rows import filled, live, rejected
 from srrag.fence import fenced, quoted
+from srrag.schema import REJECT
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "hyde.md")
 NUM_PASSAGES = 3
@@ -18,10 +23,21 @@ TEMPERATURE = 0.3
 """Table S3: three passages a question, at this temperature for other words."""
 MAX_TOKENS = 1024
 """Eight sentences of 40 tokens are some 350, the longest that the schema allows some 800."""
+MAX_SENTENCE_CHARS = 300
+_MAX_SHOWN, _MAX_SHOWN_CHARS = 5, 80
 
-Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
+Sentence = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_SENTENCE_CHARS)
+]
 
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+# What the rules write of each part, and of one that the question does not name.
+_BY_RULES: tuple[tuple[str, str, str], ...] = (
+    ("P", "The evidence concerns {}.", "The evidence concerns the condition in general."),
+    ("I", "The management of interest is {}.", "Management follows usual clinical practice."),
+    ("C", "It is compared with {}.", "Where there is a comparison, its results are described."),
+    ("O", "Effects on {} are reported.", "Clinically relevant outcomes are reported."),
+    ("T", "The time considered is {}.", "The course over time is described."),
+)
 
 
 class HydePassage(Answer):
@@ -34,6 +50,117 @@ class HydePassage(Answer):
         return " ".join(self.sentences)
 
 
+@dataclass(frozen=True, kw_only=True)
+class WriteHyde(LLMStep):
+    """Write `num_passages` hypothetical passages about `text` that keep to its `anchors`.
+
+    Each passage is a draw of its own. Numbers and populations that neither question nor anchors
+    hold are asked for again; passages that keep them stay, and `hyde_violations` names them (such
+    as "2: number 48"). Equal passages count once. A passage without a usable answer is missing;
+    where none is left, the row is rejected.
+
+    The engine `rules` writes no passage: the lists are empty, and the channel finds nothing.
+    With `by_rules` it fills one passage of five general sentences with the anchors, where there
+    are any: wording close to evidence, and nothing that the question does not say.
+    """
+
+    num_passages: int = NUM_PASSAGES
+    temperature: float = TEMPERATURE
+    by_rules: bool = False
+    max_tokens: int = MAX_TOKENS
+
+    reads: ClassVar[tuple[str, ...]] = ("text", "anchors")
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("hyde_violations", pa.list_(pa.string()), nullable=False),
+            pa.field("hyde_passages", pa.list_(pa.string()), nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+
+    @property
+    def off(self) -> bool:
+        """Whether no passage is written: there are only rules, and they were not asked for."""
+        return isinstance(self.engine, Rules) and not self.by_rules
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number of passages or a temperature that cannot be."""
+        if not 1 <= self.num_passages <= 16:
+            raise ValueError(f"num_passages is {self.num_passages}: 1 to 16 work")
+        if not 0.0 <= self.temperature <= 2.0:
+            raise ValueError(f"temperature is {self.temperature}: it lies in [0, 2]")
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt a passage; by rules one a question with anchors, if at all."""
+        rows: Iterator[tuple[int, dict[str, Any]]] = live(batch, self.reads)
+        draws = self.num_passages
+        if isinstance(self.engine, Rules):
+            draws = int(self.by_rules)
+            rows = ((number, row) for number, row in rows if any(row["anchors"].values()))
+        return [
+            Prompt(
+                number,
+                f"hyde{draw}",
+                *rendered,
+                HydePassage,
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                draw=draw,
+            )
+            for number, row in rows
+            for rendered in [render(row["text"], row["anchors"])]
+            for draw in range(draws)
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Five sentences with the anchors filled in."""
+        anchors = batch["anchors"].to_pylist()
+        return [
+            HydePassage(sentences=_sentences(anchors[prompt.row])).model_dump_json()
+            for prompt in prompts
+        ]
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Numbers or populations of the passage's own: `drift`."""
+        wrong = _violations(value.text(), *_asked(batch, prompt.row))
+        if not wrong:
+            return None
+        shown = "; ".join(each[:_MAX_SHOWN_CHARS] for each in wrong[:_MAX_SHOWN])
+        return Fault(
+            "drift",
+            f"The passage holds what the question does not: {shown}. Write it without these.",
+        )
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Collect the passages of each question, with what in them drifts from it."""
+        passages: dict[int, dict[str, None]] = {}
+        faults: dict[int, Fault] = {}
+        for prompt, answer in zip(prompts, completions, strict=True):
+            written = passages.setdefault(prompt.row, {})
+            if answer.fault is not None:
+                faults.setdefault(prompt.row, answer.fault)
+            else:
+                written[answer.value.text()] = None
+        made = {
+            row: self._row(batch, row, list(written)) if written else rejected("hyde", faults[row])
+            for row, written in passages.items()
+        }
+        return filled(batch, self.writes, made)
+
+    def _row(self, batch: pa.Table, row: int, passages: list[str]) -> dict[str, Any]:
+        """The columns of one question."""
+        asked = _asked(batch, row)
+        violations = [
+            f"{number}: {each}"
+            for number, passage in enumerate(passages, 1)
+            for each in _violations(passage, *asked)
+        ]
+        return {"hyde_violations": violations, "hyde_passages": passages}
+
+
 def render(question: str, anchors: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """System and user text; `anchors` maps P, I, C, O and T to phrases, or to none."""
     given = {part: list(anchors.get(part, ())) for part in "PICOT"}
@@ -41,7 +168,28 @@ def render(question: str, anchors: Mapping[str, Sequence[str]]) -> tuple[str, st
     return PROMPT.system(), user
 
 
-def invented_numbers(passage: str, question: str) -> list[str]:
-    """Numbers of the passage that the question does not hold."""
-    asked = set(_NUMBER.findall(question))
-    return [number for number in dict.fromkeys(_NUMBER.findall(passage)) if number not in asked]
+def _asked(batch: pa.Table, row: int) -> tuple[str, str]:
+    """The question, and all its anchors as one text."""
+    anchors = batch["anchors"][row].as_py()
+    return batch["text"][row].as_py(), " ; ".join(
+        each for part in anchors.values() for each in part
+    )
+
+
+def _violations(passage: str, question: str, anchors: str) -> list[str]:
+    given = f"{question} ; {anchors}"
+    numbers = [f"number {number}" for number in invented_numbers(passage, given)]
+    return numbers + [f"population {each}" for each in invented_populations(passage, given)]
+
+
+def _sentences(anchors: Mapping[str, Sequence[str]]) -> list[str]:
+    """A sentence for each part of PICOT, with as many of its anchors as it holds."""
+    written = []
+    for part, named, general in _BY_RULES:
+        fitting = ""
+        for anchor in anchors[part]:
+            longer = f"{fitting} and {anchor}" if fitting else anchor
+            if len(named.format(longer)) <= MAX_SENTENCE_CHARS:
+                fitting = longer
+        written.append(named.format(fitting) if fitting else general)
+    return written

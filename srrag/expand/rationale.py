@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer, PromptFile
+from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.expand.rows import filled, live, rejected
 from srrag.fence import fenced, quoted
+from srrag.schema import REJECT
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "rationale.md")
 MAX_STEPS = 8
+MAX_STEP_CHARS = 300
+MAX_OPTIONS = len(ascii_uppercase)
 MAX_TOKENS = 1024
 """Eight steps of 40 tokens and an answer are some 400, the longest allowed some 900."""
 
-Thought = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
+Thought = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_STEP_CHARS)
+]
 
 
 class Rationale(Answer):
@@ -31,10 +41,87 @@ class Rationale(Answer):
         return " ".join(self.steps)
 
 
+@dataclass(frozen=True, kw_only=True)
+class WriteRationale(LLMStep):
+    """Reason about `text` and its `options`; `rationale` is then searched for in its place.
+
+    The rules do not reason: with the engine `rules` the rationale is the question itself, up to
+    2,400 characters, and `rationale_model` says so: "rules". A question with more options than
+    there are labels is rejected (`too_many_options`), as one whose answer is a fault.
+    """
+
+    max_tokens: int = MAX_TOKENS
+
+    reads: ClassVar[tuple[str, ...]] = ("text", "options")
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("rationale", pa.string(), nullable=False),
+            pa.field("rationale_model", pa.string(), nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+
+    @property
+    def off(self) -> bool:
+        """Whether the question stands for its rationale, since rules do not reason."""
+        return isinstance(self.engine, Rules)
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt a question whose options can be labelled."""
+        return [
+            Prompt(
+                number,
+                "rationale",
+                *render(row["text"], row["options"]),
+                Rationale,
+                max_tokens=self.max_tokens,
+            )
+            for number, row in live(batch, self.reads)
+            if len(row["options"]) <= MAX_OPTIONS
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """The question itself, in as many steps as its length takes."""
+        texts = batch["text"].to_pylist()
+        steps = (_pieces(texts[prompt.row]) for prompt in prompts)
+        return [Rationale(steps=each, answer="").model_dump_json() for each in steps]
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Join the steps of each question."""
+        made = {
+            number: rejected("rationale", _many_options(len(row["options"])))
+            for number, row in live(batch, self.reads)
+            if len(row["options"]) > MAX_OPTIONS
+        }
+        for prompt, answer in zip(prompts, completions, strict=True):
+            if answer.fault is not None:
+                made[prompt.row] = rejected("rationale", answer.fault)
+            else:
+                made[prompt.row] = {
+                    "rationale": answer.value.query(),
+                    "rationale_model": self.engine.name,
+                }
+        return filled(batch, self.writes, made)
+
+
 def render(question: str, options: Sequence[str] = ()) -> tuple[str, str]:
     """System and user text; options are labelled A, B, …; raises ValueError above 26."""
-    if len(options) > len(ascii_uppercase):
-        raise ValueError(f"a question with {len(options)} options: at most 26 can be labelled")
+    if len(options) > MAX_OPTIONS:
+        raise ValueError(_many_options(len(options)).detail)
     labelled = dict(zip(ascii_uppercase, options, strict=False))
     user = PROMPT.user(question=fenced("question", question), options=quoted(labelled))
     return PROMPT.system(max_steps=MAX_STEPS), user
+
+
+def _pieces(text: str) -> list[str]:
+    """The words of a text as steps, as far as they fit."""
+    words = " ".join(text.split())
+    return textwrap.wrap(words, MAX_STEP_CHARS, break_on_hyphens=False)[:MAX_STEPS]
+
+
+def _many_options(count: int) -> Fault:
+    detail = f"a question with {count} options: at most {MAX_OPTIONS} can be labelled"
+    return Fault("too_many_options", detail)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
+import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.completion import Answer, PromptFile
+from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.expand.drift import invented_numbers
+from srrag.expand.rows import filled, live, rejected
 from srrag.fence import fenced, quoted
+from srrag.schema import REJECT
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "reformulate.md")
+MAX_QUESTION_CHARS = 400
 MAX_TOKENS = 512
 """Three questions of 60 tokens, and as much again in reserve."""
 
-Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)]
+Question = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS)
+]
 
 
 class Reformulations(Answer):
@@ -24,10 +34,103 @@ class Reformulations(Answer):
     patient: Question
     aspect: Question
 
+    def versions(self) -> list[str]:
+        """All three in order."""
+        return [self.clinical, self.patient, self.aspect]
+
     def distinct(self, question: str) -> list[str]:
-        """The versions in order, without repetitions of each other or of the question."""
-        versions = dict.fromkeys([question.strip(), self.clinical, self.patient, self.aspect])
-        return list(versions)[1:]
+        """The versions in order, without repetitions of each other or of words of the question."""
+        asked = _plain(question)
+        found: dict[str, str] = {}
+        for version in self.versions():
+            if _plain(version) not in asked:
+                found.setdefault(_plain(version), version)
+        return list(found.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reformulate(LLMStep):
+    """Reword `text` in up to three ways, to search for beside it.
+
+    A version that repeats the question or another version is left out. One with a number that
+    neither the question nor its context holds is asked for again and then dropped. `context`
+    shows the model topic and narrative too, which the submitted runs did not (section 5). The
+    rules cannot reword: with the engine `rules` there is no version. An answer that is a fault
+    rejects its row.
+    """
+
+    context: bool = False
+    max_tokens: int = MAX_TOKENS
+
+    reads: ClassVar[tuple[str, ...]] = ("text", "topic", "narrative")
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("reformulations", pa.list_(pa.string()), nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+
+    @property
+    def off(self) -> bool:
+        """Whether there is no version, since rules cannot reword."""
+        return isinstance(self.engine, Rules)
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt a question."""
+        return [
+            Prompt(
+                number,
+                "reformulate",
+                *render(*self._shown(row)),
+                Reformulations,
+                max_tokens=self.max_tokens,
+            )
+            for number, row in live(batch, self.reads)
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """The question as it is (its beginning, where it is long), which counts as no version."""
+        texts = batch["text"].to_pylist()
+        answers = []
+        for prompt in prompts:
+            same = _beginning(texts[prompt.row])
+            versions = Reformulations(clinical=same, patient=same, aspect=same)
+            answers.append(versions.model_dump_json())
+        return answers
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """A number that was not given: `invented_number`."""
+        (row,) = batch.select(self.reads).slice(prompt.row, 1).to_pylist()
+        numbers = invented_numbers(" ".join(value.versions()), " ".join(self._shown(row)))
+        if not numbers:
+            return None
+        return Fault(
+            "invented_number",
+            f"The versions hold numbers that the question does not: {', '.join(numbers[:5])}. "
+            f"Keep the meaning of the question, and add nothing.",
+        )
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Keep the versions that are new and add no number."""
+        rows = dict(live(batch, self.reads))
+        made = {}
+        for prompt, answer in zip(prompts, completions, strict=True):
+            if answer.fault is not None:
+                made[prompt.row] = rejected("reformulate", answer.fault)
+                continue
+            row = rows[prompt.row]
+            given = " ".join(self._shown(row))
+            versions = answer.value.distinct(row["text"])
+            kept = [version for version in versions if not invented_numbers(version, given)]
+            made[prompt.row] = {"reformulations": kept}
+        return filled(batch, self.writes, made)
+
+    def _shown(self, row: dict[str, str]) -> tuple[str, str, str]:
+        """What of a question the model is shown."""
+        return (row["text"], *((row["topic"], row["narrative"]) if self.context else ("", "")))
 
 
 def render(question: str, topic: str = "", narrative: str = "") -> tuple[str, str]:
@@ -36,3 +139,15 @@ def render(question: str, topic: str = "", narrative: str = "") -> tuple[str, st
         question=fenced("question", question), topic=quoted(topic), narrative=quoted(narrative)
     )
     return PROMPT.system(), user
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _beginning(text: str) -> str:
+    """The first words that fit."""
+    words = " ".join(text.split())
+    if len(words) <= MAX_QUESTION_CHARS:
+        return words
+    return words[:MAX_QUESTION_CHARS].rpartition(" ")[0] or words[:MAX_QUESTION_CHARS]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.completion import Completion, Fault, Prompt, PromptFile
+from srrag.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.extract.answer_schema import (
     MAX_ATTRIBUTES,
     MAX_FACTS,
@@ -20,13 +20,14 @@ from srrag.extract.answer_schema import (
     Extraction,
 )
 from srrag.extract.claims import claims, proposals
+from srrag.extract.find_mentions import FindByRules, FindMentions
 from srrag.extract.grounding import ground
 from srrag.extract.ontology import Ontology
 from srrag.extract.rules.facts import extract_facts
 from srrag.fence import fenced, inert, quoted
 from srrag.ids import content_id
 from srrag.schema import TRIPLES
-from srrag.step import LLMStep
+from srrag.step import Function, LLMStep, Place
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_triples.md")
 
@@ -53,9 +54,13 @@ class ExtractTriples(LLMStep):
     Device, AdverseEvent, Recommendation and Contraindication keep their names; Timepoint is left
     out. They never fill EvidenceStatement, Study, Guideline, Protocol, Topic, nor the attributes
     adverse_event, contraindication and applicability_notes.
+
+    With the rules as engine, `mentions` says who finds the typed mentions of which they make
+    facts: they themselves, or a trained tagger. A language model finds its own.
     """
 
     ontology: Ontology
+    mentions: FindMentions = field(default_factory=FindByRules)
     min_confidence: float = 0.0
     max_faulty_share: float = 0.2
     """A model is asked again if more of its claims break a rule; up to here they are rejected."""
@@ -78,10 +83,26 @@ class ExtractTriples(LLMStep):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     def __post_init__(self) -> None:
-        """Check the thresholds."""
+        """Check the thresholds, and that no engine is set aside by what finds the mentions."""
         for name in ("min_confidence", "max_faulty_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
+        if not isinstance(self.engine, Rules) and not isinstance(self.mentions, FindByRules):
+            raise ValueError(
+                f"mentions: engine {self.engine.name!r} finds its own; to extract by "
+                f"{self.mentions.name!r}, stages.triples.run.engine has to be the rules"
+            )
+
+    @property
+    def answered_by(self) -> str:
+        """Who writes the facts, as outputs name it."""
+        by_rules = isinstance(self.mentions, FindByRules)
+        return self.engine.name if by_rules else f"{self.mentions.name}, relations by rules"
+
+    def open(self, at: Place) -> Function:
+        """Load what finds the mentions, and bind the engine."""
+        self.mentions.open(at.threads)
+        return super().open(at)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a chunk that is not rejected and holds text."""
@@ -111,7 +132,7 @@ class ExtractTriples(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Answer by the rules of `srrag.extract.rules`."""
+        """Answer by the rules of `srrag.extract.rules`, over what `mentions` finds."""
         rows = pa.array([prompt.row for prompt in prompts], pa.int64())
         units = batch.select(["text", "section", "char_start"]).take(rows).to_pydict()
         answers = extract_facts(
@@ -120,6 +141,7 @@ class ExtractTriples(LLMStep):
             [start == 0 for start in units["char_start"]],
             ["document"] * len(prompts),
             self.ontology,
+            self.mentions.find,
         )
         return [
             json.dumps(

@@ -1,4 +1,4 @@
-"""Dense index: FAISS, exact up to a size, inverted lists above it, written shard by shard."""
+"""Dense index: FAISS, exact up to a size, inverted lists above it, its shards parted by grade."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from srrag.index.grades import GRADES, counted_as
 from srrag.index.parts import read_live
 from srrag.step import Build, Place
 
 Matrix = npt.NDArray[np.float32]
+Ranked = tuple[pa.Array, npt.NDArray[np.float32]]
+"""Ids and scores of one search, best first."""
 
 SCORE_DECIMALS = 5
 """Rankings sort by the score rounded to this many decimals, then by id."""
@@ -28,14 +32,19 @@ _RECALL_DEPTH = 100
 
 @dataclass(frozen=True, kw_only=True)
 class BuildDenseIndex(Build):
-    """Inner-product search over L2-normalised vectors.
+    """Inner-product search over L2-normalised vectors, each grade a partition of its own.
 
-    Up to `flat_rows` windows the search is exact. Above, each shard has 4·√n inverted lists, of
-    which `probes` are searched; the recall@100 against the exact search is measured on 200 of
-    its own vectors and reported. `shard_rows` bounds the memory of the build.
+    A partition of up to `flat_rows` windows is searched exactly. Above, each of its shards has
+    4·√n inverted lists, of which `probes` are searched; the recall@100 against the exact search is
+    measured on 200 of its own vectors and reported, the mean over all windows. `shard_rows` bounds
+    the memory of the build, which reads the vectors once a grade. Raises ValueError for a vector
+    without a window.
     """
 
+    version: ClassVar[int] = 2
+
     vectors: str = "vectors"
+    windows: str = "windows"
     flat_rows: int = 200_000
     probes: int = 64
     shard_rows: int = 500_000
@@ -44,34 +53,41 @@ class BuildDenseIndex(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `shard-*.faiss`, the unit ids beside them and `index.json`."""
+        """Write `shard-<grade>-*.faiss`, the unit ids beside them and `index.json`."""
         faiss.omp_set_num_threads(max(1, at.threads))
         paths = inputs[self.vectors]
-        total = sum(table.num_rows for table in read_live(paths, ("unit_id",)))
+        grades = [*_grades(paths, inputs[self.windows])]
+        total = sum(map(len, grades))
         if total == 0:
             raise ValueError("there is no window to index")
-        flat = total <= self.flat_rows
-        recalls, sizes = [], []
-        for number, (ids, matrix) in enumerate(self._shards(paths)):
-            index: faiss.Index = faiss.IndexFlatIP(matrix.shape[1])
-            index.add(matrix)
-            if not flat:
-                inverted = self._inverted(matrix)
-                recalls.append(_recall(inverted, index, matrix, self.seed))
-                index = inverted
-            faiss.write_index(index, str(out / f"shard-{number:05d}.faiss"))
-            _write_ids(ids, out / f"shard-{number:05d}.arrow")
-            sizes.append(len(ids))
-        figures = {
-            "kind": "flat" if flat else "ivf",
+        recalls, sizes, exact = [], [], 0
+        for number, grade in enumerate(GRADES):
+            chosen = [column == number for column in grades]
+            flat = sum(int(rows.sum()) for rows in chosen) <= self.flat_rows
+            for shard, (ids, matrix) in enumerate(self._shards(paths, chosen)):
+                path = out / f"shard-{grade}-{shard:05d}.faiss"
+                recalls.append(self._write(matrix, flat, path))
+                _write_ids(ids, path.with_suffix(".arrow"))
+                sizes.append(len(ids))
+                exact += len(ids) if flat else 0
+        (out / "index.json").write_text(json.dumps({"probes": self.probes}))
+        return {
             "windows": total,
+            "exact": exact,
             "shards": len(sizes),
-            "recall_at_100": round(float(np.average(recalls, weights=sizes)), 4)
-            if recalls
-            else 1.0,
+            "recall_at_100": round(float(np.average(recalls, weights=sizes)), 4),
         }
-        (out / "index.json").write_text(json.dumps({**figures, "probes": self.probes}))
-        return figures
+
+    def _write(self, matrix: Matrix, flat: bool, path: Path) -> float:
+        """Write a shard; returns its recall against the exact search."""
+        index: faiss.Index = faiss.IndexFlatIP(matrix.shape[1])
+        index.add(matrix)
+        if flat:
+            faiss.write_index(index, str(path))
+            return 1.0
+        inverted = self._inverted(matrix)
+        faiss.write_index(inverted, str(path))
+        return _recall(inverted, index, matrix, self.seed)
 
     def _inverted(self, matrix: Matrix) -> faiss.IndexIVFFlat:
         rows, dimension = matrix.shape
@@ -86,12 +102,17 @@ class BuildDenseIndex(Build):
         index.nprobe = min(self.probes, lists)
         return index
 
-    def _shards(self, paths: Sequence[Path]) -> Iterator[tuple[list[str], Matrix]]:
+    def _shards(
+        self, paths: Sequence[Path], chosen: Sequence[npt.NDArray[np.bool_]]
+    ) -> Iterator[tuple[list[str], Matrix]]:
+        """Ids and vectors of the chosen rows of all parts, in blocks of `shard_rows` or more."""
         ids: list[str] = []
         blocks: list[Matrix] = []
-        for table in read_live(paths, ("unit_id", "vector")):
-            if not table.num_rows:
+        for path, rows in zip(paths, chosen, strict=True):
+            if not rows.any():
                 continue
+            (table,) = read_live([path], ("unit_id", "vector"))
+            table = table.filter(pa.array(rows))
             ids.extend(table["unit_id"].to_pylist())
             blocks.append(unpack_vectors(table["vector"]))
             if len(ids) >= self.shard_rows:
@@ -99,6 +120,24 @@ class BuildDenseIndex(Build):
                 ids, blocks = [], []
         if ids:
             yield ids, np.concatenate(blocks)
+
+
+def _grades(vectors: Sequence[Path], windows: Sequence[Path]) -> Iterator[npt.NDArray[np.int8]]:
+    """For each part of vectors the place in GRADES of each live row, from the part of windows."""
+    if [path.name for path in vectors] != [path.name for path in windows]:
+        raise ValueError("vectors and windows are not parts of the same names; run the build again")
+    for path, vector, window in zip(
+        vectors,
+        read_live(vectors, ("unit_id",)),
+        read_live(windows, ("unit_id", "grade")),
+        strict=True,
+    ):
+        place = pc.index_in(vector["unit_id"], value_set=window["unit_id"].combine_chunks())
+        if place.null_count:
+            lost = vector["unit_id"].filter(pc.is_null(place))[0]
+            raise ValueError(f"{path}: {lost} has a vector and no window; run the build again")
+        codes = pc.index_in(counted_as(window["grade"]), value_set=pa.array(GRADES))
+        yield np.asarray(codes.take(place)).astype(np.int8)
 
 
 def unpack_vectors(column: pa.ChunkedArray) -> Matrix:
@@ -123,33 +162,51 @@ def _write_ids(ids: Sequence[str], path: Path) -> None:
 
 
 class DenseIndex:
-    """The opened dense index: memory-mapped shards."""
+    """The opened dense index: memory-mapped shards of every grade."""
 
     def __init__(self, folder: Path, threads: int = 1) -> None:
         """Map the shards; their hashes were checked against the manifest by the opener."""
         faiss.omp_set_num_threads(max(1, threads))
         probes = json.loads((folder / "index.json").read_text())["probes"]
-        self.shards = []
+        self.shards: dict[str, list[tuple[faiss.Index, pa.Array]]] = {g: [] for g in GRADES}
         for path in sorted(folder.glob("shard-*.faiss")):
+            grade = path.name.split("-")[1]
+            if grade not in GRADES:
+                raise ValueError(f"{path}: a shard of no grade; run the build again")
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
             if isinstance(index, faiss.IndexIVF):
                 index.nprobe = min(probes, index.nlist)
             ids = pa.ipc.open_file(pa.memory_map(str(path.with_suffix(".arrow")))).read_all()
-            self.shards.append((index, ids["unit_id"].combine_chunks()))
+            self.shards[grade].append((index, ids["unit_id"].combine_chunks()))
+            self.dimension = int(index.d)
 
-    def search(self, queries: Matrix, k: int) -> list[tuple[pa.Array, Matrix]]:
-        """For each query (n, dimension) its k best units: ids and scores, best first."""
-        found = [(_search(index, queries, k), ids) for index, ids in self.shards]
+    def search(self, queries: Matrix, k: int, grades: Sequence[str] = ()) -> list[Ranked]:
+        """The k best units of these grades, all by default, for each query (n, dimension)."""
+        shards = [shard for grade in grades or GRADES for shard in self.shards[grade]]
+        found = [(_search(index, queries, k), ids) for index, ids in shards]
         results = []
         for row in range(len(queries)):
-            ids = pa.concat_arrays(
-                [names.take(pa.array(rows[row][rows[row] >= 0])) for (_, rows), names in found]
-            )
-            scores = np.concatenate(
-                [scores[row][rows[row] >= 0] for (scores, rows), _ in found]
-            ).astype(np.float32)
-            results.append(rank(ids, scores, k))
+            hits = [
+                (names.take(pa.array(rows[row][rows[row] >= 0])), scores[row][rows[row] >= 0])
+                for (scores, rows), names in found
+            ]
+            results.append(rank(*_joined(hits), k))
         return results
+
+
+def pool(found: Sequence[Ranked], k: int) -> Ranked:
+    """The k best of several searches, each unit by its best score."""
+    ids, scores = _joined(found)
+    coded = ids.dictionary_encode()
+    best = np.full(len(coded.dictionary), -np.inf, np.float32)
+    np.maximum.at(best, np.asarray(coded.indices), scores)
+    return rank(coded.dictionary, best, k)
+
+
+def _joined(found: Sequence[Ranked]) -> Ranked:
+    ids = pa.concat_arrays([pa.array([], pa.string()), *(ids for ids, _ in found)])
+    scores = [np.zeros(0, np.float32), *(scores for _, scores in found)]
+    return ids, np.concatenate(scores).astype(np.float32)
 
 
 def _search(index: faiss.Index, queries: Matrix, k: int) -> tuple[Matrix, npt.NDArray[np.int64]]:

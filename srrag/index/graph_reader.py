@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.algo.graph_scores import (
     best_by_segment,
-    best_member,
+    best_members,
     candidates,
     inner_products,
     triple_scores,
 )
 from srrag.index.dense import SCORE_DECIMALS
+from srrag.index.grades import counted_as
 from srrag.index.graph import CODED, DOCUMENT, MAX_NAME_TERMS, name_key
 from srrag.index.sparse import analyzer
 
@@ -45,7 +47,7 @@ class GraphWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphLimits:
-    """Where to look: only nodes and triples of these types, windows of these grades.
+    """Where to look: only nodes and triples of these types.
 
     Empty is no limit; `relations` limits triples alone. `communities` keeps the windows of the so
     many best communities; 0, of all.
@@ -53,7 +55,6 @@ class GraphLimits:
 
     entity_types: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
-    grades: tuple[str, ...] = ()
     communities: int = 0
 
 
@@ -75,9 +76,9 @@ class Reached:
 
     unit_ids: pa.Array
     scores: Floats
-    entity_ids: list[str]
-    edge_ids: list[str]
-    community_ids: list[str]
+    entity_ids: pa.Array
+    edge_ids: pa.Array
+    community_ids: pa.Array
 
 
 class GraphIndex:
@@ -103,15 +104,18 @@ class GraphIndex:
         self._analyzer = analyzer()
         self._codes = {name: (self._array(name), self._words(name)) for name in CODED}
         self._is_document = self._mask("node_types", (DOCUMENT,))
-        self._grade_fits = self._mask("window_grades", limits.grades)
         self._relation_fits = self._mask("edge_relations", limits.relations)
 
-    def search(self, question: GraphQuestion, k: int) -> Reached:
-        """The k best windows that mention something of the graph within the limits."""
+    def search(
+        self, question: GraphQuestion, k: int, tracks: Sequence[Sequence[str]] = ((),)
+    ) -> list[Reached]:
+        """For each track the k best windows of its grades that mention something of the graph.
+
+        A track without a grade takes all. Scores are those of the whole graph, made once.
+        """
         entity, triple, community = self._scores(question)
         evidence = {"nodes": entity, "edges": triple, "communities": community}
         best = {n: best_by_segment(evidence[n], *self._mentions[n]) for n in evidence}
-        reached = self._reached(best, bool(question.types)) & self._grade_fits
         weights = self._weights
         score = weights.context * inner_products(*self._windows, question.vector[None])[0]
         shares = {
@@ -120,11 +124,19 @@ class GraphIndex:
         for name, weight in shares.items():
             # What is not there, or points away, says nothing against a window.
             score += np.float32(weight) * np.maximum(best[name], 0)
-        rows = candidates(np.where(reached, score, -np.inf), k, SCORE_DECIMALS)
+        score[~self._reached(best, bool(question.types))] = -np.inf
+        return [self._best(score, evidence, k, grades) for grades in tracks]
+
+    def _best(
+        self, score: Floats, evidence: Mapping[str, Floats], k: int, grades: Sequence[str]
+    ) -> Reached:
+        """The k best windows of these grades with what led to each."""
+        within = np.where(self._graded(grades), score, -np.inf) if grades else score
+        rows = candidates(within, k, SCORE_DECIMALS)
         ids = self._unit_ids.take(pa.array(rows))
         order = np.lexsort((np.asarray(ids), -np.round(score[rows], SCORE_DECIMALS)))[:k]
-        paths = {name: self._path(name, evidence[name], rows[order]) for name in evidence}
-        return Reached(ids.take(pa.array(order)), score[rows[order]], *paths.values())
+        paths = [self._path(name, evidence[name], rows[order]) for name in evidence]
+        return Reached(ids.take(pa.array(order)), score[rows[order]], *paths)
 
     def _reached(self, best: Mapping[str, Floats], typed: bool) -> Bools:
         """Windows that some part found; a community, which has no type, only without types."""
@@ -141,17 +153,17 @@ class GraphIndex:
             types = tuple(set(types) & set(question.types)) if types else question.types
             types = types or ("",)
         nodes = inner_products(*self._nodes, question.entity)
-        entity = _best(nodes)
+        entity = _nearest(nodes)
         named = self._named(question.text)
         entity[named] += np.float32(self._weights.exact) * self._rarity[named]
         entity[self._is_document | ~self._mask("node_types", types)] = -np.inf
         if question.triple is not question.entity:
             nodes = inner_products(*self._nodes, question.triple)
         ends = [triple_scores(scores, *self._edges) for scores in nodes]
-        triple = _best(np.stack(ends)) if ends else np.full(len(self._edges[0]), -np.inf, "f4")
+        triple = _nearest(np.stack(ends)) if ends else np.full(len(self._edges[0]), -np.inf, "f4")
         fits = self._mask("edge_head_types", types) | self._mask("edge_tail_types", types)
         triple[~(fits & self._relation_fits)] = -np.inf
-        community = _best(inner_products(*self._communities, question.community))
+        community = _nearest(inner_products(*self._communities, question.community))
         if 0 < self._limits.communities < len(community):
             order = np.argsort(-np.round(community, SCORE_DECIMALS), kind="stable")
             community[order[self._limits.communities :]] = -np.inf
@@ -171,12 +183,19 @@ class GraphIndex:
         found = [rows[a:b] for a, b in zip(low, high, strict=True)]
         return np.concatenate([np.zeros(0, np.int32), *found])
 
-    def _path(self, name: str, scores: Floats, windows: npt.NDArray[np.int64]) -> list[str]:
+    def _path(self, name: str, scores: Floats, windows: npt.NDArray[np.int64]) -> pa.Array:
         """For each window the id of the best of what it mentions, "" if it mentions none."""
         members, offsets = self._mentions[name]
-        found = [best_member(scores, members, offsets, int(window)) for window in windows]
-        ids = self._ids[name].take(pa.array([row if row >= 0 else None for row in found], "int64"))
-        return [value or "" for value in ids.to_pylist()]
+        rows = best_members(scores, members, offsets, windows)
+        ids = self._ids[name].take(pa.array(rows, mask=rows < 0))
+        return pc.fill_null(ids, "")
+
+    def _graded(self, grades: Sequence[str]) -> Bools:
+        """Which windows are of these grades."""
+        codes, words = self._codes["window_grades"]
+        known = counted_as(pa.array(words, pa.string())).to_pylist()
+        found: Bools = np.array([grade in grades for grade in known], np.bool_)[codes]
+        return found
 
     def _mask(self, name: str, words: Sequence[str]) -> Bools:
         """Which rows of a column of codes hold one of the words; all of them for no word."""
@@ -202,7 +221,7 @@ class GraphIndex:
         return table["id"].combine_chunks()
 
 
-def _best(scores: Floats) -> Floats:
+def _nearest(scores: Floats) -> Floats:
     """The best over vectors (m, n) → (n,); -inf without a vector."""
     found: Floats = scores.max(axis=0, initial=-np.inf)
     return found

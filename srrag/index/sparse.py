@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
-from srrag.index.dense import rank, tied
+from srrag.index.dense import Ranked, rank, tied
+from srrag.index.grades import GRADES, counted_as
 from srrag.index.parts import read_live
 from srrag.step import Build, Place
 
@@ -39,13 +40,20 @@ def analyzer() -> tantivy.TextAnalyzer:
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", stored=False, tokenizer_name=_ANALYZER, index_option="freq")
+    builder.add_text_field("grade", stored=False, tokenizer_name="raw", index_option="basic")
     builder.add_integer_field("row", stored=False, fast=True)
     return builder.build()
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildSparseIndex(Build):
-    """An inverted index over the windows' text; one writer thread, so that runs agree."""
+    """An inverted index over the windows' text; one writer thread, so that runs agree.
+
+    One index for all grades, with the grade as a second field: a search of some of them scores
+    what passes by the word statistics of the whole corpus, so that scores of all grades compare.
+    """
+
+    version: ClassVar[int] = 2
 
     windows: str = "windows"
 
@@ -61,9 +69,10 @@ class BuildSparseIndex(Build):
         schema = pa.schema([pa.field("unit_id", pa.string())])
         rows = 0
         with pa.ipc.new_file(str(out / "units.arrow"), schema) as ids:
-            for table in read_live(inputs[self.windows], ("unit_id", "text")):
-                for text in table["text"].to_pylist():
-                    writer.add_document(tantivy.Document(text=[text], row=rows))
+            for table in read_live(inputs[self.windows], ("unit_id", "text", "grade")):
+                grades = counted_as(table["grade"]).to_pylist()
+                for text, grade in zip(table["text"].to_pylist(), grades, strict=True):
+                    writer.add_document(tantivy.Document(text=[text], grade=[grade], row=rows))
                     rows += 1
                 ids.write_table(table.select(["unit_id"]).cast(schema))
         writer.commit()
@@ -77,8 +86,10 @@ class SparseIndex:
     """The opened sparse index."""
 
     def __init__(self, folder: Path) -> None:
-        """Map the index and the ids."""
+        """Map the index and the ids; raises ValueError for an index of another version."""
         self._index = tantivy.Index.open(str(folder / "index"))
+        if self._index.schema != _schema():
+            raise ValueError(f"{folder}: an index of another version; run the build again")
         self._index.register_tokenizer(_ANALYZER, analyzer())
         self._searcher = self._index.searcher()
         self._schema = _schema()
@@ -86,26 +97,37 @@ class SparseIndex:
         ids = pa.ipc.open_file(pa.memory_map(str(folder / "units.arrow"))).read_all()
         self.ids = ids["unit_id"].combine_chunks()
 
-    def search(
-        self, questions: Sequence[str], k: int
-    ) -> list[tuple[pa.Array, npt.NDArray[np.float32]]]:
-        """For each question the k best units by BM25 over its terms: ids and scores."""
-        return [self._search(question, k) for question in questions]
+    def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
+        """The k best units of these grades, all by default, by BM25 over each question's terms."""
+        return [self._search(question, k, grades) for question in questions]
 
-    def _search(self, question: str, k: int) -> tuple[pa.Array, npt.NDArray[np.float32]]:
+    def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
         terms = list(dict.fromkeys(self._analyzer.analyze(question)))
         if not terms:
             return self.ids.slice(0, 0), np.zeros(0, np.float32)
-        query = tantivy.Query.boolean_query(
-            [
-                (tantivy.Occur.Should, tantivy.Query.term_query(self._schema, "text", term))
-                for term in terms
-            ]
-        )
+        query = self._within(self._any("text", terms), grades)
         hits = self._hits(query, k)
         rows = self._searcher.fast_field_values("row", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
         return rank(self.ids.take(pa.array(rows, pa.int64())), scores, k)
+
+    def _any(self, name: str, terms: Sequence[str]) -> tantivy.Query:
+        term = tantivy.Query.term_query
+        return tantivy.Query.boolean_query(
+            [(tantivy.Occur.Should, term(self._schema, name, each)) for each in terms]
+        )
+
+    def _within(self, query: tantivy.Query, grades: Sequence[str]) -> tantivy.Query:
+        """The query on some grades, its scores as they are; whichever list is shorter is read."""
+        others = [grade for grade in GRADES if grade not in grades]
+        if not grades or not others:
+            return query
+        if len(others) < len(grades):
+            limit = tantivy.Occur.MustNot, self._any("grade", others)
+        else:
+            chosen = tantivy.Query.const_score_query(self._any("grade", grades), 0.0)
+            limit = tantivy.Occur.Must, chosen
+        return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), limit])
 
     def _hits(self, query: tantivy.Query, k: int) -> list[tuple[float, tantivy.DocAddress]]:
         """The k best and all that tie with the last of them: which of those stay goes by id."""

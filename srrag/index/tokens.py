@@ -1,10 +1,12 @@
-"""Token index: the token vectors of every window for MaxSim, int8, memory-mapped."""
+"""Token index: every window's token vectors and its sentence vector, memory-mapped."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +20,27 @@ from srrag.step import Build, Place
 
 @dataclass(frozen=True, kw_only=True)
 class BuildTokenIndex(Build):
-    """Joins the token vectors of all parts into one file with row offsets."""
+    """Joins the vectors of all parts into files with row offsets: what rerankers read.
+
+    Token vectors are int8 for MaxSim; sentence vectors stay float32, a few percent of the whole.
+    """
+
+    version: ClassVar[int] = 2
 
     vectors: str = "vectors"
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `tokens.i8`, `scales.f2`, `offsets.npy` and the lookup of units."""
+        """Write `tokens.i8`, `scales.f2`, `vectors.f4`, `offsets.npy` and the lookup of units."""
         ids: list[str] = []
         counts: list[int] = []
-        dimension = cut = 0
-        with (out / "tokens.i8").open("wb") as tokens, (out / "scales.f2").open("wb") as scales:
+        dimension = width = cut = 0
+        with (
+            (out / "tokens.i8").open("wb") as tokens,
+            (out / "scales.f2").open("wb") as scales,
+            (out / "vectors.f4").open("wb") as vectors,
+        ):
             for table in read_live(
                 inputs[self.vectors], ("unit_id", "vector", "tokens", "token_scales", "cut")
             ):
@@ -39,17 +50,22 @@ class BuildTokenIndex(Build):
                     table["vector"], table["tokens"], table["token_scales"], strict=True
                 ):
                     counts.append(len(scale.as_buffer()) // 2)
+                    width = len(vector.as_buffer()) // 4
                     if counts[-1]:
                         # Not the vector's: a dense layer behind the pooling changes its length.
                         dimension = len(block.as_buffer()) // counts[-1]
-                    elif not dimension:
-                        dimension = len(vector.as_buffer()) // 4
                     tokens.write(block.as_buffer())
                     scales.write(scale.as_buffer())
+                    vectors.write(vector.as_buffer())
         np.save(out / "offsets.npy", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
-        np.save(out / "dimension.npy", np.array(dimension))
+        np.save(out / "dimensions.npy", np.array([dimension or width, width]))
         write_lookup(ids, out, "units")
-        return {"windows": len(ids), "tokens": int(sum(counts)), "dimension": dimension, "cut": cut}
+        return {
+            "windows": len(ids),
+            "tokens": int(sum(counts)),
+            "dimension": dimension or width,
+            "cut": cut,
+        }
 
 
 class TokenIndex:
@@ -57,19 +73,12 @@ class TokenIndex:
 
     def __init__(self, folder: Path) -> None:
         """Map the files."""
-        self.dimension = int(np.load(folder / "dimension.npy"))
+        self.dimension, width = np.load(folder / "dimensions.npy").tolist()
         self.offsets: npt.NDArray[np.int64] = np.load(folder / "offsets.npy", mmap_mode="r")
         total = int(self.offsets[-1])
-        self.tokens: npt.NDArray[np.int8] = (
-            np.memmap(folder / "tokens.i8", dtype=np.int8, mode="r", shape=(total, self.dimension))
-            if total
-            else np.zeros((0, self.dimension), np.int8)
-        )
-        self.scales: npt.NDArray[np.float16] = (
-            np.memmap(folder / "scales.f2", dtype=np.float16, mode="r", shape=(total,))
-            if total
-            else np.zeros(0, np.float16)
-        )
+        self.tokens = _mapped(folder / "tokens.i8", np.int8, (total, self.dimension))
+        self.scales = _mapped(folder / "scales.f2", np.float16, (total,))
+        self.vectors = _mapped(folder / "vectors.f4", np.float32, (len(self.offsets) - 1, width))
         self._rows = Lookup(folder, "units")
 
     def take(
@@ -78,3 +87,15 @@ class TokenIndex:
         """Token vectors (n, dimension), their scales (n,) and offsets (units + 1,)."""
         index, offsets = take_ragged(self.offsets, self._rows.find(unit_ids))
         return self.tokens[index], self.scales[index], offsets
+
+    def take_vectors(self, unit_ids: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Sentence vectors (units, width), unit length."""
+        vectors: npt.NDArray[np.float32] = self.vectors[self._rows.find(unit_ids)]
+        return vectors
+
+
+def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """A file of numbers as an array; an empty file cannot be mapped."""
+    if not math.prod(shape):
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype=dtype, mode="r", shape=shape)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srrag.model.encoder import Encoder, Role
+from srrag.model.encoder import COLBERT, Encoder, Role
 from srrag.model.network import read_network
 from srrag.model.tokens import Tokens, load_tokenizer
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,7 @@ class LoadedEncoder:
             parts = zip(np.split(values, ends), np.split(scale, ends), strict=True)
             for row, part in zip(rows, parts, strict=True):
                 pieces[row] = part
-        return vectors, _join(pieces, width, found.cut)
+        return vectors, join_tokens(pieces, width, found.cut)
 
     def count_tokens(self, texts: Sequence[str]) -> np.ndarray:
         """Tokens of each text, uncut and without special tokens or prefix, int64 (texts,)."""
@@ -136,8 +132,16 @@ def load(encoder: Encoder, device: str = "cpu", threads: int | None = None) -> L
     with _LOADING:
         key = (encoder, device)
         if key not in _LOADED:
-            _LOADED[key] = LoadedEncoder(encoder, device)
+            _LOADED[key] = _loaded(encoder, device)
         return _LOADED[key]
+
+
+def _loaded(encoder: Encoder, device: str) -> LoadedEncoder:
+    if encoder.backend != COLBERT:
+        return LoadedEncoder(encoder, device)
+    from srrag.model.colbert import LoadedColbert
+
+    return LoadedColbert(encoder, device)
 
 
 def quantise_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +152,7 @@ def quantise_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(rows / scale[:, None].astype(np.float32)).astype(np.int8), scale
 
 
-def _join(
+def join_tokens(
     pieces: Sequence[tuple[np.ndarray, np.ndarray]], width: int, cut: np.ndarray
 ) -> TokenVectors:
     """Concatenate the texts' tokens in row order."""

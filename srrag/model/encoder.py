@@ -8,6 +8,7 @@ from typing import Literal
 Role = Literal["query", "passage"]
 
 BACKENDS = ("torch", "torch-bf16", "torch-int8")
+COLBERT = "colbert"
 PACKAGED_MODEL = "minilm"
 
 
@@ -20,7 +21,8 @@ class Encoder:
     revision: str | None = None
     """Commit of a hub model."""
     backend: str = "torch"
-    """`torch` (float32), `torch-bf16` or `torch-int8` (BERT-shaped models on a CPU)."""
+    """`torch` (float32), `torch-bf16` or `torch-int8` (BERT-shaped models on a CPU); `colbert` for
+    a late-interaction model, which brings its own prefixes."""
     max_tokens: int = 512
     """Longer texts are cut here, special tokens included."""
     query_prefix: str = ""
@@ -30,8 +32,11 @@ class Encoder:
 
     def __post_init__(self) -> None:
         """Reject settings that no model could run with."""
-        if self.backend not in BACKENDS:
-            raise ValueError(f"backend {self.backend!r} is not one of {', '.join(BACKENDS)}")
+        backends = (*BACKENDS, COLBERT)
+        if self.backend not in backends:
+            raise ValueError(f"backend {self.backend!r} is not one of {', '.join(backends)}")
+        if self.backend == COLBERT and (self.query_prefix or self.passage_prefix):
+            raise ValueError("backend 'colbert' takes the prefixes that its model comes with")
         if self.max_tokens < 4:
             raise ValueError(f"max_tokens {self.max_tokens} is below 4")
 

@@ -58,7 +58,9 @@ def read_network(encoder: Encoder, device: str) -> Network:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         _check_positions(encoder, config.get("max_position_embeddings"))
         weights = load_file(folder / "model.safetensors")
-        return Network(_packed(weights, config, encoder, device), pooling, config["hidden_size"])
+        return Network(
+            pack(weights, config, encoder.backend, device), pooling, config["hidden_size"]
+        )
     return _through_sentence_transformers(encoder, device)
 
 
@@ -89,9 +91,10 @@ def is_plain_bert(config: Mapping[str, Any]) -> bool:
     )
 
 
-def _packed(
-    weights: Mapping[str, Tensor], config: Mapping[str, Any], encoder: Encoder, device: str
+def pack(
+    weights: Mapping[str, Tensor], config: Mapping[str, Any], backend: str, device: str = "cpu"
 ) -> Forward:
+    """Bring the weights of a plain BERT to the device, in the arithmetic of the backend."""
     # A head's weights (BertForMaskedLM and the like) carry the prefix of the model inside.
     bare = {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
     return pack_bert(
@@ -99,8 +102,8 @@ def _packed(
         num_layers=config["num_hidden_layers"],
         num_heads=config["num_attention_heads"],
         epsilon=config["layer_norm_eps"],
-        dtype=torch.bfloat16 if encoder.backend == "torch-bf16" else torch.float32,
-        int8=encoder.backend == "torch-int8",
+        dtype=torch.bfloat16 if backend == "torch-bf16" else torch.float32,
+        int8=backend == "torch-int8",
     )
 
 
@@ -146,7 +149,7 @@ def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
         return features["sentence_embedding"]
 
     if is_plain_bert(config):
-        return Network(_packed(model.state_dict(), config, encoder, device), pool, width)
+        return Network(pack(model.state_dict(), config, encoder.backend, device), pool, width)
     if encoder.backend == "torch-int8":
         raise ValueError(
             f"backend 'torch-int8' needs a BERT-shaped model; {encoder.model!r} is "

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import faiss
 import numpy as np
@@ -14,15 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.algo.communities import SEMANTIC_WEIGHT, Detected, EvidenceGraph, detect
+from srrag.algo.communities import SEMANTIC_WEIGHT, Detected, detect, update
+from srrag.algo.leiden import modularity
+from srrag.algo.placing import Standing
 from srrag.ids import segment_id
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
+from srrag.organize.nodes import DOCUMENT, Nodes
+from srrag.organize.standing import DETECTION, Continued, resume, save
 from srrag.schema import COMMUNITIES
 from srrag.step import Build, Former, Place
 
-DOCUMENT = "Document"
-"""Type of the nodes that stand for documents; their names are ids."""
+COMMUNITIES_FILE = "communities.parquet"
 VECTORS = "entity_vectors.npy"
 VECTOR_IDS = "entity_vectors.parquet"
 _BATCH = 8192
@@ -34,20 +37,25 @@ class DetectCommunities(Build):
 
     An attribute follows its entity: it has no other neighbour, and its name ("dose: 5 mg") is no
     topic. `semantic_weight` is λ of Eq. 13; ε of Eq. 14 is found by description length unless
-    `epsilon` says otherwise; above `max_communities` merging goes on, so none is dropped.
+    `epsilon` says otherwise; above `max_communities` merging goes on, so none is dropped. An update
+    places what changed, until `max_drift` of the entities were placed so: then all is found anew,
+    with 0 always.
 
     The names' vectors stay beside: `entity_vectors.npy` (float16, a row an entity without
     attributes), whose ids and names are the rows of `entity_vectors.parquet`. A document, whose
     name is an id, has the mean of its neighbours' vectors.
     """
 
-    version = 3
+    version = 4
+    remembers: ClassVar[bool] = True
+    """An update goes on from the version before, which its manifest therefore names."""
 
     entities: str = "entities"
     encoder: Encoder = field(default_factory=Encoder)
     semantic_weight: float = SEMANTIC_WEIGHT
     epsilon: float | None = None
     max_communities: int | None = None
+    max_drift: float = 0.25
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -56,37 +64,82 @@ class DetectCommunities(Build):
             raise ValueError(f"semantic_weight {self.semantic_weight} is below 0")
         if self.max_communities is not None and self.max_communities < 1:
             raise ValueError(f"max_communities {self.max_communities} is below 1")
+        if not 0 <= self.max_drift <= 1:
+            raise ValueError(f"max_drift {self.max_drift} is not between 0 and 1")
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `communities.parquet` and the names' vectors."""
-        return self._detected(inputs, out, at, {})
+        """Write `communities.parquet`, the names' vectors, and what an update goes on from."""
+        nodes = self._nodes(inputs)
+        vectors, seconds = self._encoded(nodes, out, at, None)
+        return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
     ) -> dict[str, float | int | str]:
-        """The same, but names that the version before encoded are taken from there."""
-        names = pq.read_table(former.folder / VECTOR_IDS, columns=["name"])["name"].to_pylist()
-        vectors = np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
-        return self._detected(inputs, out, at, dict(zip(names, vectors, strict=True)))
+        """Write the same files, of which the communities go on from those before.
 
-    def _detected(
-        self,
-        inputs: Mapping[str, Sequence[Path]],
-        out: Path,
-        at: Place,
-        known: Mapping[str, np.ndarray],
+        Entities that are new, or won or lost a relation, find their place; all others stay with
+        whom they were. Names that were encoded before are not encoded again. Once
+        `max_drift` of the entities were placed so, or went, the whole graph is seen again.
+        """
+        nodes = self._nodes(inputs)
+        before = pq.read_table(former.folder / VECTOR_IDS).combine_chunks()
+        ids, names = (before[name].combine_chunks() for name in ("entity_id", "name"))
+        # A document's vector is its neighbours', not that of the word.
+        names = pc.if_else(pc.equal(names, DOCUMENT), None, names)
+        known = names, np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
+        vectors, seconds = self._encoded(nodes, out, at, known)
+        continued = resume(former.folder / DETECTION, ids, nodes)
+        if continued.drift >= self.max_drift * len(nodes.core_ids):
+            return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
+        table = pq.read_table(former.folder / COMMUNITIES_FILE)
+        figures = self._continue(nodes, vectors, continued, out, table)
+        return {**figures, "encoding_seconds": seconds}
+
+    def _continue(
+        self, nodes: Nodes, vectors: np.ndarray, before: Continued, out: Path, former: pa.Table
     ) -> dict[str, float | int | str]:
+        """Place what changed."""
+        graph = nodes.graph(vectors)
+        found = update(
+            graph,
+            before.standing,
+            before.touched,
+            semantic_weight=self.semantic_weight,
+            epsilon=self.epsilon,
+            max_communities=self.max_communities,
+        )
+        names = self._write(nodes, found, before.drift, out, former)
+        kept = pc.is_in(pc.unique(names), value_set=pc.unique(former["community_id"]))
+        return {
+            "communities": int(found.labels.max(initial=-1)) + 1,
+            "communities_kept": pc.sum(kept, min_count=0).as_py(),
+            "modularity": round(modularity(graph.links(), found.labels), 4),
+            "placed": int((before.touched | (before.standing.labels < 0)).sum()),
+            "drift": round(before.drift / len(nodes.core_ids), 4),
+        }
+
+    def _nodes(self, inputs: Mapping[str, Sequence[Path]]) -> Nodes:
         (folder,) = inputs[self.entities]
-        nodes = _Nodes.read(folder)
+        return Nodes.read(folder)
+
+    def _encoded(
+        self, nodes: Nodes, out: Path, at: Place, known: tuple[pa.Array, np.ndarray] | None
+    ) -> tuple[np.ndarray, float]:
+        """Write the names' vectors; returns them, and the seconds that encoding took."""
         started = time.perf_counter()
-        vectors = encode_names(nodes.spoken, self.encoder, at, known)
-        encoding_s = time.perf_counter() - started
+        spoken = nodes.spoken
+        vectors = encode_names(spoken, self.encoder, at, known)
+        seconds = round(time.perf_counter() - started, 3)
         vectors = nodes.with_documents(vectors)
         np.save(out / VECTORS, vectors)
-        ids = {"entity_id": nodes.core_ids, "name": pa.array(nodes.spoken, pa.string())}
-        pq.write_table(pa.table(ids), out / VECTOR_IDS)
+        pq.write_table(pa.table({"entity_id": nodes.core_ids, "name": spoken}), out / VECTOR_IDS)
+        return vectors, seconds
+
+    def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
+        """Find the communities of the whole graph, from nothing."""
         found = detect(
             nodes.graph(vectors),
             semantic_weight=self.semantic_weight,
@@ -94,134 +147,43 @@ class DetectCommunities(Build):
             max_communities=self.max_communities,
             seed=self.seed,
         )
-        table = _relation(nodes.ids, found.labels[nodes.owner])
-        pq.write_table(table, out / "communities.parquet")
-        return {**_figures(found), "encoding_seconds": round(encoding_s, 3)}
+        self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table())
+        return _figures(found)
+
+    def _write(
+        self, nodes: Nodes, standing: Standing, drift: int, out: Path, former: pa.Table
+    ) -> pa.Array:
+        """Write the communities and what an update goes on from; returns the communities' ids."""
+        save(out / DETECTION, nodes, standing, drift)
+        table = _relation(nodes.ids, standing.labels[nodes.owner], former)
+        pq.write_table(table, out / COMMUNITIES_FILE)
+        return table["community_id"].combine_chunks()
 
 
 def encode_names(
-    names: Sequence[str],
+    names: pa.Array,
     encoder: Encoder,
     at: Place,
-    known: Mapping[str, np.ndarray] | None = None,
+    known: tuple[pa.Array, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Unit vectors of names, float16 (n, dim); each distinct name is encoded once.
 
     In sorted order, so that a name shares its batch with the same names in every run. Names that
-    are `known` are not encoded.
+    are `known`, each with a vector, are not encoded.
     """
-    model = load(encoder, at.device, at.threads)
-    known = known or {}
-    distinct = sorted(set(names), key=lambda name: (name in known, name))
-    row = {name: number for number, name in enumerate(distinct)}
-    vectors = np.zeros((len(distinct), model.dim), dtype=np.float16)
-    new = sum(name not in known for name in distinct)
-    for begin in range(0, new, _BATCH):
-        end = min(begin + _BATCH, new)
-        vectors[begin:end] = model.encode(distinct[begin:end])
-    for number in range(new, len(distinct)):
-        vectors[number] = known[distinct[number]]
     faiss.omp_set_num_threads(at.threads)
-    rows = np.fromiter((row[name] for name in names), np.int64, len(names))
-    found: np.ndarray = vectors[rows]
+    held, vectors = known if known is not None else (pa.array([], pa.string()), None)
+    distinct = pc.unique(names)
+    new = sorted(distinct.filter(pc.invert(pc.is_in(distinct, value_set=held))).to_pylist())
+    if new or vectors is None:
+        model = load(encoder, at.device, at.threads)
+        batches = [new[begin : begin + _BATCH] for begin in range(0, len(new), _BATCH)]
+        none = np.zeros((0, model.dim), np.float16)
+        made = [none, *(model.encode(batch).astype(np.float16) for batch in batches)]
+        vectors = np.concatenate(made if vectors is None else [vectors, *made])
+    rows = pc.index_in(names, value_set=pa.concat_arrays([held, pa.array(new, pa.string())]))
+    found: np.ndarray = vectors[rows.to_numpy(zero_copy_only=False)]
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """All nodes by id, and those that are entities of their own (the core)."""
-
-    ids: pa.Array
-    owner: np.ndarray  # core row of each node: its own, or that of its entity
-    core_ids: pa.Array
-    names: list[str]
-    is_document: np.ndarray
-    types: np.ndarray
-    heads: np.ndarray  # of the relations between core nodes, as core rows
-    tails: np.ndarray
-    relations: np.ndarray
-
-    @classmethod
-    def read(cls, folder: Path) -> _Nodes:
-        """Read the graph, ordered by id; raises ValueError for an edge to no entity."""
-        columns = ["entity_id", "name", "type"]
-        nodes = pq.read_table(folder / "entities.parquet", columns=columns).sort_by("entity_id")
-        columns = ["kind", "head_id", "relation", "tail_id"]
-        edges = pq.read_table(folder / "edges.parquet", columns=columns)
-        ids = nodes["entity_id"].combine_chunks()
-        heads, tails = _rows(edges["head_id"], ids), _rows(edges["tail_id"], ids)
-        attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
-        parent = _parents(heads[attribute], tails[attribute], len(ids))
-        core = np.flatnonzero(parent == np.arange(len(ids)))
-        place = np.full(len(ids), -1, dtype=np.int64)
-        place[core] = np.arange(len(core))
-        owner = place[parent]
-        kept = nodes.take(pa.array(core))
-        return cls(
-            ids=ids,
-            owner=owner,
-            core_ids=kept["entity_id"].combine_chunks(),
-            names=kept["name"].to_pylist(),
-            is_document=np.asarray(pc.equal(kept["type"], DOCUMENT)),
-            types=_codes(kept["type"]),
-            heads=owner[heads[~attribute]],
-            tails=owner[tails[~attribute]],
-            relations=_codes(edges["relation"].filter(pa.array(~attribute))),
-        )
-
-    @property
-    def spoken(self) -> list[str]:
-        """The names as they are encoded: a document's id says nothing."""
-        return [
-            DOCUMENT if document else name
-            for name, document in zip(self.names, self.is_document, strict=True)
-        ]
-
-    def with_documents(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors in which a document has the mean of its neighbours', if it has any."""
-        ends = np.concatenate([self.heads, self.tails])
-        others = np.concatenate([self.tails, self.heads])
-        counts = self.is_document[ends] & ~self.is_document[others]
-        total = np.zeros(vectors.shape, np.float32)
-        np.add.at(total, ends[counts], vectors[others[counts]].astype(np.float32))
-        length = np.linalg.norm(total, axis=1, keepdims=True)
-        found = np.where(length > 0, total / np.maximum(length, 1e-12), vectors)
-        return found.astype(np.float16)
-
-    def graph(self, vectors: np.ndarray) -> EvidenceGraph:
-        """The core as arrays."""
-        return EvidenceGraph(
-            vectors.astype(np.float32), self.types, self.heads, self.tails, self.relations
-        )
-
-
-def _rows(column: pa.ChunkedArray, ids: pa.Array) -> np.ndarray:
-    found = pc.index_in(column, value_set=ids)
-    if found.null_count:
-        lost = column.filter(pc.is_null(found))[0].as_py()
-        raise ValueError(f"edges.parquet: {lost!r} is no entity_id of entities.parquet")
-    rows: np.ndarray = np.asarray(found).astype(np.int64)
-    return rows
-
-
-def _parents(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
-    """The entity of each attribute (the first by id of several), and of others they themselves.
-
-    A node that owns attributes is an entity, though it may be another's attribute.
-    """
-    parent = np.full(num_nodes, num_nodes, dtype=np.int64)
-    np.minimum.at(parent, tails, heads)
-    alone = parent == num_nodes
-    alone[heads] = True
-    parent[alone] = np.flatnonzero(alone)
-    return parent
-
-
-def _codes(column: pa.ChunkedArray) -> np.ndarray:
-    """Number the distinct values in sorted order, so that codes do not depend on row order."""
-    values = np.array(column.to_pylist(), dtype=np.str_)
-    codes: np.ndarray = np.unique(values, return_inverse=True)[1]
-    return codes
 
 
 def _figures(found: Detected) -> dict[str, float | int | str]:
@@ -236,13 +198,39 @@ def _figures(found: Detected) -> dict[str, float | int | str]:
     }
 
 
-def _relation(ids: pa.Array, labels: np.ndarray) -> pa.Table:
-    """Name each community by the ids of its members, in order."""
+def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> pa.Table:
+    """Name each community by the ids of its members, in order; a former one's is known."""
     order = np.argsort(labels, kind="stable")
-    ends = np.flatnonzero(np.diff(labels[order])) + 1
-    names: list[Any] = ids.to_pylist()
-    of_row = np.empty(len(labels), dtype=object)
-    for rows in np.split(order, ends):
-        if len(rows):
-            of_row[rows] = segment_id(names[row] for row in rows)
-    return pa.table([ids, pa.array(of_row, pa.string())], schema=COMMUNITIES)
+    first = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    known = _unchanged(ids, labels, former)
+    numbers = labels[order[first]]
+    ends = np.append(first, len(order))[1:]
+    named: list[str] = []
+    for number, start, end in zip(numbers.tolist(), first.tolist(), ends.tolist(), strict=True):
+        if number not in known:
+            known[number] = segment_id(ids.take(pa.array(order[start:end])).to_pylist())
+        named.append(known[number])
+    codes = np.repeat(np.arange(len(first)), ends - first)
+    of_row = np.empty(len(labels), np.int64)
+    of_row[order] = codes
+    column = pa.array(named, pa.string()).take(pa.array(of_row))
+    return pa.table([ids, column], schema=COMMUNITIES)
+
+
+def _unchanged(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> dict[int, str]:
+    """The names of communities by number that have the very members of a former community."""
+    if not len(former) or not len(labels):
+        return {}
+    coded = pc.dictionary_encode(former["community_id"].combine_chunks())
+    codes = coded.indices.to_numpy().astype(np.int64)
+    sizes = np.bincount(codes)
+    at = pc.index_in(ids, value_set=former["entity_id"].combine_chunks())
+    rows = pc.fill_null(at, -1).to_numpy(zero_copy_only=False)
+    before = np.where(rows >= 0, codes[rows], -1)
+    order = np.lexsort((before, labels))
+    first = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    ends = np.append(first[1:], len(order))
+    least, most = before[order[first]], before[order[ends - 1]]
+    same = (least >= 0) & (least == most) & (ends - first == sizes[least])
+    names = coded.dictionary.take(pa.array(least[same])).to_pylist()
+    return dict(zip(labels[order[first[same]]].tolist(), names, strict=True))

@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 from srrag.algo.centrality import degrees_within, nearest_keyword, places
 from srrag.ask import ask
 from srrag.completion import Completion, Engine, Prompt, Rules
-from srrag.organize.describe import PROMPT, Described, Topic, by_rules, describe
+from srrag.ids import content_id
+from srrag.organize.describe import PROMPT, Described, Description, Topic, by_rules, describe
+from srrag.organize.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
 from srrag.organize.tree_graph import TreeGraph
 from srrag.schema import TREE
 from srrag.spec import place_field
-from srrag.step import Build, Place
+from srrag.step import Build, Former, Place
 
 Ints = npt.NDArray[np.int64]
 
@@ -40,8 +42,11 @@ class BuildKnowledgeTree(Build):
     Communities of `min_members` entities are named and summarised by the engine, one prompt each
     of at most `max_chars` of facts, or several rounds where they are more; a smaller one bears its
     keywords as its name. So is one without an answer, whose `model` is empty. The figures tell the
-    calls that an engine takes, also where the rules answer.
+    calls that an engine takes, also where the rules answer. `descriptions.parquet` holds each
+    description beside a hash of what it was made of.
     """
+
+    version = 2
 
     entities: str = "entities"
     communities: str = "communities"
@@ -66,13 +71,31 @@ class BuildKnowledgeTree(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `tree.parquet`, level by level from the communities down."""
+        """Write `tree.parquet`, level by level from the communities down, and the descriptions."""
+        return self._made(inputs, out, at, {})
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
+    ) -> dict[str, float | int | str]:
+        """Write the same files; a community with the facts of before keeps its description."""
+        return self._made(inputs, out, at, read_descriptions(former.folder / DESCRIPTIONS))
+
+    def _made(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        known: Mapping[str, Description],
+    ) -> dict[str, float | int | str]:
         (folder,), (groups,), (units,) = (
             inputs[name] for name in (self.entities, self.communities, self.units)
         )
         graph = TreeGraph.read(folder, groups, units)
         layout = Layout(graph, self.max_keywords)
-        texts = self._describe(graph, layout, at)
+        keys = self._keys(graph, layout)
+        texts = self._describe(graph, layout, at, {c: known.get(key) for c, key in keys.items()})
+        found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
+        write_descriptions(out / DESCRIPTIONS, found)
         rows = 0
         with pq.ParquetWriter(out / "tree.parquet", TREE, compression="zstd") as writer:
             for table in (
@@ -88,20 +111,36 @@ class BuildKnowledgeTree(Build):
             "nodes": rows,
             "communities": len(graph.community_ids),
             "keywords": int((layout.keyword >= 0).sum()),
+            "kept": sum(key in known for key in keys.values()),
             "calls": texts.calls,
             "prompt_characters": texts.prompt_chars,
             "unanswered": texts.unanswered,
         }
 
-    def _describe(self, graph: TreeGraph, layout: Layout, at: Place) -> Described:
-        """Describe the communities that are large enough, so many at a time."""
+    def _keys(self, graph: TreeGraph, layout: Layout) -> dict[int, str]:
+        """The communities that are large enough to be described: a hash of what is told of each."""
+        sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
+        return {
+            c: content_id(*layout.keyword_names(c), graph.facts_hash(c))
+            for c in np.flatnonzero(sizes >= self.min_members).tolist()
+        }
+
+    def _describe(
+        self,
+        graph: TreeGraph,
+        layout: Layout,
+        at: Place,
+        known: Mapping[int, Description | None],
+    ) -> Described:
+        """Describe the communities of which nothing is `known`, so many at a time."""
         answer = self._answerer(at)
         total = Described([None] * len(graph.community_ids))
-        sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
-        chosen = [int(c) for c in np.flatnonzero(sizes >= self.min_members)]
+        for number, value in known.items():
+            total.found[number] = value
+        chosen = [number for number, value in known.items() if value is None]
         for start in range(0, len(chosen), self.batch_communities):
             batch = chosen[start : start + self.batch_communities]
-            topics = [Topic(layout.keyword_names(c), list(graph.facts(c))) for c in batch]
+            topics = [Topic(layout.keyword_names(c), graph.facts(c)) for c in batch]
             told = [number for number, topic in enumerate(topics) if topic.facts]
             part = describe([topics[number] for number in told], answer, self.max_chars)
             for number, value in zip(told, part.found, strict=True):

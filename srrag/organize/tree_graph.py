@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,21 +85,49 @@ class TreeGraph:
             of_attribute=of_attribute,
         )
 
-    def facts(self, community: int) -> Iterator[str]:
+    def facts(self, community: int) -> list[str]:
         """What the edges of a community's entities say: relations first, often mentioned first."""
-        order, first = self._by_community
-        for row in order[first[community] : first[community + 1]]:
-            head, tail = self._shown[self.heads[row]], self._shown[self.tails[row]]
-            if self.of_attribute[row]:
-                kind = self.types[int(self.tails[row])].as_py().replace("_", " ")
-                yield f"{head}: {kind} {tail}"
-            else:
-                yield f"{head} {self.relations[int(row)].as_py().replace('_', ' ')} {tail}"
+        _, first = self._by_community
+        begin, end = first[community : community + 2].tolist()
+        told: list[str] = self._facts.slice(begin, end - begin).to_pylist()
+        return told
+
+    def facts_hash(self, community: int) -> str:
+        """A hash of a community's facts, in order."""
+        _, first = self._by_community
+        begin, end = first[community : community + 2].tolist()
+        bounds = self._bounds[begin : end + 1]
+        digest = hashlib.blake2b(np.diff(bounds).tobytes(), digest_size=16)
+        digest.update(self._bytes[bounds[0] : bounds[-1]])
+        return digest.hexdigest()
 
     @cached_property
-    def _shown(self) -> list[str]:
-        names: list[str] = pc.utf8_slice_codeunits(self.names, 0, _MAX_NAME_CHARS).to_pylist()
-        return names
+    def _facts(self) -> pa.Array:
+        """The facts of all communities as texts, in the order of the communities."""
+        order, _ = self._by_community
+        shown = pc.utf8_slice_codeunits(self.names, 0, _MAX_NAME_CHARS).cast(pa.large_string())
+        heads, tails = (shown.take(pa.array(rows[order])) for rows in (self.heads, self.tails))
+        relations = self.relations.take(pa.array(order))
+        kinds = self.types.take(pa.array(self.tails[order]))
+        relations, kinds = (
+            pc.replace_substring(column, "_", " ").cast(pa.large_string())
+            for column in (relations, kinds)
+        )
+        colon, blank, none = (pa.scalar(text, pa.large_string()) for text in (": ", " ", ""))
+        values = pc.binary_join_element_wise(heads, colon, kinds, blank, tails, none)
+        others = pc.binary_join_element_wise(heads, relations, tails, blank)
+        return pc.if_else(pa.array(self.of_attribute[order]), values, others)
+
+    @cached_property
+    def _bounds(self) -> Ints:
+        """Where each fact begins in `_bytes`, and where the last one ends."""
+        if not len(self._facts):
+            return np.zeros(1, np.int64)
+        return np.frombuffer(self._facts.buffers()[1], np.int64)[: len(self._facts) + 1]
+
+    @cached_property
+    def _bytes(self) -> memoryview:
+        return memoryview(self._facts.buffers()[2] or b"")
 
     @cached_property
     def _by_community(self) -> tuple[Ints, Ints]:
@@ -111,16 +139,11 @@ class TreeGraph:
 
 
 def _counted(path: Path, columns: list[str]) -> pa.Table:
-    """These columns and the number of mentions, batch by batch: mentions are most of the file."""
-    tables = []
+    """These columns and the number of mentions, of which one short field is read to count them."""
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=[*columns, "mentions"]):
-            table = pa.Table.from_batches([batch])
-            counts = pc.list_value_length(table["mentions"])
-            tables.append(table.select(columns).append_column("count", counts))
-        schema = file.schema_arrow
-    empty = pa.schema([*(schema.field(name) for name in columns), ("count", pa.int32())])
-    return pa.concat_tables([empty.empty_table(), *tables], promote_options="permissive")
+        table = file.read([*columns, "mentions.list.element.char_start"])
+    counts = pc.list_value_length(table["mentions"])
+    return table.select(columns).append_column("count", counts)
 
 
 def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:

@@ -13,10 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.betr import GRADES
-from srrag.algo.rrf import rank_scores
-from srrag.index.dense import SCORE_DECIMALS
 from srrag.index.units import open_units
-from srrag.retrieve.fuse import codes, pack_ranking
+from srrag.rerank.reranker import rank_hits
 from srrag.retrieve.hits import unpack_hits
 from srrag.schema import HITS
 from srrag.spec import fingerprint, spec
@@ -93,11 +91,6 @@ class RerankBETR(Step):
         """The reranker's hits and the calibrated ones."""
         return pa.schema([pa.field(f"{self.into}_uncalibrated", HITS), pa.field(self.into, HITS)])
 
-    @property
-    def encoder(self) -> Any:
-        """The reranker's encoder of questions, if it has one."""
-        return getattr(self.reranker, "encoder", None)
-
     def needs(self) -> tuple[str, ...]:
         """What the reranker needs, and the units index for the grades."""
         return (*self.reranker.needs(), self.units)
@@ -128,11 +121,8 @@ class RerankBETR(Step):
             grades = units.take(ids.to_pylist(), ("grade",))["grade"].to_pylist()
             ranks = np.array([GRADES.index(grade or UNGRADED) for grade in grades], np.int64)
             calibrated = found.a * scores.astype(np.float64) + found.u[ranks]
-            rows = np.repeat(np.arange(batch.num_rows), np.diff(offsets))
-            names, (keys,) = codes([ids])
-            ranking = rank_scores(rows, keys, calibrated, decimals=SCORE_DECIMALS)
-            hits = pack_ranking(ranking, names, batch.num_rows)
             before, after = self.writes
+            hits = rank_hits(ids, calibrated, offsets)
             return batch.append_column(before, scored).append_column(after, hits)
 
         return run

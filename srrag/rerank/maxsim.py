@@ -1,110 +1,161 @@
-"""Rerank by token vectors: MaxSim blended with the scores of the channels before."""
+"""Rerank by token vectors: MaxSim, alone or blended with the scores of the channels before."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.maxsim import maxsim
-from srrag.algo.rrf import min_max, rank_scores
-from srrag.index.dense import SCORE_DECIMALS
+from srrag.algo.rrf import min_max
 from srrag.index.tokens import TokenIndex
-from srrag.retrieve.fuse import codes, pack_ranking
-from srrag.retrieve.hits import unpack_hits
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
+from srrag.model.encoder import Encoder
+from srrag.rerank.reranker import Reranker, Score
+from srrag.retrieve.fuse import codes
+from srrag.retrieve.hits import Offsets, unpack_hits
+from srrag.step import Place
 
+if TYPE_CHECKING:
+    from srrag.model.embed import LoadedEncoder
+
+Matrix = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RerankMaxSim(Step):
-    """Score the first `depth` hits by MaxSim (Eq. 15 of sr-rag) and by the `blend` columns.
+class RerankMaxSim(Reranker):
+    """Score the first `depth` hits (0: all) by MaxSim, Eq. 15 of sr-rag: coarse ranking.
 
-    Every score is stretched to 0…1 within the question (0 where a channel did not find the
-    window) and all weigh the same. Hits below `depth` keep their order behind. The window's token
-    vectors come from the index; none is computed.
+    With `blend` empty the score is that of Eq. 15, the sum over the question's tokens of the best
+    cosine with a token of the window. Otherwise it and the scores of the `blend` columns are
+    stretched to 0…1 within the question (0 where a channel did not find the window) and all
+    weigh the same. Hits below `depth` keep their order behind. How many windows go on (`keep`)
+    is not published. The windows' token vectors come from the index; none is computed.
+
+    The question's are those of `EncodeQuestions`, or, with an `encoder` (a ColBERT beside the
+    sentence encoder), made here; `encoded` names the stage that encoded the windows with it.
     """
+
+    version: ClassVar[int] = 2
 
     hits: str = "hits_fused"
     blend: tuple[str, ...] = ("hits_sparse", "hits_dense")
-    into: str = "hits"
     index: str = "tokens"
     depth: int = 100
+    encoder: Encoder | None = None
+    encoded: str = "vectors"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a negative number of windows."""
+        super().__post_init__()
+        if self.depth < 0:
+            raise ValueError(f"depth is {self.depth}: a number of windows, or 0 for all")
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The hits, the scores to blend, and the question's token vectors."""
-        return (self.hits, *self.blend, "query_tokens", "query_token_scales")
-
-    @property
-    def writes(self) -> pa.Schema:
-        """The reranked hits."""
-        return pa.schema([pa.field(self.into, HITS)])
+        """The hits, the scores to blend, and the question's token vectors or its text."""
+        tokens = ("text",) if self.encoder else ("query_tokens", "query_token_scales")
+        return (self.hits, *self.blend, *tokens)
 
     def needs(self) -> tuple[str, ...]:
         """The token index."""
         return (self.index,)
 
-    def open(self, at: Place) -> Function:
-        """Map the token index."""
+    def scorer(self, at: Place) -> Score:
+        """Map the token index, and load the encoder if there is one."""
         index = TokenIndex(at.artifact(self.index))
+        tokens = functools.partial(question_tokens, dimension=index.dimension)
+        if self.encoder is not None:
+            from srrag.model.embed import load
 
-        def run(batch: pa.Table) -> pa.Table:
-            columns = [unpack_hits(batch[name]) for name in (self.hits, *self.blend)]
-            names, keys = codes([ids for ids, _, _ in columns])
-            rows = [np.repeat(np.arange(batch.num_rows), np.diff(ends)) for _, _, ends in columns]
-            place = np.arange(len(rows[0])) - columns[0][2][rows[0]]
-            head = place < self.depth
-            total = min_max(self._late(batch, columns[0], index)[head], rows[0][head])
-            for (_, scores, _), key, row in zip(columns[1:], keys[1:], rows[1:], strict=True):
-                known = (row, key, min_max(scores, row))
-                total += scores_of(rows[0][head], keys[0][head], known, len(names))
-            mixed = np.empty(len(rows[0]))
-            mixed[head] = total / len(columns)
-            # Behind the head, below every blended score (≥ 0), in the order before.
-            mixed[~head] = -place[~head].astype(float)
-            ranking = rank_scores(rows[0], keys[0], mixed, decimals=SCORE_DECIMALS)
-            hits = pack_ranking(ranking, names, batch.num_rows)
-            return batch.append_column(self.writes.field(0), hits)
+            tokens = functools.partial(encoded_tokens, model=load(self.encoder, at.device))
 
-        return run
+        def score(batch: pa.Table, ids: pa.Array, offsets: Offsets) -> Floats:
+            rows = np.repeat(np.arange(batch.num_rows), np.diff(offsets))
+            place = np.arange(len(rows)) - offsets[rows]
+            head = place < self.depth if self.depth else np.ones(len(rows), dtype=bool)
+            scores = late_scores(tokens(batch), ids, offsets, index, depth=self.depth)
+            if self.blend:
+                scores[head] = min_max(scores[head], rows[head])
+                scores += sum(_stretched(batch[name], ids, offsets) for name in self.blend)
+                scores /= 1 + len(self.blend)
+            # Behind the head, below every score there, in the order before.
+            lowest = np.zeros(batch.num_rows)
+            np.minimum.at(lowest, rows[head], scores[head])
+            scores[~head] = (lowest[rows] - place)[~head]
+            return scores
 
-    def _late(
-        self, batch: pa.Table, hits: tuple[pa.Array, Any, Ints], index: TokenIndex
-    ) -> npt.NDArray[np.float32]:
-        """MaxSim of the first `depth` hits of each question; 0 for the others."""
-        ids, _, offsets = hits
-        late = np.zeros(len(ids), dtype=np.float32)
-        questions = zip(batch["query_tokens"], batch["query_token_scales"], strict=True)
-        for row, (tokens, scales) in enumerate(questions):
-            some = slice(offsets[row], min(offsets[row] + self.depth, offsets[row + 1]))
-            values, scale, ends = index.take(ids[some].to_pylist())
-            query = unpack_tokens(tokens, scales, index.dimension)
-            late[some] = maxsim(query, values, ends, scale)
-        return late
+        return score
 
 
-def scores_of(rows: Ints, keys: Ints, known: tuple[Ints, Ints, Floats], num_keys: int) -> Floats:
-    """The known score of each (row, key), 0 where there is none."""
-    known_rows, known_keys, scores = known
-    if not len(scores):
-        return np.zeros(len(rows))
-    pairs = known_rows * num_keys + known_keys
-    order = np.argsort(pairs)
-    wanted = rows * num_keys + keys
-    place = np.minimum(np.searchsorted(pairs[order], wanted), len(pairs) - 1)
-    found: Floats = np.where(pairs[order][place] == wanted, scores[order][place], 0.0)
-    return found
+def _stretched(column: pa.ChunkedArray, ids: pa.Array, offsets: Offsets) -> Floats:
+    """The scores that a channel gave these windows, stretched to 0…1 within each question."""
+    found, scores, ends = unpack_hits(column)
+    rows = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    return channel_scores(ids, offsets, (found, min_max(scores, rows), ends))
 
 
-def unpack_tokens(tokens: pa.Scalar, scales: pa.Scalar, dimension: int) -> npt.NDArray[np.float32]:
-    """A question's token vectors as float32 (tokens, dimension)."""
-    values = np.frombuffer(tokens.as_py(), dtype=np.int8).reshape(-1, dimension)
-    scale = np.frombuffer(scales.as_py(), dtype=np.float16)
+def late_scores(
+    questions: Iterable[Matrix],
+    ids: pa.Array,
+    offsets: Offsets,
+    index: TokenIndex,
+    *,
+    depth: int = 0,
+    mean: bool = False,
+) -> Floats:
+    """MaxSim of each question's first `depth` hits (0: all), 0 for the others.
+
+    `mean` divides by the question's tokens, so that long and short questions compare.
+    """
+    late = np.zeros(len(ids))
+    for row, query in enumerate(questions):
+        end = offsets[row] + depth if depth else offsets[row + 1]
+        some = slice(offsets[row], min(end, offsets[row + 1]))
+        values, scale, ends = index.take(ids[some].to_pylist())
+        late[some] = maxsim(query, values, ends, scale) / (max(1, len(query)) if mean else 1)
+    return late
+
+
+def channel_scores(
+    ids: pa.Array, offsets: Offsets, channel: tuple[pa.Array, npt.NDArray[Any], Offsets]
+) -> Floats:
+    """The score of each hit among those of a channel, 0 where it did not find the window.
+
+    Both are flat with the offsets of their questions.
+    """
+    found, scores, ends = channel
+    if not len(found):
+        return np.zeros(len(ids))
+    names, (wanted, keys) = codes([ids, found])
+    wanted += len(names) * np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    keys += len(names) * np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    order = np.argsort(keys)
+    place = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    known: Floats = np.where(keys[place] == wanted, scores[place], 0.0)
+    return known
+
+
+def question_tokens(batch: pa.Table, dimension: int) -> Iterator[Matrix]:
+    """The token vectors of each question as `EncodeQuestions` wrote them, (tokens, dimension)."""
+    rows = zip(batch["query_tokens"], batch["query_token_scales"], strict=True)
+    for tokens, scales in rows:
+        values = np.frombuffer(tokens.as_py(), dtype=np.int8).reshape(-1, dimension)
+        yield _widened(values, np.frombuffer(scales.as_py(), dtype=np.float16))
+
+
+def encoded_tokens(batch: pa.Table, model: LoadedEncoder) -> Iterator[Matrix]:
+    """The token vectors of each question, made now and one by one: no neighbour in the batch."""
+    for text in batch["text"].to_pylist():
+        _, tokens = model.encode_tokens([text], "query")
+        yield _widened(tokens.values, tokens.scale)
+
+
+def _widened(values: npt.NDArray[np.int8], scale: npt.NDArray[np.float16]) -> Matrix:
     return values.astype(np.float32) * scale.astype(np.float32)[:, None]

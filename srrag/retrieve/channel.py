@@ -6,16 +6,14 @@ import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.hits import Found
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 
-Found = Sequence[tuple[pa.Array, npt.NDArray[np.float32]]]
-"""Unit ids and scores of each question, best first."""
+Search = Callable[[pa.Table, Sequence[Sequence[str]]], list[Found]]
+"""Questions and tracks → what was found on each; a track is the grades that it searches, () all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +39,21 @@ class SearchChannel(Step):
         return (self.index,)
 
     @abc.abstractmethod
-    def searcher(self, at: Place) -> Callable[[pa.Table], Found]:
-        """Map the index and return the search of a batch of questions."""
+    def searcher(self, at: Place) -> Search:
+        """Map the index and return the search of a batch of questions, track by track."""
+
+    def columns(self, found: Found) -> list[pa.Array]:
+        """What this channel writes of what it found."""
+        return [found.hits()]
 
     def open(self, at: Place) -> Function:
-        """Map the index."""
+        """Map the index; every grade is searched."""
         search = self.searcher(at)
 
         def run(batch: pa.Table) -> pa.Table:
-            return batch.append_column(self.writes.field(0), pack_hits(search(batch)))
+            (found,) = search(batch, [()])
+            for item, column in zip(self.writes, self.columns(found), strict=True):
+                batch = batch.append_column(item, column)
+            return batch
 
         return run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import RRF_K, Ranking, reciprocal_rank_fusion
-from srrag.retrieve.hits import pack_flat, unpack_hits
+from srrag.retrieve.hits import pack_flat, ranks, unpack_hits
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 
@@ -50,7 +49,7 @@ class FuseRanks(Step):
             fused = reciprocal_rank_fusion(
                 np.concatenate([np.repeat(np.arange(len(size)), size) for size in sizes]),
                 np.concatenate(keys),
-                np.concatenate([_ranks(size) for size in sizes]),
+                np.concatenate([ranks(size) for size in sizes]),
                 k=self.k,
             )
             hits = pack_ranking(fused, names, batch.num_rows, self.depth)
@@ -74,9 +73,3 @@ def pack_ranking(ranking: Ranking, names: pa.Array, num_rows: int, depth: int = 
     offsets = np.searchsorted(query, np.arange(num_rows + 1))
     ids = names.take(pa.array(ranking.key[keep]))
     return pack_flat(ids, ranking.score[keep], ranking.rank[keep], offsets)
-
-
-def _ranks(sizes: npt.NDArray[Any]) -> Ints:
-    starts = np.cumsum(sizes) - sizes
-    ranks: Ints = np.arange(1, int(sizes.sum()) + 1) - np.repeat(starts, sizes)
-    return ranks

@@ -1,8 +1,9 @@
-"""The one way in and out of HITS columns: NumPy in, NumPy out."""
+"""What searches find, and the one way in and out of HITS columns: NumPy in, NumPy out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,68 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.schema import HITS
+from srrag.schema import HITS, PATHS
 
 Floats = npt.NDArray[np.float32]
 Offsets = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a search found for a batch: the windows of all questions, each question's best first.
+
+    `unit_ids`, `scores` and `paths` (structs of PATHS) are flat; `offsets` (questions + 1) part
+    them.
+    """
+
+    unit_ids: pa.Array
+    scores: Floats
+    paths: pa.StructArray
+    offsets: Offsets
+
+    @classmethod
+    def of(
+        cls,
+        ranked: Sequence[tuple[pa.Array, Floats]],
+        paths: Sequence[Sequence[pa.Array]] = (),
+    ) -> Found:
+        """From ids and scores a question, and the columns of PATHS that led there, if any did."""
+        ids = _flat([ids for ids, _ in ranked])
+        scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in ranked)])
+        fields = list(PATHS.value_type)
+        nothing = [pa.repeat("", len(ids))] * len(fields)
+        columns = [_flat(column) for column in zip(*paths, strict=True)] or nothing
+        offsets = np.concatenate([[0], np.cumsum([len(ids) for ids, _ in ranked], dtype=np.int64)])
+        return cls(ids, scores, pa.StructArray.from_arrays(columns, fields=fields), offsets)
+
+    @property
+    def ranks(self) -> Offsets:
+        """The place of each window in its question's list, from 1."""
+        return ranks(np.diff(self.offsets))
+
+    def hits(self) -> pa.Array:
+        """HITS: a list a question."""
+        return pack_flat(self.unit_ids, self.scores, self.ranks, self.offsets)
+
+    def path_lists(self) -> pa.Array:
+        """PATHS, parallel to the hits."""
+        return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), self.paths).cast(PATHS)
+
+
+def ranks(sizes: npt.NDArray[Any]) -> Offsets:
+    """Count from 1 within each list of these sizes, flat."""
+    starts = np.cumsum(sizes) - sizes
+    found: Offsets = np.arange(1, int(sizes.sum()) + 1) - np.repeat(starts, sizes)
+    return found
+
+
+def _flat(columns: Sequence[pa.Array]) -> pa.Array:
+    return pa.concat_arrays([pa.array([], pa.string()), *(c.cast(pa.string()) for c in columns)])
+
+
 def pack_hits(ranked: Sequence[tuple[pa.Array, Floats]]) -> pa.Array:
     """One list of hits a question from ids and scores, best first; ranks start at 1."""
-    sizes = [len(ids) for ids, _ in ranked]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    ids = pa.concat_arrays([ids.cast(pa.string()) for ids, _ in ranked] or [pa.array([], "string")])
-    scores = np.concatenate([scores for _, scores in ranked]) if ranked else np.zeros(0)
-    ranks = np.concatenate([np.arange(1, size + 1) for size in sizes]) if sizes else np.zeros(0)
-    return pack_flat(ids, scores, ranks, offsets)
+    return Found.of(ranked).hits()
 
 
 def pack_flat(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import pyarrow as pa
 
 from srrag.index.encode import packed_tokens
-from srrag.model.encoder import Encoder
+from srrag.model.encoder import Encoder, Role
 from srrag.schema import QUESTIONS, empty_value
 from srrag.step import Function, Place, Step
 
+if TYPE_CHECKING:
+    from srrag.model.embed import LoadedEncoder
+
 MAX_QUESTION_CHARS = 4000
+KINDS = ("node", "triple", "community")
+"""Of smaller questions: what in the graph each one looks for."""
 
 
 def question_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -56,11 +61,15 @@ def question_fault(text: object) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeQuestions(Step):
-    """Adds the question's sentence vector and its token vectors."""
+    """Adds the sentence vector and the token vectors of the question.
 
+    `text` names the column that stands for it, such as `rationale` for the reasoning of
+    WriteRationale.
+    """
+
+    text: str = "text"
     encoder: Encoder = field(default_factory=Encoder)
 
-    reads: ClassVar[tuple[str, ...]] = ("text",)
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("query_vector", pa.binary()),
@@ -74,14 +83,17 @@ class EncodeQuestions(Step):
         "query_token_scales": ("float16", 1e-4),
     }
 
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The column that is encoded."""
+        return (self.text,)
+
     def open(self, at: Place) -> Function:
         """Load the encoder."""
-        from srrag.model.embed import load
-
-        model = load(self.encoder, at.device, at.threads)
+        model = _load(self.encoder, at)
 
         def run(batch: pa.Table) -> pa.Table:
-            texts = batch["text"].to_pylist()
+            texts = batch[self.text].to_pylist()
             vectors, tokens = model.encode_tokens(texts, role="query")
             packed = list(packed_tokens(tokens))
             columns = (
@@ -94,3 +106,99 @@ class EncodeQuestions(Step):
             return batch
 
         return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeTexts(Step):
+    """Adds the sentence vectors of a list of texts: float32 (n, dim) as bytes, b"" for none.
+
+    `role` says whether they are encoded as passages or as queries.
+    """
+
+    texts: str = "hyde_passages"
+    into: str = "hyde_vectors"
+    role: Role = "passage"
+    encoder: Encoder = field(default_factory=Encoder)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown role."""
+        if self.role not in get_args(Role):
+            raise ValueError(f"role is {self.role!r}: it can be {' or '.join(get_args(Role))}")
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The column of lists."""
+        return (self.texts,)
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The column of vectors."""
+        return pa.schema([pa.field(self.into, pa.binary(), nullable=False)])
+
+    @property
+    def packed(self) -> Mapping[str, tuple[str, float]]:  # type: ignore[override]
+        """The vectors are float32."""
+        return {self.into: ("float32", 1e-5)}
+
+    def open(self, at: Place) -> Function:
+        """Load the encoder."""
+        model = _load(self.encoder, at)
+
+        def run(batch: pa.Table) -> pa.Table:
+            vectors = _encoded(model, batch[self.texts].to_pylist(), self.role)
+            return batch.append_column(self.writes.field(0), pa.array(vectors, pa.binary()))
+
+        return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeSubQuestions(Step):
+    """Adds the sentence vectors of the smaller questions of each kind: float32 (n, dim) as bytes.
+
+    A kind without a question has no vectors (b""): SearchGraph leaves that part out, nothing
+    stands in for it.
+    """
+
+    encoder: Encoder = field(default_factory=Encoder)
+
+    reads: ClassVar[tuple[str, ...]] = ("subquestions",)
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [pa.field(f"{kind}_vectors", pa.binary(), nullable=False) for kind in KINDS]
+    )
+    packed: ClassVar[Mapping[str, tuple[str, float]]] = {
+        f"{kind}_vectors": ("float32", 1e-5) for kind in KINDS
+    }
+
+    def open(self, at: Place) -> Function:
+        """Load the encoder."""
+        model = _load(self.encoder, at)
+
+        def run(batch: pa.Table) -> pa.Table:
+            rows = batch["subquestions"].to_pylist()
+            lists = [
+                [each["text"] for each in row if each["kind"] == kind]
+                for kind in KINDS
+                for row in rows
+            ]
+            vectors = _encoded(model, lists, "query")
+            for number, item in enumerate(self.writes):
+                column = vectors[number * len(rows) : (number + 1) * len(rows)]
+                batch = batch.append_column(item, pa.array(column, item.type))
+            return batch
+
+        return run
+
+
+def _load(encoder: Encoder, at: Place) -> LoadedEncoder:
+    from srrag.model.embed import load
+
+    return load(encoder, at.device, at.threads)
+
+
+def _encoded(model: LoadedEncoder, lists: Sequence[Sequence[str]], role: Role) -> list[bytes]:
+    """The vectors of each list, in one pass over all lists, equal texts once."""
+    distinct = list(dict.fromkeys(text for texts in lists for text in texts))
+    if not distinct:
+        return [b""] * len(lists)
+    vectors = dict(zip(distinct, model.encode(distinct, role), strict=True))
+    return [b"".join(vectors[text].tobytes() for text in texts) for texts in lists]

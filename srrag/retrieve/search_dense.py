@@ -1,34 +1,62 @@
-"""The dense channel: the windows nearest to the question's vector."""
+"""The dense channel: the windows nearest to the question's vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
-from srrag.index.dense import DenseIndex, unpack_vectors
-from srrag.retrieve.channel import Found, SearchChannel
+from srrag.index.dense import DenseIndex, Matrix, pool
+from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.hits import Found, Offsets
 from srrag.step import Place
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchDense(SearchChannel):
-    """Inner product of the question's vector with those of the windows."""
+    """Inner product of the windows' vectors with those of the column `vectors`.
+
+    It holds one or several float32 vectors a question, or none (b""), which finds nothing.
+    Several are searched one by one and pooled, a window by its best score, into one list of `k`:
+    a channel counts once in Eq. 1 of sr-rag, however many passages it searches for.
+    """
 
     index: str = "dense"
     into: str = "hits_dense"
+    vectors: str = "query_vector"
 
-    reads: ClassVar[tuple[str, ...]] = ("query_vector",)
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The vectors to search for."""
+        return (self.vectors,)
 
-    def searcher(self, at: Place) -> Callable[[pa.Table], Found]:
+    def searcher(self, at: Place) -> Search:
         """Map the index."""
         index = DenseIndex(at.artifact(self.index), at.threads)
 
-        def search(batch: pa.Table) -> Found:
-            if not batch.num_rows:
-                return []
-            return index.search(unpack_vectors(batch["query_vector"]), self.k)
+        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[Found]:
+            queries, ends = self._queries(batch, index.dimension)
+            found = []
+            for grades in tracks:
+                single = index.search(queries, self.k, grades)
+                groups = [single[a:b] for a, b in pairwise(ends)]
+                found.append(Found.of([pool(group, self.k) for group in groups]))
+            return found
 
         return search
+
+    def _queries(self, batch: pa.Table, dimension: int) -> tuple[Matrix, Offsets]:
+        """The vectors of all questions, (n, dimension), and the offsets that part them."""
+        rows = batch[self.vectors].to_pylist()
+        sizes = np.array([len(row) for row in rows], np.int64)
+        width = np.dtype(np.float32).itemsize * dimension
+        if (wrong := sizes % width).any():
+            size = int(sizes[np.argmax(wrong > 0)])
+            raise ValueError(
+                f"column {self.vectors!r}: {size} bytes are no vectors of {dimension} numbers"
+            )
+        queries = np.frombuffer(b"".join(rows), np.float32).reshape(-1, dimension)
+        return queries, np.concatenate([[0], np.cumsum(sizes // width)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.index.graph_reader import GraphIndex, GraphLimits, GraphQuestion, GraphWeights, Reached
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.hits import Found
 from srrag.schema import HITS, PATHS
-from srrag.step import Function, Place, Step
+from srrag.step import Place
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchGraph(Step):
+class SearchGraph(SearchChannel):
     """The `k` best windows (Table S3 of sr-rag: 120) that mention an entity or triple.
 
     Entities, triples and communities are matched apart from each other, each by the vectors of
@@ -35,11 +37,6 @@ class SearchGraph(Step):
     weights: GraphWeights = field(default_factory=GraphWeights)
     limits: GraphLimits = field(default_factory=GraphLimits)
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a search of nothing."""
-        if self.k < 1:
-            raise ValueError(f"k is {self.k}: a search finds at least 1")
-
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The question, its vector, and the columns of each part."""
@@ -52,21 +49,19 @@ class SearchGraph(Step):
         """The path to each hit of this channel, and the hits."""
         return pa.schema([pa.field(self.paths, PATHS), pa.field(self.into, HITS)])
 
-    def needs(self) -> tuple[str, ...]:
-        """The index."""
-        return (self.index,)
+    def columns(self, found: Found) -> list[pa.Array]:
+        """The paths and the hits."""
+        return [found.path_lists(), found.hits()]
 
-    def open(self, at: Place) -> Function:
+    def searcher(self, at: Place) -> Search:
         """Map the index."""
         index = GraphIndex(at.artifact(self.index), self.weights, self.limits)
 
-        def run(batch: pa.Table) -> pa.Table:
-            found = [index.search(row, self.k) for row in self._questions(batch)]
-            hits = pack_hits([(item.unit_ids, item.scores) for item in found])
-            batch = batch.append_column(self.writes.field(0), pack_paths(found))
-            return batch.append_column(self.writes.field(1), hits)
+        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[Found]:
+            rows = [index.search(row, self.k, tracks) for row in self._questions(batch)]
+            return [_found([row[n] for row in rows]) for n in range(len(tracks))]
 
-        return run
+        return search
 
     def _questions(self, batch: pa.Table) -> list[GraphQuestion]:
         names = ("query_vector", self.entity_vectors, self.triple_vectors, self.community_vectors)
@@ -86,13 +81,8 @@ class SearchGraph(Step):
         return found
 
 
-def pack_paths(found: list[Reached]) -> pa.Array:
-    """PATHS, parallel to the hits."""
-    sizes = [len(item.unit_ids) for item in found]
-    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
-    columns = [
-        pa.array([value for item in found for value in getattr(item, name)], pa.string())
-        for name in ("entity_ids", "edge_ids", "community_ids")
-    ]
-    structs = pa.StructArray.from_arrays(columns, fields=list(PATHS.value_type))
-    return pa.ListArray.from_arrays(offsets, structs).cast(PATHS)
+def _found(reached: Sequence[Reached]) -> Found:
+    return Found.of(
+        [(item.unit_ids, item.scores) for item in reached],
+        [(item.entity_ids, item.edge_ids, item.community_ids) for item in reached],
+    )

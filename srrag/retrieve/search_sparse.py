@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pyarrow as pa
 
 from srrag.index.sparse import SparseIndex
-from srrag.retrieve.channel import Found, SearchChannel
+from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.hits import Found
 from srrag.step import Place
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSparse(SearchChannel):
-    """BM25 of the question's words."""
+    """BM25 of the words of the column `text`."""
 
     index: str = "sparse"
     into: str = "hits_sparse"
+    text: str = "text"
 
-    reads: ClassVar[tuple[str, ...]] = ("text",)
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The text to search for."""
+        return (self.text,)
 
-    def searcher(self, at: Place) -> Callable[[pa.Table], Found]:
+    def searcher(self, at: Place) -> Search:
         """Map the index."""
         index = SparseIndex(at.artifact(self.index))
-        return lambda batch: index.search(batch["text"].to_pylist(), self.k)
+
+        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[Found]:
+            texts = batch[self.text].to_pylist()
+            return [Found.of(index.search(texts, self.k, grades)) for grades in tracks]
+
+        return search

@@ -23,7 +23,7 @@ from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
 from srrag.runner.whole import WholeStages, manifest_of
 from srrag.stage import Plan
-from srrag.step import Place
+from srrag.step import Build, Place, Step
 from srrag.store import Receipt, Store, commit_json
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
@@ -39,7 +39,8 @@ class BuildJob:
 
     `max_failed_share` is the ceiling on rows that a stage may lose to errors, crashes and bad
     answers (rows that a step rejects by its own rules do not count); above it the run ends,
-    resumable; 1 is none. `retry_failed` does those parts again that lost a row so.
+    resumable; 1 is none. `retry_failed` does those parts again that lost a row so. Without
+    `update`, what goes on from the version before (communities) is made from nothing.
     """
 
     store: Store
@@ -49,6 +50,7 @@ class BuildJob:
     command: str = ""
     max_failed_share: float = 0.2
     retry_failed: bool = False
+    update: bool = True
 
     def run(self, records: Iterable[RawRecord], at: Place) -> dict[str, Any]:
         """Build what is missing and swap the pointer; returns the figures."""
@@ -66,7 +68,9 @@ class BuildJob:
             self.runner.run(self.plan, self.store, parts, at)
             self._check_failures(parts)
             self._check_rows(parts)
-            whole = WholeStages(self.store, self.plan, self.name, self.runner, tuple(parts))
+            whole = WholeStages(
+                self.store, self.plan, self.name, self.runner, tuple(parts), self.update
+            )
             figures = {}
             for stage in self.plan.builds:
                 figures[stage.name], reused = whole.run(stage, at)
@@ -197,7 +201,7 @@ class BuildJob:
             entry: dict[str, Any] = {
                 "fingerprint": self.plan.fingerprint(stage.name, parts),
                 "inputs": list(stage.inputs),
-                "engine": engine.name if (engine := getattr(stage.run, "engine", None)) else None,
+                "engine": answered_by(stage.run),
             }
             if stage.name in figures:
                 entry["figures"] = figures[stage.name]
@@ -214,6 +218,12 @@ class BuildJob:
                 "stages": stages,
             },
         )
+
+
+def answered_by(run: Step | Build) -> str | None:
+    """Who answers a stage's prompts, as outputs name it; None where there are none."""
+    engine = getattr(run, "engine", None)
+    return getattr(run, "answered_by", engine.name if engine else None)
 
 
 def _difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:

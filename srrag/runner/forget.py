@@ -155,8 +155,20 @@ class ForgetJob:
     def _plans(self, note: Note, at: Place) -> dict[str, Plan]:
         """The plans of the builds that name a part which holds a document."""
         names = sorted(path.stem for path in (self.store.root / "builds").glob("*.json"))
-        touched = [name for name in names if set(self._parts(name)) & set(note.parts)]
+        touched = [
+            name
+            for name in names
+            if set(self._parts(name)) & set(note.parts) or self._has_past(name)
+        ]
         return {name: self._plan(name, at) for name in touched}
+
+    def _has_past(self, name: str) -> bool:
+        """Whether a stage of a build went on from a version before, which may have held it."""
+        manifests = (
+            self.store.stage_dir(stage, entry["fingerprint"]) / "manifest.json"
+            for stage, entry in self.store.read_pointer(name)["stages"].items()
+        )
+        return any(path.exists() and read_json(path).get("former") for path in manifests)
 
     def _plan(self, name: str, at: Place) -> Plan:
         """The plan of a build, from its manifests; raises ValueError if this version differs."""

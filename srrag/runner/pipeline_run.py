@@ -82,12 +82,14 @@ class PipelineRun:
         )
 
 
-def check_encoder(store: Store, build: str, encoder: dict[str, Any]) -> None:
-    """Raise ValueError if questions would be encoded otherwise than the windows were."""
-    entry = store.read_pointer(build)["stages"].get("vectors")
+def check_encoder(
+    store: Store, build: str, encoder: dict[str, Any], stage: str = "vectors"
+) -> None:
+    """Raise ValueError if questions would be encoded otherwise than the windows in a stage were."""
+    entry = store.read_pointer(build)["stages"].get(stage)
     if entry is None:
         return
-    manifest = read_json(store.stage_dir("vectors", entry["fingerprint"]) / "manifest.json")
+    manifest = read_json(store.stage_dir(stage, entry["fingerprint"]) / "manifest.json")
     built = manifest["spec"].get("encoder", {})
     if canonical(_fields(built)) != canonical(_fields(encoder)):
         raise ValueError(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import ray.train
 import torch
 from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
-from ray.train.torch import TorchTrainer
+from ray.train.torch import TorchConfig, TorchTrainer
 
 from srrag.store import commit_json, read_json
 
@@ -69,11 +69,13 @@ def train_on_ray(
     folder: Path,
     name: str,
     max_failures: int = 2,
+    use_gpu: bool = False,
 ) -> dict[str, Any]:
     """Run `work` on so many workers (0: in this process) and return the first one's result.
 
     A run that bears a `name` already in `folder` goes on from its last checkpoint; one that is
-    done is not done again. Raises ray.train.WorkerGroupError when workers fail too often.
+    done is not done again. With `use_gpu` each worker holds a GPU. Raises
+    ray.train.WorkerGroupError when workers fail too often.
     """
     done = folder / name / RESULT
     if done.exists():
@@ -82,7 +84,13 @@ def train_on_ray(
     trainer = TorchTrainer(
         _loop,
         train_loop_config={"work": work, "config": config},
-        scaling_config=ScalingConfig(num_workers=workers, resources_per_worker={"CPU": 0.5}),
+        # What workers add up lies in main memory, on a GPU's worker too; parted weights do not.
+        torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo"),
+        scaling_config=ScalingConfig(
+            num_workers=workers,
+            use_gpu=use_gpu,
+            resources_per_worker={"CPU": 0.5, **({"GPU": 1} if use_gpu else {})},
+        ),
         run_config=RunConfig(
             name=name,
             storage_path=str(folder.resolve()),

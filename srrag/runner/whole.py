@@ -1,4 +1,8 @@
-"""Run the builds of a plan: work on whole relations, each version in a folder of its own."""
+"""Run the builds of a plan: work on whole relations, each version in a folder of its own.
+
+An update makes what a build from nothing makes, except where a Build `remembers`: there the version
+before is one of its inputs, and the manifest names it (`former`) by all that it was made of.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from srrag.ids import file_sha256
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
+from srrag.spec import fingerprint as hashed
 from srrag.spec import spec
 from srrag.stage import Plan, Stage
 from srrag.step import Build, Former, Place
@@ -27,31 +32,38 @@ Contents = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class WholeStages:
-    """The builds of one run; `name` is that of the pointer to the version before."""
+    """The builds of one run; `name` is that of the pointer to the version before.
+
+    Without `update`, what remembers is made from nothing; so it is while documents are forgotten,
+    since what is left must not depend on them.
+    """
 
     store: Store
     plan: Plan
     name: str
     runner: Runner
     parts: tuple[str, ...]
+    update: bool = True
 
     def run(self, stage: Stage, at: Place) -> tuple[dict[str, Any], bool]:
         """Make a build's folder unless it stands; returns its figures, and whether it stood."""
         fingerprint = self.plan.fingerprint(stage.name, self.parts)
         final = self.store.stage_dir(stage.name, fingerprint)
         contents = self._contents(stage)
-        if _stands(final, contents):
+        if self._reusable(stage, final, contents):
             figures: dict[str, Any] = read_json(final / "manifest.json")["figures"]
             return figures, True
+        former = self._former(stage, contents)
         started = time.perf_counter()
         out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
         out.mkdir(parents=True)
         try:
             with tallied() as usage:
-                figures = self._made(stage, contents, out, at)
+                figures = self._made(stage, former, out, at)
             manifest = {
                 **manifest_of(stage, fingerprint),
                 "contents": contents,
+                "former": version_of(former.folder) if former and _remembers(stage) else None,
                 "figures": figures,
                 "usage": usage.as_dict() if usage != Usage() else {},
                 "seconds": round(time.perf_counter() - started, 3),
@@ -69,11 +81,10 @@ class WholeStages:
         say(f"{stage.name:<12} built")
         return figures, False
 
-    def _made(self, stage: Stage, contents: Contents, out: Path, at: Place) -> dict[str, Any]:
+    def _made(self, stage: Stage, former: Former | None, out: Path, at: Place) -> dict[str, Any]:
         """Build, or update the version before; with the engine up that the build asks, if any."""
         assert isinstance(stage.run, Build)
         inputs = self.inputs(stage)
-        former = self._former(stage, contents)
         with self.runner.engines(engines_of([stage.run]), at) as engines:
             place = dataclasses.replace(
                 at, threads=stage.resources.threads, clients=engines.clients
@@ -114,9 +125,19 @@ class WholeStages:
                 }
         return contents
 
+    def _from_nothing(self, stage: Stage) -> bool:
+        """Whether no version before may have a part in what a stage makes."""
+        forgetting = (self.store.root / "forgetting.json").exists()
+        return _remembers(stage) and (forgetting or not self.update)
+
+    def _reusable(self, stage: Stage, folder: Path, contents: Contents) -> bool:
+        if not _stands(folder, contents):
+            return False
+        return not (self._from_nothing(stage) and read_json(folder / "manifest.json").get("former"))
+
     def _former(self, stage: Stage, contents: Contents) -> Former | None:
         """The version that the pointer names, if the same build made it and it is whole."""
-        if not self.store.pointer_path(self.name).exists():
+        if self._from_nothing(stage) or not self.store.pointer_path(self.name).exists():
             return None
         entry = self.store.read_pointer(self.name)["stages"].get(stage.name)
         if entry is None:
@@ -147,6 +168,16 @@ def manifest_of(stage: Stage, fingerprint: str) -> dict[str, Any]:
         "identity": stage.run.identity(),
         "inputs": list(stage.inputs),
     }
+
+
+def version_of(folder: Path) -> str:
+    """The identity of a build's version: its fingerprint, what it has read, the version before."""
+    manifest = read_json(folder / "manifest.json")
+    return hashed(manifest["fingerprint"], manifest.get("contents"), manifest.get("former"))
+
+
+def _remembers(stage: Stage) -> bool:
+    return isinstance(stage.run, Build) and stage.run.remembers
 
 
 def _stands(folder: Path, contents: Contents | None = None) -> bool:

@@ -19,14 +19,18 @@ GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
+    "mentions": "build",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
     "ask": ["root=R", "question=x"],
     "answer": ["root=R", "queries=Q"],
+    "serve": ["root=R"],
     "evaluate": ["bench.path=P"],
     "organize": ["graph.path=G", "root=R"],
     "fit_betr": ["root=R"],
+    "train_tagger": ["train.data=D"],
+    "train_filter": ["train.data=D"],
     "export": ["root=R", "format=html"],
     "status": ["root=R"],
     "verify": ["root=R"],
@@ -61,6 +65,8 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
         overrides.append("corpus.path=/nowhere")
     if group == "engine" and choice != "rules":
         overrides += ["engine.model=some/model", "engine.revision=c0ffee"]
+    if (group, choice) == ("mentions", "tagger"):
+        overrides += ["mentions.model=m", "mentions.revision=sha256:c0ffee"]
     config = configure(job, overrides)
     nodes = targets(config[group])
     assert nodes or group in ("profile", "bench")

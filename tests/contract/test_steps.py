@@ -20,15 +20,28 @@ import pytest
 import jobs.fit_betr
 import srrag
 from jobs import parts
+from jobs.judging import judges, source_of
 from jobs.launch import configure
+from srrag.answer.select import SelectEvidence
 from srrag.completion import read
+from srrag.evaluate.cases import make_cases, read_gold_answers
+from srrag.evaluate.gold import resource_path
+from srrag.model.cross_encoder import CrossEncoderModel
+from srrag.model.filter import Base, Decision, Fusion
 from srrag.pipeline import Pipeline
+from srrag.rerank.cross_encoder import RerankCrossEncoder
+from srrag.rerank.filter_evidence import FilterEvidence
+from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.retrieve.questions import question_table
 from srrag.runner.part import live
+from srrag.schema import ROUNDS
 from srrag.spec import build, canonical, spec
 from srrag.step import LLMStep, Place, Step, within
 from srrag.store import Store
+from srrag.train.filter.report import write_model
 from tests.sample_json import sample_json
+from tests.tiny_models import make_cross_encoder
+from tests.unit.train.filter_toys import tiny_encoder
 
 QUESTIONS = [
     {"query_id": "1", "text": "How long may an acute lateral ankle sprain be immobilised?"},
@@ -36,7 +49,10 @@ QUESTIONS = [
     {"query_id": "3", "text": "Does eccentric loading help Achilles tendinopathy?"},
     {"query_id": "4", "text": "What is the capital of the moon?"},
 ]
-PIPELINES = ["bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr"]
+PIPELINES = [
+    "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr", "rationale",
+    "reformulate", "srrag",
+]  # fmt: skip
 
 
 def all_steps() -> Iterator[type[Step]]:
@@ -56,7 +72,9 @@ class Example:
 
 
 @pytest.fixture(scope="session")
-def examples(sample_root: Path) -> dict[type[Step], Example]:
+def examples(
+    sample_root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[type[Step], Example]:
     """A real input for each Step: its stage's input in the sample build, or a pipeline's table."""
     found: dict[type[Step], Example] = {}
     config = configure("build", [f"root={sample_root}"])
@@ -71,11 +89,49 @@ def examples(sample_root: Path) -> dict[type[Step], Example]:
         found[type(stage.step)] = Example(stage.step, live(table).slice(0, 12), at)
     for name in PIPELINES:
         asked = configure("ask", [f"pipeline={name}", f"root={sample_root}", "question=x"])
+        if name == "srrag":  # calibrated to a reranker of its own
+            fit = configure("fit_betr", [f"root={sample_root}", f"pipeline={name}"])
+            jobs.fit_betr.run({**fit, "command": "test"})
         pipeline: Pipeline = parts.make(asked["pipeline"], "pipeline")
         table = question_table(QUESTIONS)
         found.setdefault(Pipeline, Example(pipeline, table, at))
         add_examples(found, pipeline.steps, table, at)
+    folder = make_cross_encoder(tmp_path_factory.mktemp("cross_encoder"))
+    model = CrossEncoderModel(model=str(folder), max_tokens=64)
+    cross = RerankCrossEncoder(cross_encoder=model, hits="hits", into="hits_cross")
+    found[RerankCrossEncoder] = Example(cross, found[SelectEvidence].table, at)
+    filter_folder = tmp_path_factory.mktemp("filter")
+    base = Base(model=str(tiny_encoder(filter_folder / "base")), max_tokens=48)
+    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.5)
+    write_model(filter_folder / "model", base, {}, decision, {})
+    kept = FilterEvidence(model=str(filter_folder / "model"), hits="hits", into="hits_kept")
+    found[FilterEvidence] = Example(kept, found[SelectEvidence].table, at)
+    found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
+    add_judges(found, at)
     return found
+
+
+def weighed(table: pa.Table) -> pa.Table:
+    """Questions after their first round, with something shown for each."""
+    texts = table["text"].to_pylist()
+    note = {"round": 1, "new_windows": 1, "reflection": "", "sufficient": False}
+    shown = [[{"grade": "A", "title": "Ankle sprains", "text": text[:20]}] for text in texts]
+    rounds = pa.array([[{**note, "question": text}] for text in texts], ROUNDS)
+    return table.append_column("rounds", rounds).append_column("shown", pa.array(shown, SHOWN))
+
+
+def add_judges(found: dict[type[Step], Example], at: Place) -> None:
+    """The judges, on answers to questions of the sample."""
+    bench = configure("evaluate", ["bench=answers"])["bench"]
+    gold = list(read_gold_answers(resource_path(bench["path"])))[:6]
+    gold = [row | {"options": ["yes", "no"], "gold_option": "no"} for row in gold]
+    answers = found[Pipeline].step.open(at)(question_table(gold))
+    cases = make_cases(gold, answers).table
+    steps = judges(bench["judges"])
+    for step in steps.values():
+        source = source_of(step)
+        table = steps[source].open(at)(cases) if source in steps else cases
+        found[type(step)] = Example(step, table, at)
 
 
 def add_examples(
@@ -100,7 +156,8 @@ def example(request: pytest.FixtureRequest, examples: dict[type[Step], Example])
 
 
 def written(step: Step, table: pa.Table) -> pa.Table:
-    return table.select([name for name in step.writes.names if name != "trace"])
+    timings = ("trace", "search_trace")
+    return table.select([name for name in step.writes.names if name not in timings])
 
 
 def assert_close(step: Step, left: pa.Table, right: pa.Table) -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from srrag.answer import snippets
 from srrag.answer.compose import ComposeAnswer
+from srrag.answer.mismatch import NoticeMismatch
 from srrag.completion import Answer, Prompt
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
@@ -20,8 +21,18 @@ from srrag.extract.ontology import Ontology
 from srrag.extract.triples import ExtractTriples
 from srrag.organize import describe
 from srrag.retrieve import ircot
-from srrag.schema import DOCUMENTS, EVIDENCE, UNITS, empty_value
+from srrag.schema import (
+    ANCHORS,
+    DOCUMENTS,
+    EVIDENCE,
+    MISMATCHES,
+    QUESTIONS,
+    SNIPPETS,
+    UNITS,
+    empty_value,
+)
 from srrag.spec import build
+from tests.golden.judge_cases import JUDGE_CASES
 
 RENDERED = Path(__file__).parent / "rendered"
 REPOSITORY = Path(__file__).parents[2]
@@ -92,21 +103,48 @@ def extract_triples(fill: Fill) -> list[Prompt]:
 
 
 def answer_question(fill: Fill) -> list[Prompt]:
-    table = pa.table({"text": [fill(QUESTION)], "evidence": pa.array([evidence(fill)], EVIDENCE)})
-    return ComposeAnswer().prompts(table)
+    snippet = {"evidence_id": "e1", "text": fill("At 3 months the index was 29 points lower.")}
+    mismatch = {"evidence_id": "e1", "part": "P", "asked": "adults", "found": fill("runners")}
+    table = pa.table(
+        {
+            "text": [fill(QUESTION)],
+            "evidence": pa.array([evidence(fill)], EVIDENCE),
+            "snippets": pa.array([[snippet]], SNIPPETS),
+            "mismatches": pa.array([[mismatch]], MISMATCHES),
+        }
+    )
+    return ComposeAnswer(snippets="snippets", mismatches="mismatches").prompts(table)
+
+
+def notice_mismatch(fill: Fill) -> list[Prompt]:
+    anchors = {"P": [fill("adults with chronic plantar heel pain")]}
+    table = pa.table(
+        {
+            "text": [fill(QUESTION)],
+            "anchors": pa.array([{part: list[str]() for part in "PICOT"} | anchors], ANCHORS),
+            "evidence": pa.array([evidence(fill)], EVIDENCE),
+        }
+    )
+    return NoticeMismatch().prompts(table)
 
 
 def select_snippets(fill: Fill) -> list[Prompt]:
     return asked(snippets.Snippets, snippets, snippets.render(fill(QUESTION), fill(PASSAGE)))
 
 
+def anchored(text: str, anchors: dict[str, list[str]]) -> pa.Table:
+    """A question with its anchors."""
+    found = empty_value(ANCHORS) | anchors  # type: ignore[operator]
+    return pa.table({"text": [text], "anchors": pa.array([found], ANCHORS)})
+
+
 def picot(fill: Fill) -> list[Prompt]:
-    return asked(picot_anchors.PicotAnchors, picot_anchors, picot_anchors.render(fill(QUESTION)))
+    return picot_anchors.FindAnchors().prompts(rows(QUESTIONS, text=fill(QUESTION)))
 
 
 def decomposed(fill: Fill) -> list[Prompt]:
-    rendered = decompose.render(fill(QUESTION), ontology().describe())
-    return asked(decompose.Decomposition, decompose, rendered)
+    step = decompose.DecomposeQuestion(ontology=ontology())
+    return step.prompts(anchored(fill(QUESTION), {}))
 
 
 def hypothetical(fill: Fill) -> list[Prompt]:
@@ -116,17 +154,19 @@ def hypothetical(fill: Fill) -> list[Prompt]:
         "C": ["stretching"],
         "O": ["pain"],
     }
-    return asked(hyde.HydePassage, hyde, hyde.render(fill(QUESTION), anchors))
+    return hyde.WriteHyde(by_rules=True).prompts(anchored(fill(QUESTION), anchors))
 
 
 def reformulated(fill: Fill) -> list[Prompt]:
-    rendered = reformulate.render(fill(QUESTION), fill("heel pain"), fill("For a runner of 45."))
-    return asked(reformulate.Reformulations, reformulate, rendered)
+    given = {"topic": fill("heel pain"), "narrative": fill("For a runner of 45.")}
+    table = rows(QUESTIONS, text=fill(QUESTION), **given)
+    return reformulate.Reformulate(context=True).prompts(table)
 
 
 def reasoned(fill: Fill) -> list[Prompt]:
-    rendered = rationale.render(fill(QUESTION), [fill("Yes"), "No", "It depends on age"])
-    return asked(rationale.Rationale, rationale, rendered)
+    options = [fill("Yes"), "No", "It depends on age"]
+    table = rows(QUESTIONS, text=fill(QUESTION), options=options)
+    return rationale.WriteRationale().prompts(table)
 
 
 def reflected(fill: Fill) -> list[Prompt]:
@@ -147,6 +187,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "extract_triples": extract_triples,
     "answer_question": answer_question,
     "select_snippets": select_snippets,
+    "notice_mismatch": notice_mismatch,
     "picot_anchors": picot,
     "decompose": decomposed,
     "hyde": hypothetical,
@@ -154,6 +195,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "rationale": reasoned,
     "ircot": reflected,
     "describe_community": described,
+    **JUDGE_CASES,
 }
 
 

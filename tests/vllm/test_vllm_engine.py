@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ import psutil
 import pydantic
 import pytest
 
-from srrag.answer.compose import CitedAnswer
+from srrag.answer.cited import CitedAnswer
 from srrag.completion import Answer, Prompt
 from srrag.corpus.chunk import BlockGroups
 from srrag.corpus.grade_documents import GradeAnswer
@@ -146,13 +147,16 @@ def test_a_former_answer_and_what_was_wrong_are_shown(up: Open) -> None:
 
 
 def test_a_stream_is_the_answer_in_pieces(up: Open) -> None:
-    async def pieces(one: Call) -> list[str]:
+    async def pieces(one: Call) -> list[str | Reply]:
         return [piece async for piece in up.session.stream(one)]
 
     one = call(up, "Go.")
-    found = up.run(pieces(one))
+    *found, last = up.run(pieces(one))
+    (whole,) = answers(up, [one])
     assert len(found) > 1
-    assert "".join(found) == answers(up, [one])[0].text
+    assert "".join(map(str, found)) == whole.text
+    assert isinstance(last, Reply)
+    assert replace(last, seconds=0.0) == replace(whole, seconds=0.0)
     with pytest.raises(CallError, match="too_long"):
         up.run(pieces(call(up, "word " * CONTEXT_TOKENS)))
 

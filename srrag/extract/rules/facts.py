@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from srrag.extract.ontology import DOCUMENT, Ontology
@@ -15,6 +15,9 @@ from srrag.extract.rules.mentions import (
     find_mentions,
     lower_same_length,
 )
+
+Find = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[list[Mention]]]
+"""Texts, names of their sections, and which begin their document → typed mentions of each."""
 
 Row = dict[str, str | float]
 
@@ -95,12 +98,11 @@ def extract_facts(
     leads: Sequence[bool],
     documents: Sequence[str],
     ontology: Ontology,
+    find: Find = find_mentions,
 ) -> list[tuple[list[Row], list[Row]]]:
     """Facts and attributes of each text, shaped as `answer_schema.Extraction`."""
     answers = []
-    for text, document, found in zip(
-        texts, documents, find_mentions(texts, sections, leads), strict=True
-    ):
+    for text, document, found in zip(texts, documents, find(texts, sections, leads), strict=True):
         lower = lower_same_length(text)
         mentions = [m for m in found if m.end - m.start <= MAX_CHARS]
         writer = _Writer(text, lower, document, ontology)

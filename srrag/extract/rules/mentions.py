@@ -17,6 +17,10 @@ MAX_CHARS = 300
 PATTERN_CONFIDENCE = 0.9
 
 
+Run = tuple[str, int, int, float]
+"""P, I or O, the stretch [start, end) of a text that was labelled so, and a confidence."""
+
+
 class Mention(NamedTuple):
     """A span [start, end) of a text with its entity type and a confidence in (0, 1)."""
 
@@ -133,10 +137,10 @@ def lower_same_length(text: str) -> str:
     return "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
-def find_mentions(
+def label_runs(
     texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
-) -> list[list[Mention]]:
-    """Typed mentions of each text, by start; `leads` says which texts begin their document."""
+) -> list[list[Run]]:
+    """Runs of one label in each text by the lexicon; `leads` says which begin their document."""
     lexicon = shipped_lexicon()
     tokens = tokenise(texts, [zone_of(section) for section in sections], leads, lexicon.values)
     scores = emissions(tokens, lexicon)
@@ -150,8 +154,7 @@ def find_mentions(
     begins, ends = begins[wanted], ends[wanted]
     owner = np.searchsorted(tokens.first, begins, side="right") - 1
     mean = (lead[ends] - lead[begins]) / (ends - begins)
-    lowers = [lower_same_length(text) for text in texts]
-    found: list[list[Mention]] = [[] for _ in texts]
+    runs: list[list[Run]] = [[] for _ in texts]
     for text, label, start, end, confidence in zip(
         owner.tolist(),
         labels[begins].tolist(),
@@ -160,11 +163,31 @@ def find_mentions(
         [round(1.0 / (1.0 + math.exp(-value)), 3) for value in mean.tolist()],
         strict=True,
     ):
-        found[text].extend(_refine(lowers[text], LABELS[label], (start, end), confidence))
-    for lower, mentions in zip(lowers, found, strict=True):
+        runs[text].append((LABELS[label], start, end, confidence))
+    return runs
+
+
+def type_runs(texts: Sequence[str], runs: Sequence[Sequence[Run]]) -> list[list[Mention]]:
+    """Typed mentions of each text, by start: its runs refined by cue words, plus patterns."""
+    found = []
+    for text, labelled in zip(texts, runs, strict=True):
+        lower = lower_same_length(text)
+        mentions = [
+            mention
+            for label, start, end, confidence in labelled
+            for mention in _refine(lower, label, (start, end), confidence)
+        ]
         _add_patterns(lower, mentions)
         mentions.sort(key=lambda m: (m.start, m.end, m.type))
+        found.append(mentions)
     return found
+
+
+def find_mentions(
+    texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
+) -> list[list[Mention]]:
+    """Typed mentions of each text by the rules alone."""
+    return type_runs(texts, label_runs(texts, sections, leads))
 
 
 def read_mentions(text: str) -> list[tuple[str, int, int]]:

@@ -5,10 +5,13 @@ import pytest
 
 from srrag.algo import affinity
 from srrag.algo.affinity import (
+    Basis,
     affinity_graph,
+    all_name_affinities,
     link_matrix,
     nearest,
-    nearest_to,
+    nearest_in_groups,
+    placed_among,
     shared_neighbours,
     subgraph_vectors,
 )
@@ -28,7 +31,8 @@ def test_an_entity_takes_up_the_mean_of_its_neighbours() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]))
     links = link_matrix(np.array([0]), np.array([1]), 3)
     types = np.array([0, 1, 2])  # one entity a type: a mean of 1/11 of it, in its own direction
-    found = subgraph_vectors(vectors, types, links, hops=1)
+    coordinates = Basis.fit(vectors, types).coordinates(vectors, types)
+    found = subgraph_vectors(coordinates, links, hops=1)
     half = 0.5**0.5
     assert found == pytest.approx(np.array([[half, half], [half, half], [0.6, 0.8]]), abs=1e-6)
 
@@ -37,9 +41,9 @@ def test_what_all_names_of_a_type_share_is_taken_off() -> None:
     rng = np.random.default_rng(0)
     topic = rng.normal(size=(400, 8))
     vectors = unit(np.hstack([topic, np.full((400, 1), 20.0)]))
-    found = subgraph_vectors(
-        vectors, np.zeros(400, dtype=int), link_matrix(*np.zeros((2, 0), int), 400)
-    )
+    types = np.zeros(400, dtype=int)
+    coordinates = Basis.fit(vectors, types).coordinates(vectors, types)
+    found = subgraph_vectors(coordinates, link_matrix(*np.zeros((2, 0), int), 400))
     assert abs((found @ found.T).mean()) < 0.1 < 0.8 < (vectors @ vectors.T).mean()
 
 
@@ -55,7 +59,36 @@ def test_nearest_without_itself_even_among_equals() -> None:
 def test_fewer_rows_than_neighbours(n: int) -> None:
     rows, cosines = nearest(unit(np.eye(3)[:n]), 10)
     assert rows.shape == cosines.shape == (n, max(0, n - 1))
-    assert nearest_to(unit(np.eye(3)[:n]), np.arange(n)).shape == (n, n)
+
+
+def test_the_nearest_in_groups_are_those_of_a_whole_search_where_groups_are_apart() -> None:
+    rng = np.random.default_rng(2)
+    vectors = unit(
+        np.repeat(rng.normal(size=(20, 16)), 15, axis=0) + 0.1 * rng.normal(size=(300, 16))
+    )
+    groups = np.arange(300) // 15
+    groups[:15] = -1
+    chosen = np.array([3, 100, 299])
+    whole, _ = nearest(vectors)
+    found = nearest_in_groups(vectors, chosen, groups)
+    assert [set(row) for row in found.tolist()] == [set(row) for row in whole[chosen].tolist()]
+
+
+def test_a_row_stands_for_neighbours_that_are_not_there() -> None:
+    vectors = unit(np.eye(3))
+    found = nearest_in_groups(vectors, np.array([1]), np.array([-1, -1, -1]), 4)
+    assert sorted(found[0].tolist()) == [0, 1, 1, 2]
+    alone = nearest_in_groups(vectors[:1], np.array([0]), np.array([0]), 2)
+    assert alone.tolist() == [[0, 0]]
+
+
+def test_placing_a_few_leaves_the_others_and_meets_the_whole_placing() -> None:
+    """One entity between two others that have no other neighbour than it: where they stand."""
+    links = link_matrix(np.array([2, 2]), np.array([0, 1]), 3)
+    places = unit(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0001]]))
+    found = placed_among(places, np.array([2]), unit(np.array([[1.0, 0.0]])), links, hops=1)
+    assert found[:2].tolist() == places[:2].tolist()
+    assert found[2] == pytest.approx(np.array([1.5, 0.5]) / 2.5**0.5, abs=1e-6)
 
 
 def test_lists_find_nearly_what_an_exact_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +107,8 @@ def test_lists_find_nearly_what_an_exact_search_finds(monkeypatch: pytest.Monkey
 def test_shared_neighbours_by_hand() -> None:
     """{0, 1, 2} and {1, 0, 2} are equal; {2, 0, 3} shares two of four with {0, 1, 2}."""
     rows = np.array([[1, 2], [0, 2], [0, 3], [2, 0]])
-    assert shared_neighbours(rows)[0] == pytest.approx([1.0, 2 / 4])
-    assert shared_neighbours(rows)[3] == pytest.approx([1.0, 2 / 4])
+    found = shared_neighbours(rows, np.array([0, 0, 3, 3]), np.array([1, 2, 2, 0]))
+    assert found == pytest.approx([1.0, 2 / 4, 1.0, 2 / 4])
 
 
 def test_affinity_by_hand() -> None:
@@ -83,5 +116,5 @@ def test_affinity_by_hand() -> None:
     links = link_matrix(np.array([0]), np.array([1]), 3)
     rows = np.array([[1, 2], [0, 2], [0, 1]])
     cosines = np.array([[0.8, -0.4], [0.8, 0.0], [-0.4, 0.0]])
-    found = affinity_graph(links, rows, cosines).toarray()
+    found = affinity_graph(links, all_name_affinities(rows, cosines)).toarray()
     assert found == pytest.approx(np.array([[0, 1.4, 0], [1.4, 0, 0], [0, 0, 0]]))

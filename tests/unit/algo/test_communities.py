@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from srrag.algo.communities import EvidenceGraph, detect, update
+from srrag.algo.placing import Standing
 
 
 def planted(num_topics: int, size: int, seed: int = 0) -> tuple[EvidenceGraph, np.ndarray]:
@@ -80,51 +83,117 @@ def test_tiny_graphs(
     assert detect(tiny(names, edges)).labels.tolist() == expected
 
 
-def test_untouched_communities_stay() -> None:
-    """Five entities of one topic lose their relations; only what is around them runs again."""
+def groups(labels: np.ndarray) -> set[frozenset[int]]:
+    return {frozenset(np.flatnonzero(labels == c).tolist()) for c in np.unique(labels)}
+
+
+def marked(count: int, *rows: int) -> np.ndarray:
+    touched = np.zeros(count, dtype=bool)
+    touched[list(rows)] = True
+    return touched
+
+
+def grown(standing: Standing, count: int) -> Standing:
+    """The standing with so many new entities at the end."""
+    n, k = standing.near.shape
+    own = np.repeat(np.arange(n, n + count)[:, None], k, axis=1)
+    return replace(
+        standing,
+        labels=np.append(standing.labels, np.full(count, -1)),
+        places=np.vstack([standing.places, np.zeros((count, standing.places.shape[1]), "f4")]),
+        near=np.vstack([standing.near, own]),
+        name_degrees=np.append(standing.name_degrees, np.zeros(count)),
+    )
+
+
+def test_only_touched_entities_move() -> None:
+    """Five entities of one topic lose their relations: all others stay with whom they were."""
     graph, topics = planted(40, 25)
-    before = detect(graph)
+    before = detect(graph).standing
     gone = np.isin(graph.heads, np.arange(5)) | np.isin(graph.tails, np.arange(5))
-    touched = np.zeros(len(topics), dtype=bool)
-    touched[graph.heads[gone]] = touched[graph.tails[gone]] = True
+    touched = marked(len(topics), *graph.heads[gone], *graph.tails[gone])
     after = replace(
         graph, heads=graph.heads[~gone], tails=graph.tails[~gone], relations=graph.relations[~gone]
     )
-    labels = update(after, before.labels, touched, density=before.density, epsilon=before.epsilon)
-
-    def groups(found: np.ndarray) -> set[frozenset[int]]:
-        return {frozenset(np.flatnonzero(found == c).tolist()) for c in np.unique(found)}
-
-    kept = groups(before.labels) & groups(labels)
-    assert len(kept) >= 20
+    labels = update(after, before, touched).labels
+    still = np.flatnonzero(~touched)
+    assert groups(before.labels[still]) == groups(labels[still])
+    assert len(groups(before.labels) & groups(labels)) >= 20
     assert purity(labels, topics) > 0.9
 
 
-def test_a_new_entity_joins_and_the_rest_stays() -> None:
+def test_new_entities_of_a_topic_join_it() -> None:
     graph, topics = planted(12, 25)
-    before = detect(graph)
-    grown = EvidenceGraph(
-        np.vstack([graph.vectors, graph.vectors[:1]]),
-        np.append(graph.types, graph.types[0]),
-        np.append(graph.heads, [300, 300]),
-        np.append(graph.tails, [0, 1]),
-        np.append(graph.relations, [0, 1]),
+    before = detect(graph).standing
+    names = graph.vectors[[0, 30, 60]]
+    more = EvidenceGraph(
+        np.vstack([graph.vectors, names]),
+        np.append(graph.types, graph.types[[0, 30, 60]]),
+        np.append(graph.heads, [300, 300, 301, 301, 302]),
+        np.append(graph.tails, [0, 1, 30, 31, 60]),
+        np.append(graph.relations, [0, 1, 0, 1, 0]),
     )
-    labels = update(
-        grown,
-        np.append(before.labels, -1),
-        np.zeros(301, dtype=bool),
-        density=before.density,
-        epsilon=before.epsilon,
-    )
-    assert np.bincount(labels[:25]).argmax() == labels[300]
-    assert purity(labels, np.append(topics, 0)) > 0.9
+    found = update(more, grown(before, 3), marked(303, 0, 1, 30, 31, 60))
+    for new, old in ((300, 0), (301, 25), (302, 50)):
+        assert np.bincount(found.labels[old : old + 25]).argmax() == found.labels[new]
+    assert purity(found.labels, np.append(topics, [0, 1, 2])) > 0.9
+    whole = detect(more).standing.places
+    near, far = (places[:300] @ places[300:].T for places in (found.places, whole))
+    assert np.corrcoef(near.ravel(), far.ravel())[0, 1] > 0.9
+
+
+def test_a_new_topic_becomes_a_community_of_its_own() -> None:
+    graph, topics = planted(12, 25)
+    old = np.flatnonzero((graph.heads < 275) & (graph.tails < 275))
+    part = EvidenceGraph(
+        graph.vectors[:275], graph.types[:275], graph.heads[old], graph.tails[old],
+        graph.relations[old],
+    )  # fmt: skip
+    before = detect(part).standing
+    ends = np.delete(np.arange(len(graph.heads)), old)
+    touched = marked(300, *graph.heads[ends], *graph.tails[ends])
+    labels = update(graph, grown(before, 25), touched).labels
+    assert purity(labels, topics) > 0.9
+    assert len(groups(labels)) > len(groups(before.labels))
 
 
 def test_without_touched_nothing_changes() -> None:
     graph, _ = planted(6, 20)
-    before = detect(graph)
-    labels = update(
-        graph, before.labels, np.zeros(120, dtype=bool), density=before.density, epsilon=0.1
-    )
-    assert labels.tolist() == before.labels.tolist()
+    before = detect(graph).standing
+    found = update(graph, before, np.zeros(120, dtype=bool))
+    assert found.labels.tolist() == before.labels.tolist()
+    assert found.name_degrees == pytest.approx(before.name_degrees)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_an_update_keeps_the_cap(limit: int) -> None:
+    graph, _ = planted(6, 20)
+    before = detect(graph).standing
+    found = update(graph, before, np.ones(120, dtype=bool), max_communities=limit)
+    assert np.unique(found.labels).tolist() == [*range(limit)]
+
+
+def test_with_epsilon_communities_that_are_born_merge() -> None:
+    """Above any gap everything linked to what is born becomes one; far below none does."""
+    graph, _ = planted(6, 20)
+    before = detect(graph).standing
+    fresh = replace(before, labels=np.where(np.arange(120) < 20, -1, before.labels))
+    apart = update(graph, fresh, np.zeros(120, dtype=bool), epsilon=-10.0)
+    joined = update(graph, fresh, np.zeros(120, dtype=bool), epsilon=10.0)
+    assert len(groups(joined.labels)) < len(groups(apart.labels))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_everyone_is_in_one_community_whatever_changes(data: st.DataObject) -> None:
+    graph, _ = planted(4, 6, seed=data.draw(st.integers(0, 3)))
+    before = detect(graph).standing
+    new = data.draw(st.sets(st.integers(0, 23), max_size=8))
+    touched = data.draw(st.sets(st.integers(0, 23)))
+    labels = np.where(np.isin(np.arange(24), list(new)), -1, before.labels)
+    changed = marked(24, *touched)
+    one, two = (update(graph, replace(before, labels=labels), changed) for _ in range(2))
+    assert one.labels.tolist() == two.labels.tolist(), "the same every time"
+    assert sorted(set(one.labels.tolist())) == [*range(len(set(one.labels.tolist())))]
+    still = np.array(sorted({*range(24)} - new - touched), dtype=int)
+    assert groups(before.labels[still]) == groups(one.labels[still])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from srrag.algo.graph_scores import (
     best_by_segment,
-    best_member,
+    best_members,
     candidates,
     inner_products,
     segments,
@@ -59,9 +59,10 @@ def test_best_by_segment_is_the_maximum_of_each(groups: list[list[int]], of: lis
     members = np.array([row for group in groups for row in group], np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     best = best_by_segment(scores, members, offsets)
+    chosen = best_members(scores, members, offsets, np.arange(len(groups)))
     for number, group in enumerate(groups):
         assert best[number] == max((scores[row] for row in group), default=-np.inf)
-        found = best_member(scores, members, offsets, number)
+        found = chosen[number]
         assert (found == -1) == (not group)
         if group:
             assert scores[found] == best[number]
@@ -69,8 +70,10 @@ def test_best_by_segment_is_the_maximum_of_each(groups: list[list[int]], of: lis
 
 def test_a_member_outside_the_limits_is_no_path() -> None:
     scores = np.array([-np.inf, 0.1], np.float32)
-    assert best_member(scores, np.array([0]), np.array([0, 1]), 0) == -1
-    assert best_member(scores, np.array([0, 1]), np.array([0, 2]), 0) == 1
+    found = best_members(
+        scores, np.array([0, 0, 1, 1]), np.array([0, 1, 3, 3, 4]), np.array([3, 0, 1, 2])
+    )
+    assert found.tolist() == [1, -1, 1, -1]
 
 
 def test_candidates_keep_all_that_tie_with_the_last() -> None:

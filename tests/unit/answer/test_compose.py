@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.answer.compose import ABSTENTION, PARTIAL, CitedAnswer, ComposeAnswer
+from srrag.answer.cited import ABSTENTION, PARTIAL, CitedAnswer
+from srrag.answer.compose import ComposeAnswer
 from srrag.answer.sentences import plain
 from srrag.completion import Completion, Fault, read
-from srrag.schema import EVIDENCE, REJECT, empty_value
+from srrag.schema import EVIDENCE, MISMATCHES, REJECT, SNIPPETS, empty_value
 from srrag.step import Place
 
 QUESTION = "Does balance training reduce recurrent ankle sprains?"
@@ -138,6 +139,52 @@ def test_three_paragraphs_in_their_order() -> None:
     assert row["answer"] == "A. [1]\n\nB. [2]\n\nD. [1]"
     assert [each["text"] for each in row["sentences"]] == ["A.", "B.", "D."]
     assert parsed(reply(limits=(("D.", [1]),)))["answer"] == "D. [1]"
+
+
+def noticed(*differences: dict[str, str]) -> pa.Table:
+    batch = questions((QUESTION, evidence(FINDING, OTHER)))
+    batch = batch.append_column("notes", pa.array([list(differences)], MISMATCHES))
+    marked = [{"evidence_id": "e2", "text": "recurrent ankle sprains"}]
+    return batch.append_column("best", pa.array([marked], SNIPPETS))
+
+
+def test_snippets_and_mismatches_are_shown_by_number() -> None:
+    step = ComposeAnswer(snippets="best", mismatches="notes")
+    assert step.reads == ("text", "evidence", "best", "notes")
+    other = {"evidence_id": "e2", "part": "P", "asked": "adults", "found": "children"}
+    gone = {"evidence_id": "e9", "part": "P", "asked": "adults", "found": "rats"}
+    (prompt,) = step.prompts(noticed(other, gone))
+    lines = [json.loads(line) for line in prompt.user.splitlines() if line.startswith("{")]
+    assert "snippets" not in lines[0]
+    assert lines[1]["snippets"] == ["recurrent ankle sprains"]
+    assert lines[2:] == [{"evidence": 2, "part": "P", "asked": "adults", "found": "children"}]
+    assert "Noticed differences" not in step.prompts(noticed())[0].user
+    (plain_prompt,) = STEP.prompts(noticed(other))
+    assert "snippets" not in plain_prompt.user
+    assert "children" not in plain_prompt.user
+
+
+def test_rules_say_what_differs_in_what_they_quote() -> None:
+    step = ComposeAnswer(mismatches="notes")
+    other = {"evidence_id": "e2", "part": "P", "asked": "adults", "found": "children"}
+    row = step.open(Place())(noticed(other | {"evidence_id": "e1"}, other)).to_pylist()[0]
+    limit = "The question asks about adults, while this evidence speaks of children."
+    assert row["answer"].endswith(f"\n\n{limit} [1][2]")
+    assert row["sentences"][-1] == {"text": limit, "evidence_ids": ["e1", "e2"]}
+    one = step.open(Place())(noticed(other)).to_pylist()[0]
+    assert [each["text"] for each in one["sentences"]] == [FINDING], "what differs counts less"
+    assert "speaks of" not in step.open(Place())(noticed()).to_pylist()[0]["answer"]
+
+
+def test_a_second_paragraph_out_of_order_is_asked_for_again() -> None:
+    batch = questions((QUESTION, evidence(FINDING) + evidence(FINDING, OTHER, grade="A")[1:]))
+    (prompt,) = STEP.prompts(batch)
+    wrong = reply(("One.", [1]), evidence=(("B.", [1]), ("A.", [1, 2])))
+    fault = STEP.check(batch, prompt, read(wrong, CitedAnswer).value)
+    assert fault is not None
+    assert (fault.kind, "rest on B, A" in fault.detail) == ("grade_order", True)
+    right = reply(("One.", [1]), evidence=(("A.", [1, 2]), ("B.", [1])))
+    assert STEP.check(batch, prompt, read(right, CitedAnswer).value) is None
 
 
 @pytest.mark.parametrize(

@@ -178,16 +178,20 @@ def test_a_pause_doubles_within_bounds_and_is_never_shorter_than_asked(
 
 
 @pytest.mark.parametrize(
-    ("line", "piece", "done"),
+    ("line", "event"),
     [
-        (b": comment", "", False), (b"", "", False), (b"event: x", "", False),
-        (b"data: [DONE]\r", "", True), (b'data: {"choices": []}', "", False),
-        (b'data:{"choices": [{"delta": {"content": "ab"}}]}', "ab", False),
-        (b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}', "", True),
+        (b": comment", chat.Event()), (b"", chat.Event()), (b"event: x", chat.Event()),
+        (b"data: [DONE]\r", chat.Event(last=True)), (b'data: {"choices": []}', chat.Event()),
+        (b'data:{"choices": [{"delta": {"content": "ab"}}]}', chat.Event("ab")),
+        (b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}', chat.Event("", "stop")),
+        (
+            b'data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}',
+            chat.Event(usage=chat.Usage(prompt_tokens=5, completion_tokens=2)),
+        ),
     ],
 )  # fmt: skip
-def test_a_line_of_a_stream(line: bytes, piece: str, done: bool) -> None:
-    assert chat.read_event(line) == (piece, done)
+def test_a_line_of_a_stream(line: bytes, event: chat.Event) -> None:
+    assert chat.read_event(line) == event
 
 
 def test_an_error_within_a_stream_is_trouble() -> None:

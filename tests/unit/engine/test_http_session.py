@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from srrag.completion import EngineStopped, read
 from srrag.engine import chat
 from srrag.engine.call import CallError, Reply, Session
 from srrag.engine.http_session import proxy_for
+from srrag.engine.stream import StreamingSession
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
 from tests.unit.engine.asking import Shape, call, engine_at, replies, reply, within
@@ -35,9 +37,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat, "MAX_BACKOFF_S", 0.1)
 
 
-async def listen(session: Session, pieces: list[str]) -> None:
+async def listen(session: Session, pieces: list[str]) -> Reply:
+    assert isinstance(session, StreamingSession)
     async for piece in session.stream(call()):
+        if isinstance(piece, Reply):
+            return piece
         pieces.append(piece)
+    raise AssertionError("no reply")
 
 
 @pytest.mark.parametrize("structured", ["json_schema", "json_object", "none"])
@@ -146,14 +152,31 @@ def test_the_key_is_sent_but_never_shown(
     assert key not in shown + repr(engine) + caplog.text
 
 
-def test_a_stream_gives_the_same_text_in_pieces() -> None:
+@pytest.mark.parametrize("usage", [True, False])
+def test_a_stream_gives_the_same_text_in_pieces_and_then_the_same_reply(usage: bool) -> None:
     pieces: list[str] = []
-    with serve(Endpoint()) as endpoint:
+    with serve(Endpoint(usage=usage)) as endpoint:
         engine = engine_at(endpoint.url)
-        within(engine, lambda session: listen(session, pieces))
-        whole = reply(engine).text
-    assert len(pieces) > 3 and "".join(pieces) == whole
+        last = within(engine, lambda session: listen(session, pieces))
+        whole = reply(engine)
+    assert len(pieces) > 3 and "".join(pieces) == whole.text
     assert endpoint.requests[0]["stream"] is True
+    assert replace(last, seconds=0.0) == replace(whole, seconds=0.0)
+
+
+@pytest.mark.parametrize("fault", ["length", "filtered", "refusal"])
+def test_a_stream_ends_as_the_answer_does(fault: str) -> None:
+    with serve(Endpoint(faults=f"{fault}@1-")) as endpoint:
+        engine = engine_at(endpoint.url)
+        last = within(engine, lambda session: listen(session, []))
+        whole = reply(engine)
+    assert (last.text, last.finish) == (whole.text, whole.finish)
+
+
+def test_a_stream_counts_what_it_tried_before() -> None:
+    with serve(Endpoint(faults="error@1,drop@2")) as endpoint:
+        last = within(engine_at(endpoint.url), lambda session: listen(session, []))
+    assert last.retries == 2 and last.seconds > 0
 
 
 def test_a_stream_is_tried_again_before_its_first_piece_only() -> None:
@@ -203,6 +226,7 @@ def test_a_cancelled_call_or_stream_closes_its_connection() -> None:
     with serve(Endpoint(faults="stall@1-")) as endpoint:
 
         async def abandoned(session: Session) -> None:
+            assert isinstance(session, StreamingSession)
             async with aclosing(session.stream(call())) as pieces:
                 async for _ in pieces:
                     break

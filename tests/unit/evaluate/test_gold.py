@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from srrag.evaluate.gold import read_gold, resource_path, window_qrels
+from srrag.evaluate.gold import (
+    must_have,
+    quote_windows,
+    read_gold,
+    resource_path,
+    window_qrels,
+)
 from srrag.index.units import BuildUnits, Units
 from srrag.schema import UNITS
 from srrag.step import Place
@@ -60,6 +66,14 @@ def test_the_best_relevance_stands(units: Units) -> None:
 def test_blanks_and_line_ends_do_not_count(units: Units) -> None:
     qrels = window_qrels([question(("brace", " pain.  It\n", 1))], units)
     assert qrels == {"q": {uid(1): 1}}
+
+
+def test_statements_that_an_answer_has_to_make(units: Units) -> None:
+    """A statement is a quote of relevance 2, in all windows that hold it."""
+    first = question(("brace", "pain.", 2), ("rest", "year", 1), query_id="a")
+    quotes = quote_windows([first, question(("rest", "year", 1), query_id="b")], units)
+    assert quotes["b"] == [(1, quotes["a"][1][1])]
+    assert must_have(quotes) == {"a": [quotes["a"][0][1]]}
 
 
 def test_questions_are_judged_apart_and_none_without_gold(units: Units) -> None:

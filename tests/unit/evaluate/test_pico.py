@@ -26,6 +26,22 @@ def test_token_labels_mark_tokens_that_a_mention_overlaps() -> None:
     assert token_labels(text, mentions).tolist() == [2, 0, 1, 1, 1, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("span", "message"),
+    [
+        ({"label": "X", "tok": [0, 1]}, "line 2: label 'X' is not one of P, I, O"),
+        ({"label": "P", "tok": [1, 3]}, r"line 2: tokens \[1, 3\) lie outside the text of 2"),
+        ({"label": "P"}, "line 2: a span without its 'label' and two numbers 'tok'"),
+    ],
+)
+def test_a_wrong_span_is_named(tmp_path: Path, span: object, message: str) -> None:
+    path = tmp_path / "expert.jsonl"
+    rows = [{"text": "a b", "spans": spans} for spans in ([], [span])]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=message):
+        score_ebmnlp(path, lambda text: [])
+
+
 def test_the_first_mention_wins_and_half_a_token_counts() -> None:
     assert token_labels("low-dose drug", [("Outcome", 4, 8), ("Device", 0, 13)]).tolist() == [3, 2]
 

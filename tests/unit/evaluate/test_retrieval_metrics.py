@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import ndcg_score
 
-from srrag.evaluate.retrieval import MEASURES, per_question, read_qrels
+from srrag.evaluate.retrieval import MEASURES, coverage, per_question, read_qrels
 
 
 def scores(documents: list[str]) -> dict[str, float]:
@@ -31,7 +32,27 @@ def test_by_hand() -> None:
 
 def test_the_best_order_scores_one() -> None:
     found = one({"good": 2, "fair": 1}, ["good", "fair", "other"])
+    assert (found.pop("P@10"), found.pop("miss@10")) == (0.2, 0.0)
     assert set(found.values()) == {1.0}
+
+
+def test_precision_and_miss_by_hand() -> None:
+    """Two of the first ten are relevant, whatever stands behind them, and however few they are."""
+    ranked = ["a", *(f"n{n}" for n in range(8)), "b", "c"]
+    found = one(dict.fromkeys("abc", 1), ranked)
+    assert (found["P@10"], found["miss@10"]) == (0.2, 0.0)
+    assert one({"c": 1}, ranked)["miss@10"] == 1.0
+    assert one({"a": 1}, ["a"])["P@10"] == 0.1
+
+
+def test_coverage_by_hand() -> None:
+    """Of three statements one is supported by the first, one by the third, one by none of two."""
+    statements = {"q2": [["x"], ["a", "c"], ["z"]], "q1": [["a"]]}
+    run = {"q2": scores(["x", "y", "c"]), "q9": scores(["a"])}
+    assert coverage(statements, run, 2).tolist() == [0.0, 1 / 3]
+    assert coverage(statements, run, 3).tolist() == [0.0, 2 / 3]
+    with pytest.raises(ValueError, match="question q: there is no statement"):
+        coverage({"q": []}, {})
 
 
 def test_recall_counts_the_relevant_within_the_depth() -> None:
@@ -56,12 +77,18 @@ def test_a_question_that_is_missing_or_found_nothing_counts_zero() -> None:
     qrels = {"q3": {"a": 1}, "q1": {"a": 1}, "q2": {"a": 1}}
     for run in ({"q2": scores(["a"])}, {"q2": scores(["a"]), "q1": {}, "q9": scores(["a"])}):
         values = per_question(qrels, run)
+        assert values.pop("P@10").tolist() == [0.0, 0.1, 0.0]
+        assert values.pop("miss@10").tolist() == [1.0, 0.0, 1.0]
         assert all(value.tolist() == [0.0, 1.0, 0.0] for value in values.values())
-    assert all(value.tolist() == [0.0] * 3 for value in per_question(qrels, {}).values())
+    nothing = per_question(qrels, {})
+    assert nothing.pop("miss@10").tolist() == [1.0] * 3
+    assert all(value.tolist() == [0.0] * 3 for value in nothing.values())
 
 
 def test_a_question_without_anything_relevant_counts_zero() -> None:
-    assert set(one({"a": 0}, ["a", "b"]).values()) == {0.0}
+    found = one({"a": 0}, ["a", "b"])
+    assert found.pop("miss@10") == 1.0
+    assert set(found.values()) == {0.0}
 
 
 DOCUMENTS = st.sampled_from("abcdef")
@@ -81,6 +108,19 @@ def test_values_lie_between_zero_and_one(judged: dict[str, int], ranked: list[st
         hits = [place for place, name in enumerate(ranked, start=1) if name in relevant]
         assert found["recall@10"] == pytest.approx(len(hits) / len(relevant))
         assert found["MRR@10"] == pytest.approx(1 / hits[0] if hits else 0.0)
+        assert found["P@10"] == pytest.approx(len(hits) / 10)
+        assert found["miss@10"] == float(not hits)
+
+
+@settings(max_examples=40, deadline=None)
+@given(grades=st.lists(st.integers(0, 3), min_size=2, max_size=30), seed=st.integers(0, 99))
+def test_ndcg_is_that_of_scikit_learn(grades: list[int], seed: int) -> None:
+    """Its gains are the grades too, over the same logarithmic discount."""
+    order = np.random.default_rng(seed).permutation(len(grades))
+    found = one({f"d{n}": grade for n, grade in enumerate(grades)}, [f"d{n}" for n in order])
+    values = np.empty(len(grades))
+    values[order] = 1.0 / np.arange(1, len(grades) + 1)
+    assert found["nDCG@10"] == pytest.approx(ndcg_score([grades], [values], k=10))
 
 
 def test_qrels_are_read(tmp_path: Path) -> None:

@@ -1,14 +1,53 @@
+from __future__ import annotations
+
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from srrag.completion import read
-from srrag.expand.decompose import MAX_QUESTIONS, Decomposition, render
+from srrag.expand.decompose import MAX_QUESTIONS, DecomposeQuestion, Decomposition, render
+from srrag.expand.picot_anchors import FindAnchors
+from srrag.extract.ontology import Ontology
+from srrag.spec import build
+from srrag.step import Place
+from tests.unit.expand.asking import (
+    HOSTILE,
+    anchored,
+    baseline_faults,
+    by_rules,
+    questions,
+    scripted,
+    with_reject,
+)
+
+SCHEMAS = Path(__file__).parents[3] / "conf" / "schema"
+QUESTION = "Does taping reduce pain more than sham in runners after 6 weeks?"
+
+
+def ontology(name: str = "pico") -> Ontology:
+    made: Ontology = build(yaml.safe_load((SCHEMAS / f"{name}.yaml").read_text("utf-8")))
+    return made
+
+
+STEP = DecomposeQuestion(ontology=ontology())
 
 
 def answer(count: int, **changed: object) -> str:
     question = {"kind": "node", "text": "Which dose?", "types": ["Intervention", "dose"]} | changed
     return json.dumps({"questions": [question] * count})
+
+
+def reply(*found: tuple[str, str, list[str]]) -> str:
+    names = ("kind", "text", "types")
+    return json.dumps({"questions": [dict(zip(names, each, strict=True)) for each in found]})
+
+
+def asked(text: str, tmp_path: Path, *replies: str) -> dict[str, Any]:
+    (row,), _ = scripted(STEP, anchored(text), tmp_path, lambda call: replies[call.attempt])
+    return row
 
 
 def test_kinds_of_the_three_levels() -> None:
@@ -27,3 +66,107 @@ def test_the_schema_stands_in_the_part_that_all_questions_share() -> None:
     assert "Entity types: Population" in system
     assert "Does $x help?" in user
     assert "Entity types" not in user
+
+
+def test_types_are_those_of_the_schema_in_its_spelling(tmp_path: Path) -> None:
+    made = reply(
+        ("triple", "Which outcome?", ["outcome", "Starship", "reports_outcome", "Outcome"]),
+        ("node", "Which dose?", ["Intervention", "dose"]),
+        ("community", "What is known?", ["Population"]),
+    )
+    row = asked(QUESTION, tmp_path, made)
+    types = [each["types"] for each in row["subquestions"]]
+    assert types == [["Outcome", "reports_outcome"], ["Intervention", "dose"], ["Population"]]
+    assert row["node_types"] == ["Outcome", "Intervention"]
+
+
+def test_a_look_up_without_an_entity_type_lifts_the_limit(tmp_path: Path) -> None:
+    made = reply(("node", "Which?", ["Population"]), ("triple", "How?", ["reports_outcome"]))
+    assert asked(QUESTION, tmp_path, made)["node_types"] == []
+
+
+def test_repetitions_count_once_and_order_stays(tmp_path: Path) -> None:
+    made = reply(("node", "A?", ["dose"]), ("triple", "B?", []), ("node", "a?", []))
+    row = asked(QUESTION, tmp_path, made)
+    assert [(each["kind"], each["text"]) for each in row["subquestions"]] == [
+        ("node", "A?"),
+        ("triple", "B?"),
+    ]
+
+
+def test_a_number_of_its_own_is_asked_for_again_and_then_dropped(tmp_path: Path) -> None:
+    bad = reply(("node", "After 12 weeks?", []), ("node", "After 6 weeks?", []))
+    row = asked(QUESTION, tmp_path, bad, bad)
+    assert [each["text"] for each in row["subquestions"]] == ["After 6 weeks?"]
+    assert row["reject"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (reply(("node", "After 12 weeks?", [])), "invented_number"),
+        ("Sorry, I cannot help.", "refusal"),
+    ],
+)
+def test_without_a_smaller_question_the_row_is_rejected(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    row = asked(QUESTION, tmp_path, text, text)
+    assert (row["reject"]["stage"], row["reject"]["reason"]) == ("decompose", reason)
+    assert (row["subquestions"], row["node_types"]) == ([], [])
+
+
+def test_rules_ask_for_entities_relations_and_the_whole() -> None:
+    parts = {"P": ["runners"], "I": ["taping"], "C": ["sham"], "O": ["pain"], "T": ["6 weeks"]}
+    (row,) = by_rules(STEP, anchored(QUESTION, **parts))
+    assert [(each["kind"], each["text"]) for each in row["subquestions"]] == [
+        ("triple", "What is the effect of taping on pain compared with sham in runners?"),
+        ("node", "What is known about taping?"),
+        ("node", "What is known about runners?"),
+        ("node", "What is known about pain?"),
+        ("node", "What is known about sham?"),
+        ("community", QUESTION),
+    ]
+    assert row["subquestions"][1]["types"] == ["Intervention", "Device"]
+    assert set(row["node_types"]) <= set(ontology().entities)
+
+
+@pytest.mark.parametrize(
+    ("parts", "joined"),
+    [
+        ({"I": ["taping"], "P": ["runners"]}, "What is the effect of taping in runners?"),
+        ({"O": ["pain"], "P": ["runners"]}, "What determines pain in runners?"),
+        ({"I": ["taping"], "C": ["rest"]}, "What is the effect of taping compared with rest?"),
+        ({"O": ["pain"]}, None),
+        ({"T": ["6 weeks"]}, None),
+        ({}, None),
+    ],
+)
+def test_rules_join_what_there_is(parts: dict[str, list[str]], joined: str | None) -> None:
+    (row,) = by_rules(STEP, anchored("Why?", **parts))
+    triples = [each["text"] for each in row["subquestions"] if each["kind"] == "triple"]
+    assert triples == ([joined] if joined else [])
+    assert row["subquestions"][-1] == {"kind": "community", "text": "Why?", "types": []}
+
+
+def test_the_neutral_schema_has_types_of_its_own() -> None:
+    step = DecomposeQuestion(ontology=ontology("neutral"))
+    (row,) = by_rules(step, anchored("Why?", P=["runners"], O=["pain"]))
+    nodes = [each["types"] for each in row["subquestions"] if each["kind"] == "node"]
+    assert nodes == [["ClinicalConcept"], ["AdverseEvent", "OutcomeMeasure"]]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_rules_survive_any_question(text: str) -> None:
+    table = FindAnchors().open(Place())(questions(text))
+    (row,) = by_rules(STEP, table)
+    # A single number of 4000 digits cannot be asked in part.
+    assert (row["reject"] is None) == (not text.isdigit())
+    assert row["reject"] or "community" in [each["kind"] for each in row["subquestions"]]
+    assert bool(baseline_faults(STEP, table)) == text.isdigit()
+
+
+def test_what_was_rejected_before_is_not_asked() -> None:
+    table = with_reject(anchored(QUESTION))
+    assert STEP.prompts(table) == []
+    assert by_rules(STEP, table)[0]["reject"]["stage"] == "before"

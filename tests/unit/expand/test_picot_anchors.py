@@ -1,7 +1,29 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from srrag.completion import read
-from srrag.expand.picot_anchors import PicotAnchors, invented, render
+from srrag.engine.call import Call
+from srrag.expand.picot_anchors import FindAnchors, PicotAnchors, invented, locate, render
+from tests.unit.expand.asking import (
+    HOSTILE,
+    baseline_faults,
+    by_rules,
+    questions,
+    scripted,
+    with_reject,
+)
 
 QUESTION = "In adults with  heel pain, do night splints reduce pain?"
+
+
+def answer(**anchors: list[str]) -> str:
+    return json.dumps({part: anchors.get(part, []) for part in "PICOT"})
 
 
 def test_anchors_are_words_of_the_question() -> None:
@@ -23,3 +45,116 @@ def test_only_the_question_changes_the_prompt() -> None:
     assert system == same
     assert user == f"<question>\n{QUESTION}\n</question>"
     assert "Why?" in other
+
+
+@pytest.mark.parametrize(
+    ("anchor", "question", "found"),
+    [
+        ("ADULTS with heel pain", QUESTION, "adults with  heel pain"),
+        ("splint", QUESTION, None),
+        ("5 weeks", "After 1.5 weeks?", None),
+        ("1", "After 1,000 steps?", None),
+        ("pain.", "Is it pain.", "pain."),
+        ("足底疼痛", "训练能减轻足底疼痛吗", "足底疼痛"),
+        ("‹b> (x", "What does <b> (x mean?", "<b> (x"),
+        (" \t", QUESTION, None),
+    ],
+)
+def test_an_anchor_is_found_as_the_question_spells_it(
+    anchor: str, question: str, found: str | None
+) -> None:
+    assert locate(anchor, question) == found
+
+
+def test_invented_anchors_are_asked_for_again_and_then_dropped(tmp_path: Path) -> None:
+    shown = []
+
+    def script(call: Call) -> str:
+        shown.append(call.prompt.turns)
+        return answer(P=["Adults with heel pain", "women"], C=["placebo"])
+
+    (row,), usage = scripted(FindAnchors(), questions(QUESTION), tmp_path, script)
+    assert row["anchors"] == {"P": ["adults with  heel pain"], "I": [], "C": [], "O": [], "T": []}
+    assert row["reject"] is None
+    assert (usage.calls, usage.faults) == (2, {"invented": 2})
+    assert "'women', 'placebo'" in shown[1][0][1]
+
+
+def test_a_better_second_answer_counts(tmp_path: Path) -> None:
+    texts = [answer(I=["placebo"]), answer(I=["night splints"])]
+    (row,), _ = scripted(
+        FindAnchors(), questions(QUESTION), tmp_path, lambda call: texts[call.attempt]
+    )
+    assert row["anchors"]["I"] == ["night splints"]
+
+
+def test_a_fault_rejects_its_row_alone(tmp_path: Path) -> None:
+    def script(call: Call) -> str:
+        return "I cannot help." if "Why" in call.prompt.user else answer(O=["pain"])
+
+    good, bad = scripted(FindAnchors(), questions(QUESTION, "Why so?"), tmp_path, script)[0]
+    assert good["reject"] is None
+    assert (bad["reject"]["stage"], bad["reject"]["reason"]) == ("anchors", "refusal")
+    assert bad["anchors"] == {part: [] for part in "PICOT"}
+
+
+def test_what_was_rejected_before_is_not_asked_and_stays_so() -> None:
+    table = with_reject(questions(QUESTION))
+    assert FindAnchors().prompts(table) == []
+    (row,) = by_rules(FindAnchors(), table)
+    assert row["reject"]["stage"] == "before"
+
+
+@pytest.mark.parametrize(
+    ("text", "anchors"),
+    [
+        (
+            "Does aspirin 100 mg compared with placebo reduce stroke in patients with atrial "
+            "fibrillation after 2 years?",
+            {
+                "P": ["patients with atrial fibrillation"], "I": ["aspirin 100 mg"],
+                "C": ["placebo"], "O": ["stroke"], "T": ["2 years"],
+            },
+        ),
+        (
+            "What is the effect of taping on pain in runners?",
+            {"P": ["runners"], "I": ["taping"], "O": ["pain"]},
+        ),
+        ("Should adults with neck pain do strengthening?", {
+            "P": ["adults with neck pain"], "I": ["strengthening"],
+        }),
+        ("Are night splints useful for plantar heel pain?", {
+            "P": ["plantar heel pain"], "I": ["night splints"],
+        }),
+        ("Why?", {}),
+    ],
+)  # fmt: skip
+def test_rules_read_the_parts_of_a_question(text: str, anchors: dict[str, list[str]]) -> None:
+    (row,) = by_rules(FindAnchors(), questions(text))
+    assert row["anchors"] == {part: anchors.get(part, []) for part in "PICOT"}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_rules_survive_any_question(text: str) -> None:
+    table = questions(text)
+    (row,) = by_rules(FindAnchors(), table)
+    assert row["reject"] is None
+    assert all(anchor in text for anchors in row["anchors"].values() for anchor in anchors)
+    assert baseline_faults(FindAnchors(), table) == []
+
+
+PIECES = (
+    "does is exercise in adults with pain than reduce 1.5 1,200 weeks months patients for after "
+    "sham effect of on , ? . ; < > </question> ( and PRP é 疼痛"
+)
+WORDS = st.sampled_from(PIECES.split())
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(WORDS | st.text(max_size=6), min_size=1, max_size=30).map(" ".join))
+def test_rules_never_invent(text: str) -> None:
+    table = questions(f"{text} x")
+    (row,) = by_rules(FindAnchors(), table)
+    asked = table["text"][0].as_py()
+    assert all(anchor in asked for anchors in row["anchors"].values() for anchor in anchors)
+    assert baseline_faults(FindAnchors(), table) == []

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.index.grades import GRADES, UNGRADED
 from srrag.index.sparse import BuildSparseIndex, SparseIndex, analyzer
 from srrag.schema import UNITS
 from srrag.step import Place
@@ -134,6 +136,46 @@ def test_two_builds_and_two_partings_rank_alike(tmp_path: Path) -> None:
             assert scores.tolist() == results[0][1].tolist()
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from([*GRADES, ""]),
+            st.lists(st.sampled_from(["knee", "hip", "pain", "gait"]), max_size=6),
+        ),
+        max_size=30,
+    ),
+    wanted=st.sets(st.sampled_from(GRADES), min_size=1),
+    k=st.integers(1, 8),
+)
+def test_a_partition_is_scored_as_in_the_whole(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, list[str]]],
+    wanted: set[str],
+    k: int,
+) -> None:
+    """The hits are those of the unlimited search that are of these grades, scores and all."""
+    folder = tmp_path_factory.mktemp("partition")
+    parts = [
+        row(UNITS, unit_id=uid(n), grade=grade, text=" ".join(words))
+        for n, (grade, words) in enumerate(rows)
+    ]
+    index = built(folder / "i", [write(parts, UNITS, folder / "p.parquet")])
+    grade = {uid(n): grade or UNGRADED for n, (grade, _) in enumerate(rows)}
+    for question in ("knee pain", "gait", "hip knee gait pain"):
+        ((ids, scores),) = index.search([question], k, sorted(wanted))
+        ((every, all_scores),) = index.search([question], 100)
+        inside = [n for n, key in enumerate(every.to_pylist()) if grade[key] in wanted][:k]
+        assert ids.to_pylist() == [every.to_pylist()[n] for n in inside]
+        assert scores.tolist() == all_scores[inside].tolist()
+
+
+def test_a_grade_without_a_window_finds_nothing(index: SparseIndex) -> None:
+    ((ids, scores),) = index.search(["knee"], 5, ("A",))
+    assert (len(ids), len(scores)) == (0, 0)
+    assert index.search(["knee"], 5, ("E",))[0][0].to_pylist() == found(index, "knee")
+
+
 def test_what_was_rejected_is_not_found(tmp_path: Path) -> None:
     rows = [
         row(UNITS, unit_id=uid(1), text="knee", reject=REFUSED),
@@ -141,6 +183,14 @@ def test_what_was_rejected_is_not_found(tmp_path: Path) -> None:
     ]
     index = built(tmp_path / "i", [write(rows, UNITS, tmp_path / "p.parquet")])
     assert found(index, "knee") == [uid(2)]
+
+
+def test_an_index_of_other_fields_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    other = tantivy.SchemaBuilder().add_text_field("text").build()
+    tantivy.Index(other, path=str(tmp_path / "index"))
+    with pytest.raises(ValueError, match="another version"):
+        SparseIndex(tmp_path)
 
 
 def test_an_index_of_nothing_finds_nothing(tmp_path: Path) -> None:

@@ -41,6 +41,22 @@ def test_takes_what_was_written_in_the_order_asked(tmp_path: Path) -> None:
     assert scales.dtype == np.float16
 
 
+def test_sentence_vectors_stand_beside_the_tokens(tmp_path: Path) -> None:
+    matrix = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, -1.0]])
+    ids = [uid(n) for n in (4, 1, 3)]
+    paths = [
+        vectors(ids[:1], matrix[:1], tmp_path / "a.parquet"),
+        vectors(ids[1:], matrix[1:], tmp_path / "b.parquet", [np.ones((2, 3)), np.ones((1, 3))]),
+    ]
+    index, _ = built(tmp_path / "i", paths)
+    found = index.take_vectors([uid(3), uid(4), uid(1), uid(3)])
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, matrix[[2, 0, 1, 2]].astype(np.float32))
+    assert index.take_vectors([]).shape == (0, 2)
+    with pytest.raises(ValueError, match=uid(9)):
+        index.take_vectors([uid(9)])
+
+
 def test_windows_without_tokens_alone(tmp_path: Path) -> None:
     path = vectors([uid(1), uid(2)], np.ones((2, 3)), tmp_path / "p.parquet")
     index, figures = built(tmp_path / "i", [path])
@@ -56,7 +72,7 @@ def test_no_window_at_all(tmp_path: Path) -> None:
     index, figures = built(tmp_path / "i", [path])
     assert figures["windows"] == 0
     values, _, offsets = index.take([])
-    assert len(values) == 0
+    assert len(values) == len(index.take_vectors([])) == 0
     assert offsets.tolist() == [0]
 
 
@@ -73,6 +89,7 @@ def test_tokens_may_be_wider_than_the_sentence_vector(tmp_path: Path) -> None:
     path = vectors([uid(1)], np.ones((1, 2)), tmp_path / "p.parquet", tokens)
     index, figures = built(tmp_path / "i", [path])
     assert figures["dimension"] == 4
+    assert index.take_vectors([uid(1)]).tolist() == [[1.0, 1.0]]
     assert index.take([uid(1)])[0].tolist() == tokens[0].tolist()
 
 

@@ -114,6 +114,24 @@ def test_a_benchmark_of_documents_has_no_gold_windows(sample_root: Path, tmp_pat
         fitted(f"root={sample_root}", "bench=beir", f"bench.path={tmp_path}")
 
 
-def test_betr_is_not_fitted_to_itself(sample_root: Path) -> None:
-    with pytest.raises(UsageError, match="already ends in BETR"):
-        fitted(f"root={sample_root}", "pipeline=hybrid_betr")
+def test_a_pipeline_that_ends_in_betr_is_fitted_beneath_it(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    """Without the file that is about to be written, and to the very scores that it will be for."""
+    root, out = f"root={sample_root}", f"out={tmp_path / 'betr'}"
+    beneath = fitted(root, "pipeline=hybrid_maxsim", f"out={tmp_path / 'beneath'}")
+    summary = fitted(root, "pipeline=hybrid_betr", out)
+    assert summary["reranker"] == beneath["reranker"]
+    assert summary["u"] == beneath["u"]
+
+
+def test_pairs_come_from_one_side_of_the_split(sample_root: Path, tmp_path: Path) -> None:
+    ids = {}
+    for split in ("train", "test"):
+        out = tmp_path / split
+        fitted(f"root={sample_root}", f"++bench.split={split}", "pipeline=bm25", f"out={out}")
+        ids[split] = set(pq.read_table(out / "pairs.parquet")["query_id"].to_pylist())
+    assert ids["train"] and ids["test"]
+    assert not ids["train"] & ids["test"]
+    with pytest.raises(ValueError, match=r"bench\.split=dev: one of train, test"):
+        fitted(f"root={sample_root}", "++bench.split=dev", f"out={tmp_path}")

@@ -15,8 +15,9 @@ from srrag.ids import segment_id
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.organize.communities import VECTOR_IDS, VECTORS, DetectCommunities
+from srrag.organize.standing import DETECTION
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES
-from srrag.step import Place
+from srrag.step import Former, Place
 
 Node = tuple[str, str, str]
 Edge = tuple[str, str, str, str]
@@ -167,7 +168,152 @@ def test_an_edge_to_no_entity_is_named(tmp_path: Path) -> None:
         build(tmp_path, [("a", "pain", "Outcome")], [("relation", "a", "affects", "nobody")])
 
 
-@pytest.mark.parametrize("wrong", [{"semantic_weight": -1.0}, {"max_communities": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"semantic_weight": -1.0}, {"max_communities": 0}, {"max_drift": 1.5}]
+)
 def test_settings_without_meaning_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         DetectCommunities(**wrong)  # type: ignore[arg-type]
+
+
+def wide(num_topics: int) -> tuple[list[Node], list[Edge]]:
+    """Topics of 12 entities with two relations each inside, one attribute an entity."""
+    rng = random.Random(7)
+    words = ["ankle", "migraine", "asthma", "cornea", "kidney", "tendon", "scalp", "pelvis"]
+    parts = ["pain", "swelling", "function", "injury", "surgery", "imaging", "exercise", "cost",
+             "diagnosis", "recurrence", "brace", "questionnaire"]  # fmt: skip
+    nodes: list[Node] = []
+    edges: list[Edge] = []
+    for topic in words[:num_topics]:
+        for place, part in enumerate(parts):
+            name = f"{topic}{place:02}"
+            nodes += [(name, f"{topic} {part}", "Condition"), (f"{name}'s", "dose: 5", "dose")]
+            edges.append(("attribute", name, "has_attribute", f"{name}'s"))
+            for other in rng.sample(range(len(parts)), 3):
+                if other != place:
+                    edges.append(("relation", name, "affects", f"{topic}{other:02}"))
+    return nodes, edges
+
+
+def updated(
+    folder: Path, nodes: list[Node], edges: list[Edge], former: Path,
+    step: DetectCommunities | None = None,
+) -> tuple[dict[str, str], dict[str, float | int | str]]:  # fmt: skip
+    """The communities after an update, and its figures."""
+    inputs = {"entities": [write(folder, nodes, edges)]}
+    before = Former(former, frozenset())
+    figures = (step or DetectCommunities()).update(inputs, folder, Place(), before)
+    table = pq.read_table(folder / "communities.parquet")
+    assert table.schema.equals(COMMUNITIES)
+    assert table["entity_id"].to_pylist() == sorted(node[0] for node in nodes)
+    found = dict(zip(*table.to_pydict().values(), strict=True))
+    for community in set(found.values()):
+        assert community == segment_id(sorted(n for n in found if found[n] == community))
+    return found, figures
+
+
+def members(found: dict[str, str]) -> set[frozenset[str]]:
+    return {frozenset(n for n in found if found[n] == c) for c in set(found.values())}
+
+
+def test_an_update_places_what_is_new_and_keeps_the_other_communities(tmp_path: Path) -> None:
+    nodes, edges = wide(8)
+    before, _ = build(tmp_path / "before", nodes, edges)
+    nodes = [*nodes, ("new", "ankle instability", "Condition"), ("new's", "dose: 9", "dose")]
+    edges = [*edges, ("attribute", "new", "has_attribute", "new's")]
+    edges += [("relation", "new", "affects", f"ankle0{n}") for n in range(2)]
+    found, figures = updated(tmp_path / "after", nodes, edges, tmp_path / "before")
+    assert found["new"] == found["new's"] == found["ankle00"]
+    changed = {name for name in before if before[name] != found[name]}
+    assert changed and all(name.startswith("ankle") for name in changed)
+    assert figures["placed"] == 3
+    assert figures["communities_kept"] == len(set(found.values()) & set(before.values())) > 0
+    again, _ = updated(tmp_path / "again", nodes, edges[::-1], tmp_path / "before")
+    assert again == found, "the same from the same version before"
+
+
+def test_an_update_without_some_entities_keeps_nothing_of_them(tmp_path: Path) -> None:
+    nodes, edges = wide(8)
+    build(tmp_path / "before", nodes, edges)
+    gone = {"ankle00", "ankle00's"}
+    nodes = [node for node in nodes if node[0] not in gone]
+    edges = [edge for edge in edges if not gone & {edge[1], edge[3]}]
+    found, figures = updated(tmp_path / "after", nodes, edges, tmp_path / "before")
+    assert not gone & found.keys()
+    assert figures["drift"] == pytest.approx(
+        (1 + int(str(figures["placed"]))) / (len(nodes) / 2 + 0.5), abs=1e-3
+    )
+    held = (tmp_path / "after" / DETECTION).read_bytes()
+    assert not any(name.encode() in held for name in gone)
+
+
+def test_an_update_of_an_update_goes_on_from_it_until_too_much_was_placed(tmp_path: Path) -> None:
+    """Each adds one entity with one relation: two placed, 2 % of 97 and more; then all anew."""
+    nodes, edges = wide(8)
+    build(tmp_path / "0", nodes, edges)
+    drifts = []
+    for number in range(1, 4):
+        nodes = [*nodes, (f"new{number}", f"kidney stone {number}", "Condition")]
+        edges = [*edges, ("relation", f"new{number}", "affects", "kidney00")]
+        step = DetectCommunities(max_drift=0.05)
+        folder, former = tmp_path / f"{number}", tmp_path / f"{number - 1}"
+        found, figures = updated(folder, nodes, edges, former, step)
+        drifts.append(figures.get("drift"))
+    assert drifts == [round(2 / 97, 4), round(4 / 98, 4), None]
+    assert members(found) == members(build(tmp_path / "once", nodes, edges)[0])
+
+
+def test_without_drift_every_update_is_a_build(tmp_path: Path) -> None:
+    nodes, edges = wide(8)
+    never = DetectCommunities(max_drift=0.0)
+    last = {"pelvis11", "pelvis11's"}
+    fewer = [node for node in nodes if node[0] not in last]
+    inside = [edge for edge in edges if not last & {edge[1], edge[3]}]
+    build(tmp_path / "before", fewer, inside, never)
+    found, figures = updated(tmp_path / "after", nodes, edges, tmp_path / "before", never)
+    once, same = build(tmp_path / "once", nodes, edges, never)
+    del figures["encoding_seconds"], same["encoding_seconds"]
+    assert (found, figures) == (once, same)
+
+
+def test_what_did_not_change_stays_to_the_byte(tmp_path: Path) -> None:
+    nodes, edges = wide(8)
+    build(tmp_path / "before", nodes, edges)
+    updated(tmp_path / "after", nodes, edges, tmp_path / "before")
+    for name in ("communities.parquet", VECTORS, VECTOR_IDS, DETECTION):
+        assert (tmp_path / "before" / name).read_bytes() == (tmp_path / "after" / name).read_bytes()
+
+
+def test_an_update_keeps_the_cap(tmp_path: Path) -> None:
+    nodes, edges = wide(8)
+    step = DetectCommunities(max_communities=3)
+    build(tmp_path / "before", nodes, edges, step)
+    nodes = [*nodes, ("new", "volcanic ash", "Condition")]
+    found, _ = updated(tmp_path / "after", nodes, edges, tmp_path / "before", step)
+    assert len(set(found.values())) == 3 and "new" in found
+
+
+def test_the_vectors_of_an_update_are_those_of_a_build(tmp_path: Path) -> None:
+    """Also those of documents, which bear no name: neighbours', or what none of a type says."""
+    nodes, edges = wide(4)
+    nodes = [*nodes, ("d1", "1", "Document"), ("d2", "2", "Document")]
+    edges = [*edges, ("relation", "d1", "reports", "ankle00")]
+    build(tmp_path / "before", nodes, edges)
+    nodes = [*nodes, ("d3", "3", "Document"), ("new", "stroke", "Condition")]
+    edges = [*edges, ("relation", "d3", "reports", "new"), ("relation", "d1", "reports", "new")]
+    updated(tmp_path / "after", nodes, edges, tmp_path / "before")
+    build(tmp_path / "once", nodes, edges)
+    one, two = (np.load(tmp_path / name / VECTORS) for name in ("after", "once"))
+    np.testing.assert_allclose(one.astype("f4"), two.astype("f4"), atol=2e-3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_smallest_graphs_grow(tmp_path: Path, count: int) -> None:
+    """Where all stood alone, nobody was near to anybody yet."""
+    step = DetectCommunities(max_drift=1.0)
+    nodes = [(f"a{n}", "knee pain", "Condition") for n in range(count)]
+    build(tmp_path / "before", nodes, [], step)
+    nodes = [*nodes, ("b", "knee pain, chronic", "Condition")]
+    edges = [("relation", "a0", "affects", "b")]
+    found, figures = updated(tmp_path / "after", nodes, edges, tmp_path / "before", step)
+    assert len(found) == count + 1 and ("drift" in figures) == (count > 1)

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from srrag.completion import Completion, Engine, Fault, Prompt, read
 from srrag.organize.knowledge_tree import BuildKnowledgeTree
+from srrag.organize.tree_graph import TreeGraph
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES, TREE
-from srrag.step import Place
+from srrag.step import Former, Place
 from tests.unit.index.graphs import ANKLE, DOSE, KNEE, PAIN, STUDY, TAPE, make
 from tests.unit.index.tables import hashed
 
@@ -163,3 +165,73 @@ def test_an_empty_graph_has_an_empty_tree(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     figures = BuildKnowledgeTree().build(paths, tmp_path / "tree", Place())
     assert figures["nodes"] == figures["calls"] == 0
+
+
+def grow(paths: dict[str, list[Path]]) -> None:
+    """The ankles have one more relation, which changes what is told of them alone."""
+    path = paths["entities"][0] / "edges.parquet"
+    rows = pq.read_table(path).to_pylist()
+    more = {**rows[0], "edge_id": hashed("more"), "head_id": TAPE, "tail_id": STUDY}
+    pq.write_table(pa.Table.from_pylist([*rows, more], schema=EDGES), path)
+
+
+def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    client = Answering(json.dumps({"name": "Taping", "summary": "Tape is used for sprains."}))
+    job = BuildKnowledgeTree(engine=Named(), min_members=2)
+    outs = [tmp_path / name for name in ("before", "same", "after", "once")]
+    for out in outs:
+        out.mkdir()
+    place = Place(clients={Named(): client})
+
+    def written(out: Path) -> list[bytes]:
+        return [(out / name).read_bytes() for name in ("tree.parquet", "descriptions.parquet")]
+
+    reverse_edge(paths)
+    assert job.build(paths, outs[0], place)["calls"] == 2
+    figures = job.update(paths, outs[1], place, Former(outs[0], frozenset()))
+    assert (figures["kept"], figures["calls"], len(client.asked)) == (2, 0, 2)
+    assert written(outs[1]) == written(outs[0])
+    grow(paths)
+    figures = job.update(paths, outs[2], place, Former(outs[1], frozenset()))
+    assert (figures["kept"], figures["calls"], len(client.asked)) == (1, 1, 3)
+    assert '"taping treats Title 0"' in client.asked[-1].user
+    assert job.build(paths, outs[3], place)["calls"] == 2
+    assert written(outs[2]) == written(outs[3])
+
+
+def reverse_edge(paths: dict[str, list[Path]]) -> None:
+    """Let the knees have a fact of their own too."""
+    path = paths["entities"][0] / "edges.parquet"
+    rows = pq.read_table(path).to_pylist()
+    more = {**rows[0], "edge_id": hashed("own"), "head_id": KNEE, "tail_id": PAIN}
+    pq.write_table(pa.Table.from_pylist([*rows, more], schema=EDGES), path)
+
+
+def test_a_community_without_an_answer_is_asked_again_by_an_update(tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+    job = BuildKnowledgeTree(engine=Named())
+    silent, speaking = Answering("{}"), Answering('{"name": "Taping", "summary": "Tape."}')
+    job.build(paths, tmp_path / "before", Place(clients={Named(): silent}))
+    before = Former(tmp_path / "before", frozenset())
+    figures = job.update(paths, tmp_path / "after", Place(clients={Named(): speaking}), before)
+    assert (figures["kept"], figures["calls"], figures["unanswered"]) == (0, 1, 0)
+
+
+def test_facts_of_the_same_letters_are_told_apart(tmp_path: Path) -> None:
+    """Two facts whose texts join to the same letters have another hash."""
+    paths = make(tmp_path)
+    hashes = []
+    for first, second in (("ab", "c"), ("a", "bc")):
+        rows = pq.read_table(paths["entities"][0] / "entities.parquet").to_pylist()
+        for row in rows:
+            row["name"] = {ANKLE: first, KNEE: second}.get(row["entity_id"], "")
+        pq.write_table(
+            pa.Table.from_pylist(rows, schema=ENTITIES), paths["entities"][0] / "entities.parquet"
+        )
+        graph = TreeGraph.read(paths["entities"][0], paths["communities"][0], paths["units"][0])
+        assert len("".join(graph.facts(0))) > 3
+        hashes.append(graph.facts_hash(0))
+    assert hashes[0] != hashes[1]

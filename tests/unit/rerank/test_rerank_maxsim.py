@@ -4,13 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from srrag.index.encode import EncodeWindows
 from srrag.index.tokens import BuildTokenIndex
-from srrag.rerank.maxsim import RerankMaxSim, scores_of, unpack_tokens
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder
+from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
 from srrag.retrieve.hits import pack_hits
 from srrag.schema import HITS
 from srrag.step import Place
+from tests.tiny_models import make_colbert
 from tests.unit.index.tables import uid, vectors
 
 Found = list[tuple[int, float]]
@@ -75,7 +80,6 @@ DENSE: Found = [(2, 0.8), (1, 0.4)]
 @pytest.mark.parametrize(
     ("blend", "expected"),
     [
-        ((), [(2, 1.0), (1, 0.5), (3, 0.0)]),
         (("hits_fused",), [(1, 0.75), (2, 0.75), (3, 0.0)]),
         (("hits_sparse",), [(1, 0.75), (2, 0.5), (3, 0.25)]),
         (("hits_sparse", "hits_dense"), [(2, 2 / 3), (1, 1.5 / 3), (3, 0.5 / 3)]),
@@ -113,9 +117,68 @@ def test_behind_the_depth_the_order_stays(at: Place) -> None:
         assert scores[1] > scores[2]
 
 
-def test_a_depth_of_nothing_changes_no_order(at: Place) -> None:
+def test_depth_0_scores_all(at: Place) -> None:
     batch = asked(([X, Y], [(3, 0.9), (1, 0.8), (2, 0.6)], SPARSE, DENSE))
-    assert order(reranked(RerankMaxSim(depth=0), batch, at)[0]) == [3, 1, 2]
+    assert order(reranked(RerankMaxSim(depth=0), batch, at)[0]) == [2, 1, 3]
+    assert reranked(RerankMaxSim(depth=0), batch, at) == reranked(RerankMaxSim(depth=3), batch, at)
+
+
+def test_without_a_blend_the_score_is_that_of_eq_15(at: Place) -> None:
+    """Window 2 has both of the question's tokens, 4 and 1 one, 3 none."""
+    batch = asked(([X, Y], [(3, 0.9), (1, 0.8), (4, 0.7), (2, 0.6)], SPARSE, DENSE))
+    step = RerankMaxSim(blend=(), depth=0)
+    assert set(step.reads) == {"hits_fused", "query_tokens", "query_token_scales"}
+    (row,) = reranked(step, batch, at)
+    assert order(row) == [2, 1, 4, 3]
+    assert [score for _, score in row] == pytest.approx([2, 1, 1, 0], abs=1e-3)
+
+
+def test_eq_15_as_a_loop_says_it(tmp_path: Path) -> None:
+    """Σ over the question's tokens of the largest cosine with a token of the window."""
+    random = np.random.default_rng(3)
+
+    def some(size: int) -> np.ndarray:
+        values = random.integers(-127, 128, (size, 2))
+        return np.asarray(values, np.int8)
+
+    tokens = [some(size) for size in (4, 1, 7, 2)]
+    ids = [uid(n) for n in range(4)]
+    path = vectors(ids, np.ones((4, 2)), tmp_path / "p.parquet", tokens)
+    BuildTokenIndex().build({"vectors": [path]}, tmp_path, Place())
+    question = some(3)
+    batch = asked((question.tolist(), [(n, 1.0) for n in range(4)], [], []))
+    step = RerankMaxSim(blend=(), depth=0)
+    (row,) = reranked(step, batch, Place(artifacts={"tokens": tmp_path}))
+    scale = float(np.float16(1 / 127))
+    for number, score in row:
+        expected = 0.0
+        for asked_token in question.astype(float) * scale:
+            best = -np.inf
+            for token in tokens[number].astype(float) * scale:
+                best = max(best, float(asked_token @ token))
+            expected += best
+        assert score == pytest.approx(expected, abs=1e-4)
+
+
+def test_what_is_not_kept_is_dropped(at: Place) -> None:
+    batch = asked(([X, Y], [(3, 0.9), (1, 0.8), (2, 0.6)], [], []), ([X], [(4, 1.0)], [], []))
+    first, second = reranked(RerankMaxSim(blend=(), depth=0, keep=2), batch, at)
+    assert (order(first), order(second)) == ([2, 1], [4])
+    with pytest.raises(ValueError, match="keep is -1"):
+        RerankMaxSim(keep=-1)
+    with pytest.raises(ValueError, match="depth is -1"):
+        RerankMaxSim(depth=-1)
+
+
+def test_what_lies_behind_the_depth_stays_behind_negative_scores(tmp_path: Path) -> None:
+    """MaxSim of window 1 is −1; window 2, unscored, comes after it all the same."""
+    path = vectors([uid(1), uid(2)], np.ones((2, 2)), tmp_path / "p.parquet",
+                   [np.array([[-127, 0]]), np.array([[127, 0]])])  # fmt: skip
+    BuildTokenIndex().build({"vectors": [path]}, tmp_path, Place())
+    batch = asked(([X], [(1, 0.9), (2, 0.8)], [], []))
+    at = Place(artifacts={"tokens": tmp_path})
+    (row,) = reranked(RerankMaxSim(blend=(), depth=1), batch, at)
+    assert order(row) == [1, 2]
 
 
 def test_a_question_without_tokens_goes_by_the_channels(at: Place) -> None:
@@ -143,18 +206,52 @@ def test_a_hit_that_is_not_in_the_index_is_named(at: Place) -> None:
         RerankMaxSim().open(at)(asked(([X], [(9, 1.0)], [], [])))
 
 
-def test_scores_are_found_by_row_and_key() -> None:
-    known = (np.array([0, 0, 1]), np.array([2, 0, 1]), np.array([0.5, 0.25, 1.0]))
-    found = scores_of(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2]), known, 3)
-    assert found.tolist() == [0.25, 0.0, 1.0, 0.0]
-    nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    assert scores_of(np.array([0]), np.array([0]), nothing, 1).tolist() == [0.0]
+def test_scores_of_a_channel_go_by_question_and_window() -> None:
+    """Question 0 found windows 2 and 0, question 1 window 1; each question's are its own."""
+    wanted = pa.array([uid(n) for n in (0, 1, 1, 2)], pa.string())
+    found = pa.array([uid(n) for n in (2, 0, 1)], pa.string())
+    channel = (found, np.array([0.5, 0.25, 1.0]), np.array([0, 2, 3]))
+    assert channel_scores(wanted, np.array([0, 2, 4]), channel).tolist() == [0.25, 0.0, 1.0, 0.0]
+    nothing = (found[:0], np.zeros(0), np.array([0, 0, 0]))
+    assert channel_scores(wanted, np.array([0, 2, 4]), nothing).tolist() == [0.0] * 4
+    assert channel_scores(wanted[:0], np.array([0, 0, 0]), channel).tolist() == []
 
 
 def test_question_tokens_unpack() -> None:
     values = np.array([[2, -4], [1, 0]], np.int8)
     scales = np.array([0.5, 2.0], np.float16)
-    tokens = unpack_tokens(
-        pa.scalar(values.tobytes(), pa.large_binary()), pa.scalar(scales.tobytes()), 2
+    batch = pa.table(
+        {
+            "query_tokens": pa.array([values.tobytes(), b""], pa.large_binary()),
+            "query_token_scales": pa.array([scales.tobytes(), b""], pa.binary()),
+        }
     )
-    assert tokens.tolist() == [[1.0, -2.0], [2.0, 0.0]]
+    first, second = question_tokens(batch, 2)
+    assert first.tolist() == [[1.0, -2.0], [2.0, 0.0]]
+    assert second.shape == (0, 2)
+
+
+def test_a_colbert_reads_the_questions_itself(tmp_path: Path) -> None:
+    """Windows and questions of a late-interaction model beside the sentence encoder."""
+    encoder = Encoder(model=str(make_colbert(tmp_path)), backend="colbert", max_tokens=64)
+    texts = ["The knee after surgery.", "Ten days in a cast.", "Bed rest for two days."]
+    model = load(encoder, threads=1)
+    table = EncodeWindows(encoder=encoder).open(Place())(
+        pa.table({"unit_id": [uid(n) for n in range(3)], "text": texts})
+    )
+    pq.write_table(table, tmp_path / "p.parquet")
+    BuildTokenIndex().build({"vectors": [tmp_path / "p.parquet"]}, tmp_path, Place())
+    step = RerankMaxSim(blend=(), depth=0, index="colbert", encoder=encoder)
+    assert "text" in step.reads and "query_tokens" not in step.reads
+    asked_texts = ["How long in a cast?", "Is bed rest any good?"]
+    batch = pa.table({"text": asked_texts, "hits_fused": hits([[(n, 1.0) for n in range(3)]] * 2)})
+    at = Place(artifacts={"colbert": tmp_path})
+    both = reranked(step, batch, at)
+    assert both == [reranked(step, batch.slice(n, 1), at)[0] for n in range(2)]
+    for text, row in zip(asked_texts, both, strict=True):
+        expected = model._model.similarity(
+            model._model.encode_query([text], normalize_embeddings=True),
+            model._model.encode_document(texts, normalize_embeddings=True),
+        )[0]
+        scores = dict(row)
+        assert [scores[n] for n in range(3)] == pytest.approx(expected.tolist(), abs=0.1)

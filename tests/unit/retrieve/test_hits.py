@@ -5,8 +5,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.retrieve.hits import pack_hits, unpack_hits
-from srrag.schema import HITS
+from srrag.retrieve.hits import Found, pack_hits, unpack_hits
+from srrag.schema import HITS, PATHS
 
 
 def ranked(rows: list[list[tuple[str, float]]]) -> list[tuple[pa.Array, np.ndarray]]:
@@ -41,6 +41,21 @@ def test_a_column_without_chunks() -> None:
     ids, scores, offsets = unpack_hits(pa.chunked_array([], HITS))
     assert len(ids) == len(scores) == 0
     assert offsets.tolist() == [0]
+
+
+def test_finds_have_a_path_each_empty_where_none_led() -> None:
+    two = ranked([[("a", 2.0)], [], [("b", 1.0), ("c", 0.5)]])
+    found = Found.of(two)
+    assert found.ranks.tolist() == [1, 1, 2]
+    blank = {"entity_id": "", "edge_id": "", "community_id": ""}
+    assert found.path_lists().to_pylist() == [[blank], [], [blank, blank]]
+    names = [[pa.array([f"{kind}-{n}" for n, _ in row]) for kind in "ndk"] for row in (
+        [("a", 0)], [], [("b", 0), ("c", 0)]
+    )]  # fmt: skip
+    led = Found.of(two, names).path_lists()
+    assert led.type.equals(PATHS)
+    assert led.to_pylist()[2][1] == {"entity_id": "n-c", "edge_id": "d-c", "community_id": "k-c"}
+    assert Found.of([]).hits().to_pylist() == []
 
 
 ROWS = st.lists(

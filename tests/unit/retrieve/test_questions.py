@@ -1,13 +1,27 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_fault, question_table
-from srrag.schema import QUESTIONS
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder
+from srrag.retrieve.questions import (
+    MAX_QUESTION_CHARS,
+    EncodeQuestions,
+    EncodeSubQuestions,
+    EncodeTexts,
+    question_fault,
+    question_table,
+)
+from srrag.schema import QUESTIONS, SUBQUESTIONS
+from srrag.spec import build, spec
+from srrag.step import Place
 
 ODD = "a value of another type makes the whole table fail, not its row"
 
@@ -92,3 +106,82 @@ def test_other_columns_of_an_odd_type_reject_their_row_alone(values: dict[str, A
 def test_a_fault_is_a_lack_of_words(text: str) -> None:
     fault = question_fault(text)
     assert (fault is None) == any(char.isalnum() for char in text)
+
+
+HYDE = [["Tape helps.", "Rest helps."], [], ["Rest helps."]]
+
+
+def close(packed: bytes, texts: list[str], role: Any) -> bool:
+    """Whether these are the encoder's own vectors of the texts."""
+    model = load(Encoder())
+    found = np.frombuffer(packed, np.float32).reshape(-1, model.dim)
+    return found.shape[0] == len(texts) and np.allclose(
+        found, model.encode(texts, role) if texts else found, atol=1e-5
+    )
+
+
+def passages() -> pa.Table:
+    return pa.table({"hyde_passages": pa.array(HYDE, pa.list_(pa.string()))})
+
+
+def test_lists_of_texts_become_their_vectors() -> None:
+    made = EncodeTexts().open(Place())(passages())["hyde_vectors"].to_pylist()
+    assert all(close(packed, texts, "passage") for packed, texts in zip(made, HYDE, strict=True))
+    assert made[1] == b""
+    assert made[0].endswith(made[2])
+
+
+def test_texts_are_encoded_once_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = load(Encoder()), []
+    encode = model.encode
+    monkeypatch.setattr(model, "encode", lambda *a: calls.append(list(a[0])) or encode(*a))
+    EncodeTexts().open(Place())(passages())
+    assert calls == [["Tape helps.", "Rest helps."]]
+    EncodeTexts().open(Place())(passages().slice(1, 1))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_no_text_has_no_vector(rows: int) -> None:
+    made = EncodeTexts().open(Place())(passages().slice(1, rows))
+    assert made["hyde_vectors"].to_pylist() == [b""] * rows
+
+
+def test_roles_and_columns_are_named() -> None:
+    encoder = Encoder(query_prefix="query: ")
+    step = EncodeTexts(texts="reformulations", into="more_vectors", role="query", encoder=encoder)
+    assert (step.reads, step.writes.names) == (("reformulations",), ["more_vectors"])
+    assert dict(step.packed) == {"more_vectors": ("float32", 1e-5)}
+    assert build(spec(step)) == pickle.loads(pickle.dumps(step)) == step
+    table = passages().rename_columns(["reformulations"]).slice(2)
+    (packed,) = step.open(Place())(table)["more_vectors"].to_pylist()
+    prefixed = load(Encoder()).encode(["query: Rest helps."], "passage")
+    assert np.allclose(np.frombuffer(packed, np.float32), prefixed[0], atol=1e-5)
+    with pytest.raises(ValueError, match="role is 'both'"):
+        EncodeTexts(role="both")  # type: ignore[arg-type]
+
+
+def test_smaller_questions_become_vectors_by_kind() -> None:
+    asked = [
+        [("node", "What is tape?"), ("community", "Does tape help?"), ("node", "Who runs?")],
+        [("triple", "What does tape change?"), ("community", "Does tape help?")],
+        [],
+    ]
+    rows = [[{"kind": k, "text": t, "types": []} for k, t in row] for row in asked]
+    table = pa.table({"subquestions": pa.array(rows, SUBQUESTIONS)})
+    made = EncodeSubQuestions().open(Place())(table)
+    for kind in ("node", "triple", "community"):
+        column = made[f"{kind}_vectors"].to_pylist()
+        for packed, row in zip(column, asked, strict=True):
+            texts = [text for its, text in row if its == kind]
+            assert close(packed, texts, "query")
+            assert bool(packed) == bool(texts)
+
+
+def test_another_column_may_stand_for_the_question() -> None:
+    step = EncodeQuestions(text="rationale")
+    assert (step.reads, EncodeQuestions().reads) == (("rationale",), ("text",))
+    table = pa.table({"text": ["Why?"], "rationale": ["Because tape helps."]})
+    (packed,) = step.open(Place())(table)["query_vector"].to_pylist()
+    assert close(packed, ["Because tape helps."], "query")
+    assert not close(packed, ["Why?"], "query")

@@ -65,7 +65,7 @@ def test_batches_do_not_change_what_is_found(place: Place) -> None:
 
 
 def test_limits_and_weights_are_identity() -> None:
-    step = SearchGraph(limits=GraphLimits(grades=("A",)), weights=GraphWeights(context=0.5))
+    step = SearchGraph(limits=GraphLimits(relations=("treats",)), weights=GraphWeights(context=0.5))
     assert build(spec(step)) == step
     assert spec(step) != spec(SearchGraph())
 

@@ -14,10 +14,12 @@ from srrag.organize.communities import DetectCommunities
 from srrag.organize.entities import MergeEntities
 from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
+from srrag.runner.verify import verify
+from srrag.runner.whole import WholeStages, version_of
 from srrag.schema import TRIPLES
 from srrag.stage import Plan, Stage
 from srrag.step import Function, Place, Step
-from srrag.store import Store
+from srrag.store import Store, read_json
 from tests.unit.index.tables import row
 
 
@@ -50,16 +52,22 @@ class ReadFacts(Step):
         return run
 
 
-def build(root: Path, documents: Sequence[Sequence[str]], **settings: Any) -> dict[str, Any]:
-    plan = Plan(
-        "raw",
-        "source",
-        [
-            Stage("triples", ReadFacts(), ("raw",)),
-            Stage("entities", MergeEntities(), ("triples",)),
-            Stage("communities", DetectCommunities(), ("entities",)),
-        ],
-    )
+def plan_of(communities: DetectCommunities) -> Plan:
+    stages = [
+        Stage("triples", ReadFacts(), ("raw",)),
+        Stage("entities", MergeEntities(), ("triples",)),
+        Stage("communities", communities, ("entities",)),
+    ]
+    return Plan("raw", "source", stages)
+
+
+def build(
+    root: Path,
+    documents: Sequence[Sequence[str]],
+    communities: DetectCommunities | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    plan = plan_of(communities or DetectCommunities())
     records = [
         RawRecord(f"{n}", f"{n}", "text", json.dumps(heads).encode())
         for n, heads in enumerate(documents)
@@ -104,3 +112,61 @@ def test_parts_made_again_under_their_name_reach_the_builds(tmp_path: Path) -> N
     build(tmp_path / "once", DOCUMENTS)
     assert tables(root) == tables(tmp_path / "once")
     assert build(root, DOCUMENTS)["reused"] == {"triples": 1, "entities": 1, "communities": 1}
+
+
+GOES_ON = DetectCommunities(max_drift=1.0)
+"""Never sees the whole graph again, be it as small as these."""
+
+
+def manifest(root: Path, stage: str) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(Store(root).artifacts("default")[stage] / "manifest.json")
+    return found
+
+
+def test_an_update_names_the_version_that_it_goes_on_from(tmp_path: Path) -> None:
+    root = tmp_path / "grown"
+    build(root, DOCUMENTS[:2], GOES_ON)
+    assert manifest(root, "communities")["former"] is None
+    before = version_of(Store(root).artifacts("default")["communities"])
+    build(root, DOCUMENTS, GOES_ON)
+    assert manifest(root, "communities")["former"] == before
+    assert manifest(root, "entities")["former"] is None, "they equal those of a build from nothing"
+    assert build(root, DOCUMENTS, GOES_ON)["reused"]["communities"] == 1
+    assert verify(Store(root), "default")["problems"] == []
+
+
+def test_while_documents_are_forgotten_no_version_before_has_a_part(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, DOCUMENTS, GOES_ON)
+    (root / "forgetting.json").write_text("{}", "utf-8")
+    build(root, DOCUMENTS[:2], GOES_ON)
+    assert manifest(root, "communities")["former"] is None
+    build(tmp_path / "never", DOCUMENTS[:2], GOES_ON)
+    assert tables(root) == tables(tmp_path / "never")
+
+
+def test_what_went_on_from_another_version_is_made_anew_while_forgetting(tmp_path: Path) -> None:
+    """The version before may have held what is forgotten, though this one does not."""
+    root = tmp_path / "root"
+    build(root, DOCUMENTS, GOES_ON)
+    build(root, DOCUMENTS[:2], GOES_ON)
+    assert manifest(root, "communities")["former"] is not None
+    (root / "forgetting.json").write_text("{}", "utf-8")
+    assert build(root, DOCUMENTS[:2], GOES_ON)["reused"]["communities"] == 0
+    assert manifest(root, "communities")["former"] is None
+
+
+def test_without_update_it_is_made_from_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, DOCUMENTS[:2], GOES_ON)
+    build(root, DOCUMENTS, GOES_ON)
+    parts = Store(root).read_pointer("default")["stages"]["raw"]["parts"]
+    plan = plan_of(GOES_ON)
+    folder = Store(root).artifacts("default")["communities"]
+    grown = version_of(folder)
+    again = WholeStages(Store(root), plan, "default", LocalRunner(), tuple(parts), update=False)
+    figures, reused = again.run(plan.builds[-1], Place())
+    assert not reused and "drift" not in figures
+    assert manifest(root, "communities")["former"] is None
+    assert version_of(folder) != grown, "the past is part of what a version is"
+    assert again.run(plan.builds[-1], Place())[1]

@@ -1,0 +1,90 @@
+"""`srrag serve root=… pipeline=…`: the HTTP API over a build, until it is stopped."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from jobs import parts
+from jobs.launch import UsageError, configure
+from srrag.pipeline import Pipeline
+from srrag.runner.progress import say
+from srrag.serve.keys import read_keys
+from srrag.serve.settings import Settings
+
+_POLL_S = 1.0
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Serve until interrupted, or for `stop_after_s`."""
+    from srrag.serve.on_ray import failed, served
+
+    settings = settings_of(config)
+    cluster = parts.make({"_target_": "srrag.serve.on_ray.Cluster", **config["ray"]}, "ray")
+    up = time.monotonic()
+    url = ""
+    try:
+        with served(settings, cluster) as url:
+            up = time.monotonic()
+            say(f"{url} answers from {settings.root} by {', '.join(settings.pipelines)}.")
+            say(f"  curl {url}/v1/answers -H 'content-type: application/json' \\")
+            say("""       -d '{"question": "How long should a sprained ankle be in a cast?"}'""")
+            until = up + (config["stop_after_s"] or float("inf"))
+            while time.monotonic() < until:
+                if reason := failed():
+                    raise RuntimeError(reason)
+                time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        if not url:
+            raise
+        say("stopped")
+    seconds = round(time.monotonic() - up, 1)
+    return {"url": url, "pipelines": list(settings.pipelines), "seconds": seconds}
+
+
+def settings_of(config: dict[str, Any]) -> Settings:
+    """What the server is told; raises UsageError that names the key."""
+    pipelines: dict[str, Pipeline] = {}
+    for name, chosen in {_chosen(config): config, **_others(config)}.items():
+        pipelines[name] = parts.make(chosen["pipeline"], "pipeline")
+        parts.pipeline_run(config, pipelines[name])
+    limits = parts.make({"_target_": "srrag.serve.settings.Limits", **config["limits"]}, "limits")
+    try:
+        return Settings(
+            root=Path(config["root"]).expanduser().resolve(),
+            pipelines=pipelines,
+            build=config["build"],
+            at=parts.place(config),
+            host=config["host"],
+            port=config["port"],
+            keys=read_keys(Path(config["api_keys"])) if config["api_keys"] else {},
+            limits=limits,
+            log_questions=config["log_questions"],
+        )
+    except (ValueError, OSError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _arguments(config: dict[str, Any]) -> list[str]:
+    return shlex.split(config["command"])[2:]
+
+
+def _chosen(config: dict[str, Any]) -> str:
+    """The name under which the command chose its pipeline."""
+    names = [text.partition("=")[2] for text in _arguments(config) if text[:9] == "pipeline="]
+    return names[-1] if names else "hybrid_maxsim"
+
+
+def _others(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The configuration of each pipeline in `also`, by the same command otherwise."""
+    rest = [text for text in _arguments(config) if not text.lstrip("+~").startswith("pipeline")]
+    return {name: configure("serve", [*rest, f"pipeline={name}"]) for name in config["also"]}
+
+
+if __name__ == "__main__":
+    from jobs.launch import launch
+
+    sys.exit(launch("serve", run, sys.argv[1:]))

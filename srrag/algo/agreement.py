@@ -1,0 +1,97 @@
+"""Agreement of several judges: Krippendorff's α."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.intervals import tails
+
+Floats = npt.NDArray[np.float64]
+Scale = Literal["nominal", "ordinal", "interval"]
+
+_BLOCK = 256
+
+
+def krippendorff_alpha(ratings: Floats, scale: Scale = "nominal") -> float:
+    """α = 1 - observed / expected disagreement (Krippendorff 2004, section 11.3).
+
+    `ratings` is (judges, items), NaN where a judge left an item out; an item that fewer than two
+    judges rated does not count. Values are ranks or numbers for "ordinal" and "interval", any
+    codes for "nominal". 1 is full agreement, 0 what chance gives. Raises ValueError if no two
+    ratings can be paired, or if all that can are equal: then chance alone explains them, and
+    α has no value.
+    """
+    values, pairs = _pairs(ratings)
+    return float(_alpha(pairs.sum(axis=0)[None], values, scale)[0])
+
+
+def alpha_interval(
+    ratings: Floats,
+    scale: Scale = "nominal",
+    *,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float, float]:
+    """α with its percentile bootstrap interval over items: (value, low, high).
+
+    Draws in which all ratings are equal have no α and are left out. Raises ValueError as
+    `krippendorff_alpha` does.
+    """
+    values, pairs = _pairs(ratings)
+    size = len(pairs)
+    generator = np.random.default_rng(seed)
+    drawn = []
+    for start in range(0, resamples, _BLOCK):
+        rows = generator.integers(0, size, size=(min(_BLOCK, resamples - start), size))
+        times = np.stack([np.bincount(row, minlength=size) for row in rows]).astype(np.float64)
+        coincidences = (times @ pairs.reshape(size, -1)).reshape(-1, *pairs.shape[1:])
+        drawn.append(_alpha(coincidences, values, scale))
+    alphas = np.concatenate(drawn)
+    value = float(_alpha(pairs.sum(axis=0)[None], values, scale)[0])
+    return (value, *tails(alphas[~np.isnan(alphas)], level))
+
+
+def _pairs(ratings: Floats) -> tuple[Floats, Floats]:
+    """The values, and how often each two stand together in each item: (items, values, values).
+
+    An item weighs as much as it has ratings. Raises ValueError where α has no value.
+    """
+    paired = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
+    if paired.size == 0:
+        raise ValueError("no item was rated twice")
+    values = np.unique(paired[~np.isnan(paired)])
+    if len(values) == 1:
+        raise ValueError("all ratings are equal: agreement beyond chance has no value")
+    counts = np.stack([(paired == value).sum(axis=0) for value in values], axis=1)
+    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(len(values))
+    return values, pairs / (counts.sum(axis=1) - 1)[:, None, None]
+
+
+def _alpha(pairs: Floats, values: Floats, scale: Scale) -> Floats:
+    """α of each matrix of coincidences (n, values, values); NaN if only one value occurs."""
+    totals = pairs.sum(axis=2)
+    expected = totals[:, :, None] * totals[:, None, :]
+    expected -= totals[:, :, None] * np.eye(len(values))
+    expected /= (totals.sum(axis=1) - 1)[:, None, None]
+    apart = _distances(values, totals, scale)
+    observed, by_chance = ((each * apart).sum(axis=(1, 2)) for each in (pairs, expected))
+    ratio = np.full(len(pairs), np.nan)
+    np.divide(observed, by_chance, out=ratio, where=by_chance > 1e-12)
+    return np.asarray(1 - ratio)
+
+
+def _distances(values: Floats, totals: Floats, scale: Scale) -> Floats:
+    """Squared distance of each two values, (1 or n, values, values)."""
+    if scale == "nominal":
+        return 1.0 - np.eye(len(values))[None]
+    if scale == "interval":
+        return np.square(values[:, None] - values[None, :])[None]
+    if scale != "ordinal":
+        raise ValueError(f"scale is {scale!r}: there are nominal, ordinal and interval")
+    # How many ratings lie between two ranks, half of those on the ranks themselves included.
+    middle = np.cumsum(totals, axis=1) - totals / 2
+    return np.square(middle[:, :, None] - middle[:, None, :])

@@ -1,0 +1,160 @@
+"""Figures of a yes/no classifier, each for many weightings of the same pairs at once.
+
+Weights are how a bootstrap is done without copying: a row of weights holds how often each pair
+was drawn. Labels are 0 or 1, float64 (pairs,); scores or probabilities float64 (pairs,); weights
+float64 (draws, pairs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+BINS = 10
+_BLOCK_NUMBERS = 1 << 18
+_STEPS, _STEP_BELOW = 100, 1e-10
+
+
+def auroc(labels: Floats, scores: Floats, weights: Floats) -> Floats:
+    """The chance that a positive pair scores above a negative one, ties half: (draws,).
+
+    A draw without both classes gives .5, which claims nothing.
+    """
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    starts = np.flatnonzero(np.diff(ranked, prepend=-np.inf))
+    positive = np.add.reduceat(weights[:, order] * labels[order], starts, axis=1)
+    negative = np.add.reduceat(weights[:, order] * (1 - labels[order]), starts, axis=1)
+    below = np.cumsum(negative, axis=1) - negative / 2
+    pairs = positive.sum(axis=1) * negative.sum(axis=1)
+    area = (positive * below).sum(axis=1)
+    found: Floats = np.divide(area, pairs, out=np.full(len(area), 0.5), where=pairs > 0)
+    return found
+
+
+def precision_recall_f1(
+    labels: Floats, said_yes: Floats, weights: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Of what was called Yes how much is, of what is how much was called so, and F1: (draws,).
+
+    What is divided by nothing is 0.
+    """
+    hits = weights @ (labels * said_yes)
+    called, real = weights @ said_yes, weights @ labels
+    return _share(hits, called), _share(hits, real), _share(2 * hits, called + real)
+
+
+def expected_calibration_error(
+    labels: Floats, probabilities: Floats, weights: Floats, bins: int = BINS
+) -> Floats:
+    """How far mean probability and share of Yes lie apart, over equal-width bins: (draws,)."""
+    place = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
+    gaps = (probabilities - labels)[:, None] * (place[:, None] == np.arange(bins))
+    return _share(np.abs(weights @ gaps).sum(axis=1), weights.sum(axis=1))
+
+
+def figures(
+    labels: Floats, probabilities: Floats, threshold: float, weights: Floats | None = None
+) -> dict[str, Floats]:
+    """precision, recall, F1, AUROC and ECE, (draws,) each; without weights one draw of ones."""
+    once = np.ones((1, len(labels))) if weights is None else weights
+    said_yes = (probabilities >= threshold).astype(np.float64)
+    precision, recall, f1 = precision_recall_f1(labels, said_yes, once)
+    return {
+        "precision": precision,
+        "recall": recall,
+        "F1": f1,
+        "AUROC": auroc(labels, probabilities, once),
+        "ECE": expected_calibration_error(labels, probabilities, once),
+    }
+
+
+def bootstrap_weights(groups: Ints, *, resamples: int, seed: int) -> Iterator[Floats]:
+    """How often each pair is drawn when whole groups (questions) are drawn: blocks (draws, pairs).
+
+    Pairs of one question are no independent sample, so they are drawn together.
+    """
+    rng = np.random.default_rng(seed)
+    size = int(groups.max()) + 1
+    block = max(1, min(resamples, _BLOCK_NUMBERS // len(groups)))
+    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
+    even = np.full(size, 1 / size)
+    for some in sizes:
+        yield rng.multinomial(size, even, some).astype(np.float64)[:, groups]
+
+
+def best_threshold(labels: Floats, scores: Floats) -> float:
+    """The threshold with the highest F1, halfway between two scores; the highest such.
+
+    Raises ValueError unless both classes are there.
+    """
+    if not 0 < labels.sum() < len(labels):
+        raise ValueError("a threshold is chosen on pairs of both classes")
+    order = np.argsort(-scores, kind="stable")
+    ranked, real = scores[order], labels[order]
+    called = np.arange(1, len(ranked) + 1)
+    f1 = 2 * np.cumsum(real) / (called + real.sum())
+    last = np.append(ranked[:-1] > ranked[1:], True)
+    best = int(np.argmax(np.where(last, f1, -1.0)))
+    after = ranked[best + 1] if best + 1 < len(ranked) else ranked[best]
+    return float((ranked[best] + after) / 2)
+
+
+def expected_threshold(probabilities: Floats) -> float:
+    """The threshold with the highest F1 to be expected if the probabilities are calibrated.
+
+    It needs no labels, and so follows chance far less than the F1 of a few hundred pairs does.
+    Halfway between two probabilities. Raises ValueError for no probability above 0.
+    """
+    ranked = np.sort(probabilities)[::-1]
+    if not len(ranked) or not ranked[0] > 0:
+        raise ValueError("a threshold needs a probability above 0")
+    f1 = 2 * np.cumsum(ranked) / (np.arange(1, len(ranked) + 1) + ranked.sum())
+    best = int(np.argmax(f1))
+    after = ranked[best + 1] if best + 1 < len(ranked) else ranked[best]
+    return float((ranked[best] + after) / 2)
+
+
+def fit_logistic(features: Floats, labels: Floats, ridge: float = 1e-3) -> Floats:
+    """Logistic regression by Newton's method: weights of the features, then the intercept.
+
+    Minimises the summed log loss plus ridge / 2 times the squared weights (intercept left out);
+    `features` (pairs, features). Raises ValueError for a value that is not finite.
+    """
+    if not np.isfinite(features).all():
+        raise ValueError("logistic regression: a feature is not finite")
+    design = np.column_stack([features, np.ones(len(features))])
+    penalty = np.diag(np.append(np.full(features.shape[1], ridge), 1e-9))
+    beta = np.zeros(design.shape[1])
+
+    def loss(at: Floats) -> float:
+        logits = design @ at
+        return float((np.logaddexp(0, logits) - labels * logits).sum() + at @ penalty @ at / 2)
+
+    for _ in range(_STEPS):
+        mean = sigmoid(design @ beta)
+        gradient = design.T @ (mean - labels) + penalty @ beta
+        curvature = (design.T * (mean * (1 - mean) + 1e-12)) @ design + penalty
+        step = np.linalg.solve(curvature, gradient)
+        scale = 1.0
+        while loss(beta - scale * step) > loss(beta) and scale > _STEP_BELOW:
+            scale /= 2
+        beta = beta - scale * step
+        if float(np.abs(scale * step).max()) < _STEP_BELOW:
+            break
+    return beta
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """1 / (1 + e^-x) without overflow."""
+    found: Floats = np.exp(-np.logaddexp(0, -logits))
+    return found
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

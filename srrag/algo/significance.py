@@ -1,0 +1,89 @@
+"""Do two systems differ: paired bootstrap, McNemar's exact test, Holm's correction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binomtest
+
+from srrag.algo.intervals import Values, resampled_ratios, tails
+
+_TIE = 1e-12
+
+
+class Difference(NamedTuple):
+    """How far two systems differ, its percentile interval, and the two-sided p-value."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def paired_bootstrap(
+    ours: Values, theirs: Values, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> Difference:
+    """Difference of the means of two systems on the same questions, in the same order."""
+    ones = np.ones(len(ours))
+    pairs = (ours, ones), (theirs, np.ones(len(theirs)))
+    return paired_ratios(*pairs, resamples=resamples, level=level, seed=seed)
+
+
+def paired_ratios(
+    ours: tuple[Values, Values],
+    theirs: tuple[Values, Values],
+    *,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Difference:
+    """Difference of two pooled ratios (parts, wholes) over the same questions.
+
+    The p-value is that of the shifted bootstrap (Efron and Tibshirani 1993, chapter 16): how often
+    a resampled difference lies as far from the observed one as that lies from 0, with one added
+    to both counts, so that it is never 0. Raises ValueError for samples of two lengths.
+    """
+    if len(ours[0]) != len(theirs[0]):
+        raise ValueError(f"{len(ours[0])} and {len(theirs[0])} values cannot be paired")
+    if not 0 < level < 1:
+        raise ValueError(f"level {level} is outside 0…1")
+    drawn = [
+        resampled_ratios(parts, wholes, resamples=resamples, seed=seed)
+        for parts, wholes in (ours, theirs)
+    ]
+    value = float(ours[0].sum() / ours[1].sum() - theirs[0].sum() / theirs[1].sum())
+    differences = drawn[0] - drawn[1]
+    low, high = tails(differences, level)
+    extreme = int((np.abs(differences - value) >= abs(value) - _TIE).sum())
+    return Difference(value, low, high, (1 + extreme) / (1 + resamples))
+
+
+def mcnemar_exact(ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) -> float:
+    """Two-sided exact p-value of McNemar's test: is one system right where the other is not.
+
+    Binomial with p = 1/2 over the questions on which they disagree; 1 where there are none.
+    Raises ValueError for samples of two lengths.
+    """
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} and {len(theirs)} values cannot be paired")
+    only_ours, only_theirs = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    if only_ours + only_theirs == 0:
+        return 1.0
+    return float(binomtest(only_ours, only_ours + only_theirs, 0.5).pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for being several (Holm 1979), in the order given.
+
+    The i-th smallest of m is multiplied by m - i + 1; none falls below one that was smaller.
+    """
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    for smaller, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - smaller) * p_values[place]))
+        adjusted[place] = highest
+    return adjusted

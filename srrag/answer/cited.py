@@ -1,0 +1,122 @@
+"""The shape of a cited answer, what is wrong with its citations, and how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from srrag.answer.sentences import plain
+from srrag.completion import Answer, Fault
+
+ABSTENTION = "The evidence found does not answer this question."
+PARTIAL = "The evidence found answers this question only in part."
+UNCITED_MARK = "[uncited]"
+
+MAX_SENTENCE_CHARS = 800
+"""A sentence of 90 words, the longest that the rules quote."""
+MAX_CITES = 12
+MAX_ANSWER, MAX_EVIDENCE, MAX_LIMITS = 5, 10, 5
+PARAGRAPHS = ("answer", "evidence", "limits")
+UNGRADED = "F"
+"""Sorts evidence without a grade after all grades."""
+
+Number = Annotated[int, Field(ge=0, le=999)]
+Uncited = Literal["drop", "mark"]
+
+
+class CitedSentence(Answer):
+    """One claim and the numbers of its evidence; what is outside the block is dropped later."""
+
+    text: Annotated[str, Field(max_length=MAX_SENTENCE_CHARS)]
+    cites: Annotated[list[Number], Field(max_length=MAX_CITES)]
+
+
+class CitedAnswer(Answer):
+    """Three paragraphs (SR-RAG, section 2.3): core answer, evidence by grade, limits."""
+
+    answer: Annotated[list[CitedSentence], Field(max_length=MAX_ANSWER)]
+    evidence: Annotated[list[CitedSentence], Field(max_length=MAX_EVIDENCE)]
+    limits: Annotated[list[CitedSentence], Field(max_length=MAX_LIMITS)]
+    insufficient: bool
+    missing: Annotated[str, Field(max_length=600)]
+
+    def sentences(self) -> list[CitedSentence]:
+        """The sentences of all paragraphs."""
+        return [*self.answer, *self.evidence, *self.limits]
+
+
+class Shown(NamedTuple):
+    """Paragraphs with their markers, the rows of SENTENCES, and what was left out."""
+
+    paragraphs: list[str]
+    sentences: list[dict[str, Any]]
+    invalid: int
+    dropped: int
+
+
+def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> Shown:
+    """Turn numbers into markers [n]; only those of a piece of evidence ever become one.
+
+    A sentence left without a marker is dropped, or marked as such, and counted either way.
+    """
+    paragraphs: list[str] = []
+    sentences: list[dict[str, Any]] = []
+    invalid = dropped = 0
+    for name in PARAGRAPHS:
+        texts: list[str] = []
+        for sentence in getattr(cited, name):
+            numbers = [n for n in dict.fromkeys(sentence.cites) if 1 <= n <= len(evidence_ids)]
+            invalid += sum(not 1 <= n <= len(evidence_ids) for n in sentence.cites)
+            text = plain(sentence.text)
+            dropped += not numbers
+            if not text or not (numbers or uncited == "mark"):
+                continue
+            marks = "".join(f"[{n}]" for n in numbers) or UNCITED_MARK
+            texts.append(f"{text} {marks}")
+            sentences.append({"text": text, "evidence_ids": [evidence_ids[n - 1] for n in numbers]})
+        if texts:
+            paragraphs.append(" ".join(texts))
+    return Shown(paragraphs, sentences, invalid, dropped)
+
+
+def citation_fault(cited: CitedAnswer, grades: Sequence[str]) -> Fault | None:
+    """What is wrong with the citations of an answer; `grades` are those of the evidence."""
+    sentences = cited.sentences()
+    most = len(grades)
+    if outside := sorted({n for each in sentences for n in each.cites if not 1 <= n <= most}):
+        detail = (
+            f"You cited evidence that was not given: {', '.join(map(str, outside[:5]))}. "
+            f"Cite only numbers from 1 to {most}, those of the evidence that supports "
+            f"the sentence."
+        )
+        return Fault("invalid_citation", detail)
+    if cited.insufficient:
+        return None
+    if not sentences:
+        detail = (
+            "You gave no sentence, yet did not call the evidence insufficient. Answer from the "
+            "evidence, or set insufficient to true."
+        )
+        return Fault("no_answer", detail)
+    if uncited := sum(not each.cites for each in sentences):
+        detail = (
+            f"{uncited} of {len(sentences)} sentences cite no evidence. Cite for each sentence "
+            f"the evidence that supports it, and leave out what nothing supports."
+        )
+        return Fault("uncited", detail)
+    order = [best_grade(each.cites, grades) for each in cited.evidence]
+    if order != sorted(order):
+        detail = (
+            "The paragraph `evidence` does not go from the highest grade to the lowest: its "
+            f"sentences rest on {', '.join(order).replace(UNGRADED, 'none')}. Put guidelines "
+            "first and change nothing else."
+        )
+        return Fault("grade_order", detail)
+    return None
+
+
+def best_grade(cites: Sequence[int], grades: Sequence[str]) -> str:
+    """The highest grade that a sentence rests on, UNGRADED if none."""
+    return min((grades[n - 1] or UNGRADED for n in cites), default=UNGRADED)

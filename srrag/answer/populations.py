@@ -1,0 +1,146 @@
+"""Who a text speaks of, by rules: ages as ranges of years, sex, activity, animals."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from srrag.extract.rules.attributes import NUMBER_WORDS
+
+EVER = 200
+RANGE = "range"
+_AGES: tuple[tuple[str, int, int], ...] = (
+    (r"infants?|neonates?|neonatal|newborns?", 0, 2),
+    (r"toddlers?|pre-?school(?:ers|[- ]aged)?", 1, 6),
+    (r"pre-?pubert?al|pre-?pubescent", 0, 12),
+    (r"high[- ]school", 14, 19),
+    (r"adolescents?|adolescence|teenagers?|teenaged?|teens", 10, 18),
+    (r"pupils?|school-?(?:children|aged?)", 5, 18),
+    (r"child(?:ren|hood)?|pa?ediatrics?|boys?|girls?", 0, 18),
+    (r"youths?|young (?:people|persons|athletes)", 10, 25),
+    (r"young adults?|(?:college|university|medical) students?", 17, 36),
+    (r"middle-aged", 40, 65),
+    (r"older (?:adults?|people|persons?|wom[ae]n|m[ae]n|patients?|individuals?)", 60, EVER),
+    (r"elderly|geriatric|seniors", 60, EVER),
+    (r"post-?menopausal", 50, EVER),
+    (r"pregnan(?:t|cy)|post-?partum|childbirth|post-?natal", 12, 50),
+    (r"adults?", 18, EVER),
+)
+"""Life stages in years [from, to), longer names before those that they hold.
+
+Borders are drawn wide ("children" up to 18), since only ranges that do not touch contradict.
+"""
+_AGE_WORDS = re.compile(
+    "|".join(rf"(?P<a{n}>(?<![\w-])(?:{words})(?![\w-]))" for n, (words, _, _) in enumerate(_AGES)),
+    re.IGNORECASE,
+)
+_YEAR = rf"\d{{1,3}}|{'|'.join(word for word in NUMBER_WORDS if '-' not in word)}"
+_TO = r"\s{0,2}(?:-|–|to|and)\s{0,2}"
+_YEARS = re.compile(
+    rf"\b(?:age[ds]?|ages)\s(?:between\s|from\s)?(?P<low>{_YEAR}){_TO}(?P<high>{_YEAR})\b"
+    rf"|\b(?P<low2>{_YEAR}){_TO}(?P<high2>{_YEAR})[\s-]years?[\s-](?:of\sage|olds?)\b"
+    rf"|\b(?:aged?\s|people\s|adults\s|patients\s)(?:over|above|at\sleast)\s(?P<least>{_YEAR})\b"
+    rf"|\b(?:aged?\s)?(?P<least2>{_YEAR})\syears?\s(?:(?:of\sage|old)\s)?(?:and|or)\s(?:older|over|above)\b"
+    rf"|\b(?:aged?|people|children|patients)\s(?:under|below|younger\sthan)\s(?P<most>{_YEAR})\b"
+    rf"|\b(?P<one>{_YEAR})[\s-]years?[\s-]olds?\b",
+    re.IGNORECASE,
+)
+_NOUN = re.compile(r"(?:\s(?!(?:in|with|of|and|or|for|to|who|is|are|were)\b)[a-z-]{3,20}){0,2}")
+"""What follows "adolescent" or "adult" and says of whom."""
+_SEXES = re.compile(
+    r"(?<![\w-])(?:(?P<female>wom[ae]n|females?|girls?|mothers?|pregnan(?:t|cy)|post-?partum|"
+    r"childbirth)|(?P<male>m[ae]n|males?|boys?))(?![\w-])",
+    re.IGNORECASE,
+)
+_ACTIVITIES = re.compile(
+    r"(?<![\w-])(?:(?P<athlete>athletes?|players?|footballers?|runners?|gymnasts?|swimmers?|"
+    r"dancers?|professionals in sport)|(?P<sedentary>sedentary|physically inactive|inactive|"
+    r"untrained|office workers?))(?![\w-])",
+    re.IGNORECASE,
+)
+_ANIMALS = re.compile(
+    r"(?<![\w-])(?:animals?|rats?(?! bites?\b)|mice|mouse|murine|rabbits?|dogs?(?! bites?\b)|"
+    r"canine|horses?|equine|sheep(?!['’]s clothing)|ovine|pigs?|porcine|zebrafish)(?![\w-])",
+    re.IGNORECASE,
+)
+_PEOPLE = re.compile(
+    r"(?<![\w-])(?:patients?|participants?|people|persons?|adults?|wom[ae]n|m[ae]n|humans?|"
+    r"clinicians?|volunteers?|players|runners|athletes|child(?:ren)?)(?![\w-])",
+    re.IGNORECASE,
+)
+
+
+class Trait(NamedTuple):
+    """A phrase that says whom a text is about: what of them, and as what.
+
+    `low` and `high` are the range of an age in years, else 0; the name of an age is RANGE if it
+    is told by two numbers, else "".
+    """
+
+    kind: str
+    phrase: str
+    name: str = ""
+    low: int = 0
+    high: int = 0
+
+
+def traits(text: str) -> list[Trait]:
+    """All traits that a text names, in any order."""
+    found = [_age(match) for match in _AGE_WORDS.finditer(text)]
+    found += [age for match in _YEARS.finditer(text) if (age := _years(match))]
+    for kind, pattern in (("sex", _SEXES), ("activity", _ACTIVITIES)):
+        found += [Trait(kind, _phrase(m), str(m.lastgroup)) for m in pattern.finditer(text)]
+    animals = [name for name in _ANIMALS.findall(text) if not name.isupper()]  # PIG is none
+    people = [Trait("species", m[0], "human") for m in _PEOPLE.finditer(text)]
+    return found + people + [Trait("species", name, "animal") for name in animals]
+
+
+def contradiction(asked: list[Trait], title: list[Trait], text: list[Trait]) -> Trait | None:
+    """The first trait of a document that nothing asked for allows, None if there is none.
+
+    A document contradicts a question on a trait if its title says whom it is about, or its text
+    does with a range of ages, and neither names anything that overlaps with what is asked. What
+    either side leaves out contradicts nothing, but for animals: a question is about people.
+    """
+    for kind in ("species", "age", "sex", "activity"):
+        wanted = [each for each in asked if each.kind == kind]
+        if kind == "species" and not wanted:
+            wanted = [Trait("species", "", "human")]
+        told = [each for each in (*title, *text) if each.kind == kind]
+        leads = [each for each in told if each in title or each.name == RANGE]
+        if wanted and leads and not any(_meet(a, b) for a in wanted for b in told):
+            return leads[0]
+    return None
+
+
+def _meet(a: Trait, b: Trait) -> bool:
+    """Whether two traits of a kind can hold of one person."""
+    if a.kind == "age":
+        return a.low < b.high and b.low < a.high
+    return a.name == b.name
+
+
+def _age(match: re.Match[str]) -> Trait:
+    _, low, high = _AGES[int(str(match.lastgroup)[1:])]
+    return Trait("age", _phrase(match), "", low, high)
+
+
+def _phrase(match: re.Match[str]) -> str:
+    """What matched, with the noun that it goes with where it is none itself."""
+    noun = None if match[0].endswith(("s", "n")) else _NOUN.match(match.string, match.end())
+    return match[0] + (noun[0] if noun else "")
+
+
+def _years(match: re.Match[str]) -> Trait | None:
+    said = {name.rstrip("2"): _number(text) for name, text in match.groupdict().items() if text}
+    if "one" in said:
+        low, high = said["one"], said["one"] + 1
+    else:
+        low = said.get("low", said.get("least", 0))
+        high = said["high"] + 1 if "high" in said else said.get("most", EVER)
+    name = RANGE if "high" in said else ""
+    return Trait("age", match[0], name, low, high) if low < high else None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else NUMBER_WORDS[text.casefold()]

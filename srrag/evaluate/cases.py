@@ -1,0 +1,167 @@
+"""Bring answers and gold together, question by question: the table that is judged."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.evaluate.judgements import CASES
+from srrag.schema import empty_value
+
+ANSWER_COLUMNS = (
+    "query_id", "text", "answer", "sentences", "evidence", "insufficient", "reject",
+)  # fmt: skip
+IMPORTANCE = ("vital", "okay")
+YES_NO, YES_NO_MAYBE = ["yes", "no"], ["yes", "no", "maybe"]
+_GOLD = ("ideal_answer", "nuggets", "picot", "options")
+
+
+@dataclass(frozen=True)
+class Cases:
+    """What is judged, a row a question of the gold, and what did not fit together."""
+
+    table: pa.Table
+    missing: Mapping[str, int]
+    """Questions without an answer to judge, by the reason."""
+    without_gold: int
+    """Questions whose gold holds nothing to compare an answer with."""
+    strangers: int
+    """Answers to questions that the gold does not have: not judged."""
+
+
+def read_gold_answers(path: Path) -> Iterator[dict[str, Any]]:
+    """Read what answers are judged by, one JSON object a line.
+
+    `query_id` (or `_id`, `id`) and at least in part: `text` (`question`); `ideal_answer`
+    (`exact_answer`, `long_answer`, `answer`; of several wordings the first); `nuggets`, texts or
+    {text, importance: vital | okay}; `picot`; `options` with `gold_option`, or `decision` or
+    `yesno`. Raises ValueError that names file and line.
+    """
+    first: dict[str, int] = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = _gold(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise ValueError(f"{path}:{number}: not gold of a question ({error})") from error
+            if (before := first.setdefault(row["query_id"], number)) != number:
+                name = row["query_id"]
+                raise ValueError(f"{path}:{number}: id {name!r} was first seen in line {before}")
+            yield row
+
+
+def _gold(row: dict[str, Any]) -> dict[str, Any]:
+    name = next((row[key] for key in ("query_id", "_id", "id") if key in row), None)
+    if not isinstance(name, (str, int)) or isinstance(name, bool) or not str(name).strip():
+        raise ValueError("there is no query_id")
+    picot = row.get("picot") or {}
+    options, right = _options(row)
+    return {
+        "query_id": str(name),
+        "text": str(row.get("text") or row.get("question") or ""),
+        "ideal_answer": _ideal(row),
+        "nuggets": [_nugget(nugget) for nugget in row.get("nuggets") or []],
+        "picot": {field: str(picot.get(field) or "").strip() for field in "PICOT"},
+        "options": options,
+        "gold_option": right,
+    }
+
+
+def _ideal(row: Mapping[str, Any]) -> str:
+    """The first ideal answer that is prose: BioASQ keeps lists of names in `exact_answer`."""
+    for key in ("ideal_answer", "exact_answer", "long_answer", "answer"):
+        value = row.get(key)
+        if isinstance(value, list) and key == "ideal_answer":
+            value = value[0] if value else ""
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return ""
+
+
+def _nugget(nugget: Any) -> dict[str, str]:
+    found = {"text": nugget} if isinstance(nugget, str) else dict(nugget)
+    importance = found.get("importance", "vital")
+    if importance not in IMPORTANCE:
+        raise ValueError(f"importance {importance!r} of a nugget: there are vital and okay")
+    if not isinstance(found["text"], str) or not found["text"].strip():
+        raise ValueError("a nugget is empty")
+    return {"text": found["text"].strip(), "importance": importance}
+
+
+def _options(row: Mapping[str, Any]) -> tuple[list[str], str]:
+    if row.get("options"):
+        options, right = [str(option) for option in row["options"]], str(row.get("gold_option"))
+    elif row.get("decision"):
+        options, right = YES_NO_MAYBE, str(row["decision"])
+    elif row.get("yesno"):
+        options, right = YES_NO, str(row["yesno"])
+    else:
+        return [], ""
+    if right not in options:
+        raise ValueError(f"gold_option {right!r} is not among the options")
+    return options, right
+
+
+def read_answers(path: Path) -> pa.Table:
+    """Read the ANSWERS that `srrag answer` wrote; raises ValueError that names file and column."""
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"{path}: not a Parquet file of answers ({error})") from error
+    missing = [name for name in ANSWER_COLUMNS if name not in table.column_names]
+    if missing:
+        raise ValueError(f"{path}: column {missing[0]!r} is missing; `srrag answer` writes it")
+    return table.select(ANSWER_COLUMNS)
+
+
+def make_cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:
+    """Pair each question of the gold with its answer; one that is not there is a failure.
+
+    Raises ValueError if no answer is to a question of the gold, or two are to the same.
+    """
+    given: dict[str, dict[str, Any]] = {}
+    for row in answers.to_pylist():
+        if row["query_id"] in given:
+            raise ValueError(f"answers: there are two to question {row['query_id']!r}")
+        given[row["query_id"]] = row
+    asked = {row["query_id"] for row in gold}
+    if not asked & given.keys():
+        raise ValueError(f"answers: none of {len(given)} is to one of the gold's {len(asked)}")
+    rows = [_case(row, given.get(row["query_id"])) for row in gold]
+    return Cases(
+        pa.Table.from_pylist(rows, schema=CASES),
+        Counter(row["missing"] for row in rows if row["missing"]),
+        sum(not _has_gold(row) for row in gold),
+        len(given.keys() - asked),
+    )
+
+
+def _case(gold: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]:
+    blank = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
+    case = {**blank, **gold, "reject": None}
+    if answer is None:
+        return case | {"missing": "not answered"}
+    case["text"] = case["text"] or answer["text"]
+    case["evidence"] = answer["evidence"]
+    if answer["reject"] is not None:
+        return case | {"missing": f"failed: {answer['reject']['reason']}"}
+    if not answer["answer"].strip():
+        return case | {"missing": "empty"}
+    return case | {
+        "answer": answer["answer"],
+        "sentences": answer["sentences"],
+        "abstained": answer["insufficient"] and not answer["sentences"],
+    }
+
+
+def _has_gold(row: Mapping[str, Any]) -> bool:
+    return any(any(row[key].values()) if key == "picot" else row[key] for key in _GOLD)

@@ -1,0 +1,129 @@
+"""How good a judge is: its verdicts against those of physicians (K-QA's natural inference)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.algo.agreement import alpha_interval
+from srrag.evaluate.judgements import CASES
+from srrag.evaluate.nuggets import CONTRADICTED, COVERAGE
+from srrag.evaluate.scores import rounded
+from srrag.schema import empty_value
+
+LABELS = ("Entailment", "Neutral", "Contradiction")
+_KEYS = ("id", "question", "answer", "nugget", "label", "votes")
+Bools = npt.NDArray[np.bool_]
+
+
+def read_nli(path: Path) -> list[dict[str, Any]]:
+    """Read pairs of an answer and a nugget with physicians' votes; ValueError names the line."""
+    rows = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                fault = next((f"{key!r} is missing" for key in _KEYS if key not in row), "")
+                if not fault and not {row["label"], *row["votes"]} <= set(LABELS):
+                    fault = f"labels are {', '.join(LABELS)}"
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{path}:{number}: not a judged pair ({error})") from error
+            if fault:
+                raise ValueError(f"{path}:{number}: not a judged pair ({fault})")
+            rows.append(row)
+    if not rows:
+        raise ValueError(f"{path}: there is no judged pair")
+    return rows
+
+
+def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Each pair as a case with one nugget."""
+    blank = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
+    cases = [
+        blank
+        | {"query_id": row["id"], "text": row["question"], "answer": row["answer"]}
+        | {"missing": "" if row["answer"].strip() else "empty"}
+        | {"nuggets": [{"text": row["nugget"], "importance": "okay"}], "reject": None}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(cases, schema=CASES)
+
+
+def verdicts(judged: pa.Table) -> dict[str, str]:
+    """The label that a judge of nuggets gave each pair; none where it gave no answer."""
+    found: dict[str, str] = {}
+    for row in judged.to_pylist():
+        if row["reject"] is not None:
+            continue
+        if row["metric"] == COVERAGE.name:
+            found.setdefault(row["query_id"], "Entailment" if row["value"] else "Neutral")
+        elif row["metric"] == CONTRADICTED.name and row["value"]:
+            found[row["query_id"]] = "Contradiction"
+    return found
+
+
+def agreement(
+    rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], *, resamples: int, seed: int
+) -> dict[str, Any]:
+    """Agreement of a judge with the physicians' majority; a pair without a verdict is wrong.
+
+    Accuracy over the three labels; accuracy, precision, recall and F1 of Entailment; Krippendorff's
+    nominal α of judge and majority, and of the physicians among themselves. A figure without a
+    value is None, with the reason beside it.
+    """
+    labels = [str(row["label"]) for row in rows]
+    said = [given.get(row["id"], "") for row in rows]
+    gold = np.array([label == "Entailment" for label in labels])
+    entailed = np.array([label == "Entailment" for label in said])
+    judges = np.array([[_code(label) for label in side] for side in (said, labels)])
+    votes = [[_code(vote) for vote in row["votes"]] for row in rows]
+    width = max(map(len, votes))
+    physicians = np.array([[*each, *[np.nan] * (width - len(each))] for each in votes]).T
+    return {
+        "pairs": len(rows),
+        "failed": sum(not label for label in said),
+        "accuracy_3": round(float(np.mean([a == b for a, b in zip(said, labels, strict=True)])), 4),
+        **binary(gold, entailed),
+        "alpha": _alpha(judges, resamples, seed),
+        "alpha_physicians": _alpha(physicians, resamples, seed),
+    }
+
+
+def binary(gold: Bools, found: Bools) -> dict[str, float]:
+    """Accuracy, precision, recall and F1 of what was found; 0 where nothing was, or is."""
+    hits = float((gold & found).sum())
+    return {
+        "accuracy": round(float((gold == found).mean()), 4),
+        "precision": round(hits / max(1.0, float(found.sum())), 4),
+        "recall": round(hits / max(1.0, float(gold.sum())), 4),
+        "F1": round(2 * hits / max(1.0, float(gold.sum() + found.sum())), 4),
+    }
+
+
+def best_threshold(gold: Bools, values: npt.NDArray[np.floating[Any]]) -> float:
+    """The threshold on values with the best F1 on these very pairs."""
+    return max((float(v) for v in np.unique(values)), key=lambda t: binary(gold, values >= t)["F1"])
+
+
+def held_out(question: str) -> bool:
+    """Whether a question's pairs were kept away when the rules were tuned."""
+    return zlib.crc32(question.encode()) % 2 == 1
+
+
+def _code(label: str) -> float:
+    return float(LABELS.index(label)) if label else float("nan")
+
+
+def _alpha(ratings: npt.NDArray[np.float64], resamples: int, seed: int) -> dict[str, Any]:
+    try:
+        value, low, high = alpha_interval(ratings, resamples=resamples, seed=seed)
+    except ValueError as error:
+        return {"value": None, "reason": str(error)}
+    return {"value": round(value, 4), **rounded(low, high)}

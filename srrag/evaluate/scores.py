@@ -1,0 +1,122 @@
+"""From judgements to figures: intervals, failures counted, differences with p-values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from srrag.algo.intervals import Values, ratio_interval
+from srrag.algo.significance import holm, mcnemar_exact, paired_ratios
+from srrag.evaluate.judgements import Metric
+
+Figure = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A metric's values by question: `parts` over `wholes`, and how many items failed.
+
+    `questions` are those that count, in order; `left_out` had nothing to be judged by.
+    """
+
+    metric: Metric
+    questions: tuple[str, ...]
+    parts: Values
+    wholes: Values
+    items: int
+    failed: int
+    left_out: int
+
+
+def score(metrics: Sequence[Metric], judged: pa.Table, questions: Sequence[str]) -> list[Scores]:
+    """Add up the judgements of one judge.
+
+    An item that was not judged counts with the metric's worst value; so does a question on which
+    the judge itself broke down, as one item of each of its metrics.
+    """
+    values: dict[str, dict[str, list[float]]] = {metric.name: {} for metric in metrics}
+    failed = dict.fromkeys(values, 0)
+    worst = {metric.name: metric.worst for metric in metrics}
+    columns = (judged[name].to_pylist() for name in ("query_id", "metric", "value", "reject"))
+    for query_id, name, value, reject in zip(*columns, strict=True):
+        for each in [name] if name else list(values):
+            given = value if reject is None else worst[each]
+            values[each].setdefault(query_id, []).append(given)
+            failed[each] += reject is not None
+    return [_scores(m, values[m.name], questions, failed[m.name]) for m in metrics]
+
+
+def _scores(
+    metric: Metric, values: Mapping[str, list[float]], questions: Sequence[str], failed: int
+) -> Scores:
+    kept = tuple(query for query in questions if query in values)
+    sums = np.array([sum(values[query]) for query in kept])
+    counts = np.array([float(len(values[query])) for query in kept])
+    parts, wholes = (sums, counts) if metric.pooled else (sums / counts, np.ones(len(kept)))
+    left_out = len(questions) - len(kept)
+    return Scores(metric, kept, parts, wholes, int(counts.sum()), failed, left_out)
+
+
+def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
+    """A metric's value with its 95 % interval, or None and why there is none."""
+    counts = {
+        "questions": len(scores.questions),
+        "left_out": scores.left_out,
+        "items": scores.items,
+        "failed": scores.failed,
+    }
+    if not scores.questions:
+        return {"value": None, "reason": f"no question has {scores.metric.needs}", **counts}
+    value, low, high = ratio_interval(scores.parts, scores.wholes, resamples=resamples, seed=seed)
+    better = {"better": "lower"} if scores.metric.better == "lower" else {}
+    return {"value": round(value, 4), **rounded(low, high), **counts, **better}
+
+
+def compare(
+    ours: Sequence[Scores], theirs: Sequence[Scores], *, resamples: int, seed: int
+) -> dict[str, Figure]:
+    """Differences of two systems by metric, over the questions that count for both.
+
+    `p` is that of the paired bootstrap, `p_holm` corrected for the number of metrics, and
+    `p_mcnemar` the exact test where every question is right or wrong.
+    """
+    found: dict[str, Figure] = {}
+    others = {each.metric.name: each for each in theirs}
+    for one in ours:
+        other = others[one.metric.name]
+        shared = sorted(set(one.questions) & set(other.questions))
+        if not shared:
+            reason = f"no question of both has {one.metric.needs}"
+            found[one.metric.name] = {"value": None, "reason": reason, "questions": 0}
+            continue
+        pair = _of(one, shared), _of(other, shared)
+        value, low, high, p = paired_ratios(*pair, resamples=resamples, seed=seed)
+        entry = {"value": round(value, 4), **rounded(low, high), "p": p, "questions": len(shared)}
+        right = [parts / wholes for parts, wholes in pair]
+        if all(np.isin(each, (0.0, 1.0)).all() for each in right):
+            entry["p_mcnemar"] = mcnemar_exact(right[0] == 1, right[1] == 1)
+        found[one.metric.name] = entry
+    correct(found)
+    return found
+
+
+def correct(differences: Mapping[str, Figure]) -> None:
+    """Add to each difference with a p-value the one that Holm's correction makes of it."""
+    tested = [each for each in differences.values() if each.get("p") is not None]
+    for each, p in zip(tested, holm([each["p"] for each in tested]), strict=True):
+        each["p_holm"] = p
+
+
+def rounded(low: float, high: float) -> dict[str, float]:
+    """The ends of an interval as they are printed."""
+    return {"low": round(low, 4), "high": round(high, 4)}
+
+
+def _of(scores: Scores, questions: Sequence[str]) -> tuple[Values, Values]:
+    places = {query: place for place, query in enumerate(scores.questions)}
+    rows = [places[query] for query in questions]
+    return scores.parts[rows], scores.wholes[rows]

@@ -1,0 +1,47 @@
+"""Semantic similarity: the cosine of an answer and the ideal answer (SR-RAG, section 4.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pyarrow as pa
+
+from srrag.evaluate.judgements import JUDGEMENTS, Metric
+from srrag.model.encoder import Encoder
+from srrag.step import Function, Place, Step
+
+SIMILARITY = Metric("semantic_similarity", "an ideal answer in the gold")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureSimilarity(Step):
+    """The cosine of the sentence vectors, 0 where it is negative or there is no answer."""
+
+    keeps_rows: ClassVar[bool] = False
+    reads: ClassVar[tuple[str, ...]] = ("query_id", "answer", "missing", "ideal_answer")
+    writes: ClassVar[pa.Schema] = JUDGEMENTS
+    metrics: ClassVar[tuple[Metric, ...]] = (SIMILARITY,)
+
+    encoder: Encoder = field(default_factory=Encoder)
+
+    def open(self, at: Place) -> Function:
+        """Load the encoder."""
+        from srrag.model.embed import load
+
+        model = load(self.encoder, at.device, at.threads)
+
+        def run(batch: pa.Table) -> pa.Table:
+            cases = [case for case in batch.select(self.reads).to_pylist() if case["ideal_answer"]]
+            pairs = [text for case in cases for text in (case["answer"], case["ideal_answer"])]
+            vectors = model.encode(pairs)
+            cosines = (vectors[::2] * vectors[1::2]).sum(axis=1)
+            rows = []
+            for case, cosine in zip(cases, cosines, strict=True):
+                lost = case["missing"]
+                value = 0.0 if lost else min(1.0, max(0.0, float(cosine)))
+                reason = f"no answer: {lost}" if lost else ""
+                rows.append(SIMILARITY.judged(case, "ideal_answer", value, reason))
+            return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
+
+        return run

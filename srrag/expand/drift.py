@@ -1,0 +1,42 @@
+"""What a model's text says beyond the question: numbers and populations of its own."""
+
+from __future__ import annotations
+
+import re
+
+import Stemmer
+
+from srrag.extract.rules.mentions import find_mentions
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+# Words that tell no population from another, in the authors' own list.
+_OF_ANY_POPULATION = """
+    patient participant people person individual subject case adult group cohort sample population
+    study trial evidence concern include enrol recruit receive treat affect compare
+    and are for from has have had not than that the their these this those was were when who whose
+    with without
+"""
+
+
+def invented_numbers(text: str, question: str) -> list[str]:
+    """Numbers of the text that the question does not hold."""
+    asked = set(_NUMBER.findall(question))
+    return [number for number in dict.fromkeys(_NUMBER.findall(text)) if number not in asked]
+
+
+def invented_populations(text: str, question: str) -> list[str]:
+    """Populations that the rules find in the text and no telling word of which is asked about.
+
+    "patients" and the like tell nothing: they stand for whoever the question is about.
+    """
+    (mentions,) = find_mentions([text], [""], [False])
+    found = dict.fromkeys(text[m.start : m.end] for m in mentions if m.type == "Population")
+    asked, vague = _stems(question), _stems(_OF_ANY_POPULATION)
+    telling = {population: _stems(population) - vague for population in found}
+    return [population for population, stems in telling.items() if stems and not stems & asked]
+
+
+def _stems(text: str) -> set[str]:
+    # One a call: a stemmer must not be shared by threads.
+    return set(Stemmer.Stemmer("english").stemWords(_WORD.findall(text.casefold())))

@@ -1,0 +1,50 @@
+"""Rows of questions on their way through a step: those still alive, and what is added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.completion import Fault
+from srrag.schema import empty_value
+
+
+def live(batch: pa.Table, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """These columns of the rows that no step before rejected, each with its number."""
+    rows = batch.select(list(names)).to_pylist()
+    for number, (row, reject) in enumerate(zip(rows, _rejects(batch), strict=True)):
+        if reject is None:
+            yield number, row
+
+
+def filled(batch: pa.Table, schema: pa.Schema, made: Mapping[int, Mapping[str, Any]]) -> pa.Table:
+    """The batch with the columns of a schema, empty for rows that `made` lacks.
+
+    A row that was rejected before keeps its reject.
+    """
+    blank = {field.name: empty_value(field.type) for field in schema} | {"reject": None}
+    rows = [
+        {**blank, **made.get(number, {}), **({"reject": former} if former else {})}
+        for number, former in enumerate(_rejects(batch))
+    ]
+    for field in schema:
+        values = pa.array([row[field.name] for row in rows], field.type)
+        if field.name in batch.column_names:
+            batch = batch.set_column(batch.column_names.index(field.name), field, values)
+        else:
+            batch = batch.append_column(field, values)
+    return batch
+
+
+def rejected(stage: str, fault: Fault) -> dict[str, Any]:
+    """What `filled` takes for a row that a fault rejects."""
+    return {"reject": {"stage": stage, "reason": fault.kind, "detail": fault.detail}}
+
+
+def _rejects(batch: pa.Table) -> list[dict[str, str] | None]:
+    if "reject" not in batch.column_names:
+        return [None] * batch.num_rows
+    rejects: list[dict[str, str] | None] = batch["reject"].to_pylist()
+    return rejects

@@ -1,0 +1,24 @@
+"""Evidence grades part every index: A guidelines … E other studies (Methods of sr-rag)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+GRADES = ("A", "B", "C", "D", "E")
+UNGRADED = "E"
+"""What a window without a grade counts as."""
+
+
+def counted_as(grades: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """What each window's grade counts as: itself, or UNGRADED where there is none."""
+    return pc.if_else(pc.is_in(grades, value_set=pa.array(GRADES)), grades, UNGRADED)
+
+
+def check_grades(grades: Sequence[str]) -> None:
+    """Raise ValueError that names a grade which there is not."""
+    for grade in grades:
+        if grade not in GRADES:
+            raise ValueError(f"grade {grade!r}: the grades are {', '.join(GRADES)}")

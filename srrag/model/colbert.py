@@ -1,0 +1,105 @@
+"""Late-interaction encoders (ColBERT): a vector for each token that counts, and no sentence's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from srrag.model.embed import LoadedEncoder, TokenVectors, join_tokens, quantise_rows
+from srrag.model.encoder import Encoder, Role
+from srrag.model.tokens import load_tokenizer
+
+_BATCH_TEXTS = 16
+
+
+class LoadedColbert(LoadedEncoder):
+    """A multi-vector model of sentence-transformers in memory, PyLate's ones included.
+
+    The model says which tokens count, how questions are expanded and what stands before a text.
+    Its sentence vector, which BERT-style encoders pool, is the mean of the token vectors.
+    """
+
+    def __init__(self, encoder: Encoder, device: str) -> None:
+        self.encoder = encoder
+        self.device = device
+        self._model = _read(encoder, device)
+        self.dim = int(self._model.get_embedding_dimension())
+        self.tokenizer = load_tokenizer(encoder)
+        self.num_texts = 0
+        self.num_cut = 0
+        self._count_lock = threading.Lock()
+
+    def encode(
+        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
+    ) -> np.ndarray:
+        """Unit-length means of the token vectors, float32 (texts, dim)."""
+        return self.encode_tokens(texts, role, batch_tokens)[0]
+
+    def encode_tokens(
+        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
+    ) -> tuple[np.ndarray, TokenVectors]:
+        """Means as `encode`, and the unit-length vectors of the tokens that the model counts."""
+        model = self._model
+        encode = model.encode_query if role == "query" else model.encode_document
+        prompt = model.prompts.get("query" if role == "query" else "document", "")
+        cut = self.tokenizer.tokenise([prompt + text for text in texts]).cut
+        with self._count_lock:
+            self.num_texts += len(texts)
+            self.num_cut += int(cut.sum())
+            found = encode(
+                list(texts),
+                batch_size=_BATCH_TEXTS,
+                convert_to_numpy=True,
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
+        rows = [np.asarray(each, np.float32).reshape(-1, self.dim) for each in found]
+        means = np.stack([_mean(each) for each in rows]) if rows else np.zeros((0, self.dim))
+        return means.astype(np.float32), join_tokens(
+            [quantise_rows(r) for r in rows], self.dim, cut
+        )
+
+
+def _mean(rows: np.ndarray) -> np.ndarray:
+    total: np.ndarray = rows.sum(0)
+    total /= max(1e-12, float(np.linalg.norm(total)))
+    return total
+
+
+def _read(encoder: Encoder, device: str) -> Any:
+    """Read the weights: safetensors only, never remote code."""
+    from sentence_transformers import MultiVectorEncoder
+    from transformers.utils.logging import disable_progress_bar
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r}: torch finds no GPU, and no other device is taken")
+    local = Path(encoder.model).is_dir()
+    if not local and encoder.revision is None:
+        raise ValueError(f"model {encoder.model!r} is no folder here; a hub id needs its revision")
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        found: Any = MultiVectorEncoder(
+            encoder.model,
+            device=device,
+            revision=encoder.revision,
+            trust_remote_code=False,
+            local_files_only=local,
+            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
+        )
+    except (OSError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [repr(error)])[0]
+        raise ValueError(f"model {encoder.model!r} cannot be read: {first}") from error
+    positions = getattr(found[0].config, "max_position_embeddings", None)
+    if positions is not None and encoder.max_tokens > positions:
+        raise ValueError(
+            f"max_tokens {encoder.max_tokens} exceeds the {positions} positions of "
+            f"model {encoder.model!r}"
+        )
+    # Such models come with a shorter limit, which would cut windows.
+    found[0].document_length = encoder.max_tokens
+    return found

@@ -1,0 +1,205 @@
+"""A trained evidence filter from its folder: p(yes | question, passage), calibrated."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder
+from srrag.model.pair_causal import LoRA, PairCausal, base_files
+from srrag.model.pair_encoder import encoder_folder, read_pair_encoder
+from srrag.model.pair_model import Example, PairModel, scores
+from srrag.model.sealed import check_sealed
+from srrag.store import read_json
+
+Floats = npt.NDArray[np.float64]
+
+FACTS = "filter.json"
+BATCH_TOKENS = 4096
+DECIMALS = 4
+"""Of a probability: batches may differ in the digits behind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """What a filter is made of, before any training."""
+
+    kind: Literal["encoder", "causal"] = "encoder"
+    model: str = "minilm"
+    """`minilm` (packaged), a local folder or a hub id."""
+    revision: str | None = None
+    """Commit of a hub model."""
+    max_tokens: int = 256
+    """Longer pairs are cut here."""
+    dtype: str = "float32"
+    """Of a causal model's weights: float32 or bfloat16. An encoder's are float32."""
+    lora: LoRA | None = None
+    """Of a causal model: train low-rank updates; None trains all weights."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError that names the setting."""
+        if self.kind not in ("encoder", "causal"):
+            raise ValueError(f"train.kind={self.kind}: one of encoder, causal")
+        if self.dtype not in ("float32", "bfloat16"):
+            raise ValueError(f"train.dtype={self.dtype}: one of float32, bfloat16")
+        if isinstance(self.max_tokens, bool) or not self.max_tokens >= 16:
+            raise ValueError(f"train.max_tokens={self.max_tokens}: at least 16 are needed")
+        if self.kind == "encoder" and (self.lora or self.dtype != "float32"):
+            raise ValueError("train.lora, train.dtype: for train.kind=causal only")
+
+
+def load_pair_model(base: Base, device: str, *, checkpointing: bool = False) -> PairModel:
+    """The model as it is before training."""
+    if base.kind == "encoder":
+        from srrag.model.pair_encoder import PairEncoder
+
+        return PairEncoder(base.model, base.revision, base.max_tokens, device)
+    return PairCausal(
+        base.model, base.revision, base.max_tokens, device,
+        dtype=base.dtype, lora=base.lora, checkpointing=checkpointing,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fusion:
+    """p(yes) = σ(logit·l + cosine·c + bias), from a model's log-odds l and a cosine c.
+
+    The cosine of question and passage is the packaged encoder's; 0 leaves it out.
+    """
+
+    logit: float = 1.0
+    cosine: float = 0.0
+    bias: float = 0.0
+
+    def probabilities(self, logits: Floats, cosines: Floats) -> Floats:
+        """Calibrated probabilities, rounded to DECIMALS."""
+        at = self.logit * logits + self.cosine * cosines + self.bias
+        found: Floats = np.round(np.exp(-np.logaddexp(0, -at)), DECIMALS)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What is made of a probability; both chosen on held-out questions."""
+
+    fusion: Fusion
+    threshold: float
+    """From here on a passage is evidence."""
+    answer_threshold: float
+    """A question whose best passage stays below has no sufficient evidence."""
+
+
+@dataclass(frozen=True)
+class FilterFacts:
+    """filter.json: what is beside the weights, and what else was said of the training."""
+
+    base: Base
+    decision: Decision
+    base_sha256: dict[str, str]
+
+    def stated(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def read_facts(folder: Path) -> FilterFacts:
+    """Read filter.json; raises ValueError that names it and what is wrong."""
+    path = folder / FACTS
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file; `srrag train_filter` writes it")
+    stated = read_json(path)
+    try:
+        base, decision = dict(stated["base"]), dict(stated["decision"])
+        base["lora"] = base["lora"] and LoRA(**base["lora"])
+        fusion = Fusion(**decision.pop("fusion"))
+        facts = FilterFacts(
+            Base(**base), Decision(fusion=fusion, **decision), dict(stated["base_sha256"])
+        )
+        numbers = [*asdict(fusion).values(), *decision.values()]
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError("a number is not finite")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: not the facts of a filter ({error!r})") from error
+    return facts
+
+
+class LoadedFilter:
+    """A filter in memory; its methods may be called from several threads."""
+
+    def __init__(self, folder: Path, device: str) -> None:
+        """Check every file's sha256 and load; raises ValueError that names the file."""
+        self.revision = check_sealed(folder)
+        self.facts = read_facts(folder)
+        self.device = device
+        self._examples, self._logits = self._read(folder)
+
+    def _read(self, folder: Path) -> tuple[Callable[..., list[Example]], Callable[..., Any]]:
+        base = self.facts.base
+        if base.kind == "encoder":
+            tokenizer, logits = read_pair_encoder(folder, base.max_tokens, self.device)
+            return tokenizer.examples, logits
+        if base.lora is not None and base_files(base.model) != self.facts.base_sha256:
+            raise ValueError(f"{base.model}: not the weights that the adapter was trained on")
+        source = base.model if base.lora else str(folder)
+        causal = PairCausal(
+            source, base.revision if base.lora else None, base.max_tokens, self.device,
+            dtype=base.dtype, lora=base.lora,
+        )  # fmt: skip
+        if base.lora is not None:
+            causal.read_adapter(folder)
+        causal.module.eval()
+        return causal.examples, causal.logits
+
+    def probabilities(self, questions: Sequence[str], passages: Sequence[str]) -> Floats:
+        """p(yes) of each pair, float64; a pair's does not depend on its neighbours."""
+        examples = self._examples(questions, passages)
+        logits = scores(examples, self._logits, BATCH_TOKENS)
+        fusion = self.facts.decision.fusion
+        cosines = np.zeros(len(logits))
+        if fusion.cosine:
+            cosines = pair_cosines(questions, passages, self.device)
+        return fusion.probabilities(logits, cosines)
+
+
+def pair_cosines(questions: Sequence[str], passages: Sequence[str], device: str = "cpu") -> Floats:
+    """The packaged encoder's cosine of each question with its passage, float64."""
+    if not questions:
+        return np.zeros(0)
+    encoder = load(Encoder(), device)
+
+    def vectors(texts: Sequence[str], role: Literal["query", "passage"]) -> npt.NDArray[np.float32]:
+        place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        found: npt.NDArray[np.float32] = encoder.encode(list(place), role)
+        return found[[place[text] for text in texts]]
+
+    asked, given = vectors(questions, "query"), vectors(passages, "passage")
+    found: Floats = np.einsum("nd,nd->n", asked.astype(np.float64), given.astype(np.float64))
+    return found
+
+
+def base_sha256(base: Base) -> dict[str, str]:
+    """The hashes of a local model's weights, empty for a hub model, whose revision says it."""
+    if base.kind == "encoder":
+        return base_files(str(encoder_folder(base.model, base.revision)))
+    return base_files(base.model)
+
+
+_LOADED: dict[tuple[str, str], LoadedFilter] = {}
+_LOADING = threading.Lock()
+
+
+def load_filter(folder: Path, device: str = "cpu") -> LoadedFilter:
+    """The filter of a folder, read once per process, device and content."""
+    with _LOADING:
+        found = _LOADED.get((str(folder), device))
+        if found is None or found.revision != check_sealed(folder):
+            found = _LOADED[str(folder), device] = LoadedFilter(folder, device)
+        return found

@@ -1,0 +1,211 @@
+"""An encoder that reads question and passage together and compares what became of their words.
+
+Question and passage are one text to the encoder, so every word sees the other side. Then, as a
+bi-encoder would, the words of each side are averaged to a unit vector u, v; the log-odds of yes are
+s · Σ w_i·u_i·v_i + b. With w = 1 this starts as a cosine, which a sentence encoder was trained for,
+instead of as a new map from its first token: it learns from far fewer pairs (docs/filter.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from srrag.model.encoder import model_path
+from srrag.model.network import is_plain_bert, pack
+from srrag.model.pair_model import (
+    OTHER,
+    PASSAGE,
+    QUESTION,
+    Example,
+    first_line,
+    padded,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SCALE, START_BIAS = 10.0, -6.0
+"""s, and b at the start: a cosine of .6 is even odds."""
+HEAD = ("head.weight", "head.bias")
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+
+
+class PairTokenizer:
+    """Tokenises pairs; the longer side is cut first."""
+
+    def __init__(self, path: Path, max_tokens: int) -> None:
+        """Read tokenizer.json; raises ValueError that names it."""
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises plain Exception
+            raise ValueError(f"{path}: {first_line(error)}") from error
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(max_tokens, strategy="longest_first")
+
+    def examples(self, questions: Sequence[str], passages: Sequence[str]) -> list[Example]:
+        """Ids with special tokens, and the side of each."""
+        found = self._tokenizer.encode_batch(list(zip(questions, passages, strict=True)))
+        return [
+            (
+                np.asarray(one.ids, np.int64),
+                np.array([OTHER if s is None else s for s in one.sequence_ids], np.int64),
+            )
+            for one in found
+        ]
+
+
+def compare(hidden: Tensor, sides: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Log-odds (pairs,) from token embeddings (pairs, L, dim) and sides (pairs, L)."""
+
+    def unit(side: int) -> Tensor:
+        mask = (sides == side).to(hidden.dtype).unsqueeze(2)
+        return F.normalize((hidden * mask).sum(1) / mask.sum(1).clamp(min=1), dim=1)
+
+    return SCALE * (unit(QUESTION) * unit(PASSAGE)) @ weight + bias
+
+
+class PairEncoder:
+    """The encoder while it is trained (srrag.model.pair_model.PairModel)."""
+
+    def __init__(self, model: str, revision: str | None, max_tokens: int, device: str) -> None:
+        """Load an encoder of transformers, in float32; ValueError if it cannot be read."""
+        self.folder = encoder_folder(model, revision)
+        self.tokenizer = PairTokenizer(self.folder / TOKENIZER, max_tokens)
+        encoder = _load(self.folder, model)
+        positions = getattr(encoder.config, "max_position_embeddings", max_tokens)
+        if max_tokens > positions:
+            raise ValueError(f"train.max_tokens={max_tokens}: {model} has {positions} positions")
+        # Every token is of one segment, as for single texts; and few pairs teach no new words.
+        encoder.get_input_embeddings().requires_grad_(False)
+        if isinstance(pooler := getattr(encoder, "pooler", None), nn.Module):
+            pooler.requires_grad_(False)  # nothing asks it
+        self.module: nn.Module = _WithHead(encoder).to(device)
+        self.device = device
+
+    def examples(self, questions: Sequence[str], passages: Sequence[str]) -> list[Example]:
+        """Tokenise pairs."""
+        return self.tokenizer.examples(questions, passages)
+
+    def losses(self, examples: Sequence[Example], labels: Tensor) -> Tensor:
+        """Binary cross-entropy."""
+        logits = self.logits(examples)
+        return F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+
+    def logits(self, examples: Sequence[Example]) -> Tensor:
+        """Log-odds of yes, float32."""
+        found: Tensor = self.module(*(part.to(self.device) for part in padded(examples, pad=0)))
+        return found
+
+    def save(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
+        """Write config, tokenizer and all weights; those given replace the module's own."""
+        tensors = {**dict(self.module.state_dict()), **weights}
+        bare = {n.removeprefix("encoder."): t.cpu().contiguous() for n, t in tensors.items()}
+        save_file(bare, folder / WEIGHTS)
+        for name in (CONFIG, TOKENIZER):
+            (folder / name).write_bytes((self.folder / name).read_bytes())
+
+
+class _WithHead(nn.Module):
+    def __init__(self, encoder: PreTrainedModel) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(encoder.config.hidden_size, 1)
+        nn.init.ones_(self.head.weight)
+        nn.init.constant_(self.head.bias, START_BIAS)
+
+    def forward(self, ids: Tensor, mask: Tensor, sides: Tensor) -> Tensor:
+        hidden = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        # Outside of autocast's bfloat16, in which a cosine has two digits.
+        with torch.autocast(hidden.device.type, enabled=False):
+            return compare(hidden.float(), sides, self.head.weight[0], self.head.bias)
+
+
+def read_pair_encoder(
+    folder: Path, max_tokens: int, device: str
+) -> tuple[PairTokenizer, Callable[[Sequence[Example]], Tensor]]:
+    """The tokenizer and the log-odds of examples of one length, from a folder written by `save`.
+
+    A plain BERT is read as it is: importing transformers takes longer than loading it.
+    """
+    tensors = load_file(folder / WEIGHTS, device=device)
+    weight, bias = (tensors.pop(name) for name in HEAD)
+    config = json.loads((folder / CONFIG).read_text("utf-8"))
+    hidden = _forward(folder, config, tensors, device)
+
+    def logits(examples: Sequence[Example]) -> Tensor:
+        sides = torch.from_numpy(np.stack([side for _, side in examples])).to(device)
+        return compare(hidden([ids for ids, _ in examples]).float(), sides, weight[0], bias)
+
+    return PairTokenizer(folder / TOKENIZER, max_tokens), logits
+
+
+def _forward(
+    folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor], device: str
+) -> Callable[[Sequence[np.ndarray]], Tensor]:
+    """Token embeddings (texts, L, dim) of the ids of texts of one length."""
+    if is_plain_bert(config):
+        forward = pack(tensors, config, "torch", device)
+        return lambda ids: forward(ids)[0]
+    encoder: nn.Module = _bare(folder)
+    encoder.load_state_dict(dict(tensors))
+    encoder.to(device).eval()
+
+    def run(ids: Sequence[np.ndarray]) -> Tensor:
+        batch = torch.from_numpy(np.stack(ids)).to(device)
+        hidden: Tensor = encoder(input_ids=batch).last_hidden_state
+        return hidden
+
+    return run
+
+
+def _bare(folder: Path) -> PreTrainedModel:
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    made: PreTrainedModel = AutoModel.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]
+    return made
+
+
+def encoder_folder(model: str, revision: str | None) -> Path:
+    """The folder of the packaged model, of a local one, or of a hub model once downloaded."""
+    path = Path(model_path(model))
+    if not path.is_dir():
+        from huggingface_hub import snapshot_download
+
+        patterns = ["*.safetensors", "*.json"]
+        try:
+            path = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"train.model={model}: {first_line(error)}") from error
+    for name in (CONFIG, TOKENIZER):
+        if not (path / name).is_file():
+            raise ValueError(f"train.model={model}: no {name} in {path}")
+    return path
+
+
+def _load(folder: Path, model: str) -> PreTrainedModel:
+    from transformers import AutoModel
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        encoder: PreTrainedModel = AutoModel.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+        )
+    except (OSError, ValueError) as error:
+        raise ValueError(f"train.model={model}: {first_line(error)}") from error
+    return encoder

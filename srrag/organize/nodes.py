@@ -1,0 +1,140 @@
+"""The graph as communities see it: entities that own themselves, and relations between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from scipy import sparse
+
+from srrag.algo.communities import EvidenceGraph
+
+DOCUMENT = "Document"
+"""Type of the nodes that stand for documents; their names are ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """All nodes by id, and those that are entities of their own (the core)."""
+
+    ids: pa.Array
+    owner: np.ndarray  # core row of each node: its own, or that of its entity
+    core_ids: pa.Array
+    names: pa.Array
+    types: np.ndarray  # code of each core node's type
+    type_names: list[str]
+    heads: np.ndarray  # of the relations between core nodes, as core rows
+    tails: np.ndarray
+    relations: np.ndarray
+
+    @classmethod
+    def read(cls, folder: Path) -> Nodes:
+        """Read the graph, ordered by id; raises ValueError for an edge to no entity."""
+        columns = ["entity_id", "name", "type"]
+        nodes = _by_id(pq.read_table(folder / "entities.parquet", columns=columns))
+        columns = ["kind", "head_id", "relation", "tail_id"]
+        edges = pq.read_table(folder / "edges.parquet", columns=columns)
+        ids = nodes["entity_id"].combine_chunks()
+        heads, tails = _rows(edges, ids)
+        attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
+        parent = _parents(heads[attribute], tails[attribute], len(ids))
+        core = np.flatnonzero(parent == np.arange(len(ids)))
+        place = np.full(len(ids), -1, dtype=np.int64)
+        place[core] = np.arange(len(core))
+        owner = place[parent]
+        kept = nodes.take(pa.array(core)).combine_chunks()
+        types, type_names = _codes(kept["type"])
+        return cls(
+            ids=ids,
+            owner=owner,
+            core_ids=kept["entity_id"].combine_chunks(),
+            names=kept["name"].combine_chunks(),
+            types=types,
+            type_names=type_names,
+            heads=owner[heads[~attribute]],
+            tails=owner[tails[~attribute]],
+            relations=_codes(edges["relation"].filter(pa.array(~attribute)))[0],
+        )
+
+    @property
+    def is_document(self) -> np.ndarray:
+        """Whether a core node stands for a document."""
+        code = self.type_names.index(DOCUMENT) if DOCUMENT in self.type_names else -1
+        found: np.ndarray = self.types == code
+        return found
+
+    @property
+    def spoken(self) -> pa.Array:
+        """The names as they are encoded: a document's id says nothing."""
+        return pc.if_else(pa.array(self.is_document), DOCUMENT, self.names)
+
+    def with_documents(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors in which a document has the mean of its neighbours', if it has any."""
+        documents = np.flatnonzero(self.is_document)
+        if not len(documents):
+            return vectors
+        place = np.full(len(self.types), -1)
+        place[documents] = np.arange(len(documents))
+        ends = np.concatenate([self.heads, self.tails])
+        others = np.concatenate([self.tails, self.heads])
+        counts = (place[ends] >= 0) & (place[others] < 0)
+        near, columns = np.unique(others[counts], return_inverse=True)
+        entries = np.ones(len(columns), np.float32), (place[ends[counts]], columns)
+        linked = sparse.coo_array(entries, shape=(len(documents), len(near)))
+        total = sparse.csr_array(linked) @ vectors[near].astype(np.float32)
+        length = np.linalg.norm(total, axis=1, keepdims=True)
+        found = vectors.copy()
+        found[documents] = np.where(
+            length > 0, total / np.maximum(length, 1e-12), vectors[documents]
+        )
+        return found
+
+    def graph(self, vectors: np.ndarray) -> EvidenceGraph:
+        """The core as arrays."""
+        return EvidenceGraph(vectors, self.types, self.heads, self.tails, self.relations)
+
+
+def _by_id(nodes: pa.Table) -> pa.Table:
+    """Nodes in the order of their ids, in which MergeEntities writes them."""
+    ids = nodes["entity_id"].combine_chunks()
+    if len(ids) and not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
+        return nodes.sort_by("entity_id")
+    return nodes
+
+
+def _rows(edges: pa.Table, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the heads and of the tails."""
+    ends = pa.chunked_array([*edges["head_id"].chunks, *edges["tail_id"].chunks], pa.string())
+    found = pc.index_in(ends, value_set=ids)
+    if found.null_count:
+        lost = ends.filter(pc.is_null(found))[0].as_py()
+        raise ValueError(f"edges.parquet: {lost!r} is no entity_id of entities.parquet")
+    rows = np.asarray(found).astype(np.int64)
+    return rows[: len(edges)], rows[len(edges) :]
+
+
+def _parents(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
+    """The entity of each attribute (the first by id of several), and of others they themselves.
+
+    A node that owns attributes is an entity, though it may be another's attribute.
+    """
+    parent = np.full(num_nodes, num_nodes, dtype=np.int64)
+    np.minimum.at(parent, tails, heads)
+    alone = parent == num_nodes
+    alone[heads] = True
+    parent[alone] = np.flatnonzero(alone)
+    return parent
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """Number the distinct values in sorted order, so that codes do not depend on row order."""
+    coded = pc.dictionary_encode(column.combine_chunks())
+    values: list[str] = coded.dictionary.to_pylist()
+    order = sorted(range(len(values)), key=values.__getitem__)
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.arange(len(values))
+    return rank[coded.indices.to_numpy()], [values[place] for place in order]

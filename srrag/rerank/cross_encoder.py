@@ -1,0 +1,63 @@
+"""Rerank by a cross-encoder that reads the question and each window together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.index.units import Units, open_units
+from srrag.model.cross_encoder import CrossEncoderModel
+from srrag.rerank.reranker import Reranker, Score
+from srrag.retrieve.hits import Offsets
+from srrag.step import Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankCrossEncoder(Reranker):
+    """Score by the logit of any cross-encoder of sentence-transformers: fine ranking.
+
+    sr-rag takes BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are others. The model reads
+    the title of the window's document, a line break, and the window's text; the text alone where
+    there is no title or `titles` is off. What is longer than the model's limit is cut.
+    """
+
+    hits: str = "hits_coarse"
+    cross_encoder: CrossEncoderModel
+    titles: bool = True
+    units: str = "units"
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question and the hits."""
+        return ("text", self.hits)
+
+    def needs(self) -> tuple[str, ...]:
+        """The units index, for the texts."""
+        return (self.units,)
+
+    def scorer(self, at: Place) -> Score:
+        """Load the model."""
+        from srrag.model.cross_encoder import load_cross_encoder
+
+        model = load_cross_encoder(self.cross_encoder, at.device, at.threads)
+        units = open_units(at, self.units)
+
+        def score(batch: pa.Table, ids: pa.Array, offsets: Offsets) -> npt.NDArray[np.float64]:
+            passages = self.passages(units, ids)
+            questions = zip(batch["text"].to_pylist(), pairwise(offsets), strict=True)
+            scores = [model.logits(text, passages[start:end]) for text, (start, end) in questions]
+            return np.concatenate([np.zeros(0), *scores])
+
+        return score
+
+    def passages(self, units: Units, ids: pa.Array) -> list[str]:
+        """What the model reads of each window."""
+        said = units.take_evidence(ids.to_pylist())
+        if not self.titles:
+            return list(said["text"].to_pylist())
+        pairs = zip(said["title"].to_pylist(), said["text"].to_pylist(), strict=True)
+        return [f"{title}\n{text}" if title else text for title, text in pairs]

@@ -1,0 +1,220 @@
+"""Iterative retrieval: search, reflect on what was found, search on (SR-RAG, section 2.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.algo.rrf import rank_scores
+from srrag.index.units import Units, open_units
+from srrag.pipeline import TRACE, Pipeline
+from srrag.retrieve.fuse import codes, pack_ranking
+from srrag.retrieve.hits import unpack_hits
+from srrag.retrieve.ircot import SHOWN, Reflect
+from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, ROUNDS
+from srrag.step import Function, Place, Step
+
+Ints = npt.NDArray[np.int64]
+
+FUSED_DECIMALS = 7
+"""Scores by rank lie close together, and come as float32: to 7 decimals they are one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterateRetrieval(Step):
+    """At most `rounds` searches a question (IRCoT; three, as in SR-RAG).
+
+    The first searches for the question itself, each later one for what `reflect` asks next after
+    it saw the `shown` best windows so far; a question whose evidence suffices drops out. The hits
+    of all rounds are pooled by their best score, for one rerank against the question itself.
+    `search` is a pipeline whose ranking is that of one round; what it adds beside stands as the
+    first round made it. `found`, if it writes that, holds the finds of all rounds.
+    """
+
+    search: Pipeline
+    reflect: Reflect = field(default_factory=Reflect)
+    rounds: int = 3
+    shown: int = 12
+    into: str = "hits_fused"
+    units: str = "units"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for no round, or nothing shown."""
+        if self.rounds < 1 or self.shown < 1:
+            raise ValueError("rounds and shown must be at least 1")
+        if self.into in set(self.search.writes.names) - {"hits"}:
+            raise ValueError(f"into: a round writes {self.into!r} already")
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question."""
+        return tuple(QUESTIONS.names)
+
+    @property
+    def writes(self) -> pa.Schema:
+        """What the first round adds, the rounds with their steps, and the pooled hits."""
+        apart = {*QUESTIONS.names, "hits", "trace"}
+        return pa.schema(
+            [
+                *(item for item in self.search.writes if item.name not in apart),
+                pa.field("rounds", ROUNDS),
+                pa.field("search_trace", TRACE),
+                pa.field(self.into, HITS),
+                pa.field("reject", REJECT),
+            ]
+        )
+
+    def needs(self) -> tuple[str, ...]:
+        """What a round needs, and the units index for what is shown."""
+        return tuple(dict.fromkeys((*self.search.needs(), self.units)))
+
+    def identity(self) -> dict[str, Any]:
+        """That of the steps of a round, and of the reflection."""
+        return {"search": self.search.identity(), "reflect": self.reflect.identity()}
+
+    def open(self, at: Place) -> Function:
+        """Open the steps of a round, and the reflection if there is to be one."""
+        search = self.search.open(at)
+        reflect = None if self.reflect.off else self.reflect.open(at)
+        units = open_units(at, self.units)
+
+        def run(batch: pa.Table) -> pa.Table:
+            state = _Rounds(batch.select(QUESTIONS.names), "found" in self.search.writes.names)
+            rows = np.arange(batch.num_rows)
+            for number in range(1, self.rounds + 1):
+                rows = state.add(number, rows, search(state.asked(rows)))
+                if reflect is None or number == self.rounds or not len(rows):
+                    break
+                rows = state.reflected(rows, reflect(state.weighed(rows, units, self.shown)))
+            return state.table(batch, self.writes, self.into)
+
+        return run
+
+
+class _Rounds:
+    """What the rounds of a batch found so far, and what each question searches for next."""
+
+    def __init__(self, questions: pa.Table, finds: bool) -> None:
+        self.questions = questions
+        self.next: list[str] = questions["text"].to_pylist()
+        self.notes: list[list[dict[str, Any]]] = [[] for _ in self.next]
+        self.reject: list[Any] = [None] * len(self.next)
+        self.first: pa.Table | None = None
+        self.lists: dict[str, list[tuple[Ints, pa.Array]]] = {"hits": [], "trace": []}
+        if finds:
+            self.lists["found"] = []
+
+    def asked(self, rows: Ints) -> pa.Table:
+        """These questions, each with the text to search for in this round."""
+        asked = self.questions.take(pa.array(rows))
+        texts = pa.array([self.next[row] for row in rows], pa.string())
+        place = asked.column_names.index("text")
+        return asked.set_column(place, asked.schema.field("text"), texts)
+
+    def add(self, number: int, rows: Ints, found: pa.Table) -> Ints:
+        """Take a round's results over; returns the rows that it did not reject."""
+        if self.first is None:
+            self.first = found
+        before = self._num_windows()
+        for name, parts in self.lists.items():
+            lists = found[name].combine_chunks()
+            parts.append((rows, _numbered(lists, number) if name == "found" else lists))
+        new = self._num_windows() - before
+        rejects = found["reject"].to_pylist()
+        for row, reject in zip(rows.tolist(), rejects, strict=True):
+            note = {"round": number, "question": self.next[row], "new_windows": int(new[row])}
+            self.notes[row].append({**note, "reflection": "", "sufficient": False})
+            self.reject[row] = reject
+        return rows[np.array([reject is None for reject in rejects], np.bool_)]
+
+    def weighed(self, rows: Ints, units: Units, shown: int) -> pa.Table:
+        """What the reflection reads: the questions, their rounds, and their best windows."""
+        ids, _, offsets = unpack_hits(pa.chunked_array([self.pooled()]))
+        best = [ids[int(offsets[r]) : int(min(offsets[r] + shown, offsets[r + 1]))] for r in rows]
+        ends = np.concatenate([[0], np.cumsum([len(each) for each in best])])
+        texts = units.take_evidence(pa.concat_arrays(best).to_pylist())
+        parts = [texts[item.name].combine_chunks() for item in SHOWN.value_type]
+        items = pa.StructArray.from_arrays(parts, fields=list(SHOWN.value_type))
+        table = self.questions.take(pa.array(rows))
+        notes = pa.array([self.notes[row] for row in rows], ROUNDS)
+        evidence = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items).cast(SHOWN)
+        return table.append_column("rounds", notes).append_column("shown", evidence)
+
+    def reflected(self, rows: Ints, thought: pa.Table) -> Ints:
+        """Note the reflections; returns the rows that ask on."""
+        on = []
+        for row, each in zip(rows.tolist(), thought.to_pylist(), strict=True):
+            self.notes[row][-1].update(reflection=each["reflection"], sufficient=each["sufficient"])
+            self.next[row], self.reject[row] = each["next_question"], each["reject"]
+            if each["reject"] is None and each["next_question"]:
+                on.append(row)
+        return np.array(on, np.int64)
+
+    def pooled(self) -> pa.Array:
+        """The windows of all rounds, each by its best score: HITS."""
+        parts = self.lists["hits"]
+        columns = [unpack_hits(pa.chunked_array([lists])) for _, lists in parts]
+        names, keys = codes([ids for ids, _, _ in columns])
+        owners = [np.repeat(r, np.diff(c[2])) for (r, _), c in zip(parts, columns, strict=True)]
+        row, key = np.concatenate(owners), np.concatenate(keys)
+        score = np.concatenate([scores for _, scores, _ in columns]).astype(np.float64)
+        order = np.lexsort((-score, key, row))
+        row, key, score = row[order], key[order], score[order]
+        best = np.ones(len(row), np.bool_)
+        best[1:] = (np.diff(row) != 0) | (np.diff(key) != 0)
+        ranking = rank_scores(row[best], key[best], score[best], decimals=FUSED_DECIMALS)
+        return pack_ranking(ranking, names, len(self.next))
+
+    def table(self, batch: pa.Table, writes: pa.Schema, into: str) -> pa.Table:
+        """The batch with what the rounds add to it."""
+        assert self.first is not None
+        made = {
+            "rounds": pa.array(self.notes, ROUNDS),
+            "search_trace": self._joined("trace"),
+            into: self.pooled(),
+            "reject": pa.array(self.reject, REJECT),
+        }
+        if "found" in self.lists:
+            made["found"] = self._joined("found")
+        kept = batch.drop_columns(["reject"])
+        for item in writes:
+            column = made[item.name] if item.name in made else self.first[item.name]
+            kept = kept.append_column(item, column)
+        return kept
+
+    def _num_windows(self) -> Ints:
+        if not self.lists["hits"]:
+            return np.zeros(len(self.next), np.int64)
+        return np.asarray(pc.list_value_length(self.pooled()), np.int64)
+
+    def _joined(self, name: str) -> pa.Array:
+        """The lists of all rounds as one a question, in the order of the rounds."""
+        parts = self.lists[name]
+        flat = pa.concat_arrays([lists.flatten() for _, lists in parts])
+        owner = np.concatenate(
+            [np.repeat(rows, np.asarray(pc.list_value_length(lists))) for rows, lists in parts]
+        )
+        order = np.argsort(owner, kind="stable")
+        offsets = np.searchsorted(owner[order], np.arange(len(self.next) + 1)).astype(np.int32)
+        items = flat.take(pa.array(order))
+        return pa.ListArray.from_arrays(pa.array(offsets), items).cast(parts[0][1].type)
+
+
+def _numbered(found: pa.Array, number: int) -> pa.Array:
+    """FOUND with the number of its round."""
+    flat = found.flatten()
+    fields = list(FOUND.value_type)
+    columns = [
+        pa.array(np.full(len(flat), number), pa.int32())
+        if item.name == "round"
+        else pc.struct_field(flat, item.name)
+        for item in fields
+    ]
+    offsets = np.asarray(found.offsets) - found.offsets[0].as_py()
+    items = pa.StructArray.from_arrays(columns, fields=fields)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items).cast(FOUND)

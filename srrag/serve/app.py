@@ -1,0 +1,227 @@
+"""The HTTP API over a host of pipelines: an ASGI app that knows nothing of Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from srrag import __version__
+from srrag.completion import one_line
+from srrag.serve import replies
+from srrag.serve.asking import ask, encode, passing_of, pipeline_of
+from srrag.serve.chat import chat_reply, chat_stream, model_list
+from srrag.serve.events import answer_events
+from srrag.serve.faults import RequestFault
+from srrag.serve.guard import Guard
+from srrag.serve.host import Host
+from srrag.serve.requests import AnswerRequest, ChatRequest, RerankRequest, SearchRequest
+
+_CODES = {404: "not_found", 405: "method"}
+_FOLDER = Path(__file__).parent / "page"
+_PAGE = {
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
+_EVENT_STREAM = "text/event-stream"
+_FAULTS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {"application/json": {}}}
+    for status, text in {
+        400: "not what the API takes; `error.field` names the part at fault",
+        401: "no valid API key",
+        413: "the body is too large",
+        422: "cannot be asked, such as a question without a word",
+        429: "too many requests of this key; see Retry-After",
+        503: "busy, starting, stopping, or the engine is gone; see Retry-After",
+        504: "the deadline passed",
+    }.items()
+}
+
+
+def create_app(host: Host) -> Guard:
+    """The API of a host, which runs as long as the app's lifespan."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with host.running():
+            yield
+
+    app = FastAPI(
+        title="SR-RAG",
+        version=__version__,
+        description="Clinical questions, answered from graded evidence. Not medical advice.",
+        lifespan=lifespan,
+        docs_url=None,  # its page would load script from elsewhere
+        redoc_url=None,
+        responses=_FAULTS,
+    )
+    _add_answers(app, host)
+    _add_retrieval(app, host)
+    _add_chat(app, host)
+    _add_operations(app, host)
+    _add_page(app)
+    _add_faults(app)
+    return Guard(app, host.settings, host.metrics)
+
+
+def _add_answers(app: FastAPI, host: Host) -> None:
+    @app.post("/v1/answers", response_model_exclude_none=True)
+    async def answers(body: AnswerRequest, request: Request) -> replies.Answer:
+        """Answer a question: sentences with citations, and the evidence with its grades."""
+        name = pipeline_of(host, body.pipeline)
+        asked = ask(host, request, name, body.question)
+        return asked.reply(await asked.answered(), explained=body.options.trace)
+
+    @app.post(
+        "/v1/answers/stream",
+        response_class=StreamingResponse,
+        responses={200: {"content": {_EVENT_STREAM: {}}, "description": "server-sent events"}},
+    )
+    async def answers_stream(body: AnswerRequest, request: Request) -> StreamingResponse:
+        """The same while it is made: `stage`, `evidence`, `token`, then `final`."""
+        name = pipeline_of(host, body.pipeline)
+        asked = ask(host, request, name, body.question, aloud=True)
+        events = answer_events(asked, explained=body.options.trace)
+        return _streamed(events)
+
+
+def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
+    """Server-sent events, which a proxy in front is asked not to hold back."""
+    headers = {"x-accel-buffering": "no"}
+    return StreamingResponse(events, media_type=_EVENT_STREAM, headers=headers)
+
+
+def _add_retrieval(app: FastAPI, host: Host) -> None:
+    @app.post("/v1/search")
+    async def search(body: SearchRequest, request: Request) -> replies.Hits:
+        """The best windows for a question, without an answer."""
+        name = pipeline_of(host, body.pipeline)
+        asked = ask(host, request, name, body.query, what="search")
+        found = await asked.answered()
+        return replies.hits(found, id=asked.passing.id, k=body.k, pipeline=name)
+
+    @app.post("/v1/rerank")
+    async def rerank(body: RerankRequest, request: Request) -> replies.Reranked:
+        """Rank texts for a query by the cosine of their sentence vectors."""
+        most = host.settings.limits.max_documents
+        if len(body.documents) > most:
+            raise RequestFault(400, "invalid", f"at most {most} documents", "documents")
+        query, documents = await asyncio.gather(
+            encode(host, request, "query", [body.query]),
+            encode(host, request, "passage", body.documents),
+        )
+        scores = documents @ query[0]
+        # Equal scores in the order of the request, as rankings by stable sorts are.
+        order = np.argsort(-scores.round(6), kind="stable")[: body.top_n]
+        ranked = [replies.Ranked(index=int(n), score=round(float(scores[n]), 6)) for n in order]
+        return replies.Reranked(
+            id=passing_of(request).id, results=ranked, model=host.edition.encoder_name
+        )
+
+    @app.get("/v1/windows/{unit_id}")
+    async def window(unit_id: str) -> replies.Window:
+        """A window with its document."""
+        edition = host.edition
+        found = replies.window(unit_id, edition.units, edition.version)
+        if found is None:
+            raise RequestFault(404, "not_found", "there is no such window", "unit_id")
+        return found
+
+
+def _add_chat(app: FastAPI, host: Host) -> None:
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        """The pipelines, as OpenAI lists models."""
+        return model_list(host)
+
+    @app.post("/v1/chat/completions", response_model=None)
+    async def chat(body: ChatRequest, request: Request) -> dict[str, Any] | StreamingResponse:
+        """OpenAI's chat completions; citations stand in the text and in `srrag`."""
+        name = pipeline_of(host, body.model, field="model")
+        asked = ask(host, request, name, body.question(), aloud=body.stream, field="messages")
+        if body.stream:
+            events = chat_stream(asked, usage=body.counts_usage())
+            return _streamed(events)
+        return chat_reply(asked, await asked.answered())
+
+
+def _add_operations(app: FastAPI, host: Host) -> None:
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Alive: no batch is stuck."""
+        try:
+            host.check()
+        except RuntimeError as error:
+            raise RequestFault(503, "stuck", one_line(error), retry_s=10.0) from None
+        return {"status": "ok"}
+
+    @app.get("/readyz")
+    async def readyz() -> dict[str, Any]:
+        """Ready: a build is open."""
+        ready = {"status": "ready", "version": host.edition.version}
+        return {**ready, **({"stale": "see the log"} if host.stale else {})}
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Prometheus metrics of the replica that answers."""
+        return Response(host.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.post("/admin/reload")
+    async def reload() -> dict[str, str]:
+        """Open the build as it stands now; every request is answered meanwhile."""
+        if not host.settings.keys:
+            raise RequestFault(401, "unauthorized", "a server without API keys has no admin")
+        try:
+            return {"version": await host.reload()}
+        except (ValueError, OSError) as error:
+            raise RequestFault(503, "reload", one_line(error), retry_s=10.0) from error
+
+
+def _add_page(app: FastAPI) -> None:
+    for path, (name, kind) in _PAGE.items():
+        content = (_FOLDER / name).read_bytes()
+        app.router.routes.append(Route(path, partial(_file, content, kind)))
+
+
+async def _file(content: bytes, kind: str, request: Request) -> Response:
+    return Response(content, media_type=kind)
+
+
+def _add_faults(app: FastAPI) -> None:
+    @app.exception_handler(RequestFault)
+    async def fault(request: Request, error: RequestFault) -> JSONResponse:
+        passing = passing_of(request)
+        passing.notes["code"] = error.code
+        return JSONResponse(error.body(passing.id), error.status, headers=error.headers())
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
+        if first["type"] == "json_invalid":
+            where = "body"
+        return await fault(request, RequestFault(400, "invalid", one_line(first["msg"]), where))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        if (body := passing_of(request).fault) is not None:
+            return await fault(request, body)
+        code = _CODES.get(error.status_code, "http")
+        return await fault(request, RequestFault(error.status_code, code, one_line(error.detail)))
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        passing_of(request).notes["error"] = f"{type(error).__name__}: {one_line(error)}"
+        message = "the server failed; its log holds the reason under this request id"
+        return await fault(request, RequestFault(500, "internal", message))

@@ -1,0 +1,136 @@
+"""A question of an HTTP request, from its route to the host and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from fastapi import Request
+
+from srrag.model.encoder import Role
+from srrag.retrieve.questions import question_fault
+from srrag.serve import replies
+from srrag.serve.edition import Asked, Asking, Found
+from srrag.serve.faults import RequestFault
+from srrag.serve.guard import Passing
+from srrag.serve.heard import Event
+from srrag.serve.host import Host
+
+DEFAULT_MODEL = "srrag"
+"""A name that always stands for the server's default pipeline."""
+
+PAUSE_S = 15.0
+"""Without a word for so long, proxies take a stream for dead."""
+
+
+@dataclass
+class Question:
+    """A question that is queued, with all that its reply needs."""
+
+    host: Host
+    passing: Passing
+    pipeline: str
+    ticket: Asking
+    heard: asyncio.Queue[Event | None]
+
+    async def answered(self) -> Found:
+        """Wait for the row; its version and batch go to the log line."""
+        found = await self.host.answered(self.ticket)
+        self.passing.notes.update(version=found.version, batch_rows=found.batch_rows)
+        return found
+
+    def reply(self, found: Found, explained: bool) -> replies.Answer:
+        """The answer as JSON."""
+        return replies.answer(
+            found, id=self.passing.id, pipeline=self.pipeline,
+            off=self.host.settings.pipelines[self.pipeline].left_out, explained=explained,
+        )  # fmt: skip
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What is heard until the answer stands, and at last ("found", Found).
+
+        A ("pause", None) where nothing is heard for a while.
+        """
+
+        async def waited() -> Found:
+            try:
+                return await self.answered()
+            finally:
+                self.heard.put_nowait(None)
+
+        waiting = asyncio.create_task(waited())
+        try:
+            while (event := await self._next()) is not None:
+                yield event
+            yield "found", await waiting
+        finally:
+            # Who no longer listens no longer waits: what has not begun is dropped.
+            waiting.cancel()
+            with suppress(asyncio.CancelledError, RequestFault):
+                await waiting
+
+    async def _next(self) -> Event | None:
+        try:
+            async with asyncio.timeout(PAUSE_S):
+                return await self.heard.get()
+        except TimeoutError:
+            return "pause", None
+
+
+def ask(
+    host: Host,
+    request: Request,
+    pipeline: str,
+    question: str,
+    *,
+    what: str = "answer",
+    aloud: bool = False,
+    field: str = "question",
+) -> Question:
+    """Queue a question; raises RequestFault at once if it cannot be asked or taken."""
+    passing = passing_of(request)
+    passing.notes["pipeline"] = pipeline
+    if host.settings.log_questions:
+        passing.notes["question"] = question
+    if fault := question_fault(question):
+        named = "query" if what == "search" else field
+        raise RequestFault(422, fault[0], fault[1], named)
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def hear(event: Event) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody is left to hear
+            loop.call_soon_threadsafe(heard.put_nowait, event)
+
+    asked = Asked({"text": question}, hear if aloud else None)
+    ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline)
+    return Question(host, passing, pipeline, ticket, heard)
+
+
+async def encode(host: Host, request: Request, role: Role, texts: Sequence[str]) -> np.ndarray:
+    """Unit-length sentence vectors of texts, float32 (texts, dim)."""
+    asked = Asked({}, texts=texts)
+    ticket = host.ask(f"encode:{role}", asked, passing_of(request).deadline)
+    vectors: np.ndarray = (await host.answered(ticket)).row["vectors"]
+    return vectors
+
+
+def pipeline_of(host: Host, name: str | None, field: str = "pipeline") -> str:
+    """The name of a pipeline; raises RequestFault if there is none of this name."""
+    settings = host.settings
+    if name is None or (field == "model" and name == DEFAULT_MODEL):
+        return settings.default
+    if name not in settings.pipelines:
+        raise RequestFault(
+            404, "no_pipeline", f"there is {', '.join(settings.pipelines)}; see /v1/models", field
+        )
+    return name
+
+
+def passing_of(request: Request) -> Passing:
+    """What the guard knows of a request."""
+    passing: Passing = request.scope["passing"]
+    return passing

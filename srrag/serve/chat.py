@@ -1,0 +1,115 @@
+"""OpenAI's chat completions over a pipeline: models are pipelines, citations are in the text.
+
+The answer ends with its sources as plain text, for clients that show nothing else; the field
+`srrag` holds sentences, citations and graded evidence.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from srrag.completion import Usage
+from srrag.serve import replies
+from srrag.serve.asking import DEFAULT_MODEL, Question
+from srrag.serve.edition import Found
+from srrag.serve.events import KEEP_ALIVE
+from srrag.serve.faults import RequestFault
+from srrag.serve.host import Host
+
+Json = dict[str, Any]
+
+
+def model_list(host: Host) -> Json:
+    """The pipelines as models; `srrag` is the default one."""
+    created = int(host.edition.opened_at)
+    names = dict.fromkeys([DEFAULT_MODEL, *host.settings.pipelines])
+    return {
+        "object": "list",
+        "data": [
+            {"id": name, "object": "model", "created": created, "owned_by": "srrag"}
+            for name in names
+        ],
+    }
+
+
+def chat_reply(asked: Question, found: Found) -> Json:
+    """A chat completion."""
+    reply = asked.reply(found, explained=False)
+    message = {"role": "assistant", "content": reply.answer + sources(reply)}
+    return {
+        **_head(asked, "chat.completion"),
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": _usage(found.usage),
+        "srrag": extension(reply),
+    }
+
+
+async def chat_stream(asked: Question, usage: bool) -> AsyncIterator[str]:
+    """The chunks of a streamed chat completion: a draft as it is written, then what counts."""
+    head = _head(asked, "chat.completion.chunk")
+
+    def chunk(delta: Json, finish: str | None = None, **more: Any) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return _data({**head, "choices": [choice], **more})
+
+    yield chunk({"role": "assistant", "content": ""})
+    try:
+        async for name, data in asked.events():
+            if name == "token":
+                yield chunk({"content": data})
+            elif name == "pause":
+                yield KEEP_ALIVE
+            elif name == "found":
+                reply = asked.reply(data, explained=False)
+                yield chunk({"content": sources(reply)})
+                yield chunk({}, "stop", srrag=extension(reply))
+                if usage:
+                    yield _data({**head, "choices": [], "usage": _usage(data.usage)})
+    except RequestFault as fault:
+        asked.passing.notes["code"] = fault.code
+        yield _data(fault.body(asked.passing.id))
+    yield "data: [DONE]\n\n"
+
+
+def sources(reply: replies.Answer) -> str:
+    """The evidence that is cited, as plain text; "" if none is."""
+    cited = {number for sentence in reply.sentences for number in sentence.citations}
+    lines = [
+        f"[{item.number}] Grade {item.grade or 'none'}. {item.title}"
+        + (f" ({item.year})" if item.year else "")
+        + (f". PMID {item.pmid}" if item.pmid else "")
+        for item in reply.evidence
+        if item.number in cited
+    ]
+    notice = f"\n\nNote: {reply.notice}" if reply.notice else ""
+    return notice + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
+
+
+def extension(reply: replies.Answer) -> Json:
+    """What OpenAI's format has no place for."""
+    return reply.model_dump(exclude_none=True, exclude={"id", "question", "answer", "trace"})
+
+
+def _head(asked: Question, kind: str) -> Json:
+    return {
+        "id": f"chatcmpl-{asked.passing.id}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": asked.pipeline,
+    }
+
+
+def _usage(usage: Usage) -> Json:
+    tokens = usage.tokens_in, usage.tokens_out
+    return {
+        "prompt_tokens": tokens[0],
+        "completion_tokens": tokens[1],
+        "total_tokens": sum(tokens),
+    }
+
+
+def _data(value: Json) -> str:
+    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n"

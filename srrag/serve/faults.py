@@ -1,0 +1,52 @@
+"""Why a request gets no answer: each fault has a status, a code and one line."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class RequestFault(Exception):
+    """A request that cannot be answered, as its caller is told."""
+
+    def __init__(
+        self, status: int, code: str, message: str, field: str = "", retry_s: float = 0.0
+    ) -> None:
+        """Keep what is told; `field` names the part of the request that is at fault."""
+        super().__init__(message)
+        self.status, self.code, self.message, self.field = status, code, message, field
+        self.retry_s = retry_s
+
+    def headers(self) -> dict[str, str]:
+        """When to come back, in whole seconds, and how to give a key."""
+        headers = {"Retry-After": str(max(1, math.ceil(self.retry_s)))} if self.retry_s else {}
+        return {**headers, "WWW-Authenticate": "Bearer"} if self.status == 401 else headers
+
+    def body(self, request_id: str) -> dict[str, Any]:
+        """The JSON body; OpenAI's clients read `type`, `param`, `code` and `message`."""
+        kind = "invalid_request_error" if self.status < 429 else "server_error"
+        return {
+            "error": {
+                "code": self.code,
+                "message": self.message,
+                "field": self.field or None,
+                "param": self.field or None,
+                "type": "rate_limit_error" if self.status == 429 else kind,
+                "request_id": request_id,
+            }
+        }
+
+
+def busy(retry_s: float) -> RequestFault:
+    """The queue is full."""
+    return RequestFault(503, "busy", "too many questions wait; try again later", retry_s=retry_s)
+
+
+def stopping() -> RequestFault:
+    """The server ends or is not up yet."""
+    return RequestFault(503, "not_ready", "the server is starting or stopping", retry_s=2.0)
+
+
+def late() -> RequestFault:
+    """The deadline of the request passed."""
+    return RequestFault(504, "deadline", "no answer within the time that the request was given")

@@ -1,0 +1,191 @@
+"""What stands before every request: who asks, how much, how long; and what every answer carries.
+
+Plain ASGI, so that bodies are counted while they come and streams pass through as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from srrag.serve.faults import RequestFault
+from srrag.serve.keys import Rate, owner
+from srrag.serve.logs import log
+from srrag.serve.metrics import Metrics
+from srrag.serve.settings import Settings, is_loopback
+
+Scope = Any
+OPEN_PATHS = ("/healthz", "/readyz", "/", "/page.js", "/page.css")
+"""Answered without a key: they tell nothing of the corpus."""
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_ID = re.compile(r"[\w.-]{1,64}")
+
+
+@dataclass
+class Passing:
+    """One request on its way: what its log line will say, and when it has to be answered."""
+
+    id: str
+    began: float
+    deadline: float
+    caller: str = ""
+    status: int = 0
+    fault: RequestFault | None = None
+    """What became of its body, as whoever reads a body may hide why that failed."""
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Guard:
+    """Wraps an ASGI app; the request's Passing stands in its scope as `passing`."""
+
+    def __init__(self, app: Any, settings: Settings, metrics: Metrics) -> None:
+        """Bind the app and the rules."""
+        self._app, self._settings, self._metrics = app, settings, metrics
+        self._rate = Rate(settings.limits.per_minute, settings.limits.burst)
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Let a request pass, or answer it with its fault."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        given = headers.get("x-request-id", "")
+        now = time.monotonic()
+        id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        passing = Passing(id, now, now + self._settings.limits.timeout_s)
+        scope["passing"] = passing
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                passing.status = message["status"]
+                # Ray's proxy gives every request an id, and returns it by itself.
+                own = _HEADERS if id == given else {**_HEADERS, "x-request-id": id}
+                kept = [pair for pair in message["headers"] if pair[0].decode().lower() not in own]
+                message["headers"] = [*kept, *_encoded(own)]
+            await send(message)
+
+        try:
+            self._check(scope, headers, passing)
+            await self._app(scope, self._capped(receive, passing), sent)
+        except RequestFault as fault:
+            if passing.status:
+                raise
+            await answer_fault(fault, passing, sent)
+        finally:
+            self._told(scope, passing)
+
+    def _check(self, scope: Scope, headers: dict[str, str], passing: Passing) -> None:
+        settings, path = self._settings, scope["path"]
+        if not settings.keys and not _is_local(headers.get("host", "")):
+            # A page of another site, whose name was made to point here, has that name as host.
+            raise RequestFault(403, "host", "without API keys only this machine is served")
+        if settings.keys and path not in OPEN_PATHS:
+            name = owner(settings.keys, _key(headers))
+            if name is None:
+                raise RequestFault(401, "unauthorized", "a valid API key is needed")
+            passing.caller = name
+        if path not in OPEN_PATHS:
+            client = scope.get("client") or ("",)
+            if wait := self._rate.wait_s(passing.caller or client[0]):
+                raise RequestFault(429, "rate", "too many requests of this key", retry_s=wait)
+        most = settings.limits.max_body_bytes
+        if (length := headers.get("content-length", "0")).isdigit() and int(length) > most:
+            raise too_large(most)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and kind != "application/json":
+            # Pages of other sites can send no other kind of body without asking first.
+            raise RequestFault(415, "content_type", "the body has to be application/json")
+        if text := headers.get("x-timeout-s"):
+            passing.deadline = passing.began + _seconds(text, settings.limits.timeout_s)
+
+    def _capped(self, receive: Any, passing: Passing) -> Any:
+        """The same body, up to the cap; raises RequestFault beyond."""
+        most, read = self._settings.limits.max_body_bytes, 0
+
+        async def received() -> Any:
+            nonlocal read
+            message = await receive()
+            if message["type"] == "http.request":
+                read += len(message.get("body", b""))
+                if read > most:
+                    passing.fault = too_large(most)
+                    raise passing.fault
+            return message
+
+        return received
+
+    def _told(self, scope: Scope, passing: Passing) -> None:
+        route = scope.get("route")
+        path = getattr(route, "path", "-")  # never as it came: each value is a series
+        seconds = time.monotonic() - passing.began
+        self._metrics.requests.labels(path, str(passing.status or 499)).inc()
+        self._metrics.seconds.labels(path).observe(seconds)
+        if code := passing.notes.get("code"):
+            self._metrics.errors.labels(code).inc()
+        log(
+            event="request", request_id=passing.id, method=scope["method"], path=scope["path"],
+            status=passing.status or 499, ms=round(1000 * seconds, 1), key=passing.caller or None,
+            **passing.notes,
+        )  # fmt: skip
+
+
+async def answer_fault(fault: RequestFault, passing: Passing, send: Any) -> None:
+    """Send a fault as the whole response."""
+    passing.notes["code"] = fault.code
+    body = json.dumps(fault.body(passing.id)).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    await send(
+        {
+            "type": "http.response.start",
+            "status": fault.status,
+            "headers": _encoded({**headers, **fault.headers()}),
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+def too_large(most: int) -> RequestFault:
+    """The fault of a body above the cap."""
+    return RequestFault(413, "body_too_large", f"the body holds more than {most} bytes", "body")
+
+
+def _encoded(headers: dict[str, str]) -> Iterable[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def _key(headers: dict[str, str]) -> str:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+
+
+def _is_local(host: str) -> bool:
+    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
+    return is_loopback(name)
+
+
+def _seconds(text: str, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= most:
+        message = f"a number of seconds above 0, at most {most:g}, is needed"
+        raise RequestFault(400, "timeout", message, "X-Timeout-S")
+    return value

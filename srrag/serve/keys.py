@@ -1,0 +1,62 @@
+"""API keys and how much each may ask."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_LINE = re.compile(r"(?P<name>[\w.-]{1,64})\s+(?P<hash>[0-9a-f]{64})")
+_MAX_BUCKETS = 10_000
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    """Read lines `name sha256-of-the-key`; raises ValueError that names the line."""
+    keys: dict[str, str] = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        match = _LINE.fullmatch(text)
+        if match is None or match["name"] in keys:
+            raise ValueError(f"{path}: line {number} is not a new name and a sha256 in hex")
+        keys[match["name"]] = match["hash"]
+    if not keys:
+        raise ValueError(f"{path} holds no key")
+    return keys
+
+
+def owner(keys: Mapping[str, str], key: str) -> str | None:
+    """The name of a key, None if it is nobody's. All are compared, each in constant time."""
+    given = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    found = None
+    for name, known in keys.items():
+        if hmac.compare_digest(given, known):
+            found = name
+    return found
+
+
+@dataclass
+class Rate:
+    """A token bucket a caller: `burst` at once, then `per_minute`; 0 a minute for any number."""
+
+    per_minute: float
+    burst: int
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def wait_s(self, caller: str, now: float | None = None) -> float:
+        """Take one of a caller's; returns 0, or in how many seconds there is one again."""
+        if not self.per_minute:
+            return 0.0
+        now = time.monotonic() if now is None else now
+        left, then = self._buckets.pop(caller, (float(self.burst), now))
+        left = min(self.burst, left + (now - then) * self.per_minute / 60)
+        wait = 0.0 if left >= 1 else (1 - left) * 60 / self.per_minute
+        self._buckets[caller] = (left - (0 if wait else 1), now)
+        if len(self._buckets) > _MAX_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]  # the one that asked longest ago
+        return wait

@@ -1,0 +1,51 @@
+"""What a replica measures, in Prometheus' format."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from srrag.serve.edition import Found
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_ROWS = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """Counters of one replica, in a registry of their own."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.registry = own = CollectorRegistry()
+        self.requests = Counter(
+            "srrag_requests", "Requests by path and status", ["path", "status"], registry=own
+        )
+        self.errors = Counter("srrag_errors", "Requests not answered", ["code"], registry=own)
+        self.seconds = Histogram(
+            "srrag_request_seconds", "Time of a request", ["path"], buckets=_SECONDS, registry=own
+        )
+        self.stage_seconds = Histogram(
+            "srrag_stage_seconds", "Time of a step for its batch", ["pipeline", "step"],
+            buckets=_SECONDS, registry=own,
+        )  # fmt: skip
+        self.queue_seconds = Histogram(
+            "srrag_queue_seconds", "Longest wait in a batch", buckets=_SECONDS, registry=own
+        )
+        self.batch_rows = Histogram(
+            "srrag_batch_rows", "Questions answered as one table", buckets=_ROWS, registry=own
+        )
+        self.waiting = Gauge("srrag_queue_waiting", "Questions that wait", registry=own)
+        self.reloads = Counter("srrag_reloads", "Exchanges of the build", ["outcome"], registry=own)
+
+    def batch(self, rows: int, waited_s: float) -> None:
+        """Count a batch."""
+        self.batch_rows.observe(rows)
+        self.queue_seconds.observe(waited_s)
+
+    def stages(self, kind: str, found: Found) -> None:
+        """Observe the steps of an answer, each with the time of its whole batch."""
+        for item in found.row.get("trace", ()):
+            self.stage_seconds.labels(kind.partition(":")[2], item["step"]).observe(item["seconds"])
+
+    def text(self) -> bytes:
+        """All of them, as /metrics shows them."""
+        return generate_latest(self.registry)

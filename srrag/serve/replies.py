@@ -1,0 +1,256 @@
+"""What comes back over HTTP: rows of ANSWERS and of windows as JSON, citations resolved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from srrag.answer.quoted import GRADES
+from srrag.answer.why import why
+from srrag.index.units import Units
+from srrag.serve.edition import Found
+
+Row = dict[str, Any]
+
+
+class Sentence(BaseModel):
+    """A sentence of the answer and the numbers of the evidence that it rests on."""
+
+    text: str
+    citations: list[int]
+
+
+class Mismatch(BaseModel):
+    """Where evidence is about other people (P) or another intervention (I) than was asked."""
+
+    part: str
+    asked: str
+    found: str
+
+
+class Quote(BaseModel):
+    """A stretch of the evidence's text, verbatim."""
+
+    char_start: int
+    char_end: int
+    text: str
+
+
+class Evidence(BaseModel):
+    """A window of a document, by the number that citations use."""
+
+    number: int
+    unit_id: str
+    doc_id: str
+    title: str
+    section: str
+    text: str
+    year: int
+    grade: str
+    study: str = Field(description="the kind of study that the grade stands for")
+    grade_source: str = Field(description="what the grade was read from")
+    source: str
+    source_id: str
+    pmid: str
+    score: float
+    quotes: list[Quote]
+    mismatches: list[Mismatch]
+
+
+class Step(BaseModel):
+    """A step of the pipeline; its time is that of the whole batch."""
+
+    step: str
+    ms: float
+    items: int | None = None
+
+
+class Answer(BaseModel):
+    """An answer with all that it rests on."""
+
+    id: str
+    question: str
+    answer: str
+    insufficient: bool
+    note: str
+    notice: str
+    model: str
+    sentences: list[Sentence]
+    evidence: list[Evidence]
+    off: list[str] = Field(description="steps that do nothing without a model")
+    trace: list[Step]
+    why: list[Row] | None = Field(None, description="who found each piece of evidence, and where")
+    usage: Row
+    batch_rows: int
+    pipeline: str
+    version: str = Field(description="identity of the build that the answer rests on")
+
+
+class Hit(BaseModel):
+    """A window that was found."""
+
+    rank: int
+    score: float
+    unit_id: str
+    doc_id: str
+    title: str
+    section: str
+    text: str
+    year: int
+    grade: str
+    source_id: str
+    pmid: str
+
+
+class Hits(BaseModel):
+    """Windows, the best first."""
+
+    id: str
+    query: str
+    hits: list[Hit]
+    trace: list[Step]
+    pipeline: str
+    version: str
+
+
+class Ranked(BaseModel):
+    """A document of the request, by its place there."""
+
+    index: int
+    score: float = Field(description="cosine of the sentence vectors")
+
+
+class Reranked(BaseModel):
+    """Documents of the request, the best first."""
+
+    id: str
+    results: list[Ranked]
+    model: str
+
+
+class Window(BaseModel):
+    """A window with its document."""
+
+    unit_id: str
+    doc_id: str
+    section: str
+    char_start: int
+    char_end: int
+    text: str
+    grade: str
+    title: str
+    year: int
+    grade_source: str
+    source: str
+    source_id: str
+    pmid: str
+    version: str
+
+
+def steps(row: Row) -> list[Step]:
+    """The steps that made a row."""
+    return [
+        Step(
+            step=item["step"],
+            ms=round(1000 * item["seconds"], 2),
+            items=item["items"] if item["items"] >= 0 else None,
+        )
+        for item in row["trace"]
+    ]
+
+
+def answer(found: Found, *, id: str, pipeline: str, off: list[str], explained: bool) -> Answer:
+    """The reply of an answered row."""
+    row = found.row
+    shown = evidence(
+        row["evidence"], found.units, row.get("snippets", ()), row.get("mismatches", ())
+    )
+    numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], start=1)}
+    return Answer(
+        id=id,
+        question=row["text"],
+        answer=row["answer"],
+        insufficient=row["insufficient"],
+        note=row["answer_note"],
+        notice=row.get("notice", ""),
+        model=row["model"],
+        sentences=[
+            Sentence(text=each["text"], citations=[numbers[i] for i in each["evidence_ids"]])
+            for each in row["sentences"]
+        ],
+        evidence=shown,
+        off=off,
+        trace=steps(row),
+        why=why(row) if explained else None,
+        usage=found.usage.as_dict(),
+        batch_rows=found.batch_rows,
+        pipeline=pipeline,
+        version=found.version,
+    )
+
+
+def evidence(
+    items: list[Row], units: Units, snippets: Any = (), mismatches: Any = ()
+) -> list[Evidence]:
+    """Pieces of evidence with their number, document, quotes and mismatches."""
+    documents = units.take_documents([item["doc_id"] for item in items]).to_pylist()
+    return [
+        Evidence(
+            number=number,
+            **{name: item[name] for name in _EVIDENCE},
+            study=GRADES.get(item["grade"], ""),
+            grade_source=document["grade_source"],
+            source=document["source"],
+            quotes=[
+                Quote(**{name: each[name] for name in Quote.model_fields})
+                for each in snippets
+                if each["evidence_id"] == item["evidence_id"]
+            ],
+            mismatches=[
+                Mismatch(**{name: each[name] for name in Mismatch.model_fields})
+                for each in mismatches
+                if each["evidence_id"] == item["evidence_id"]
+            ],
+        )
+        for number, (item, document) in enumerate(zip(items, documents, strict=True), start=1)
+    ]
+
+
+def hits(found: Found, *, id: str, k: int, pipeline: str) -> Hits:
+    """The first k windows of a ranked row."""
+    row = found.row
+    ranked = row["hits"][:k]
+    windows = found.units.take_evidence([hit["unit_id"] for hit in ranked]).to_pylist()
+    return Hits(
+        id=id,
+        query=row["text"],
+        hits=[
+            Hit(rank=hit["rank"], score=hit["score"], **{name: item[name] for name in _WINDOW})
+            for hit, item in zip(ranked, windows, strict=True)
+        ],
+        trace=steps(row),
+        pipeline=pipeline,
+        version=found.version,
+    )
+
+
+def window(unit_id: str, units: Units, version: str) -> Window | None:
+    """A window by its id, None if there is none of exactly this id."""
+    try:
+        item = units.take([unit_id]).to_pylist()[0]
+    except ValueError:
+        return None
+    if item["unit_id"] != unit_id:  # the lookup knows but the first 64 bits
+        return None
+    document = units.take_documents([item["doc_id"]]).to_pylist()[0]
+    joined = {**document, **item, "version": version}
+    return Window(**{name: joined[name] for name in Window.model_fields})
+
+
+_EVIDENCE = [
+    name
+    for name in Evidence.model_fields
+    if name not in ("number", "study", "grade_source", "source", "quotes", "mismatches")
+]
+_WINDOW = [name for name in Hit.model_fields if name not in ("rank", "score")]

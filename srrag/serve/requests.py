@@ -1,0 +1,122 @@
+"""What may be asked over HTTP; a stray key is an error that names it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from srrag.retrieve.questions import MAX_QUESTION_CHARS
+
+EXAMPLE = "How long may an acute lateral ankle sprain be immobilised in a cast?"
+MAX_DOCUMENT_CHARS = 20_000
+MAX_HITS = 100
+MAX_MESSAGES = 64
+
+Grade = Literal["A", "B", "C", "D", "E"]
+
+
+class Request(BaseModel):
+    """Base of all requests."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class AnswerOptions(Request):
+    """What an answer is to hold beside itself."""
+
+    trace: bool = Field(False, description="why each piece of evidence is there, and each step")
+
+
+class AnswerRequest(Request):
+    """One clinical question."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"question": EXAMPLE, "options": {"trace": True}}]},
+    )
+
+    question: str = Field(max_length=MAX_QUESTION_CHARS)
+    pipeline: str | None = Field(None, max_length=100, description="default: the server's first")
+    options: AnswerOptions = AnswerOptions(trace=False)
+
+
+class SearchRequest(Request):
+    """Windows for a question, ranked by a pipeline without its answer steps."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"query": EXAMPLE, "k": 5}]}
+    )
+
+    query: str = Field(max_length=MAX_QUESTION_CHARS)
+    k: int = Field(10, ge=1, le=MAX_HITS)
+    pipeline: str | None = Field(None, max_length=100)
+
+
+class RerankRequest(Request):
+    """Texts to rank for a query by the cosine of their sentence vectors."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": "ankle sprain cast",
+                    "documents": ["Ten days in a cast at most.", "Stretch the calf daily."],
+                }
+            ]
+        },
+    )
+
+    query: str = Field(max_length=MAX_QUESTION_CHARS)
+    documents: list[Annotated[str, Field(max_length=MAX_DOCUMENT_CHARS)]] = Field(min_length=1)
+    top_n: int | None = Field(None, ge=1)
+
+
+class ChatPart(BaseModel):
+    """A part of a message; only text can be read."""
+
+    type: Literal["text"]
+    text: str = Field(max_length=MAX_QUESTION_CHARS)
+
+
+class ChatMessage(BaseModel):
+    """A turn of a chat; keys that a client adds are ignored."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[ChatPart] | None = None
+
+    def text(self) -> str:
+        """The words of the message."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content)
+        return self.content or ""
+
+
+class ChatRequest(BaseModel):
+    """OpenAI's chat completion: the last message of the user is the question.
+
+    Sampling options are taken and ignored: pipelines have their own. `model` names a pipeline.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [{"model": "srrag", "messages": [{"role": "user", "content": EXAMPLE}]}]
+        },
+    )
+
+    model: str = Field(max_length=100)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    stream: bool = False
+    stream_options: dict[str, Any] | None = None
+    n: Literal[1] | None = None
+
+    def question(self) -> str:
+        """The last message of the user, "" if there is none."""
+        asked = [message.text() for message in self.messages if message.role == "user"]
+        return asked[-1] if asked else ""
+
+    def counts_usage(self) -> bool:
+        """Whether a stream is to end with its usage."""
+        return bool((self.stream_options or {}).get("include_usage"))

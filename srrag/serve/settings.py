@@ -1,0 +1,90 @@
+"""What a server is told once, at its start; it travels by pickle to every replica."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from srrag.pipeline import Pipeline
+from srrag.runner.engines import engines_of
+from srrag.step import Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one replica takes on; what is beyond is refused at once."""
+
+    max_rows: int = 16
+    """Questions that are answered as one table; of pipelines with a model it is one."""
+    max_waiting: int = 64
+    """Questions that may wait; the next is refused with 503."""
+    calls: int = 8
+    """Questions in hand together where a model answers; without one it is one table at a time."""
+    timeout_s: float = 60.0
+    """What a request is given that does not ask for less (header X-Timeout-S)."""
+    max_body_bytes: int = 256 * 1024
+    max_documents: int = 256
+    """Documents of one request to rerank."""
+    drain_s: float = 30.0
+    """What requests in hand are given when the server stops."""
+    stuck_s: float = 300.0
+    """A table in hand for longer makes the health check fail."""
+    watch_s: float = 1.0
+    """How often the build's pointer is looked at; 0 never."""
+    per_minute: float = 0.0
+    """Requests of one key (or address) a minute on one replica; 0 for any number."""
+    burst: int = 30
+    """Requests at once, of `per_minute`."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a limit under which nothing can be answered."""
+        for name in ("max_rows", "max_waiting", "calls", "timeout_s", "max_body_bytes", "burst"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"limits.{name} is {getattr(self, name)}: it has to be positive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A root, the pipelines by name (the first is the default), who may ask, and how much."""
+
+    root: Path
+    pipelines: Mapping[str, Pipeline]
+    build: str = "default"
+    at: Place = field(default_factory=Place)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Name → sha256 of the API key; without any, every caller on this machine is let in."""
+    limits: Limits = field(default_factory=Limits)
+    log_questions: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a start that would be open to the network without a key."""
+        if not self.pipelines:
+            raise ValueError("pipeline: there is none to serve")
+        for name, pipeline in self.pipelines.items():
+            if not pipeline.answer:
+                raise ValueError(f"pipeline: {name} has no answer steps")
+        if not self.keys and not is_loopback(self.host):
+            raise ValueError(f"host={self.host} is open to others: api_keys=FILE is needed")
+
+    @property
+    def default(self) -> str:
+        """The pipeline of requests that name none."""
+        return next(iter(self.pipelines))
+
+    def asks_model(self, pipeline: str) -> bool:
+        """Whether a pipeline asks anybody but the rules."""
+        return bool(engines_of([self.pipelines[pipeline]]))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens at this address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,128 @@
+"""Choose settings on held-out questions or by cross-validation, and train what was chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from srrag.algo.classification import auroc
+from srrag.train.filter.pairs import JudgedPairs
+from srrag.train.filter.settings import Settings, Task
+from srrag.train.filter.training import held_pairs, trained_weights
+
+Floats = npt.NDArray[np.float64]
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Who trains: many tasks at once, and one."""
+
+    compare: Callable[[Sequence[Task]], list[Result]]
+    train: Callable[[Task], Result]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training with log-odds of pairs that it, or its like, did not learn from."""
+
+    task: Task
+    result: Result
+    held: npt.NDArray[np.bool_]
+    """By pair: whether there are such log-odds."""
+    logits: Floats
+    """Those log-odds, in the pairs' order."""
+    AUROC: float
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """What was trained."""
+        return trained_weights(Path(self.task.state) / self.result["weights"])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings chosen, what they were compared with, and the trainings of each seed."""
+
+    settings: Settings
+    compared: list[dict[str, Any]]
+    trained: list[Trained]
+
+    @property
+    def best(self) -> int:
+        """The training with the highest AUROC on what it did not learn from; first of equals."""
+        return int(np.argmax([one.AUROC for one in self.trained]))
+
+
+def choose_and_train(
+    pairs: JudgedPairs,
+    make: Callable[..., Task],
+    candidates: Sequence[Settings],
+    seeds: Sequence[int],
+    trainer: Trainer,
+    num_folds: int,
+) -> Choice:
+    """Compare candidates by mean AUROC, train the best from each seed.
+
+    With folds, each candidate is trained once a fold, and what is chosen is trained on all pairs:
+    its log-odds are those of the folds. Without, every training holds the same questions out.
+    `make(settings, seed, fold)` makes a task; fold −1 is the held-out share, None all pairs.
+    """
+    if num_folds:
+        return _by_folds(pairs, make, candidates, seeds, trainer, num_folds)
+    first = [make(settings, seeds[0], -1) for settings in candidates]
+    found = [_held(pairs, task, trainer.train(task)) for task in first]
+    best = int(np.argmax([one.AUROC for one in found]))
+    others = [make(candidates[best], seed, -1) for seed in seeds[1:]]
+    trained = [found[best], *(_held(pairs, task, trainer.train(task)) for task in others)]
+    compared = [_compared(s, [one.AUROC]) for s, one in zip(candidates, found, strict=True)]
+    return Choice(candidates[best], compared, trained)
+
+
+def _by_folds(
+    pairs: JudgedPairs,
+    make: Callable[..., Task],
+    candidates: Sequence[Settings],
+    seeds: Sequence[int],
+    trainer: Trainer,
+    num_folds: int,
+) -> Choice:
+    tasks = [make(s, seeds[0], fold) for s in candidates for fold in range(num_folds)]
+    results = trainer.compare(tasks)
+    found = [_held(pairs, task, one) for task, one in zip(tasks, results, strict=True)]
+    by_candidate = [found[i : i + num_folds] for i in range(0, len(found), num_folds)]
+    means = [float(np.mean([one.AUROC for one in some])) for some in by_candidate]
+    best = int(np.argmax(means))
+    logits = np.zeros(len(pairs))
+    for one in by_candidate[best]:
+        logits[one.held] = one.logits
+    everyone = np.ones(len(pairs), bool)
+    final = [make(candidates[best], seed, None) for seed in seeds]
+    trained = [Trained(t, trainer.train(t), everyone, logits, means[best]) for t in final]
+    compared = [
+        _compared(settings, [one.AUROC for one in some])
+        for settings, some in zip(candidates, by_candidate, strict=True)
+    ]
+    return Choice(candidates[best], compared, trained)
+
+
+def _held(pairs: JudgedPairs, task: Task, result: Result) -> Trained:
+    held = held_pairs(task, pairs)
+    logits = np.array(result["logits"])
+    labels = pairs.labels[held]
+    if not 0 < labels.sum() < len(labels):
+        raise ValueError(f"{pairs.path}: the questions held out have pairs of one label alone")
+    area = float(auroc(labels, logits, np.ones((1, len(logits))))[0])
+    return Trained(task, result, held, logits, area)
+
+
+def _compared(settings: Settings, areas: list[float]) -> dict[str, Any]:
+    rounded = [round(area, 4) for area in areas]
+    return {**dataclasses.asdict(settings), "AUROC": round(float(np.mean(areas)), 4), "of": rounded}

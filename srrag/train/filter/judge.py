@@ -1,0 +1,102 @@
+"""How good a filter is on judged pairs, with intervals, and against the cosine it has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.classification import bootstrap_weights, figures
+from srrag.algo.intervals import tails
+from srrag.train.filter.pairs import JudgedPairs
+
+Floats = npt.NDArray[np.float64]
+LEVEL, SEED = 0.95, 0
+PAIRED = ("F1", "AUROC")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Judged pairs with a score each, and from where on a score says yes."""
+
+    pairs: JudgedPairs
+    scores: Floats
+    threshold: float
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> Scored:
+        """Some of the pairs."""
+        return Scored(self.pairs.select(keep), self.scores[keep], self.threshold)
+
+
+def judge_filter(
+    ours: Scored, cosine: Scored, seen: npt.NDArray[np.bool_], resamples: int
+) -> dict[str, Any]:
+    """Figures of a filter and of the cosine on the same pairs, and how far they lie apart.
+
+    `new_passages` holds the same for the pairs that are not `seen`, where there are both kinds.
+    """
+    found = {
+        **judge(ours, resamples),
+        "baseline": _without_calibration(judge(cosine, resamples)),
+        "difference": difference(ours, cosine, resamples),
+    }
+    if seen.any() and not seen.all():
+        mine, theirs = ours.select(~seen), cosine.select(~seen)
+        if 0 < mine.pairs.labels.sum() < len(mine.pairs):
+            nobody = np.zeros(len(mine.pairs), bool)
+            found["new_passages"] = judge_filter(mine, theirs, nobody, resamples)
+    return found
+
+
+def judge(scored: Scored, resamples: int) -> dict[str, Any]:
+    """`metrics` as numbers, and `intervals` of 95 % from drawing whole questions."""
+    found = figures(scored.pairs.labels, scored.scores, scored.threshold)
+    (drawn,) = _draws([scored], resamples)
+    return {
+        "pairs": len(scored.pairs),
+        "questions": scored.pairs.num_questions,
+        "metrics": {name: round(float(value[0]), 4) for name, value in found.items()},
+        "intervals": {name: _interval(values) for name, values in drawn.items()},
+    }
+
+
+def difference(ours: Scored, theirs: Scored, resamples: int) -> dict[str, dict[str, float]]:
+    """How much more F1 and AUROC one scoring has than another of the same pairs.
+
+    The same questions are drawn for both, so the intervals are of the paired difference.
+    """
+    points = [figures(one.pairs.labels, one.scores, one.threshold) for one in (ours, theirs)]
+    first, second = _draws([ours, theirs], resamples)
+    found = {}
+    for name in PAIRED:
+        low, high = _interval(first[name] - second[name])
+        value = round(float(points[0][name][0] - points[1][name][0]), 4)
+        found[name] = {"value": value, "low": low, "high": high}
+    return found
+
+
+def _draws(scorings: Sequence[Scored], resamples: int) -> list[dict[str, Floats]]:
+    blocks: list[list[dict[str, Floats]]] = [[] for _ in scorings]
+    pairs = scorings[0].pairs
+    for weights in bootstrap_weights(pairs.groups, resamples=resamples, seed=SEED):
+        for place, one in enumerate(scorings):
+            blocks[place].append(figures(pairs.labels, one.scores, one.threshold, weights))
+    return [
+        {name: np.concatenate([block[name] for block in found]) for name in found[0]}
+        for found in blocks
+    ]
+
+
+def _without_calibration(judged: dict[str, Any]) -> dict[str, Any]:
+    """A cosine is no probability: its calibration error says nothing."""
+    return {
+        key: {name: value for name, value in judged[key].items() if name != "ECE"}
+        for key in ("metrics", "intervals")
+    }
+
+
+def _interval(values: Floats) -> list[float]:
+    return [round(end, 4) for end in tails(values, LEVEL)]

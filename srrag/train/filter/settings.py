@@ -1,0 +1,95 @@
+"""How a filter is trained, and one training as plain values that travel to any worker."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from srrag.model.filter import Base
+from srrag.model.pair_causal import LoRA
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a model learns from pairs; the numbers by kind stand in DEFAULTS."""
+
+    learning_rate: float
+    """Rises over the first tenth of the steps, then falls to 0."""
+    batch: int
+    """Pairs a step, over all workers."""
+    epochs: int
+    weight_decay: float = 0.01
+    yes_weight: float = 1.0
+    """What a pair with evidence weighs in the loss; the others weigh 1."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of matrix products while training; the weights that are trained stay as they are."""
+    checkpointing: bool = False
+    """Compute activations again instead of keeping them (causal)."""
+    shard: bool = False
+    """Part weights, gradients and optimizer state over the workers (FSDP)."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError that names the setting."""
+        for name in ("epochs", "batch"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"train.{name}={value}: a whole number above 0 is needed")
+        for name in ("learning_rate", "yes_weight", "weight_decay"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            least = value >= 0 if number and name == "weight_decay" else number and value > 0
+            if not (number and math.isfinite(value) and least):
+                raise ValueError(f"train.{name}={value}: a positive number is needed")
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(f"train.precision={self.precision}: one of float32, bfloat16")
+
+
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "encoder": {"learning_rate": 5e-5, "batch": 16, "epochs": 2},
+    # Rethinking RAG in medicine, section 4.2.
+    "causal": {"learning_rate": 2e-6, "batch": 8, "epochs": 3},
+    # Few new weights, which start at no change, need larger steps than all the old ones.
+    "lora": {"learning_rate": 1e-4, "batch": 8, "epochs": 3},
+}
+"""What is not set, by kind of model; `lora` is a causal model with low-rank updates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One training: which pairs of a file, of what model, how, and from which seed.
+
+    `fold` says which of `folds` is held out; -1 holds the share `share` out, which may be 0.
+    """
+
+    pairs: str
+    other: str | None
+    """A file whose questions are left out, word for word: the one that judges in the end."""
+    fingerprint: str
+    base: Base
+    settings: Settings
+    folds: int
+    fold: int
+    share: float
+    split_seed: int
+    seed: int
+    device: str
+    state: str
+    """Folder of checkpoints, which every worker sees."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the weights, not where they are made."""
+        left_out = ("pairs", "other", "device", "state")
+        return {key: value for key, value in self.plain().items() if key not in left_out}
+
+
+def task_of(plain: dict[str, Any]) -> Task:
+    """The task that `plain` rendered."""
+    base = dict(plain["base"])
+    base["lora"] = base["lora"] and LoRA(**base["lora"])
+    settings = Settings(**plain["settings"])
+    return Task(**{**plain, "base": Base(**base), "settings": settings})

@@ -1,0 +1,75 @@
+"""The prompts of the judges with fixed inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.completion import Prompt
+from srrag.evaluate.choice import JudgeChoice
+from srrag.evaluate.citations import JudgeCitations
+from srrag.evaluate.claims import CLAIMED, SplitClaims
+from srrag.evaluate.context import JudgeEvidence
+from srrag.evaluate.faithfulness import JudgeFaithfulness
+from srrag.evaluate.judgements import CASES
+from srrag.evaluate.nuggets import JudgeNuggets
+from srrag.evaluate.picot_match import JudgePicot
+from srrag.evaluate.relevancy import GuessQuestions
+from srrag.schema import EVIDENCE, empty_value
+
+Fill = Callable[[str], str]
+
+QUESTION = "Does high-load strength training lower plantar heel pain more than stretching?"
+SENTENCE = "Strength training lowered pain more than stretching at 3 months."
+PASSAGE = "At 3 months the Foot Function Index was 29 points lower with strength training."
+
+
+def case(fill: Fill, schema: pa.Schema = CASES, **gold: Any) -> pa.Table:
+    """An answer of one sentence that cites one of two passages, with some gold."""
+    blank = {item.name: empty_value(item.type) for item in schema}
+    item = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}
+    first = {"evidence_id": "e1", "title": fill("Heel pain trial"), "text": fill(PASSAGE)}
+    second = {"evidence_id": "e2", "title": "Heel pain", "text": "Stretching is common."}
+    given = {
+        "text": fill(QUESTION),
+        "answer": fill(f"{SENTENCE} [1]"),
+        "sentences": [{"text": fill(SENTENCE), "evidence_ids": ["e1"]}],
+        "evidence": [item | first, item | second],
+        "reject": None,
+    }
+    return pa.Table.from_pylist([{**blank, **given, **gold}], schema=schema)
+
+
+def nuggets(fill: Fill) -> list[dict[str, str]]:
+    """A vital nugget."""
+    return [{"text": fill("Pain is lower after strength training"), "importance": "vital"}]
+
+
+def picot(fill: Fill) -> dict[str, str]:
+    """Parts of which the comparator is not known."""
+    return {"P": fill("adults with heel pain"), "I": "strength training", "C": "", "O": "pain",
+            "T": "3 months"}  # fmt: skip
+
+
+def verified(fill: Fill) -> list[Prompt]:
+    table = case(fill, CLAIMED, claims=[fill(SENTENCE), "Stretching is common."], claims_fault="")
+    return JudgeFaithfulness().prompts(table)
+
+
+def chosen(fill: Fill) -> list[Prompt]:
+    options = [fill("Yes"), "No"]
+    return JudgeChoice().prompts(case(fill, options=options, gold_option="No"))
+
+
+JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
+    "judge_nugget": lambda fill: JudgeNuggets().prompts(case(fill, nuggets=nuggets(fill))),
+    "match_picot": lambda fill: JudgePicot().prompts(case(fill, picot=picot(fill))),
+    "judge_citation": lambda fill: JudgeCitations().prompts(case(fill)),
+    "split_claims": lambda fill: SplitClaims().prompts(case(fill)),
+    "verify_claims": verified,
+    "judge_evidence": lambda fill: JudgeEvidence().prompts(case(fill, nuggets=nuggets(fill))),
+    "read_choice": chosen,
+    "guess_questions": lambda fill: GuessQuestions().prompts(case(fill)),
+}

@@ -1,0 +1,113 @@
+"""The evidence filter on Ray Train and Tune: one result on any number of workers, none lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray.cloudpickle
+
+import jobs.train_filter
+from jobs.launch import configure
+from srrag.model.filter import Base
+from srrag.runner.ray_train import train_on_ray
+from srrag.train.filter.training import run_plain, trained_weights
+from tests.unit.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without dropout, whose masks differ by worker."""
+    folder = tiny_encoder(tmp_path_factory.mktemp("encoder"))
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('_prob": 0.1', '_prob": 0.0'))
+    return folder
+
+
+@pytest.fixture
+def plain(encoder: Path, tmp_path: Path) -> dict[str, Any]:
+    path = write_rows(tmp_path / "pairs.jsonl", judged_rows(10))
+    base = Base(model=str(encoder), max_tokens=48)
+    return toy_task(path, base, tmp_path / "state", share=0.3, epochs=3).plain()
+
+
+def test_two_workers_learn_what_one_does(plain: dict[str, Any], tmp_path: Path) -> None:
+    alone = run_plain(plain)
+    together = {**plain, "state": str(tmp_path / "together")}
+    found = train_on_ray(run_plain, together, workers=2, folder=tmp_path, name="two")
+    assert np.allclose(found["logits"], alone["logits"], atol=1e-3)
+    assert [p["train_loss"] for p in found["curve"]] == pytest.approx(
+        [p["train_loss"] for p in alone["curve"]], abs=1e-4
+    )
+
+
+def test_parted_weights_learn_what_whole_ones_do(plain: dict[str, Any], tmp_path: Path) -> None:
+    alone = run_plain(plain)
+    parted = {
+        **plain, "settings": {**plain["settings"], "shard": True}, "state": str(tmp_path / "parted")
+    }  # fmt: skip
+    found = train_on_ray(run_plain, parted, workers=2, folder=tmp_path, name="parted")
+    assert np.allclose(found["logits"], alone["logits"], atol=1e-3)
+    left = trained_weights(tmp_path / "parted" / found["weights"])
+    right = trained_weights(Path(plain["state"]) / alone["weights"])
+    assert left.keys() == right.keys()
+    # A key's bias moves no attention: its gradient is noise, which Adam scales up.
+    names = [name for name in right if not name.endswith("key.bias")]
+    assert all(np.allclose(left[name], right[name], atol=5e-3) for name in names)
+
+
+def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
+    """Train, but kill this worker after its second checkpoint, the first time."""
+    marker, report = Path(config["marker"]), group.report
+    resumed = group.restore()
+
+    def dying(metrics: dict[str, Any], state: dict[str, Any]) -> None:
+        report(metrics, state)
+        if state["epoch"] == 2 and not marker.exists():
+            marker.touch()
+            time.sleep(5)  # a checkpoint counts once the run's controller has heard of it
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    group.report = dying
+    found = run_plain(config["task"], group)
+    return {**found, "resumed_at": resumed["epoch"] if resumed else 0}
+
+
+def test_a_killed_worker_goes_on_from_a_checkpoint(plain: dict[str, Any], tmp_path: Path) -> None:
+    undisturbed = run_plain({**plain, "state": str(tmp_path / "undisturbed")})
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    config = {"task": plain, "marker": str(tmp_path / "died")}
+    found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
+    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert (tmp_path / "died").exists()
+    # A crash may lose the last checkpoint that was reported, but not the one before.
+    assert found["resumed_at"] in (1, 2)
+    assert np.allclose(found["logits"], undisturbed["logits"], atol=1e-5)
+
+
+def test_folds_are_trials_and_the_result_is_that_of_one_process(
+    encoder: Path, tmp_path: Path
+) -> None:
+    write_rows(tmp_path / "data" / "train.jsonl", judged_rows(20))
+    write_rows(tmp_path / "data" / "dev.jsonl", judged_rows(8, first=20))
+    found = []
+    for name, more in (("here", []), ("ray", ["profile=ray", "train.workers=1"])):
+        options = [
+            f"train.data={tmp_path / 'data'}", f"train.model={encoder}", "train.max_tokens=48",
+            "train.folds=2", "train.epochs=1", "train.resamples=100", "train.learning_rate=1e-3",
+            f"out={tmp_path / name}", *more,
+        ]  # fmt: skip
+        config = configure("train_filter", options)
+        found.append(jobs.train_filter.run({**config, "command": "test"}))
+    here, there = found
+    assert here["compared"] == there["compared"]
+    assert here["metrics"] == there["metrics"]
+    assert list((tmp_path / "ray" / "state").glob("tune-*"))

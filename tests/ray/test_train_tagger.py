@@ -1,0 +1,77 @@
+"""The tagger on Ray Train: workers share each step, and a killed one goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray.cloudpickle
+import torch
+from safetensors.torch import load_file
+
+from srrag.runner.ray_train import train_on_ray
+from srrag.train.abstracts import fingerprint_of, read_abstracts
+from srrag.train.tagger import run_plain
+from srrag.train.tagger_task import Settings, Task
+from tests.tagger_toys import tiny_encoder, write_abstracts
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> dict[str, Any]:
+    crowd = write_abstracts(tmp_path / "crowd.jsonl", 40)
+    settings = Settings(
+        encoder=str(tiny_encoder(tmp_path / "encoder")), epochs=2, learning_rate=0.01,
+        head_factor=1, batch_tokens=512, window=32, context=4, frozen_layers=0,
+    )  # fmt: skip
+    return Task(
+        crowd=str(crowd), fingerprint=fingerprint_of(read_abstracts(crowd)), settings=settings,
+        share=0.2, split_seed=0, seed=0, device="cpu", state=str(tmp_path / "state"),
+    ).plain()  # fmt: skip
+
+
+def test_two_workers_learn_what_one_does(plain: dict[str, Any], tmp_path: Path) -> None:
+    alone = run_plain({**plain, "state": str(tmp_path / "alone")})
+    found = train_on_ray(run_plain, plain, workers=2, folder=tmp_path, name="run")
+    assert found["curve"][-1]["train_loss"] == pytest.approx(
+        alone["curve"][-1]["train_loss"], rel=1e-3
+    )
+    assert found["held_out"]["token_macro_F1"] == pytest.approx(
+        alone["held_out"]["token_macro_F1"], abs=0.02
+    )
+    one, two = (
+        load_file(folder / alone["weights"]) for folder in (tmp_path / "alone", tmp_path / "state")
+    )
+    assert all(torch.allclose(one[name], two[name], atol=1e-2) for name in one)
+
+
+def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
+    """Train, but kill this worker after its first checkpoint, the first time."""
+    marker, report = Path(config["marker"]), group.report
+    resumed = group.restore()
+
+    def dying(metrics: dict[str, Any], state: dict[str, Any]) -> None:
+        report(metrics, state)
+        if not marker.exists():
+            marker.touch()
+            time.sleep(5)  # a checkpoint counts once the run's controller has heard of it
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    group.report = dying
+    found = run_plain(config["task"], group)
+    return {**found, "resumed_at": resumed["epoch"] if resumed else 0}
+
+
+def test_a_killed_worker_goes_on_to_the_same_weights(plain: dict[str, Any], tmp_path: Path) -> None:
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    config = {"task": plain, "marker": str(tmp_path / "died")}
+    found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
+    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert found.pop("resumed_at") == 1
+    assert found == run_plain({**plain, "state": str(tmp_path / "alone")})

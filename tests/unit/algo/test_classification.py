@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srrag.algo.classification import (
+    auroc,
+    best_threshold,
+    bootstrap_weights,
+    expected_calibration_error,
+    expected_threshold,
+    figures,
+    fit_logistic,
+    precision_recall_f1,
+    sigmoid,
+)
+
+ONE = np.ones((1, 4))
+
+
+def test_auroc_by_hand() -> None:
+    """Of 2 × 2 pairs, three are in order: .9 > .4, .9 > .1, .3 > .1."""
+    labels = np.array([1.0, 0.0, 1.0, 0.0])
+    assert auroc(labels, np.array([0.9, 0.4, 0.3, 0.1]), ONE) == pytest.approx([0.75])
+    assert auroc(labels, np.array([0.9, 0.9, 0.9, 0.9]), ONE) == pytest.approx([0.5])
+    assert auroc(np.ones(4), np.arange(4.0), ONE) == pytest.approx([0.5])
+
+
+def test_precision_recall_f1_by_hand() -> None:
+    labels, said = np.array([1.0, 1.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0])
+    found = [float(value[0]) for value in precision_recall_f1(labels, said, ONE)]
+    assert found == pytest.approx([1 / 2, 1 / 3, 2 / 5])
+    nothing = precision_recall_f1(labels, np.zeros(4), ONE)
+    assert [float(value[0]) for value in nothing] == [0, 0, 0]
+
+
+def test_calibration_error_by_hand() -> None:
+    """Bin .8–.9 holds two of .85 of which one is evidence (off by .35), bin 0–.1 two of 0."""
+    probabilities = np.array([0.85, 0.85, 0.0, 0.0])
+    labels = np.array([1.0, 0.0, 0.0, 0.0])
+    assert expected_calibration_error(labels, probabilities, ONE) == pytest.approx([0.35 / 2])
+    assert expected_calibration_error(np.ones(4), np.ones(4), ONE) == pytest.approx([0])
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 10), st.integers(0, 3)), min_size=2, max_size=20
+    )
+)
+def test_a_weight_is_so_many_copies(rows: list[tuple[int, int, int]]) -> None:
+    labels, scores, counts = np.array(rows, float).T
+    if counts.sum() == 0:
+        return
+    weighted = figures(labels, scores / 10, 0.5, counts[None])
+    copies = np.repeat(np.arange(len(rows)), counts.astype(int))
+    copied = figures(labels[copies], scores[copies] / 10, 0.5)
+    for name, value in weighted.items():
+        assert value == pytest.approx(copied[name]), name
+
+
+def test_whole_groups_are_drawn() -> None:
+    groups = np.array([0, 0, 1, 2, 2, 2])
+    blocks = list(bootstrap_weights(groups, resamples=300, seed=1))
+    weights = np.concatenate(blocks)
+    assert weights.shape == (300, 6)
+    assert (weights[:, 0] == weights[:, 1]).all()
+    assert (weights[:, [0, 2, 3]].sum(axis=1) == 3).all()
+    assert weights[:, 2].mean() == pytest.approx(1, abs=0.15)
+    again = np.concatenate(list(bootstrap_weights(groups, resamples=300, seed=1)))
+    assert (weights == again).all()
+
+
+def test_the_best_threshold_lies_between_two_scores() -> None:
+    labels, scores = np.array([1.0, 0.0, 1.0, 0.0]), np.array([0.9, 0.2, 0.8, 0.1])
+    assert best_threshold(labels, scores) == pytest.approx(0.5)
+    assert best_threshold(np.array([1.0, 0.0]), np.array([0.7, 0.7])) == pytest.approx(0.7)
+    with pytest.raises(ValueError, match="both classes"):
+        best_threshold(np.ones(3), np.arange(3.0))
+
+
+def test_the_threshold_to_be_expected_by_hand() -> None:
+    """F1 of the first n of .9, .6, .1: 1.8 / 2.6, 3 / 3.6, 3.2 / 4.6; the second is best."""
+    assert expected_threshold(np.array([0.6, 0.1, 0.9])) == pytest.approx(0.35)
+    assert expected_threshold(np.array([0.5])) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="above 0"):
+        expected_threshold(np.zeros(3))
+
+
+def test_the_expected_threshold_is_that_of_many_labels() -> None:
+    rng = np.random.default_rng(0)
+    chance = rng.beta(0.5, 1.5, 200_000)
+    labels = (rng.random(len(chance)) < chance).astype(float)
+    found = expected_threshold(chance)
+    said = [(chance >= limit).astype(float) for limit in (found, best_threshold(labels, chance))]
+    ones = np.ones((1, len(labels)))
+    ours, best = (float(precision_recall_f1(labels, some, ones)[2][0]) for some in said)
+    assert best - ours < 0.001
+
+
+def test_logistic_regression_finds_what_was_planted() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(40_000, 2))
+    chance = sigmoid(1.5 * features[:, 0] - 0.7 * features[:, 1] - 0.4)
+    labels = (rng.random(len(chance)) < chance).astype(float)
+    assert fit_logistic(features, labels) == pytest.approx([1.5, -0.7, -0.4], abs=0.05)
+
+
+def test_logistic_regression_stays_finite_where_classes_part() -> None:
+    found = fit_logistic(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 0.0, 1.0, 1.0]))
+    assert np.isfinite(found).all()
+    assert found[0] > 1
+    with pytest.raises(ValueError, match="not finite"):
+        fit_logistic(np.array([[np.nan], [1.0]]), np.array([0.0, 1.0]))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import ttest_rel
+
+from srrag.algo.intervals import bootstrap_interval, ratio_interval
+from srrag.algo.significance import holm, mcnemar_exact, paired_bootstrap, paired_ratios
+
+
+def test_holm_by_hand() -> None:
+    """.01 × 4, .02 × 3, .03 × 2, then .04 × 1, which may not fall below .06."""
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_lies_between_the_p_value_and_bonferroni(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    for p, q in zip(p_values, adjusted, strict=True):
+        assert p <= q <= min(1.0, p * len(p_values)) + 1e-12
+    order = np.argsort(p_values, kind="stable")
+    assert (np.diff(np.array(adjusted)[order]) >= 0).all()
+
+
+def test_mcnemar_by_hand() -> None:
+    """Of six disagreements one is ours: 2 × (1 + 6) / 64."""
+    ours = np.array([1, 0, 0, 0, 0, 0, 1, 0], bool)
+    theirs = np.array([0, 1, 1, 1, 1, 1, 1, 0], bool)
+    assert mcnemar_exact(ours, theirs) == pytest.approx(14 / 64)
+    assert mcnemar_exact(theirs, ours) == pytest.approx(14 / 64)
+    assert mcnemar_exact(ours, ours) == 1.0
+
+
+def test_equal_systems_do_not_differ() -> None:
+    values = np.random.default_rng(0).random(20)
+    assert paired_bootstrap(values, values, resamples=200) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_a_clear_difference_has_the_smallest_p_value() -> None:
+    values = np.random.default_rng(0).random(40)
+    found = paired_bootstrap(values + 1, values, resamples=999)
+    assert found.value == pytest.approx(1)
+    assert found.p == pytest.approx(1 / 1000)
+
+
+def test_the_p_value_is_near_that_of_the_paired_t_test() -> None:
+    generator = np.random.default_rng(5)
+    theirs = generator.normal(size=200)
+    for shift in (0.02, 0.1, 0.15):
+        ours = theirs + generator.normal(shift, 1, size=200)
+        found = paired_bootstrap(ours, theirs, resamples=4000)
+        assert found.p == pytest.approx(float(ttest_rel(ours, theirs).pvalue), abs=0.03)
+
+
+def test_the_interval_is_that_of_the_paired_differences() -> None:
+    generator = np.random.default_rng(6)
+    ours, theirs = generator.random(30), generator.random(30)
+    found = paired_bootstrap(ours, theirs, resamples=500, seed=3)
+    assert found[:3] == pytest.approx(bootstrap_interval(ours - theirs, resamples=500, seed=3))
+
+
+def test_pooled_ratios_by_hand() -> None:
+    """(1 + 3) / (2 + 4) weighs the question with four items more than (1/2 + 3/4) / 2."""
+    parts, wholes = np.array([1.0, 3.0]), np.array([2.0, 4.0])
+    value, low, high = ratio_interval(parts, wholes, resamples=2000, level=0.8)
+    assert value == pytest.approx(4 / 6)
+    assert (low, high) == pytest.approx((0.5, 0.75))
+    other = np.array([2.0, 2.0]), wholes
+    assert paired_ratios((parts, wholes), other, resamples=50).value == pytest.approx(0.0)
+
+
+def test_samples_of_two_lengths_cannot_be_paired() -> None:
+    with pytest.raises(ValueError, match="3 and 2"):
+        paired_bootstrap(np.zeros(3), np.zeros(2))
+    with pytest.raises(ValueError, match="3 and 2"):
+        mcnemar_exact(np.zeros(3, bool), np.zeros(2, bool))
+
+
+@pytest.mark.parametrize("wholes", [[1.0, 0.0], [1.0], [-1.0, 1.0]])
+def test_a_ratio_needs_a_whole(wholes: list[float]) -> None:
+    with pytest.raises(ValueError, match="whole"):
+        ratio_interval(np.array([0.5, 0.5]), np.array(wholes), resamples=10)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20))
+def test_a_p_value_lies_above_zero_and_swapping_keeps_it(pairs: list[tuple[float, float]]) -> None:
+    ours, theirs = (np.array(values) for values in zip(*pairs, strict=True))
+    one = paired_bootstrap(ours, theirs, resamples=200)
+    other = paired_bootstrap(theirs, ours, resamples=200)
+    assert 0 < one.p <= 1
+    assert one.p == pytest.approx(other.p, abs=0.02)
+    assert one.value == pytest.approx(-other.value)

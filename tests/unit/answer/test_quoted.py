@@ -1,0 +1,52 @@
+from srrag.answer.extract import Choice, Extract
+from srrag.answer.quoted import Difference, quoted_answer
+
+CHOICES = [
+    Choice("Best.", [3]),
+    Choice("Second.", [1, 2]),
+    Choice("From a cohort.", [4]),
+    Choice("From a guideline.", [5, 4]),
+    Choice("Another guideline.", [5]),
+    Choice("Of no grade.", [6]),
+]
+GRADES = ["B", "D", "C", "D", "A", ""]
+
+
+def texts(name: str, choices: list[Choice], *differences: Difference) -> list[str]:
+    answer = quoted_answer(Extract(choices, 1.0, []), GRADES, differences)
+    assert all(each.cites for each in answer.sentences())
+    return [each.text for each in getattr(answer, name)]
+
+
+def test_best_quotes_first_then_by_grade() -> None:
+    assert texts("answer", CHOICES) == ["Best.", "Second."]
+    assert texts("evidence", CHOICES) == [
+        "Grade A, guideline or consensus: From a guideline.",
+        "Another guideline.",
+        "Grade D, cohort study: From a cohort.",
+        "Without a grade: Of no grade.",
+    ]
+    assert texts("limits", CHOICES) == []
+
+
+def test_limits_name_low_grades_and_differences_of_what_is_quoted() -> None:
+    cohort = [Choice("From a cohort.", [4, 2])]
+    assert texts("limits", cohort) == ["Nothing quoted here is above grade D (cohort study)."]
+    differences = [
+        Difference(4, "P", "adults", "adolescents"),
+        Difference(2, "P", "adults", "adolescents"),
+        Difference(1, "I", "injection", "surgery"),
+    ]
+    answer = quoted_answer(Extract(cohort, 1.0, []), GRADES, differences)
+    assert [(each.text, each.cites) for each in answer.limits][:1] == [
+        ("The question asks about adults, while this evidence speaks of adolescents.", [2, 4])
+    ]
+    assert "injection" not in str(answer)
+
+
+def test_without_quotes_there_is_an_abstention_that_says_why() -> None:
+    answer = quoted_answer(Extract([], 0.22, ["2", "allograft"]), GRADES, [])
+    assert (answer.sentences(), answer.insufficient) == ([], True)
+    assert answer.missing.startswith("The best passage covers 22% of the question.")
+    assert answer.missing.endswith("Nowhere in the evidence: allograft.")
+    assert not quoted_answer(Extract(CHOICES, 1.0, []), GRADES, []).insufficient

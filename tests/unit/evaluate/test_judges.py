@@ -1,0 +1,284 @@
+"""Every judge on made-up answers: what it asks, what it makes of good, bad and no answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from srrag.completion import Completion, read
+from srrag.evaluate.choice import JudgeChoice
+from srrag.evaluate.citations import JudgeCitations
+from srrag.evaluate.claims import SplitClaims
+from srrag.evaluate.context import JudgeEvidence, average_precision
+from srrag.evaluate.faithfulness import JudgeFaithfulness
+from srrag.evaluate.judgements import CASES, JUDGEMENTS, Judge
+from srrag.evaluate.nuggets import JudgeNuggets
+from srrag.evaluate.picot_match import JudgePicot
+from srrag.evaluate.relevancy import GuessQuestions, MeasureRelevancy
+from srrag.evaluate.similarity import MeasureSimilarity
+from srrag.step import Place
+from tests.judged import OTHER, STATED, case
+
+
+def table(*cases: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(cases), schema=CASES)
+
+
+def by_rules(judge: Any, cases: pa.Table) -> list[dict[str, Any]]:
+    out = judge.open(Place())(cases)
+    assert out.schema.equals(JUDGEMENTS)
+    rows: list[dict[str, Any]] = out.to_pylist()
+    return rows
+
+
+def with_answers(judge: Judge, cases: pa.Table, *texts: str) -> list[dict[str, Any]]:
+    prompts = judge.prompts(cases)
+    completions = [read(text, judge.schema) for text in texts]
+    rows: list[dict[str, Any]] = judge.parse(cases, prompts, completions).to_pylist()
+    return rows
+
+
+def values(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        found.setdefault(row["metric"], []).append(row["value"])
+    return found
+
+
+def claimed(cases: pa.Table) -> pa.Table:
+    return SplitClaims().open(Place())(cases)
+
+
+def test_a_nugget_call_sees_the_question_the_answer_and_that_nugget() -> None:
+    one, two = JudgeNuggets().prompts(table(case()))
+    assert OTHER in two.user and OTHER not in one.user
+    assert "What helps tendons?" in one.user and STATED in one.user
+    assert "Walking is healthy" not in one.user
+
+
+def test_nuggets_by_rules() -> None:
+    found = values(by_rules(JudgeNuggets(), table(case())))
+    assert found["nugget_coverage"] == [1.0, 0.0]
+    assert found["nugget_coverage_vital"] == [1.0]
+    assert found["nugget_contradiction"] == [0.0, 0.0]
+
+
+def test_a_contradicted_nugget_is_not_covered() -> None:
+    said = '{"reason": "the reverse", "verdict": "contradicted"}'
+    lost = '{"reason": "no word", "verdict": "missing"}'
+    found = values(with_answers(JudgeNuggets(), table(case()), said, lost))
+    assert found["nugget_coverage"] == [0.0, 0.0]
+    assert found["nugget_contradiction"] == [1.0, 0.0]
+
+
+def test_nonsense_is_a_failure_with_the_worst_value() -> None:
+    rows = with_answers(JudgeNuggets(), table(case()), "Sorry, I cannot help.", "{}")
+    assert values(rows)["nugget_coverage"] == [0.0, 0.0]
+    assert values(rows)["nugget_contradiction"] == [1.0, 1.0]
+    assert {row["reject"]["reason"] for row in rows} == {"refusal", "wrong_type"}
+
+
+def test_picot_counts_missing_fields_both_ways() -> None:
+    found = values(by_rules(JudgePicot(), table(case())))
+    assert found["picot_match"] == [1.0, 0.0, 1.0]
+    assert found["picot_match_missing_counted"] == [1.0, 1.0, 0.0, 1.0, 1.0]
+
+
+def test_a_match_without_a_find_is_none() -> None:
+    """A judge that says "match" of nothing, and of a field that the gold lacks."""
+    field = '{"found": " ", "reason": "", "match": true}'
+    said = f'{{"P": {field}, "I": {field}, "C": {field}, "O": {field}, "T": {field}}}'
+    found = values(with_answers(JudgePicot(), table(case()), said))
+    assert found["picot_match"] == [0.0, 0.0, 0.0]
+
+
+def test_citations_by_rules() -> None:
+    sentences = [
+        {"text": STATED, "evidence_ids": ["e1", "e2"]},
+        {"text": "Rest is bad.", "evidence_ids": []},
+        {"text": "Walking is healthy.", "evidence_ids": ["e2", "e9"]},
+    ]
+    judge, cases = JudgeCitations(), table(case(sentences=sentences))
+    assert len(judge.prompts(cases)) == 3
+    found = values(by_rules(judge, cases))
+    assert found["citation_coverage"] == [1.0, 0.0, 1.0]
+    assert sorted(found["citation_support"]) == [0.0, 0.0, 1.0, 1.0]
+    assert found["citation_contradiction"] == [0.0, 0.0, 0.0]
+    assert found["citation_valid"] == [1.0, 0.0, 0.0]
+    assert found["citations_outside"] == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_a_sentence_is_not_judged_if_only_a_lost_verdict_could_bear_it_out() -> None:
+    sentences = [{"text": STATED, "evidence_ids": ["e1", "e2"]}]
+    cases = table(case(sentences=sentences))
+    neutral, good = '{"reason": "", "verdict": "neutral"}', '{"reason": "", "verdict": "supports"}'
+    (covered,) = [
+        row
+        for row in with_answers(JudgeCitations(), cases, neutral, "nonsense")
+        if row["metric"] == "citation_coverage"
+    ]
+    assert covered["reject"]["reason"] == "invalid_json"
+    found = values(with_answers(JudgeCitations(), cases, "nonsense", good))
+    assert found["citation_coverage"] == [1.0]
+    assert found["citation_support"] == [0.0, 1.0]
+
+
+def test_claims_by_rules_are_the_sentences() -> None:
+    sentences = [{"text": STATED, "evidence_ids": ["e1"]}, {"text": OTHER, "evidence_ids": ["e2"]}]
+    cases = claimed(table(case(sentences=sentences)))
+    assert cases["claims"].to_pylist() == [[STATED, OTHER]]
+    assert values(by_rules(JudgeFaithfulness(), cases)) == {"faithfulness": [1.0, 0.0]}
+    whole = claimed(table(case(sentences=[])))
+    assert whole["claims"].to_pylist() == [[f"{STATED} [1]"]]
+
+
+def test_a_claim_without_a_verdict_was_not_judged() -> None:
+    sentences = [{"text": STATED, "evidence_ids": ["e1"]}, {"text": OTHER, "evidence_ids": ["e2"]}]
+    cases = claimed(table(case(sentences=sentences)))
+    judge = JudgeFaithfulness()
+    said = '{"verdicts": [{"n": 2, "reason": "", "supported": true}]}'
+    rows = with_answers(judge, cases, said)
+    assert [row["value"] for row in rows] == [0.0, 1.0]
+    assert rows[0]["reject"]["reason"] == "incomplete"
+    (prompt,) = judge.prompts(cases)
+    fault = judge.check(cases, prompt, read(said, judge.schema).value)
+    assert fault is not None and "claim 1 of 2" in fault.detail
+
+
+def test_claims_that_could_not_be_split_are_a_failure() -> None:
+    step, cases = SplitClaims(), table(case())
+    lost = step.parse(cases, step.prompts(cases), [read("", step.prompts(cases)[0].schema)])
+    (row,) = by_rules(JudgeFaithfulness(), lost)
+    assert (row["value"], row["reject"]["reason"]) == (0.0, "empty")
+
+
+def test_evidence_by_rules() -> None:
+    second = {"text": "Walking is healthy", "importance": "vital"}
+    third = {"text": OTHER, "importance": "vital"}
+    nuggets = [case()["nuggets"][0], second, third]
+    found = values(by_rules(JudgeEvidence(), table(case(nuggets=nuggets))))
+    assert found["evidence_coverage"] == [1.0, 1.0, 0.0]
+    assert found["evidence_precision"] == [1.0, 1.0]
+    assert (found["evidence_miss"], found["context_precision"]) == ([0.0], [1.0])
+    first = values(by_rules(JudgeEvidence(depth=1), table(case(nuggets=nuggets))))
+    assert first["evidence_coverage"] == [1.0, 0.0, 0.0]
+
+
+def test_a_passage_that_does_not_exist_supports_nothing() -> None:
+    said = '{"reason": "", "supported_by": [7, 64]}'
+    found = values(with_answers(JudgeEvidence(), table(case()), said))
+    assert (found["evidence_coverage"], found["evidence_miss"]) == ([0.0], [1.0])
+
+
+def test_average_precision_by_hand() -> None:
+    """Useful are ranks 1 and 3: (1/1 + 2/3) / 2."""
+    assert average_precision({1, 3}) == pytest.approx((1 + 2 / 3) / 2)
+    assert average_precision(set()) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [("No, it does not.", 1.0), ("Yes; there is no doubt.", 0.0), ("Nobody knows.", 0.0)],
+)
+def test_choice_by_rules(answer: str, right: float) -> None:
+    found = values(by_rules(JudgeChoice(), table(case(answer=answer))))
+    assert found == {"choice_accuracy": [right]}
+
+
+def test_similarity_of_the_same_text_is_one() -> None:
+    same = case(answer=STATED)
+    found = values(by_rules(MeasureSimilarity(), table(same, case(answer="Bananas"), case(
+        ideal_answer=""))))  # fmt: skip
+    assert found["semantic_similarity"][0] == pytest.approx(1.0, abs=1e-5)
+    assert found["semantic_similarity"][1] < 0.5
+    assert len(found["semantic_similarity"]) == 2
+
+
+def guessed(cases: pa.Table) -> pa.Table:
+    return GuessQuestions().open(Place())(cases)
+
+
+def test_relevancy_by_hand() -> None:
+    """Questions equal to the one asked are as near as can be; evasion is 0, a lost guess worst."""
+    step, cases = GuessQuestions(), table(case(), case(), case())
+    texts = [
+        '{"questions": ["What helps tendons?", "What helps tendons?"], "committal": true}',
+        '{"questions": ["What helps tendons?"], "committal": false}',
+        "nonsense",
+    ]
+    completions = [read(text, step.prompts(cases)[0].schema) for text in texts]
+    rows = by_rules(MeasureRelevancy(), step.parse(cases, step.prompts(cases), completions))
+    assert [row["value"] for row in rows] == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
+    assert [bool(row["reject"]) for row in rows] == [False, False, True]
+
+
+def test_the_question_is_not_shown_to_who_guesses_it() -> None:
+    (prompt,) = GuessQuestions().prompts(table(case()))
+    assert "What helps tendons?" not in prompt.user
+    assert STATED in prompt.user
+    with pytest.raises(ValueError, match="num_questions is 9"):
+        GuessQuestions(num_questions=9)
+
+
+JUDGES: list[Callable[[], Any]] = [
+    JudgeNuggets, JudgePicot, JudgeCitations, JudgeFaithfulness, JudgeEvidence, JudgeChoice,
+    MeasureSimilarity, MeasureRelevancy,
+]  # fmt: skip
+
+
+def prepared(make: Callable[[], Any], cases: pa.Table) -> pa.Table:
+    """What a judge reads of these cases."""
+    if make is JudgeFaithfulness:
+        return claimed(cases)
+    return guessed(cases) if make is MeasureRelevancy else cases
+
+
+@pytest.mark.parametrize("make", JUDGES)
+def test_an_answer_that_failed_is_not_asked_about_and_counts_as_worst(make: Any) -> None:
+    lost = case(answer="", sentences=[], missing="failed: timeout", evidence=[])
+    judge, cases = make(), prepared(make, table(lost))
+    if isinstance(judge, Judge):
+        assert judge.prompts(cases) == []
+    rows = by_rules(judge, cases)
+    worst = {metric.name: metric.worst for metric in judge.metrics}
+    for row in rows:
+        counted = row["metric"] == "picot_match_missing_counted" and row["item"] in "PT"
+        assert row["value"] == (1.0 if counted else worst[row["metric"]])
+    higher = {m.name for m in judge.metrics if m.better == "higher"} - {"evidence_precision"}
+    assert higher <= {row["metric"] for row in rows}
+
+
+@pytest.mark.parametrize("make", JUDGES)
+def test_without_gold_there_is_nothing_to_judge_but_the_evidence(make: Any) -> None:
+    bare = case(nuggets=[], picot=dict.fromkeys("PICOT", ""), options=[], gold_option="",
+                ideal_answer="")  # fmt: skip
+    free = (JudgeCitations, JudgeFaithfulness, MeasureRelevancy)
+    assert bool(by_rules(make(), prepared(make, table(bare)))) is (make in free)
+
+
+def test_an_abstention_makes_no_claim_and_no_citation() -> None:
+    silent = case(answer="The evidence does not answer this.", sentences=[], abstained=True)
+    assert by_rules(JudgeFaithfulness(), claimed(table(silent))) == []
+    assert by_rules(JudgeCitations(), table(silent)) == []
+    assert values(by_rules(JudgeNuggets(), table(silent)))["nugget_coverage"] == [0.0, 0.0]
+
+
+def test_every_metric_of_a_judge_is_made_by_it() -> None:
+    for make in JUDGES:
+        cases = prepared(make, table(case()))
+        judge = make()
+        made = {row["metric"] for row in by_rules(judge, cases)}
+        assert made == {metric.name for metric in judge.metrics}, make
+
+
+def test_a_depth_that_no_answer_can_name() -> None:
+    with pytest.raises(ValueError, match="depth is 65"):
+        JudgeEvidence(depth=65)
+
+
+def test_a_completion_without_a_fault_is_no_failure() -> None:
+    with pytest.raises(AssertionError):
+        JudgeNuggets.metrics[0].failed(case(), "", Completion(value=1))

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from srrag.completion import read
+from srrag.evaluate.nli import (
+    agreement,
+    best_threshold,
+    binary,
+    held_out,
+    nli_cases,
+    read_nli,
+    verdicts,
+)
+from srrag.evaluate.nuggets import JudgeNuggets
+from srrag.step import Place
+
+E, N, C = "Entailment", "Neutral", "Contradiction"
+
+
+def pair(name: str, label: str = E, **values: Any) -> dict[str, Any]:
+    said = {"question": "Q", "answer": "Bananas help.", "nugget": "Bananas help"}
+    return {"id": name, **said, "label": label, "votes": [label] * 3, **values}
+
+
+def test_figures_by_hand() -> None:
+    """Of two entailed pairs one is found, of two others one; one pair got no verdict."""
+    rows = [pair("a", E), pair("b", E), pair("c", N), pair("d", C), pair("e", N)]
+    given = {"a": E, "b": N, "c": E, "d": C}
+    found = agreement(rows, given, resamples=50, seed=0)
+    assert (found["pairs"], found["failed"]) == (5, 1)
+    assert found["accuracy_3"] == 0.4
+    assert (found["precision"], found["recall"], found["F1"]) == (0.5, 0.5, 0.5)
+    assert found["accuracy"] == 0.6
+    assert found["alpha_physicians"]["value"] == 1.0
+
+
+def test_no_value_is_said() -> None:
+    found = agreement([pair("a", E)], {"a": E}, resamples=10, seed=0)
+    assert found["alpha"] == {"value": None, "reason": found["alpha"]["reason"]}
+    assert "all ratings are equal" in found["alpha"]["reason"]
+    nothing = agreement([pair("a", E), pair("b", N)], {}, resamples=10, seed=0)
+    assert (nothing["F1"], nothing["failed"]) == (0.0, 2)
+    assert "no item was rated twice" in nothing["alpha"]["reason"]
+
+
+def test_verdicts_are_read_from_judgements() -> None:
+    judge, cases = JudgeNuggets(), nli_cases([pair("a"), pair("b"), pair("c"), pair("d")])
+    texts = [f'{{"reason": "", "verdict": "{v}"}}' for v in ("covered", "missing", "contradicted")]
+    completions = [read(text, judge.schema) for text in [*texts, "nonsense"]]
+    judged = judge.parse(cases, judge.prompts(cases), completions)
+    assert verdicts(judged) == {"a": E, "b": N, "c": C}
+
+
+def test_an_empty_answer_entails_nothing() -> None:
+    cases = nli_cases([pair("a", answer=" ")])
+    assert verdicts(JudgeNuggets().open(Place())(cases)) == {"a": N}
+
+
+def test_the_best_threshold() -> None:
+    gold = np.array([True, False, True, False])
+    scores = np.array([0.9, 0.6, 0.7, 0.1])
+    assert best_threshold(gold, scores) == pytest.approx(0.7)
+    assert binary(gold, scores >= 0.7)["F1"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"id": "a"}', json.dumps(pair("a", "Maybe")), json.dumps(pair("a"))[:-9]]
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "nli.jsonl"
+    path.write_text(json.dumps(pair("a")) + "\n" + line + "\n")
+    with pytest.raises(ValueError, match=r"nli\.jsonl:2: not a judged pair"):
+        read_nli(path)
+
+
+def test_no_pair(tmp_path: Path) -> None:
+    (tmp_path / "nli.jsonl").write_text("")
+    with pytest.raises(ValueError, match="there is no judged pair"):
+        read_nli(tmp_path / "nli.jsonl")
+
+
+def test_the_rules_agree_with_physicians_better_than_a_cosine_does(shared_data: Path) -> None:
+    """.649 is the best F1 that any threshold on MiniLM's cosine reaches on these pairs."""
+    rows = read_nli(shared_data / "kqa" / "nli.jsonl")
+    given = verdicts(JudgeNuggets().open(Place())(nli_cases(rows)))
+    found = agreement(rows, given, resamples=20, seed=0)
+    assert found["F1"] > 0.67
+    apart = [row for row in rows if held_out(row["question"])]
+    assert len(apart) == 149
+    assert agreement(apart, given, resamples=20, seed=0)["F1"] > 0.67

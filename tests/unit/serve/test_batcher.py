@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from srrag.serve.batcher import Batcher, Ticket
+from srrag.serve.faults import RequestFault
+
+FAR = 1e9
+
+
+class Doubling:
+    """Doubles numbers, a batch at a time, once it is let go."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[str, list[int]]] = []
+        self.go = threading.Event()
+        self.go.set()
+        self.begun = threading.Event()
+
+    def __call__(self, kind: str, batch: Sequence[Ticket[int, int]]) -> list[int | Exception]:
+        self.batches.append((kind, [ticket.item for ticket in batch]))
+        self.begun.set()
+        assert self.go.wait(10)
+        if kind == "broken":
+            raise ArithmeticError("no")
+        return [ValueError("odd") if t.item == 13 else 2 * t.item for t in batch]
+
+
+def run(work: Doubling, use: Callable[[Batcher[int, int]], Awaitable[None]], **more: int) -> None:
+    async def main() -> None:
+        limits = {"max_waiting": 100, "workers": 1, **more}
+        batcher: Batcher[int, int] = Batcher(work, lambda kind: 4, **limits)
+        async with asyncio.timeout(20):
+            await use(batcher)
+            work.go.set()
+            await batcher.close(5.0)
+
+    asyncio.run(main())
+
+
+async def ask(batcher: Batcher[int, int], item: int, kind: str = "a", s: float = FAR) -> int:
+    return await batcher.result(batcher.submit(kind, item, time.monotonic() + s))
+
+
+async def held(work: Doubling, batcher: Batcher[int, int]) -> asyncio.Task[int]:
+    """Occupy the worker with the number 0."""
+    work.go.clear()
+    first = asyncio.create_task(ask(batcher, 0))
+    await asyncio.to_thread(work.begun.wait, 10)
+    return first
+
+
+def test_what_waits_when_the_worker_is_free_becomes_one_batch_of_its_kind() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        kinds = "aabaaba"
+        rest = [asyncio.create_task(ask(batcher, n, kind)) for n, kind in enumerate(kinds, 1)]
+        await asyncio.sleep(0)
+        assert batcher.waiting == 7
+        work.go.set()
+        assert await asyncio.gather(first, *rest) == [2 * n for n in range(8)]
+
+    run(work, use)
+    assert work.batches == [("a", [0]), ("a", [1, 2, 4, 5]), ("b", [3, 6]), ("a", [7])]
+
+
+def test_a_free_worker_takes_a_ticket_at_once() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        assert [await ask(batcher, n) for n in range(3)] == [0, 2, 4]
+
+    run(work, use)
+    assert work.batches == [("a", [n]) for n in range(3)]
+
+
+def test_several_workers_work_at_a_time() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        second = asyncio.create_task(ask(batcher, 1))
+        while len(work.batches) < 2:
+            await asyncio.sleep(0.01)
+        work.go.set()
+        assert await asyncio.gather(first, second) == [0, 2]
+
+    run(work, use, workers=2)
+
+
+def test_what_has_not_begun_by_its_deadline_never_does() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        with pytest.raises(RequestFault) as caught:
+            await ask(batcher, 1, s=0.05)
+        assert (caught.value.status, caught.value.code) == (504, "deadline")
+        second = asyncio.create_task(ask(batcher, 2))
+        await asyncio.sleep(0)
+        work.go.set()
+        assert await asyncio.gather(first, second) == [0, 4]
+
+    run(work, use)
+    assert work.batches == [("a", [0]), ("a", [2])]
+
+
+def test_who_goes_away_is_left_out() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        await held(work, batcher)
+        gone = asyncio.create_task(ask(batcher, 1))
+        await asyncio.sleep(0)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+
+    run(work, use)
+    assert work.batches == [("a", [0])]
+
+
+def test_a_full_queue_refuses_at_once_and_says_when_to_come_back() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        rest = [asyncio.create_task(ask(batcher, n)) for n in (1, 2)]
+        await asyncio.sleep(0)
+        began = time.monotonic()
+        with pytest.raises(RequestFault) as caught:
+            await ask(batcher, 3)
+        assert time.monotonic() - began < 0.5
+        assert caught.value.status == 503
+        assert int(caught.value.headers()["Retry-After"]) >= 1
+        work.go.set()
+        assert await asyncio.gather(first, *rest) == [0, 2, 4]
+
+    run(work, use, max_waiting=2)
+
+
+def test_an_expired_ticket_makes_room() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        with pytest.raises(RequestFault):
+            await ask(batcher, 1, s=0.02)
+        second = asyncio.create_task(ask(batcher, 2))
+        await asyncio.sleep(0)
+        work.go.set()
+        assert await asyncio.gather(first, second) == [0, 4]
+
+    run(work, use, max_waiting=1)
+
+
+def test_an_error_of_a_row_is_its_own_and_one_of_a_batch_that_of_all() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        rest = [
+            asyncio.create_task(ask(batcher, n, kind))
+            for n, kind in [(13, "a"), (4, "a"), (5, "broken"), (6, "broken")]
+        ]
+        await asyncio.sleep(0)
+        work.go.set()
+        assert await first == 0
+        found = await asyncio.gather(*rest, return_exceptions=True)
+        assert [type(each) for each in found] == [ValueError, int, ArithmeticError, ArithmeticError]
+        assert await ask(batcher, 9) == 18, "and it goes on"
+
+    run(work, use)
+
+
+def test_closing_drains_and_then_refuses() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        second = asyncio.create_task(ask(batcher, 1))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(batcher.close(10.0))
+        await asyncio.sleep(0)
+        with pytest.raises(RequestFault) as caught:
+            await ask(batcher, 2)
+        assert caught.value.code == "not_ready"
+        work.go.set()
+        await closing
+        assert await asyncio.gather(first, second) == [0, 2]
+
+    run(work, use)
+
+
+def test_closing_ends_in_time_and_tells_those_that_wait() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        await held(work, batcher)
+        second = asyncio.create_task(ask(batcher, 1))
+        await asyncio.sleep(0)
+        assert batcher.busy_s() > 0
+        await batcher.close(0.05)
+        with pytest.raises(RequestFault):
+            await second
+
+    run(work, use)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.launch import UsageError
+from srrag.serve.settings import Limits, is_loopback
+from tests.unit.serve.serving import settings
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]"])
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", "", "localhost.x"])
+def test_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
+
+
+def test_the_command_names_its_pipelines(sample_root: Path) -> None:
+    found = settings(sample_root, "pipeline=bm25", "also=[hybrid,dense]")
+    assert list(found.pipelines) == ["bm25", "hybrid", "dense"]
+    assert found.default == "bm25"
+    assert settings(sample_root).default == "hybrid_maxsim"
+
+
+def test_a_start_that_is_open_to_others_needs_a_key(sample_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="api_keys"):
+        settings(sample_root, "host=0.0.0.0")
+    keys = tmp_path / "keys"
+    keys.write_text(f"clinic {'0' * 64}\n")
+    assert settings(sample_root, "host=0.0.0.0", f"api_keys={keys}").keys == {"clinic": "0" * 64}
+    with pytest.raises(UsageError, match="nowhere"):
+        settings(sample_root, "api_keys=/nowhere")
+
+
+def test_limits_have_to_let_something_pass(sample_root: Path) -> None:
+    with pytest.raises(ValueError, match="max_waiting"):
+        Limits(max_waiting=0)
+    with pytest.raises(UsageError, match="limits"):
+        settings(sample_root, "limits.timeout_s=-1")
