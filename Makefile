@@ -15,8 +15,9 @@ $(BIN)/.installed: pyproject.toml
 
 demo: venv
 	$(BIN)/srrag build root=$(ROOT) >/dev/null
-	$(BIN)/srrag ask root=$(ROOT) question="How long may an acute lateral ankle sprain be immobilised in a cast?" >/dev/null
-	$(BIN)/srrag evaluate bench=sample root=$(ROOT) pipeline=hybrid_maxsim baseline=bm25 >/dev/null
+	$(BIN)/srrag fit_betr root=$(ROOT) pipeline=srrag >/dev/null
+	$(BIN)/srrag ask root=$(ROOT) pipeline=srrag question="How long may an acute lateral ankle sprain be immobilised in a cast?" >/dev/null
+	$(BIN)/srrag evaluate bench=sample root=$(ROOT) bench.split=test pipeline=srrag baseline=bm25 >/dev/null
 	$(BIN)/srrag status root=$(ROOT) >/dev/null
 
 check: venv

@@ -1,10 +1,11 @@
 """`python -m bench.ladder ROOT BENCH`: what each part of the SR-RAG ranking adds, a rung a part.
 
 ROOT is a finished build of the BEIR set in the folder BENCH; `betr=FILE` of a fitted betr.json adds
-the last rung. Every rung is `pipeline=srrag` with parts left out or set, so nothing else differs.
-Prints one JSON object: for each rung nDCG@10 and recall@100 with 95 % bootstrap intervals, the
-paired difference to the rung before with its interval and p-value, and p50 and p99 milliseconds of
-ranking one question at a time in one thread, its encoding included, over `latency` questions.
+the last rung, `questions=N` keeps to the first N. Every rung is `pipeline=srrag` with parts left
+out or set, so nothing else differs. Prints one JSON object: for each rung nDCG@10 and recall@100
+with 95 % bootstrap intervals, the paired difference to the rung before with its interval and
+p-value, and p50 and p99 milliseconds of ranking one question at a time, its encoding included, over
+the first `latency=100` questions.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ def main(argv: Sequence[str]) -> None:
     options = dict(item.split("=", 1) for item in argv[2:])
     qrels = read_qrels(bench / "qrels" / "test.tsv")
     rows = [row for row in read_queries(bench / "queries.jsonl") if row["query_id"] in qrels]
+    rows = rows[: int(options.get("questions", len(rows)))]
+    qrels = {row["query_id"]: qrels[row["query_id"]] for row in rows}
     settings = [f"root={root}", "pipeline=srrag", f"bench.path={bench}"]
     config = configure("evaluate", settings)
     if "betr" in options:

@@ -15,7 +15,7 @@ from jobs.answer import read_queries, write_run
 from jobs.evaluate_answers import evaluate_answers
 from jobs.evaluate_filter import evaluate_filter
 from jobs.evaluate_nli import evaluate_nli
-from jobs.launch import UsageError, configure
+from jobs.launch import UsageError, with_pipeline
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.significance import mcnemar_exact, paired_bootstrap
 from srrag.completion import Rules
@@ -83,12 +83,13 @@ def evaluate_ranking(
         )
     missing = 0 if by_window else missing_documents(config, qrels)
     questions = question_table(row for row in queries if row["query_id"] in qrels)
-    systems = {"pipeline": config["pipeline"]}
+    systems = {"pipeline": config}
     if config["baseline"]:
-        systems["baseline"] = _other_pipeline(config)
+        systems["baseline"] = with_pipeline("evaluate", config, config["baseline"])
     values, runs, failed = {}, {}, {}
-    for name, pipeline in systems.items():
-        runs[name], failed[name] = rank(config, parts.make(pipeline, name), questions, by_window)
+    for name, asked in systems.items():
+        pipeline = parts.make(asked["pipeline"], name)
+        runs[name], failed[name] = rank(asked, pipeline, questions, by_window)
         values[name] = per_question(qrels, runs[name])
         if statements:
             values[name]["coverage@10"] = coverage(statements, runs[name])
@@ -178,12 +179,6 @@ def write_documents_run(path: Path, run_: dict[str, dict[str, float]]) -> None:
     ]
     names = {document: document for documents in run_.values() for document in documents}
     write_run(path, rows, names, "srrag")
-
-
-def _other_pipeline(config: dict[str, Any]) -> dict[str, Any]:
-    overrides = [f"pipeline={config['baseline']}", "bench.path=."]
-    other: dict[str, Any] = configure("evaluate", overrides)["pipeline"]
-    return other
 
 
 def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from jobs import parts
 from jobs.judging import judge, judge_name, judges
-from jobs.launch import UsageError, configure
+from jobs.launch import UsageError, with_pipeline
 from srrag.completion import Usage
 from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers
 from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
@@ -34,10 +34,10 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     gold = list(read_gold_answers(path))
     if not gold:
         raise UsageError(f"bench.path={path}: there is no question")
-    systems = {"pipeline": _answers(config, gold, bench["answers"], config["pipeline"])}
+    systems = {"pipeline": _answers(config, gold, bench["answers"])}
     if bench["baseline_answers"] or config["baseline"]:
-        other = _other_pipeline(config) if config["baseline"] else None
-        systems["baseline"] = _answers(config, gold, bench["baseline_answers"], other)
+        other = with_pipeline("evaluate", config, config["baseline"]) if config["baseline"] else {}
+        systems["baseline"] = _answers(other, gold, bench["baseline_answers"])
     resampling = {"resamples": config["resamples"], "seed": config["seed"]}
     summary: dict[str, Any] = {"questions": len(gold), "judge": judge_name(config)}
     found: dict[str, list[Scores]] = {}
@@ -100,9 +100,7 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
     return line + (" (lower is better)" if entry.get("better") == "lower" else "")
 
 
-def _answers(
-    config: dict[str, Any], gold: list[dict[str, Any]], path: str | None, pipeline: Any
-) -> Cases:
+def _answers(config: dict[str, Any], gold: list[dict[str, Any]], path: str | None) -> Cases:
     """Stored answers, or those of a pipeline, with their gold."""
     if path:
         file = Path(path)
@@ -116,7 +114,7 @@ def _answers(
             "bench.path holds no question texts: answer them by `srrag answer`, and give "
             "bench.answers"
         )
-    made: Pipeline = parts.make(pipeline, "pipeline")
+    made: Pipeline = parts.make(config["pipeline"], "pipeline")
     bound = parts.pipeline_run(config, made)
     return _cases(gold, bound.run(question_table(gold), parts.place(config)))
 
@@ -126,12 +124,6 @@ def _cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:
         return make_cases(gold, answers)
     except ValueError as error:
         raise UsageError(str(error)) from error
-
-
-def _other_pipeline(config: dict[str, Any]) -> dict[str, Any]:
-    overrides = [f"pipeline={config['baseline']}", "bench=answers"]
-    other: dict[str, Any] = configure("evaluate", overrides)["pipeline"]
-    return other
 
 
 def _counts(prefix: str, cases: Cases, judged: Mapping[str, pa.Table]) -> dict[str, Any]:

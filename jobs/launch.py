@@ -85,7 +85,16 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(_first_line(error)) from error
     assert isinstance(config, dict)
-    return {**{str(key): value for key, value in config.items()}, **literal}
+    composed_of = {"overrides": list(argv)}
+    return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+
+
+def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str, Any]:
+    """Compose a job as it was, its engine, embedder and all, but with another pipeline."""
+    kept = [
+        item for item in config["overrides"] if not re.match(r"[+~]*(pipeline\b|baseline=)", item)
+    ]
+    return configure(name, [*kept, f"pipeline={pipeline}"])
 
 
 def quoted(override: str) -> str:

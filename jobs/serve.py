@@ -32,6 +32,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             say(f"{url} answers from {settings.root} by {', '.join(settings.pipelines)}.")
             say(f"  curl {url}/v1/answers -H 'content-type: application/json' \\")
             say("""       -d '{"question": "How long should a sprained ankle be in a cast?"}'""")
+            say(f"log: {settings.log or 'in the folder of Ray'}")
             until = up + (config["stop_after_s"] or float("inf"))
             while time.monotonic() < until:
                 if reason := failed():
@@ -62,10 +63,19 @@ def settings_of(config: dict[str, Any]) -> Settings:
             port=config["port"],
             keys=read_keys(Path(config["api_keys"])) if config["api_keys"] else {},
             limits=limits,
+            log=_log_file(config["log"]),
             log_questions=config["log_questions"],
         )
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from error
+
+
+def _log_file(path: str | None) -> Path | None:
+    if path is None:
+        return None
+    file = Path(path).expanduser().resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
 
 
 def _arguments(config: dict[str, Any]) -> list[str]:

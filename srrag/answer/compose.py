@@ -20,10 +20,10 @@ from srrag.answer.cited import (
 )
 from srrag.answer.extract import ExtractRule, Passage
 from srrag.answer.quoted import Difference, quoted_answer
-from srrag.answer.rows import Row, live, with_columns
 from srrag.answer.sentences import plain
 from srrag.completion import Completion, Fault, Prompt, PromptFile
 from srrag.fence import quoted
+from srrag.rows import Row, live, with_columns
 from srrag.schema import REJECT, SENTENCES
 from srrag.step import LLMStep
 

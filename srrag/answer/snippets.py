@@ -12,12 +12,12 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.answer.extract import ExtractRule, Passage
-from srrag.answer.rows import Row, live, with_columns
 from srrag.answer.sentences import plain
 from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.extract.grounding import ground
 from srrag.extract.rules.mentions import find_mentions
 from srrag.fence import fenced, inert
+from srrag.rows import Row, live, with_columns
 from srrag.schema import SNIPPETS
 from srrag.step import LLMStep
 

@@ -13,9 +13,9 @@ from pydantic import Field, StringConstraints
 
 from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.expand.drift import invented_numbers
-from srrag.expand.rows import filled, live, rejected
 from srrag.extract.ontology import Ontology
 from srrag.fence import fenced
+from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT, SUBQUESTIONS
 from srrag.step import LLMStep
 

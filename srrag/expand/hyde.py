@@ -12,8 +12,8 @@ from pydantic import Field, StringConstraints
 
 from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.expand.drift import invented_numbers, invented_populations
-from srrag.expand.rows import filled, live, rejected
 from srrag.fence import fenced, quoted
+from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import LLMStep
 

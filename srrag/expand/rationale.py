@@ -13,8 +13,8 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.expand.rows import filled, live, rejected
 from srrag.fence import fenced, quoted
+from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import LLMStep
 

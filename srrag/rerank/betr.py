@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.betr import GRADES
+from srrag.index.grades import UNGRADED
 from srrag.index.units import open_units
 from srrag.rerank.reranker import rank_hits
 from srrag.retrieve.hits import unpack_hits
@@ -20,9 +21,6 @@ from srrag.schema import HITS
 from srrag.spec import fingerprint, spec
 from srrag.step import Function, Place, Step
 from srrag.store import read_json
-
-UNGRADED = "E"
-"""What a window without a grade counts as."""
 
 
 def scorer(step: Step) -> str:

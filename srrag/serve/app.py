@@ -72,7 +72,7 @@ def create_app(host: Host) -> Guard:
     _add_operations(app, host)
     _add_page(app)
     _add_faults(app)
-    return Guard(app, host.settings, host.metrics)
+    return Guard(app, host.settings, host.metrics, host.log)
 
 
 def _add_answers(app: FastAPI, host: Host) -> None:

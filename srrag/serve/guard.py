@@ -15,7 +15,7 @@ from typing import Any
 
 from srrag.serve.faults import RequestFault
 from srrag.serve.keys import Rate, owner
-from srrag.serve.logs import log
+from srrag.serve.logs import Log
 from srrag.serve.metrics import Metrics
 from srrag.serve.settings import Settings, is_loopback
 
@@ -55,9 +55,10 @@ class Passing:
 class Guard:
     """Wraps an ASGI app; the request's Passing stands in its scope as `passing`."""
 
-    def __init__(self, app: Any, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
         """Bind the app and the rules."""
-        self._app, self._settings, self._metrics = app, settings, metrics
+        self._app, self._settings = app, settings
+        self._metrics, self._log = metrics, log
         self._rate = Rate(settings.limits.per_minute, settings.limits.burst)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -139,7 +140,7 @@ class Guard:
         self._metrics.seconds.labels(path).observe(seconds)
         if code := passing.notes.get("code"):
             self._metrics.errors.labels(code).inc()
-        log(
+        self._log(
             event="request", request_id=passing.id, method=scope["method"], path=scope["path"],
             status=passing.status or 499, ms=round(1000 * seconds, 1), key=passing.caller or None,
             **passing.notes,

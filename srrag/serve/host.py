@@ -22,7 +22,7 @@ from srrag.serve.edition import (
     build_version,
 )
 from srrag.serve.faults import RequestFault, stopping
-from srrag.serve.logs import log
+from srrag.serve.logs import Log
 from srrag.serve.metrics import Metrics
 from srrag.serve.settings import Settings
 from srrag.store import Store
@@ -41,6 +41,7 @@ class Host:
         """Open nothing yet."""
         self.settings = settings
         self.metrics = metrics or Metrics()
+        self.log = Log(settings.log)
         self._edition: Edition | None = None
         self._in_hand: Counter[Edition] = Counter()
         self._turn = threading.Lock()
@@ -112,7 +113,7 @@ class Host:
             if new is not former:
                 await self._exchanged(new)
                 self.metrics.reloads.labels("done").inc()
-                log(event="reload", version=new.version)
+                self.log(event="reload", version=new.version)
             return new.version
 
     def check(self) -> None:
@@ -184,7 +185,7 @@ class Host:
                     seen = now
                 except (ValueError, OSError, RuntimeError, RequestFault) as error:
                     pause *= _FAILED_PAUSE
-                    log(event="reload", error=one_line(error))
+                    self.log(event="reload", error=one_line(error))
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -1,14 +1,30 @@
-"""The log of a server: one JSON object a line on stderr, without the text of any question."""
+"""The log of a server: one JSON object a line, without the text of any question."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
-def log(**fields: Any) -> None:
-    """Write one line."""
-    line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **fields}
-    print(json.dumps(line, ensure_ascii=False), file=sys.stderr, flush=True)
+@dataclass(frozen=True)
+class Log:
+    """Lines of a file that all replicas append to, or of stderr.
+
+    The file is opened for each line, so that it may be moved away at any time.
+    """
+
+    path: Path | None = None
+
+    def __call__(self, **fields: Any) -> None:
+        """Write one line."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = json.dumps({"at": at, **fields}, ensure_ascii=False)
+        if self.path is None:
+            print(line, file=sys.stderr, flush=True)
+            return
+        with self.path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(line + "\n")

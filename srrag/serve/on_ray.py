@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import ray
 from ray import serve
 from ray.serve.config import AutoscalingConfig, HTTPOptions
 from ray.serve.schema import ApplicationStatus
@@ -115,11 +116,10 @@ def served(settings: Settings, cluster: Cluster) -> Iterator[str]:
         yield f"http://{name}:{settings.port}"
         serve.delete(NAME)  # drains; what ends the proxies at once comes after
     finally:
-        serve.shutdown()  # type: ignore[no-untyped-call]
         if started:
-            import ray
-
             ray.shutdown()
+        else:
+            serve.shutdown()  # type: ignore[no-untyped-call]
 
 
 def _wait(most_s: float) -> None:

@@ -81,6 +81,9 @@ class Answer(BaseModel):
     off: list[str] = Field(description="steps that do nothing without a model")
     trace: list[Step]
     why: list[Row] | None = Field(None, description="who found each piece of evidence, and where")
+    expansion: Row | None = Field(
+        None, description="what was made of the question before searching"
+    )
     usage: Row
     batch_rows: int
     pipeline: str
@@ -183,6 +186,7 @@ def answer(found: Found, *, id: str, pipeline: str, off: list[str], explained: b
         off=off,
         trace=steps(row),
         why=why(row) if explained else None,
+        expansion={name: row[name] for name in _EXPANSION if row.get(name)} if explained else None,
         usage=found.usage.as_dict(),
         batch_rows=found.batch_rows,
         pipeline=pipeline,
@@ -248,6 +252,10 @@ def window(unit_id: str, units: Units, version: str) -> Window | None:
     return Window(**{name: joined[name] for name in Window.model_fields})
 
 
+_EXPANSION = (
+    "anchors", "subquestions", "hyde_passages", "hyde_violations", "rationale", "reformulations",
+    "rounds",
+)  # fmt: skip
 _EVIDENCE = [
     name
     for name in Evidence.model_fields

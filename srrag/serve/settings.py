@@ -58,6 +58,8 @@ class Settings:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Name → sha256 of the API key; without any, every caller on this machine is let in."""
     limits: Limits = field(default_factory=Limits)
+    log: Path | None = None
+    """File that gets a JSON line a request; None for stderr, which Ray keeps in its own folder."""
     log_questions: bool = False
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "step", "stage", "spec", "ids", "store", "pipeline", "completion", "ask",
-        "fence"}  # fmt: skip
+        "fence", "rows"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "organize", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "train"}  # fmt: skip
 ALLOWED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -16,9 +17,13 @@ from tests.unit.serve.serving import CAST, free_port
 pytestmark = pytest.mark.ray
 
 
-def test_the_job_serves_drains_and_ends(ray_cluster: None, sample_root: Path) -> None:
+def test_the_job_serves_drains_and_ends(
+    ray_cluster: None, sample_root: Path, tmp_path: Path
+) -> None:
     port = free_port()
     argv = [f"root={sample_root}", f"port={port}", "stop_after_s=3", "pipeline=bm25"]
+    log = tmp_path / "log.jsonl"
+    argv.append(f"log={log}")
     config = {**configure("serve", argv), "command": " ".join(["srrag serve", *argv])}
     outcomes: list[str] = []
     ended = threading.Event()
@@ -47,3 +52,6 @@ def test_the_job_serves_drains_and_ends(ray_cluster: None, sample_root: Path) ->
     last = len(outcomes) - outcomes[::-1].index("200")
     assert outcomes.count("200") > 3
     assert set(outcomes[first:last]) <= {"200", "404"}, "what was taken is answered"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sum(line.get("status") == 200 for line in lines) >= outcomes.count("200")
+    assert "ankle" not in log.read_text()

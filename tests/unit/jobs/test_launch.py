@@ -9,7 +9,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobs.launch import DONE, FAILED, WRONG_USAGE, UsageError, configure, describe, launch, quoted
+from jobs.launch import (
+    DONE,
+    FAILED,
+    WRONG_USAGE,
+    UsageError,
+    configure,
+    describe,
+    launch,
+    quoted,
+    with_pipeline,
+)
 
 SLASHES = "backslashes before the closing quote are not escaped"
 INTERPOLATION = "the text is still interpolated: it can read the environment"
@@ -155,3 +165,20 @@ def test_help_names_every_key_and_group(capfd: pytest.CaptureFixture[str]) -> No
     assert text.strip() == describe("ask").strip()
     for word in ("question:", "root:", "pipeline:", "hybrid_maxsim", "profile:"):
         assert word in text
+
+
+def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
+    asked = [
+        "bench=sample",
+        "pipeline=srrag",
+        "pipeline.rank.coarse.keep=5",
+        "baseline=bm25",
+        "root=R",
+    ]
+    config = configure("evaluate", [*asked, "embedder=minilm_int8"])
+    other = with_pipeline("evaluate", config, "hybrid")
+    assert other["root"] == "R"
+    assert other["baseline"] is None
+    assert other["pipeline"]["rank"][0]["encoder"]["backend"] == "torch-int8"
+    neutral = with_pipeline("evaluate", config, "srrag_neutral_schema")
+    assert (config["build"], neutral["build"]) == ("default", "neutral")

@@ -25,7 +25,7 @@ CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 
 def settings(root: Path, *overrides: str) -> Settings:
     """What `srrag serve` would tell a server."""
-    argv = [f"root={root}", "profile.threads=1", *overrides]
+    argv = [f"root={root}", "profile.threads=1", "log=null", *overrides]
     return settings_of({**configure("serve", argv), "command": " ".join(["srrag serve", *argv])})
 
 

@@ -1,7 +1,7 @@
 import pyarrow as pa
 
 from srrag.completion import Fault
-from srrag.expand.rows import filled, live, rejected
+from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 
 WRITES = pa.schema(

@@ -1,4 +1,4 @@
-"""Rows of questions on their way through a step: those still alive, and what is added to them."""
+"""Rows on their way through a step: those still alive, and what is added to them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pyarrow as pa
 from srrag.completion import Fault
 from srrag.schema import empty_value
 
+Row = dict[str, Any]
 
-def live(batch: pa.Table, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+
+def live(batch: pa.Table, names: Sequence[str]) -> Iterator[tuple[int, Row]]:
     """These columns of the rows that no step before rejected, each with its number."""
     rows = batch.select(list(names)).to_pylist()
     for number, (row, reject) in enumerate(zip(rows, _rejects(batch), strict=True)):
@@ -36,6 +38,14 @@ def filled(batch: pa.Table, schema: pa.Schema, made: Mapping[int, Mapping[str, A
         else:
             batch = batch.append_column(field, values)
     return batch
+
+
+def with_columns(batch: pa.Table, columns: pa.Table) -> pa.Table:
+    """The batch with these columns, in place of those of the same name."""
+    kept = [name for name in batch.column_names if name not in columns.column_names]
+    fields = [batch.schema.field(name) for name in kept] + list(columns.schema)
+    arrays = [batch.column(name) for name in kept] + columns.columns
+    return pa.table(arrays, schema=pa.schema(fields))
 
 
 def rejected(stage: str, fault: Fault) -> dict[str, Any]:
