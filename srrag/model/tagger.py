@@ -197,7 +197,7 @@ def words_of(pieces: Pieces, scores: Floats) -> Words:
         return Words(pieces.start, pieces.end, scores)
     begins = np.flatnonzero(np.diff(pieces.word, prepend=-1))
     counts = np.diff(begins, append=len(pieces.ids))
-    mean = np.add.reduceat(scores, begins, axis=0) / counts[:, None].astype(np.float32)
+    mean = np.asarray(np.add.reduceat(scores, begins, axis=0) / counts[:, None], np.float32)
     return Words(pieces.start[begins], pieces.end[begins + counts - 1], mean)
 
 

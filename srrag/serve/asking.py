@@ -20,7 +20,7 @@ from srrag.serve.heard import Event
 from srrag.serve.host import Host
 
 DEFAULT_MODEL = "srrag"
-"""A name that always stands for the server's default pipeline."""
+"""A name that stands for the server's default pipeline, unless one has it for its own."""
 
 PAUSE_S = 15.0
 """Without a word for so long, proxies take a stream for dead."""
@@ -121,9 +121,11 @@ async def encode(host: Host, request: Request, role: Role, texts: Sequence[str])
 def pipeline_of(host: Host, name: str | None, field: str = "pipeline") -> str:
     """The name of a pipeline; raises RequestFault if there is none of this name."""
     settings = host.settings
-    if name is None or (field == "model" and name == DEFAULT_MODEL):
+    if name is None:
         return settings.default
     if name not in settings.pipelines:
+        if field == "model" and name == DEFAULT_MODEL:
+            return settings.default
         raise RequestFault(
             404, "no_pipeline", f"there is {', '.join(settings.pipelines)}; see /v1/models", field
         )

@@ -23,16 +23,13 @@ Json = dict[str, Any]
 
 
 def model_list(host: Host) -> Json:
-    """The pipelines as models; `srrag` is the default one."""
-    created = int(host.edition.opened_at)
-    names = dict.fromkeys([DEFAULT_MODEL, *host.settings.pipelines])
-    return {
-        "object": "list",
-        "data": [
-            {"id": name, "object": "model", "created": created, "owned_by": "srrag"}
-            for name in names
-        ],
-    }
+    """The pipelines as models; `srrag` is the default one, unless a pipeline has this name."""
+    common = {"object": "model", "created": int(host.edition.opened_at), "owned_by": "srrag"}
+    models = [{"id": name, **common} for name in host.settings.pipelines]
+    if DEFAULT_MODEL not in host.settings.pipelines:
+        alias = {"id": DEFAULT_MODEL, **common, "alias_of": host.settings.default}
+        models.insert(0, alias)
+    return {"object": "list", "data": models}
 
 
 def chat_reply(asked: Question, found: Found) -> Json:

@@ -62,7 +62,8 @@ def card(settings: Settings, facts: Mapping[str, Any]) -> str:
         "",
         f"- Trained on {facts['training_abstracts']} crowd-labelled abstracts of EBM-NLP, "
         f"{settings.epochs} epochs; {facts['held_out_abstracts']} others were held out and chose "
-        f"the seed ({facts['seed']}) and the lean ({facts['lean']}).",
+        f"the seed ({facts['seed']}) and the lean ({', '.join(map(str, facts['lean']))} nats for "
+        "P, I, O).",
         "- English abstracts of trials alone: other kinds of text, full texts and other languages "
         "were not looked at. One label a word: overlapping spans are lost. Not for clinical use.",
         "- EBM-NLP states no licence; the words of its abstracts belong to their publishers. "

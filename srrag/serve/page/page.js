@@ -246,7 +246,8 @@ async function models() {
   const response = await fetch("v1/models", { headers: headers() });
   if (response.status === 401) at("keys").hidden = false;
   if (!response.ok) return;
-  const names = (await response.json()).data.map((item) => item.id).filter((id) => id !== "srrag");
+  const { data } = await response.json();
+  const names = data.filter((item) => !item.alias_of).map((item) => item.id);
   at("pipeline").replaceChildren(...names.map((name) => make("option", name)));
   at("pipelines").hidden = names.length < 2;
 }

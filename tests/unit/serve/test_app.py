@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,17 @@ def test_models_are_the_pipelines(client: TestClient) -> None:
     assert names == ["srrag", "hybrid_maxsim", "bm25"]
     reply = client.post("/v1/chat/completions", json={**CHAT, "model": "gpt-4"})
     assert code(reply) == (404, "no_pipeline") and reply.json()["error"]["param"] == "model"
+
+
+def test_a_pipeline_may_have_the_name_of_the_default(sample_root: Path) -> None:
+    told = settings(sample_root, "pipeline=bm25")
+    told = replace(
+        told, pipelines={"bm25": told.pipelines["bm25"], "srrag": told.pipelines["bm25"]}
+    )
+    with served(told) as (client, _):
+        assert [item["id"] for item in client.get("/v1/models").json()["data"]] == ["bm25", "srrag"]
+        assert client.post("/v1/chat/completions", json=CHAT).json()["model"] == "srrag"
+        assert client.post("/v1/answers", json=QUESTION).json()["pipeline"] == "bm25"
 
 
 def test_search_ranks_windows_and_each_can_be_read(client: TestClient) -> None:
