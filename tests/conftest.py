@@ -11,6 +11,8 @@ import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# Ray starts its workers at niceness 15: on a busy machine its tests would wait for ever.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED = REPOSITORY.parent / "shared" / "data"

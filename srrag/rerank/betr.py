@@ -22,14 +22,17 @@ from srrag.spec import fingerprint, spec
 from srrag.step import Function, Place, Step
 from srrag.store import read_json
 
+_WHICH = ("hits", "into", "keep")
+
 
 def scorer(step: Step) -> str:
     """Name and revision of a step that scores: `RerankMaxSim@<fingerprint>`.
 
     The revision is that of its configuration; parameters hold for no other, since another's
-    scores have another scale.
+    scores have another scale. Which column it reads and how many windows it keeps change no score.
     """
-    return f"{type(step).__name__}@{fingerprint(spec(step), step.identity())}"
+    stated = {key: value for key, value in spec(step).items() if key not in _WHICH}
+    return f"{type(step).__name__}@{fingerprint(stated, step.identity())}"
 
 
 @dataclass(frozen=True)

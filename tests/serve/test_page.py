@@ -124,3 +124,33 @@ def test_a_key_is_asked_for_where_one_is_needed(
         tab.run("at('key').value = 'secret'")
         ask(tab, CAST)
         until(tab, "document.querySelector('.cite')")
+
+
+def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(tab: Tab, url: str) -> None:
+    text = "𝛂 <b>Boys</b> improved. Girls did not."
+    item: dict[str, Any] = {
+        "number": 1, "unit_id": "u", "doc_id": "d", "title": "<img src=x onerror=alert(1)>",
+        "section": "", "text": text, "year": 2020, "grade": "C", "study": "randomised trial",
+        "source_id": "s", "pmid": "12345",
+        "quotes": [{"char_start": 2, "char_end": 23, "text": text[2:23]}],
+        "mismatches": [{"part": "P", "asked": "adults", "found": "boys"}],
+    }  # fmt: skip
+    reply = {
+        "answer": "Boys improved. [1][7]", "notice": "It is about boys.", "model": "m",
+        "pipeline": "p", "version": "v", "trace": [], "why": [],
+        "sentences": [{"text": "Boys improved.", "citations": [1]}],
+        "evidence": [item, {**item, "number": 2, "pmid": "javascript:alert(1)"}],
+    }  # fmt: skip
+    visit(tab, url)
+    tab.run(f"show({json.dumps(reply)})")
+    assert tab.run("at('notice').innerText") == "It is about boys."
+    assert tab.run("document.querySelector('#e1 mark').textContent") == text[2:23]
+    assert "adults; here: boys" in tab.run("document.querySelector('#e1 .mismatch').textContent")
+    link = "document.querySelector('#e1 a')"
+    assert tab.run(f"{link}.href") == "https://pubmed.ncbi.nlm.nih.gov/12345/"
+    assert tab.run(f"{link}.rel") == "noopener noreferrer"
+    assert tab.run("document.querySelectorAll('a').length") == 1, "only numbers become links"
+    assert tab.run("document.querySelectorAll('#evidence img, #evidence b').length") == 0
+    assert "<img" in tab.run("document.querySelector('#e1 .title').textContent")
+    tab.run("document.querySelectorAll('.cite')[1].click()")
+    assert tab.faults == [], "a citation without evidence does nothing"
