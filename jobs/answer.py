@@ -14,7 +14,6 @@ from jobs import parts
 from jobs.ask import answer_json
 from jobs.launch import UsageError
 from srrag.index.units import open_units
-from srrag.pipeline import Pipeline
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
 from srrag.runner.summary import calls_made
@@ -25,7 +24,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Answer every question of `queries`; what was answered before is not answered again."""
     started = time.perf_counter()
     questions = question_table(read_queries(Path(config["queries"])))
-    pipeline: Pipeline = parts.make(config["pipeline"], "pipeline")
+    pipeline = parts.answering(config)
     bound = parts.pipeline_run(config, pipeline)
     at = bound.place(parts.place(config))
     answers = bound.run(questions, at)

@@ -13,11 +13,10 @@ from jobs import parts
 from jobs.launch import UsageError
 from jobs.trace import steps, trace_json, tree
 from srrag.answer.cited import CitedAnswer
-from srrag.answer.streaming import AnswerStream
+from srrag.answer.streaming import AnswerStream, uncited_of
 from srrag.completion import tallied
 from srrag.engine.stream import listening
 from srrag.ids import content_id
-from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.progress import say
@@ -30,12 +29,12 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     fault = question_fault(config["question"])
     if fault:
         raise UsageError(f"question: {fault[1]}")
-    pipeline: Pipeline = parts.make(config["pipeline"], "pipeline")
+    pipeline = parts.answering(config)
     bound = parts.pipeline_run(config, pipeline)
     text = config["question"].strip()
     questions = question_table([{"query_id": content_id(text), "text": text}])
     at = bound.place(parts.place(config))
-    draft = AnswerStream(wrapped())
+    draft = AnswerStream(wrapped(), uncited_of(pipeline))
     say(f"\n{textwrap.fill(text, _WIDTH)}\n")
     with (
         engines_here(engines_of([pipeline]), at, exclusive=False) as engines,
@@ -76,7 +75,7 @@ def answer_json(row: dict[str, Any]) -> dict[str, Any]:
         ],
         "evidence": [{"number": numbers[item["evidence_id"]], **item} for item in row["evidence"]],
         **({"notice": row["notice"]} if "notice" in row else {}),
-        "trace": steps(row["trace"]),
+        "trace": {"steps": steps(row["trace"])},
     }
 
 

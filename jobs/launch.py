@@ -82,8 +82,13 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
                 name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
             )
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UsageError(_first_line(error)) from error
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        text = _first_line(error)
+        if text.startswith("Could not override"):
+            text += " The file does not name it: put + before the key, if there is such a field."
+        raise UsageError(text) from error
     assert isinstance(config, dict)
     composed_of = {"overrides": list(argv)}
     return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}

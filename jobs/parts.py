@@ -108,6 +108,14 @@ def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def answering(config: Mapping[str, Any]) -> Pipeline:
+    """The pipeline of a job that needs answers; raises UsageError if it only ranks."""
+    pipeline: Pipeline = make(config["pipeline"], "pipeline")
+    if "answer" not in pipeline.writes.names:
+        raise UsageError("pipeline: none of its steps writes an answer")
+    return pipeline
+
+
 def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
     """A pipeline bound to a build of the root; raises UsageError if they do not fit."""
     store = Store(config["root"])

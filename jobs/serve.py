@@ -50,6 +50,9 @@ def settings_of(config: dict[str, Any]) -> Settings:
     """What the server is told; raises UsageError that names the key."""
     pipelines: dict[str, Pipeline] = {}
     for name, chosen in {_chosen(config): config, **_others(config)}.items():
+        if chosen["build"] != config["build"]:
+            theirs, ours = chosen["build"], config["build"]
+            raise UsageError(f"also: {name} asks build {theirs!r}, this server {ours!r}")
         pipelines[name] = parts.make(chosen["pipeline"], "pipeline")
         parts.pipeline_run(config, pipelines[name])
     limits = parts.make({"_target_": "srrag.serve.settings.Limits", **config["limits"]}, "limits")

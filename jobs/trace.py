@@ -61,9 +61,15 @@ def _rounds(traced: Row) -> Iterator[str]:
         question = textwrap.shorten(item["question"], _WIDTH - 36, placeholder=" …")
         yield f"    round {item['round']}: {question} ({item['new_windows']} new windows)"
         yield from (_step(step, "      ") for step in item["steps"])
+        if item["round"] == 1:
+            yield from _expansion(traced)
         if item["reflection"]:
             note = f"→ {item['reflection']}"
             yield textwrap.fill(note, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8)
+
+
+def _expansion(traced: Row) -> Iterator[str]:
+    """What the question itself was taken apart into."""
     for part, words in traced.get("anchors", {}).items():
         if words:
             yield f"      {part}: {', '.join(words)}"

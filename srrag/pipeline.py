@@ -37,8 +37,10 @@ TRACE = pa.list_(
 _ROW = "_row"
 
 
-def chain(steps: Mapping[str, Step | None] | Sequence[Step | None]) -> tuple[Step, ...]:
-    """Steps in order, from a list or from names to steps; one that is null is left out."""
+def chain(steps: Mapping[str, Step | None] | Sequence[Step | None] | None) -> tuple[Step, ...]:
+    """Steps in order, from a list or from names to steps; what is null is left out."""
+    if steps is None:
+        return ()
     listed = steps.values() if isinstance(steps, Mapping) else steps
     return tuple(step for step in listed if step is not None)
 

@@ -126,7 +126,28 @@ def _construct(target: str, arguments: dict[str, Any]) -> Any:
         if name not in arguments and _default(field) is dataclasses.MISSING:
             raise ValueError(f"{target}: field {name!r} is missing")
     coerced = {name: coerce(item, hints[name]) for name, item in arguments.items()}
+    for name, item in coerced.items():
+        if not fits(item, hints[name]):
+            wanted = getattr(hints[name], "__name__", hints[name])
+            raise ValueError(f"{class_name}: {name}={item!r} is no {wanted}")
     return cls(**coerced)
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Whether a value is of its annotated type; a kind of type that is not checked here fits."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, option) for option in args)
+    if origin is tuple and isinstance(value, tuple) and args[1:] == (Ellipsis,):
+        return all(each is None or fits(each, args[0]) for each in value)  # null: left out
+    if origin is Mapping and isinstance(value, Mapping):
+        return all(fits(each, args[1]) for each in value.values())
+    if annotation in (int, float):
+        numbers = int if annotation is int else (int, float)
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    if annotation in (str, bool, type(None)) or dataclasses.is_dataclass(annotation):
+        return isinstance(value, annotation)
+    return True
 
 
 def canonical(value: Any) -> str:

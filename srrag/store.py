@@ -79,7 +79,7 @@ def read_json(path: Path) -> Any:
     """Read a JSON file; raises ValueError that names it when it is not JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not valid JSON ({error})") from error
 
 

@@ -29,7 +29,9 @@ _ITEM = re.compile(r"(?:[-*+•‣▪]|\d{1,3}[.)])[ \t]+")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]+|$)")
 _RULE = re.compile(r"[-=*_ \t]{3,}$")
 _BOLD = re.compile(r"(\*\*|__)(?=\S)([^\n*_]+?)(?<=\S)\1")
-_BRACKETED_NUMBER = re.compile(r"[\[【［]\^?(\d[\d ,;–-]{0,40})[\]】］]")
+_BRACKETED_NUMBER = re.compile(
+    r"[\[【［][ \u200b\ufeff]{0,3}\^?(\d(?:[\d ,;–&-]|and){0,40})[\]】］]"
+)
 _STOP = re.compile(r"[.!?][\"'”’)\]]*\s+")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:et al|vs|figs?|tabs?|eqs?|refs?|nos?|vol|pp?|dr|prof|mr|mrs|ms|st|e\.g|i\.e|cf|ca"

@@ -9,6 +9,8 @@ from typing import Any
 import pydantic_core
 
 from srrag.answer.cited import PARAGRAPHS, CitedAnswer, CitedSentence, Uncited, show
+from srrag.answer.compose import ComposeAnswer
+from srrag.pipeline import Pipeline
 from srrag.completion import Prompt
 
 AGAIN = "\n\n[That answer was not good enough; it is written once more.]\n\n"
@@ -95,3 +97,9 @@ def _complete(said: dict[str, Any], whole: bool) -> Iterator[tuple[str, CitedSen
                 return
         if last:
             return
+
+
+def uncited_of(pipeline: Pipeline) -> Uncited:
+    """What a pipeline does with sentences without citation."""
+    found = [step.uncited for step in pipeline.answer if isinstance(step, ComposeAnswer)]
+    return found[-1] if found else "drop"

@@ -18,7 +18,7 @@ def why(row: Mapping[str, Any]) -> list[Row]:
     rankings = {
         name: {hit["unit_id"]: hit for hit in hits}
         for name, hits in row.items()
-        if name.startswith("hits")
+        if name.startswith("hits") and all(isinstance(hit, Mapping) for hit in hits)
     }
     found: dict[str, list[Row]] = {}
     for find in row.get("found", ()):

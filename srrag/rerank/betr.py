@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,11 @@ def scorer(step: Step) -> str:
     """Name and revision of a step that scores: `RerankMaxSim@<fingerprint>`.
 
     The revision is that of its configuration; parameters hold for no other, since another's
-    scores have another scale. Which column it reads and how many windows it keeps change no score.
+    scores have another scale. Which column it reads and how many windows it keeps change no score,
+    unless it blends, which stretches scores over the hits that it reads.
     """
-    stated = {key: value for key, value in spec(step).items() if key not in _WHICH}
+    same = () if getattr(step, "blend", ()) else _WHICH
+    stated = {key: value for key, value in spec(step).items() if key not in same}
     return f"{type(step).__name__}@{fingerprint(stated, step.identity())}"
 
 
@@ -47,7 +49,10 @@ class Calibration:
 def read_calibration(path: str | Path) -> Calibration:
     """Read a betr.json; raises ValueError that names the file and what is wrong with it."""
     if not Path(path).is_file():
-        raise ValueError(f"{path}: there is no such file; `srrag fit_betr` writes it")
+        raise ValueError(
+            f"{path}: there is no such file; `srrag fit_betr pipeline=…` writes it on a root with "
+            f"gold windows (the sample), and pipeline.rank.fine.model names another root's"
+        )
     stated = read_json(Path(path))
     try:
         a, reranker = float(stated["parameters"]["a"]), stated["reranker"] or ""
@@ -71,7 +76,7 @@ class RerankBETR(Step):
     """
 
     reranker: Step
-    model: str
+    model: str = field(default="", compare=False, metadata={"identity": False})
     into: str = "hits"
     units: str = "units"
 
@@ -103,6 +108,10 @@ class RerankBETR(Step):
 
     def calibration(self) -> Calibration:
         """The parameters; raises ValueError for those of another reranker."""
+        if not self.model:
+            raise ValueError(
+                "model: the path of a betr.json is missing; `srrag fit_betr` writes it"
+            )
         found = read_calibration(self.model)
         here = scorer(self.reranker)
         if found.reranker != here:

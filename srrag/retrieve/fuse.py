@@ -29,6 +29,11 @@ class FuseRanks(Step):
     k: float = RRF_K
     depth: int = 0
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for no channel, or a number below 0."""
+        if not self.channels or not self.k >= 0 or self.depth < 0:
+            raise ValueError("channels: at least one is needed; k and depth cannot be negative")
+
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The channels' columns."""

@@ -66,6 +66,8 @@ class SearchTracks(Step):
         object.__setattr__(self, "channels", kept)
         if not kept or not self.tracks:
             raise ValueError("channels and tracks: at least one of each is needed")
+        if not self.k >= 0:
+            raise ValueError(f"k is {self.k}: it cannot be negative")
         _check_disjoint(self.tracks)
 
     @property

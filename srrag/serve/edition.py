@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from srrag.answer.streaming import uncited_of
 from srrag.completion import EngineStopped, Usage, one_line, tallied
 from srrag.ids import segment_id
 from srrag.index.units import Units, open_units
@@ -22,7 +23,7 @@ from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.serve.batcher import Ticket
 from srrag.serve.faults import RequestFault, late
-from srrag.serve.heard import Abandoned, Audience, Hear, aloud, uncited_of
+from srrag.serve.heard import Abandoned, Audience, Hear, aloud
 from srrag.serve.settings import Settings
 from srrag.spec import fingerprint
 from srrag.step import Function, Place, within

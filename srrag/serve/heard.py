@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.answer.cited import CitedAnswer, Uncited
-from srrag.answer.compose import ComposeAnswer
 from srrag.answer.streaming import AnswerStream
 from srrag.completion import EngineStopped
 from srrag.engine.stream import listening
@@ -81,12 +80,6 @@ def _say(hear: Hear, text: str) -> None:
     """Say a text in pieces that end with citations."""
     for piece in _PIECE.findall(text):
         hear(("token", piece))
-
-
-def uncited_of(pipeline: Pipeline) -> Uncited:
-    """What a pipeline does with sentences without citation."""
-    found = [step.uncited for step in pipeline.answer if isinstance(step, ComposeAnswer)]
-    return found[-1] if found else "drop"
 
 
 def aloud(pipeline: Pipeline) -> Pipeline:
