@@ -54,7 +54,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     summary |= calls_made(usage, len(gold))
     summary["seconds"] = round(time.perf_counter() - started, 3)
     # A judge of which every answer failed has judged nothing: that is no result.
-    summary["ok"] = not any(0 < each.items == each.failed for each in found["pipeline"])
+    summary["ok"] = not any(0 < each.items == each.failed for one in found.values() for each in one)
     say(readable(summary))
     return summary
 

@@ -17,7 +17,7 @@ import json
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -213,6 +213,24 @@ class Store:
         """Folder of every stage of a finished build."""
         stages = self.read_pointer(build)["stages"]
         return {name: self.stage_dir(name, entry["fingerprint"]) for name, entry in stages.items()}
+
+    def contents(self, build: str, names: Collection[str] | None = None) -> dict[str, list[Any]]:
+        """What identifies each stage of a finished build: its fingerprint, and what it holds.
+
+        Parts and files that were made again keep their names, so they are told by their hashes.
+        """
+        found: dict[str, list[Any]] = {}
+        for name, entry in self.read_pointer(build)["stages"].items():
+            if names is not None and name not in names:
+                continue
+            fingerprint = entry["fingerprint"]
+            if "parts" in entry:
+                receipts = (self.read_receipt(name, fingerprint, p) for p in entry["parts"])
+                held: Any = {receipt.part: receipt.sha256 for receipt in receipts}
+            else:
+                held = manifest_files(self.stage_dir(name, fingerprint))
+            found[name] = [fingerprint, held]
+        return found
 
 
 _checked: set[tuple[str, int, int]] = set()

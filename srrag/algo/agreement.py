@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -32,16 +33,24 @@ def alpha_interval(
     ratings: Floats,
     scale: Scale = "nominal",
     *,
+    groups: Sequence[str] | None = None,
     resamples: int = 10_000,
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float, float]:
     """α with its percentile bootstrap interval over items: (value, low, high).
 
+    Items of one group, such as a question, are drawn together: they are no independent sample.
     Draws in which all ratings are equal have no α and are left out. Raises ValueError as
     `krippendorff_alpha` does.
     """
     values, pairs = _pairs(ratings)
+    if groups is not None:
+        paired = (~np.isnan(ratings)).sum(axis=0) >= 2
+        names, codes = np.unique(np.asarray(groups)[paired], return_inverse=True)
+        grouped = np.zeros((len(names), *pairs.shape[1:]))
+        np.add.at(grouped, codes, pairs)
+        pairs = grouped
     size = len(pairs)
     generator = np.random.default_rng(seed)
     drawn = []

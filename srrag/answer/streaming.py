@@ -10,8 +10,8 @@ import pydantic_core
 
 from srrag.answer.cited import PARAGRAPHS, CitedAnswer, CitedSentence, Uncited, show
 from srrag.answer.compose import ComposeAnswer
-from srrag.pipeline import Pipeline
 from srrag.completion import Prompt
+from srrag.pipeline import Pipeline
 
 AGAIN = "\n\n[That answer was not good enough; it is written once more.]\n\n"
 INSTEAD = "\n\n[The answer that counts:]\n\n"

@@ -90,6 +90,7 @@ class JudgeEvidence(Judge):
         if not statements:
             return
         useful: set[int] = set()
+        lost = next((answer for answer in answers if answer.fault), None)
         for number, statement in enumerate(statements):
             if not evidence:
                 yield COVERAGE.judged(case, statement, 0.0, "there is no evidence")
@@ -101,9 +102,19 @@ class JudgeEvidence(Judge):
                 useful |= inside
                 yield COVERAGE.judged(case, statement, bool(inside), found.reason)
         for n, item in enumerate(evidence, start=1):
-            yield PRECISION.judged(case, item["evidence_id"], n in useful, "")
-        yield MISS.judged(case, "", not useful, f"{len(useful)} of {len(evidence)} support")
-        yield CONTEXT_PRECISION.judged(case, "", average_precision(useful), "")
+            # What no verdict names may be what a lost one would have named.
+            if lost is None or n in useful:
+                yield PRECISION.judged(case, item["evidence_id"], n in useful, "")
+            else:
+                yield PRECISION.failed(case, item["evidence_id"], lost)
+        if lost is None or useful:
+            yield MISS.judged(case, "", not useful, f"{len(useful)} of {len(evidence)} support")
+        else:
+            yield MISS.failed(case, "", lost)
+        if lost is None:
+            yield CONTEXT_PRECISION.judged(case, "", average_precision(useful), "")
+        else:
+            yield CONTEXT_PRECISION.failed(case, "", lost)
 
 
 def average_precision(useful: set[int]) -> float:

@@ -79,10 +79,13 @@ def agreement(
     value is None, with the reason beside it.
     """
     labels = [str(row["label"]) for row in rows]
+    questions = [str(row["question"]) for row in rows]
     said = [given.get(row["id"], "") for row in rows]
     gold = np.array([label == "Entailment" for label in labels])
     entailed = np.array([label == "Entailment" for label in said])
     judges = np.array([[_code(label) for label in side] for side in (said, labels)])
+    if not any(said):
+        judges[0] = np.nan  # nobody judged: there is no agreement to measure
     votes = [[_code(vote) for vote in row["votes"]] for row in rows]
     width = max(map(len, votes))
     physicians = np.array([[*each, *[np.nan] * (width - len(each))] for each in votes]).T
@@ -91,8 +94,8 @@ def agreement(
         "failed": sum(not label for label in said),
         "accuracy_3": round(float(np.mean([a == b for a, b in zip(said, labels, strict=True)])), 4),
         **binary(gold, entailed),
-        "alpha": _alpha(judges, resamples, seed),
-        "alpha_physicians": _alpha(physicians, resamples, seed),
+        "alpha": _alpha(judges, questions, resamples, seed),
+        "alpha_physicians": _alpha(physicians, questions, resamples, seed),
     }
 
 
@@ -118,12 +121,15 @@ def held_out(question: str) -> bool:
 
 
 def _code(label: str) -> float:
-    return float(LABELS.index(label)) if label else float("nan")
+    """A label's number; no verdict is a value of its own, which no physician gives."""
+    return float(LABELS.index(label)) if label else float(len(LABELS))
 
 
-def _alpha(ratings: npt.NDArray[np.float64], resamples: int, seed: int) -> dict[str, Any]:
+def _alpha(
+    ratings: npt.NDArray[np.float64], questions: Sequence[str], resamples: int, seed: int
+) -> dict[str, Any]:
     try:
-        value, low, high = alpha_interval(ratings, resamples=resamples, seed=seed)
+        value, low, high = alpha_interval(ratings, groups=questions, resamples=resamples, seed=seed)
     except ValueError as error:
         return {"value": None, "reason": str(error)}
     return {"value": round(value, 4), **rounded(low, high)}

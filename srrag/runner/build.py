@@ -124,20 +124,33 @@ class BuildJob:
         return parts
 
     def _discard(self, parts: Sequence[str]) -> None:
-        """Remove the parts that are not what was written, so that they are made again."""
+        """Remove the parts that are not what was written, and what was made of them.
+
+        The last stages first: killed anywhere, no part stands whose input is to be made again.
+        """
+        lacking: dict[str, set[str]] = {self.plan.source: set()}
+        gone: list[tuple[str, str]] = []
         for stage in self.plan.steps:
-            fingerprint = self.plan.fingerprint(stage.name)
-            for part in sorted(self.store.parts(stage.name, fingerprint) & set(parts)):
-                path = self.store.part_path(stage.name, fingerprint, part)
-                try:
-                    receipt = self.store.read_receipt(stage.name, fingerprint, part)
-                    whole = receipt.num_bytes == path.stat().st_size
-                    again = not whole or (self.retry_failed and lost_rows(receipt) > 0)
-                except ValueError:
-                    again = True
-                if again:
-                    say(f"{stage.name:<12} part {part} is made again")
-                    path.unlink()
+            standing = self.store.parts(stage.name, self.plan.fingerprint(stage.name)) & set(parts)
+            before = lacking[stage.inputs[0]]
+            again = {
+                part for part in standing if part in before or self._is_amiss(stage.name, part)
+            }
+            lacking[stage.name] = (set(parts) - standing) | again
+            gone += [(stage.name, part) for part in sorted(again)]
+        for name, part in reversed(gone):
+            say(f"{name:<12} part {part} is made again")
+            self.store.part_path(name, self.plan.fingerprint(name), part).unlink()
+
+    def _is_amiss(self, stage: str, part: str) -> bool:
+        """Whether a part is not what was written, or lost rows that are to be tried again."""
+        fingerprint = self.plan.fingerprint(stage)
+        try:
+            receipt = self.store.read_receipt(stage, fingerprint, part)
+        except ValueError:
+            return True
+        size = self.store.part_path(stage, fingerprint, part).stat().st_size
+        return receipt.num_bytes != size or (self.retry_failed and lost_rows(receipt) > 0)
 
     def _standing(self, parts: Sequence[str]) -> dict[str, int]:
         return {

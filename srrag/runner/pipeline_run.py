@@ -70,11 +70,7 @@ class PipelineRun:
 
     def plan(self) -> Plan:
         """The one-stage plan; its identity holds that of every artifact it reads."""
-        stages = self.store.read_pointer(self.build)["stages"]
-        used = {
-            name: [stages[name]["fingerprint"], segment_id(stages[name].get("parts", []))]
-            for name in self.pipeline.needs()
-        }
+        used = self.store.contents(self.build, self.pipeline.needs())
         return Plan(
             "questions",
             fingerprint(used),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def verify(store: Store, build: str) -> dict[str, Any]:
             problems.append(f"{name}: the pointer names other parts than those of the corpus")
         if "parts" not in entry:
             checked += _verify_files(store, name, entry, problems)
+            problems += _of_others(store, stages, name)
             continue
         totals = dict.fromkeys(_COUNTS, 0)
         for part in entry["parts"]:
@@ -81,6 +83,28 @@ def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list
         elif file_sha256(folder / file) != sha256:
             problems.append(f"{name}: {folder / file} is not what was built (sha256 differs)")
     return len(files)
+
+
+def _of_others(store: Store, stages: dict[str, Any], name: str) -> Iterator[str]:
+    """Inputs of a build that are not those that stand: a run ended before it was built again."""
+    folder = store.stage_dir(name, stages[name]["fingerprint"])
+    if not (folder / "manifest.json").exists():
+        return
+    for before, read in (read_json(folder / "manifest.json").get("contents") or {}).items():
+        if (entry := stages.get(before)) is None:
+            continue
+        try:
+            if "parts" in entry:
+                parts = {
+                    p: store.read_receipt(before, entry["fingerprint"], p) for p in entry["parts"]
+                }
+                now = {part: receipt.sha256 for part, receipt in parts.items()}
+            else:
+                now = manifest_files(store.stage_dir(before, entry["fingerprint"]))
+        except (ValueError, OSError):
+            continue  # named where that stage is checked
+        if now != read:
+            yield f"{name}: {folder} was made of other {before} than stand; run the build again"
 
 
 def _intact(

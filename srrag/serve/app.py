@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from srrag import __version__
 from srrag.completion import one_line
+from srrag.retrieve.questions import question_fault
 from srrag.serve import replies
 from srrag.serve.asking import ask, encode, passing_of, pipeline_of
 from srrag.serve.chat import chat_reply, chat_stream, model_list
@@ -27,7 +28,7 @@ from srrag.serve.guard import Guard
 from srrag.serve.host import Host
 from srrag.serve.requests import AnswerRequest, ChatRequest, RerankRequest, SearchRequest
 
-_CODES = {404: "not_found", 405: "method"}
+_CODES = {400: "invalid", 404: "not_found", 405: "method"}
 _FOLDER = Path(__file__).parent / "page"
 _PAGE = {
     "/": ("page.html", "text/html"),
@@ -114,6 +115,8 @@ def _add_retrieval(app: FastAPI, host: Host) -> None:
     @app.post("/v1/rerank")
     async def rerank(body: RerankRequest, request: Request) -> replies.Reranked:
         """Rank texts for a query by the cosine of their sentence vectors."""
+        if wrong := question_fault(body.query):
+            raise RequestFault(422, wrong[0], wrong[1], "query")
         most = host.settings.limits.max_documents
         if len(body.documents) > most:
             raise RequestFault(400, "invalid", f"at most {most} documents", "documents")
@@ -218,7 +221,9 @@ def _add_faults(app: FastAPI) -> None:
         if (body := passing_of(request).fault) is not None:
             return await fault(request, body)
         code = _CODES.get(error.status_code, "http")
-        return await fault(request, RequestFault(error.status_code, code, one_line(error.detail)))
+        named = "body" if error.status_code == 400 else ""
+        told = RequestFault(error.status_code, code, one_line(error.detail), named)
+        return await fault(request, told)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

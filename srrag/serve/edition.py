@@ -13,7 +13,6 @@ import numpy as np
 
 from srrag.answer.streaming import uncited_of
 from srrag.completion import EngineStopped, Usage, one_line, tallied
-from srrag.ids import segment_id
 from srrag.index.units import Units, open_units
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder, Role
@@ -58,14 +57,8 @@ Asking = Ticket[Asked, Found]
 
 
 def build_version(store: Store, build: str) -> str:
-    """The identity of a build's content: fingerprints and parts of its stages."""
-    stages = store.read_pointer(build)["stages"]
-    return fingerprint(
-        {
-            name: [entry["fingerprint"], segment_id(entry.get("parts", []))]
-            for name, entry in stages.items()
-        }
-    )
+    """The identity of a build's content: fingerprints and hashes of its stages."""
+    return fingerprint(store.contents(build))
 
 
 class Engines:

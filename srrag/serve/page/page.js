@@ -84,7 +84,7 @@ function hear(name, data) {
 
 function clear() {
   for (const id of ["answer", "evidence", "found", "steps"]) at(id).replaceChildren();
-  for (const id of ["fault", "notice", "result"]) at(id).hidden = true;
+  for (const id of ["fault", "notice", "note", "result"]) at(id).hidden = true;
   at("by").textContent = "";
   at("progress").textContent = "Asking …";
 }
@@ -103,10 +103,13 @@ function draft(text) {
 function show(reply) {
   const cited = new Set(reply.sentences.flatMap((sentence) => sentence.citations));
   at("result").hidden = false;
-  at("answer").className = "";
+  at("answer").className = reply.insufficient ? "insufficient" : "";
   at("answer").replaceChildren(...reply.answer.split("\n\n").map(paragraph));
   at("notice").textContent = reply.notice;
   at("notice").hidden = !reply.notice;
+  at("note").textContent = reply.note;
+  at("note").hidden = !reply.note;
+  at("found-title").textContent = reply.insufficient ? "Passages found" : "Evidence";
   at("by").textContent =
     `Written by: ${reply.model}. Pipeline ${reply.pipeline}, build ${reply.version}.`;
   showEvidence(reply.evidence, cited, reply.sentences);
@@ -215,10 +218,11 @@ function showWhy(reply) {
 
 function table(node, names, rows) {
   const filled = rows[0]?.map((_, n) => rows.some((row) => row[n])) ?? [];
+  const figures = names.map((_, n) => n > 0 && rows.every((row) => /^[\d.]*$/.test(row[n])));
   const line = (cells, kind) => {
     const row = make("tr");
     cells.forEach((cell, n) => {
-      if (filled[n]) row.append(make(kind, cell, /^[\d.]+$/.test(cell) && n ? "figure" : ""));
+      if (filled[n]) row.append(make(kind, cell, figures[n] ? "figure" : ""));
     });
     return row;
   };
