@@ -74,4 +74,8 @@ def test_a_killed_worker_goes_on_to_the_same_weights(plain: dict[str, Any], tmp_
     found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
     ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert found.pop("resumed_at") == 1
-    assert found == run_plain({**plain, "state": str(tmp_path / "alone")})
+    alone = run_plain({**plain, "state": str(tmp_path / "alone")})
+    losses = [[epoch.pop("train_loss") for epoch in one["curve"]] for one in (found, alone)]
+    # Sums of other numbers of threads differ in their last digits.
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert found == alone
