@@ -122,7 +122,7 @@ def test_the_parameters_are_part_of_the_identity(model: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        (None, "there is no such file; `srrag fit_betr` writes it"),
+        (None, "there is no such file; `srrag fit_betr pipeline=…` writes it"),
         ("{", "not valid JSON"),
         ("[]", "not the parameters of BETR"),
         ('{"parameters": {"a": 1.0, "u": {"A": 0}}, "reranker": "R"}', "not the parameters"),
