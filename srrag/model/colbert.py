@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from srrag.model.embed import LoadedEncoder, TokenVectors, join_tokens, quantise_rows
 from srrag.model.encoder import Encoder, Role
+from srrag.model.read_weights import check_positions, read_weights
 from srrag.model.tokens import load_tokenizer
 
 _BATCH_TEXTS = 16
@@ -72,34 +71,11 @@ def _mean(rows: np.ndarray) -> np.ndarray:
 
 
 def _read(encoder: Encoder, device: str) -> Any:
-    """Read the weights: safetensors only, never remote code."""
     from sentence_transformers import MultiVectorEncoder
-    from transformers.utils.logging import disable_progress_bar
 
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r}: torch finds no GPU, and no other device is taken")
-    local = Path(encoder.model).is_dir()
-    if not local and encoder.revision is None:
-        raise ValueError(f"model {encoder.model!r} is no folder here; a hub id needs its revision")
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        found: Any = MultiVectorEncoder(
-            encoder.model,
-            device=device,
-            revision=encoder.revision,
-            trust_remote_code=False,
-            local_files_only=local,
-            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-        )
-    except (OSError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [repr(error)])[0]
-        raise ValueError(f"model {encoder.model!r} cannot be read: {first}") from error
+    found = read_weights(MultiVectorEncoder, encoder.model, encoder.revision, device)
     positions = getattr(found[0].config, "max_position_embeddings", None)
-    if positions is not None and encoder.max_tokens > positions:
-        raise ValueError(
-            f"max_tokens {encoder.max_tokens} exceeds the {positions} positions of "
-            f"model {encoder.model!r}"
-        )
+    check_positions(encoder.model, encoder.max_tokens, positions)
     # Such models come with a shorter limit, which would cut windows.
     found[0].document_length = encoder.max_tokens
     return found

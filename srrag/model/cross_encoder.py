@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from srrag.model.read_weights import check_positions, read_weights
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -93,38 +94,18 @@ def load_cross_encoder(
 
 
 def _read(model: CrossEncoderModel, device: str) -> CrossEncoder:
-    """Read the weights: safetensors only, never remote code."""
     import torch
     from sentence_transformers import CrossEncoder
-    from transformers.utils.logging import disable_progress_bar
 
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r}: torch finds no GPU, and no other device is taken")
-    local = Path(model.model).is_dir()
-    if not local and model.revision is None:
-        raise ValueError(f"model {model.model!r} is no folder here; a hub id needs its revision")
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        found: CrossEncoder = CrossEncoder(
-            model.model,
-            device=device,
-            revision=model.revision,
-            trust_remote_code=False,
-            local_files_only=local,
-            model_kwargs={"use_safetensors": True, "dtype": getattr(torch, model.dtype)},
-            max_length=model.max_tokens,
-        )
-    except (OSError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [repr(error)])[0]
-        raise ValueError(f"model {model.model!r} cannot be read: {first}") from error
+    dtype = getattr(torch, model.dtype)
+    found: CrossEncoder = read_weights(
+        CrossEncoder, model.model, model.revision, device,
+        dtype=dtype, max_length=model.max_tokens,
+    )  # fmt: skip
     if found.num_labels != 1:
         raise ValueError(
             f"model {model.model!r} gives {found.num_labels} numbers for a pair; a reranker gives 1"
         )
     positions = getattr(found.config, "max_position_embeddings", None)
-    if positions is not None and model.max_tokens > positions:
-        raise ValueError(
-            f"max_tokens {model.max_tokens} exceeds the {positions} positions of "
-            f"model {model.model!r}"
-        )
+    check_positions(model.model, model.max_tokens, positions)
     return found

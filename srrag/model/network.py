@@ -16,6 +16,7 @@ from torch import Tensor
 
 from srrag.model.bert import pack_bert
 from srrag.model.encoder import Encoder, model_path
+from srrag.model.read_weights import check_device, check_positions, read_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -50,13 +51,12 @@ def read_network(encoder: Encoder, device: str) -> Network:
     """
     if encoder.backend == "torch-int8" and device != "cpu":
         raise ValueError(f"backend 'torch-int8' runs on the CPU; use 'torch-bf16' on {device!r}")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r}: torch finds no GPU, and no other device is taken")
+    check_device(device)
     folder = Path(model_path(encoder.model))
     pooling = _plain_pooling(folder) if (folder / "model.safetensors").is_file() else None
     if pooling is not None:
         config = json.loads((folder / "config.json").read_text("utf-8"))
-        _check_positions(encoder, config.get("max_position_embeddings"))
+        check_positions(encoder.model, encoder.max_tokens, config.get("max_position_embeddings"))
         weights = load_file(folder / "model.safetensors")
         return Network(
             pack(weights, config, encoder.backend, device), pooling, config["hidden_size"]
@@ -107,35 +107,13 @@ def pack(
     )
 
 
-def _check_positions(encoder: Encoder, positions: int | None) -> None:
-    if positions is not None and encoder.max_tokens > positions:
-        raise ValueError(
-            f"max_tokens {encoder.max_tokens} exceeds the {positions} positions of "
-            f"model {encoder.model!r}"
-        )
-
-
 def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
     from sentence_transformers import SentenceTransformer
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    path = model_path(encoder.model)
-    try:
-        network = SentenceTransformer(
-            path,
-            device="cpu",
-            revision=encoder.revision,
-            trust_remote_code=False,
-            local_files_only=Path(path).is_dir(),
-            model_kwargs={"use_safetensors": True, "dtype": torch.float32},
-        ).eval()
-    except (OSError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [repr(error)])[0]
-        raise ValueError(f"model {encoder.model!r} cannot be read: {first}") from error
+    network = read_weights(SentenceTransformer, encoder.model, encoder.revision, "cpu").eval()
     model = cast("PreTrainedModel", network[0].model)
     config = model.config.to_dict()
-    _check_positions(encoder, config.get("max_position_embeddings"))
+    check_positions(encoder.model, encoder.max_tokens, config.get("max_position_embeddings"))
     width = network.get_embedding_dimension()
     if width is None:
         raise ValueError(f"model {encoder.model!r} does not say how long its vectors are")

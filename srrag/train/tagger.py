@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.algo.token_f1 import CLASSES
 from srrag.model.tagger import PieceTokenizer, module_logits, piece_scores, words_of
-from srrag.store import commit
 from srrag.train.abstracts import Abstract, fingerprint_of, read_abstracts, split
+from srrag.train.checkpoint import Checkpoints
 from srrag.train.encoder_files import load_classifier, tokenizer_file
 from srrag.train.group import Alone, Group
+from srrag.train.steps import add_gradients, pace, seed_epoch
 from srrag.train.tagger_batches import IGNORED, Example, make_batches, padded
 from srrag.train.tagger_lean import choose_lean, token_scores
 from srrag.train.tagger_task import Settings, Task
@@ -63,6 +63,7 @@ class Training:
         self.held_pieces = self.tokenizer.pieces([abstract.text for abstract in self.held])
         self.parameters = unfrozen(self.model, self.settings.frozen_layers)
         self.optimizer = self._optimizer()
+        self.files = Checkpoints(Path(task.state), self.settings.epochs)
         self.epoch, self.curve = 0, list[dict[str, float]]()
         self.steps = self.settings.epochs * len(self.plan(0))
 
@@ -102,7 +103,7 @@ class Training:
             self.group.report(point, {"epoch": self.epoch, "file": file, "curve": self.curve})
         lean, held_out = scored or self._score()
         return {
-            "weights": self._file(self.epoch).name,
+            "weights": self.files.file(self.epoch).name,
             "lean": list(lean),
             "held_out": held_out,
             "curve": self.curve,
@@ -111,9 +112,7 @@ class Training:
     def _epoch(self) -> float:
         """Pass over all abstracts; returns the mean loss of a token."""
         self.model.train()
-        # Dropout begins anew each epoch, so that a run which goes on equals one undisturbed.
-        key = np.random.SeedSequence([self.task.seed, self.epoch, self.group.rank])
-        torch.manual_seed(int(key.generate_state(1)[0]))
+        seed_epoch(self.task.seed, self.epoch, self.group.rank)
         plan = self.plan(self.epoch)
         total, tokens = 0.0, 0
         for number, batch in enumerate(plan):
@@ -136,12 +135,13 @@ class Training:
         loss = self._loss(mine) if mine else None
         if loss is not None:
             (loss / count).backward()  # type: ignore[no-untyped-call]
-        self._share_gradients()
+        for parameter in self.parameters.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        add_gradients(self.parameters.values(), self.group)
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
-        rise = max(1.0, 0.1 * self.steps)
-        pace = min((step + 1) / rise, (self.steps - step) / max(1.0, self.steps - rise))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * group["factor"] * pace
+            group["lr"] = self.settings.learning_rate * group["factor"] * pace(step, self.steps)
         self.optimizer.step()
         return 0.0 if loss is None else float(loss.detach())
 
@@ -152,20 +152,6 @@ class Training:
             logits = self.model(input_ids=ids, attention_mask=mask).logits
         flat = logits.float().flatten(0, 1)
         return F.cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum")
-
-    def _share_gradients(self) -> None:
-        """Add the gradients of all workers."""
-        for parameter in self.parameters.values():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        if self.group.size == 1:
-            return
-        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        summed = torch.from_numpy(self.group.total(flat.cpu().double().numpy()))
-        sizes = [gradient.numel() for gradient in gradients]
-        for gradient, part in zip(gradients, torch.split(summed, sizes), strict=True):
-            gradient.copy_(part.view_as(gradient))
 
     def _score(self) -> tuple[tuple[float, ...], dict[str, float]]:
         """The lean that the held-out abstracts score best with, and their figures."""
@@ -183,42 +169,16 @@ class Training:
             np.concatenate([nothing, *scores]), np.concatenate(gold), self.group.total
         )
 
-    def _file(self, epoch: int) -> Path:
-        return Path(self.task.state) / f"epoch-{epoch}.safetensors"
-
     def _save(self) -> str:
-        """Write weights and, but for the last epoch, the optimizer's state; keep two epochs."""
-        file = self._file(self.epoch)
-        if self.group.rank == 0:
-            tensors = {f"weight.{name}": p.detach() for name, p in self.model.named_parameters()}
-            if self.epoch < self.settings.epochs:
-                for name, parameter in self.parameters.items():
-                    state = self.optimizer.state[parameter]
-                    tensors |= {f"{key}.{name}": state[key] for key in _MOMENTS}
-                tensors["step"] = self.optimizer.state[parameter]["step"]
-            contiguous = {name: t.cpu().contiguous() for name, t in tensors.items()}
-            commit(file, lambda path: save_file(contiguous, path))
-            kept = 0 if self.epoch == self.settings.epochs else 1
-            for old in range(self.epoch - kept):
-                self._file(old).unlink(missing_ok=True)
-        return file.name
+        weights = dict(self.model.named_parameters())
+        return self.files.save(self.epoch, weights, self.optimizer, write=self.group.rank == 0)
 
     def _restore(self) -> None:
         saved = self.group.restore()
-        if saved is None:
-            return
-        self.epoch, self.curve = saved["epoch"], saved["curve"]
-        tensors = load_file(Path(self.task.state) / saved["file"], device=self.task.device)
-        for name, parameter in self.model.named_parameters():
-            parameter.data.copy_(tensors[f"weight.{name}"])
-            if "step" in tensors and name in self.parameters:
-                self.optimizer.state[parameter] = {
-                    **{key: tensors[f"{key}.{name}"] for key in _MOMENTS},
-                    "step": tensors["step"].clone(),
-                }
-
-
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+        if saved is not None:
+            self.epoch, self.curve = saved["epoch"], saved["curve"]
+            weights = dict(self.model.named_parameters())
+            self.files.restore(saved["file"], weights, self.optimizer)
 
 
 _LAYER = re.compile(r"\.layers?\.(\d+)\.")

@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file
-
 from srrag.model.sealed import seal
 from srrag.model.tagger import FACTS, reading_json
 from srrag.store import commit_json
+from srrag.train.checkpoint import trained_weights
 from srrag.train.encoder_files import load_classifier, tokenizer_file
 from srrag.train.tagger_task import Settings
-
-WEIGHTS = "weight."
 
 
 def write_tagger(
@@ -30,9 +27,8 @@ def write_tagger(
     beside.mkdir(parents=True)
     model = load_classifier(settings.encoder, settings.revision)
     parameters = dict(model.named_parameters())
-    for name, tensor in load_file(weights).items():
-        if name.startswith(WEIGHTS):
-            parameters[name.removeprefix(WEIGHTS)].data.copy_(tensor)
+    for name, tensor in trained_weights(weights).items():
+        parameters[name].data.copy_(tensor)
     model.config._name_or_path = ""
     model.save_pretrained(beside)
     (beside / "model.safetensors").chmod(0o644)  # as all files beside it; the library says 600

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from torch import Tensor
 
 from srrag.algo.classification import auroc
+from srrag.train.checkpoint import trained_weights
 from srrag.train.filter.pairs import JudgedPairs
 from srrag.train.filter.settings import Settings, Task
-from srrag.train.filter.training import held_pairs, trained_weights
+from srrag.train.filter.training import held_pairs
 
 Floats = npt.NDArray[np.float64]
 Result = dict[str, Any]

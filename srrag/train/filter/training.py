@@ -8,22 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from srrag.algo.classification import auroc
 from srrag.model.filter import BATCH_TOKENS, load_pair_model
 from srrag.model.pair_model import scores
-from srrag.store import commit
+from srrag.train.checkpoint import Checkpoints
 from srrag.train.filter.pairs import JudgedPairs, folds, held_out, read_judged
 from srrag.train.filter.settings import Task, task_of
-from srrag.train.filter.sharding import put, shard, whole
 from srrag.train.group import Alone, Group
+from srrag.train.sharding import shard
+from srrag.train.steps import add_gradients, pace, seed_epoch
 
 Floats = npt.NDArray[np.float64]
 POOL_BATCHES = 16
 """Batches whose pairs are sorted by length together, so that a batch holds little padding."""
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, Any]:
@@ -74,6 +73,7 @@ class Training:
         self.held_examples = self.model.examples(self.held.questions, self.held.passages)
         self.labels = training.labels
         self.optimizer = self._optimizer()
+        self.files = Checkpoints(Path(task.state), self.settings.epochs)
         self.epoch, self.curve, self.logits = 0, list[dict[str, float]](), list[float]()
         self.steps = self.settings.epochs * len(self.plan(0))
 
@@ -105,15 +105,13 @@ class Training:
             self.logits = logits.tolist()
             state = {"epoch": self.epoch, "curve": self.curve, "logits": self.logits}
             self.group.report(point, {**state, "file": self._save()})
-        weights = self._file(self.epoch).name
+        weights = self.files.file(self.epoch).name
         return {"weights": weights, "logits": self.logits, "curve": self.curve}
 
     def _epoch(self) -> float:
         """Pass over all pairs; returns the mean loss of a pair."""
         self.model.module.train()
-        # Dropout begins anew each epoch, so that a run which goes on equals one undisturbed.
-        key = np.random.SeedSequence([self.task.seed, self.epoch, self.group.rank])
-        torch.manual_seed(int(key.generate_state(1)[0]))
+        seed_epoch(self.task.seed, self.epoch, self.group.rank)
         plan, total = self.plan(self.epoch), 0.0
         for number, rows in enumerate(plan):
             total += self._step(rows, self.epoch * len(plan) + number)
@@ -138,12 +136,11 @@ class Training:
         summed = self._loss(mine) if len(mine) else self._loss(rows[:1]) * 0
         # Sharded gradients are averaged over the workers, others are added.
         (summed * (self.group.size if self.settings.shard else 1) / len(rows)).backward()  # type: ignore[no-untyped-call]
-        self._share_gradients()
+        if not self.settings.shard:  # FSDP adds them itself
+            add_gradients(self.parameters.values(), self.group)
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
-        rise = max(1.0, 0.1 * self.steps)
-        pace = min((step + 1) / rise, (self.steps - step) / max(1.0, self.steps - rise))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * pace
+            group["lr"] = self.settings.learning_rate * pace(step, self.steps)
         self.optimizer.step()
         return float(summed.detach())
 
@@ -155,17 +152,6 @@ class Training:
         weights = torch.where(labels > 0.5, self.settings.yes_weight, 1.0)
         return (losses * weights).sum()
 
-    def _share_gradients(self) -> None:
-        """Add the gradients of all workers."""
-        if self.group.size == 1 or self.settings.shard:
-            return
-        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        summed = torch.from_numpy(self.group.total(flat.cpu().double().numpy()))
-        sizes = [gradient.numel() for gradient in gradients]
-        for gradient, part in zip(gradients, torch.split(summed, sizes), strict=True):
-            gradient.copy_(part.view_as(gradient))
-
     def _score(self) -> Floats:
         """Log-odds of the held-out pairs; each worker scores its share, all get them all."""
         self.model.module.eval()
@@ -175,45 +161,15 @@ class Training:
         found[mine] = scores(self.held_examples[mine], self.model.logits, BATCH_TOKENS)
         return found if self.settings.shard else self.group.total(found)
 
-    def _file(self, epoch: int) -> Path:
-        return Path(self.task.state) / f"epoch-{epoch}.safetensors"
-
     def _save(self) -> str:
-        """Write weights and, but for the last epoch, the optimizer's state; keep two epochs."""
-        file = self._file(self.epoch)
-        tensors = {f"weight.{name}": whole(p.detach()) for name, p in self.parameters.items()}
-        if self.epoch < self.settings.epochs:
-            for name, parameter in self.parameters.items():
-                if state := self.optimizer.state[parameter]:
-                    tensors |= {f"{key}.{name}": whole(state[key]) for key in _MOMENTS}
-                    tensors["step"] = state["step"]
-        if self.group.rank == 0:
-            contiguous = {name: t.cpu().contiguous() for name, t in tensors.items()}
-            commit(file, lambda path: save_file(contiguous, path))
-            kept = 0 if self.epoch == self.settings.epochs else 1
-            for old in range(self.epoch - kept):
-                self._file(old).unlink(missing_ok=True)
-        return file.name
+        first = self.group.rank == 0
+        return self.files.save(self.epoch, self.parameters, self.optimizer, write=first)
 
     def _restore(self) -> None:
         saved = self.group.restore()
-        if saved is None:
-            return
-        self.epoch, self.curve, self.logits = saved["epoch"], saved["curve"], saved["logits"]
-        tensors = load_file(Path(self.task.state) / saved["file"])
-        for name, parameter in self.parameters.items():
-            put(parameter.data, tensors[f"weight.{name}"])
-            if f"{_MOMENTS[0]}.{name}" in tensors:
-                moments = {key: torch.zeros_like(parameter) for key in _MOMENTS}
-                for key, moment in moments.items():
-                    put(moment, tensors[f"{key}.{name}"])
-                self.optimizer.state[parameter] = {**moments, "step": tensors["step"].clone()}
-
-
-def trained_weights(path: Path) -> dict[str, Tensor]:
-    """The trained parameters of a finished training by name."""
-    found = load_file(path)
-    return {n.removeprefix("weight."): t for n, t in found.items() if n.startswith("weight.")}
+        if saved is not None:
+            self.epoch, self.curve, self.logits = saved["epoch"], saved["curve"], saved["logits"]
+            self.files.restore(saved["file"], self.parameters, self.optimizer)
 
 
 def _log_loss(labels: Floats, logits: Floats) -> float:

@@ -11,8 +11,9 @@ import torch
 from srrag.model.filter import Base, Decision, Fusion, load_filter, load_pair_model
 from srrag.model.pair_causal import LoRA, PairCausal
 from srrag.model.pair_model import scores
+from srrag.train.checkpoint import trained_weights
 from srrag.train.filter.report import write_model
-from srrag.train.filter.training import read_training, run_plain, trained_weights
+from srrag.train.filter.training import read_training, run_plain
 from tests.unit.train.filter_toys import judged_rows, tiny_causal, toy_task, write_rows
 
 PLAIN = Decision(fusion=Fusion(), threshold=0.5, answer_threshold=0.6)

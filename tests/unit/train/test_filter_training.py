@@ -17,8 +17,9 @@ from srrag.model.filter import (
     read_facts,
 )
 from srrag.model.pair_model import equal_lengths, scores
+from srrag.train.checkpoint import trained_weights
 from srrag.train.filter.report import write_card, write_model
-from srrag.train.filter.training import Training, read_training, run_plain, trained_weights
+from srrag.train.filter.training import Training, read_training, run_plain
 from srrag.train.group import Alone
 from tests.unit.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
