@@ -70,11 +70,6 @@ def _flat(columns: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays([pa.array([], pa.string()), *(c.cast(pa.string()) for c in columns)])
 
 
-def pack_hits(ranked: Sequence[tuple[pa.Array, Floats]]) -> pa.Array:
-    """One list of hits a question from ids and scores, best first; ranks start at 1."""
-    return Found.of(ranked).hits()
-
-
 def pack_flat(
     ids: pa.Array, scores: npt.NDArray[Any], ranks: npt.NDArray[Any], offsets: npt.NDArray[Any]
 ) -> pa.Array:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.pipeline import Pipeline
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.hits import Found
 from srrag.retrieve.questions import question_table
 from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
@@ -73,7 +73,7 @@ class HitOneself(Step):
             ]
             place = batch.column_names.index("reject")
             batch = batch.set_column(place, pa.field("reject", REJECT), pa.array(rejects, REJECT))
-            return batch.append_column(self.writes.field("hits"), pack_hits(rows))
+            return batch.append_column(self.writes.field("hits"), Found.of(rows).hits())
 
         return run
 

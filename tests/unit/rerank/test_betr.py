@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.rerank.betr import RerankBETR, scorer
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.hits import Found
 from srrag.schema import HITS
 from srrag.spec import fingerprint
 from srrag.step import Function, Place, Step
@@ -72,7 +72,7 @@ def asked(*rows: list[tuple[str, float]]) -> pa.Table:
         (pa.array([UID[n] for n, _ in row], pa.string()), np.array([s for _, s in row]))
         for row in rows
     ]
-    return pa.table({"given": pack_hits(ranked)})
+    return pa.table({"given": Found.of(ranked).hits()})
 
 
 def test_the_ranking_by_hand(model: Path, at: Place) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.retrieve.fuse import FuseRanks, codes
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.hits import Found
 from srrag.schema import HITS
 from srrag.step import Place
 
@@ -18,7 +18,7 @@ def table(**channels: Lists) -> pa.Table:
     """Ranked ids by channel and question; the scores do not matter."""
     return pa.table(
         {
-            name: pack_hits([(pa.array(ids, pa.string()), np.ones(len(ids))) for ids in rows])
+            name: Found.of([(pa.array(ids, pa.string()), np.ones(len(ids))) for ids in rows]).hits()
             for name, rows in channels.items()
         }
     )

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.retrieve.hits import Found, pack_hits, unpack_hits
+from srrag.retrieve.hits import Found, unpack_hits
 from srrag.schema import HITS, PATHS
 
 
@@ -20,7 +20,7 @@ def ranked(rows: list[list[tuple[str, float]]]) -> list[tuple[pa.Array, np.ndarr
 
 
 def test_ranks_start_at_one_in_every_list() -> None:
-    hits = pack_hits(ranked([[("a", 2.0), ("b", 1.0)], [], [("a", 0.5)]]))
+    hits = Found.of(ranked([[("a", 2.0), ("b", 1.0)], [], [("a", 0.5)]])).hits()
     assert hits.type.equals(HITS)
     assert hits.to_pylist() == [
         [{"unit_id": "a", "score": 2.0, "rank": 1}, {"unit_id": "b", "score": 1.0, "rank": 2}],
@@ -30,7 +30,7 @@ def test_ranks_start_at_one_in_every_list() -> None:
 
 
 def test_no_question() -> None:
-    hits = pack_hits([])
+    hits = Found.of([]).hits()
     assert hits.type.equals(HITS)
     ids, scores, offsets = unpack_hits(pa.chunked_array([hits]))
     assert len(ids) == len(scores) == 0
@@ -69,7 +69,9 @@ ROWS = st.lists(
 def test_what_goes_in_comes_out_of_any_slice(
     rows: list[list[tuple[str, float]]], start: int, length: int
 ) -> None:
-    column = pa.chunked_array([pack_hits(ranked(rows[:2])), pack_hits(ranked(rows[2:]))])
+    column = pa.chunked_array(
+        [Found.of(ranked(rows[:2])).hits(), Found.of(ranked(rows[2:])).hits()]
+    )
     ids, scores, offsets = unpack_hits(column.slice(start, length))
     flat = list(zip(ids.to_pylist(), scores.tolist(), strict=True))
     assert len(offsets) == len(rows[start : start + length]) + 1
