@@ -82,3 +82,23 @@ def test_unknown_and_missing_fields_are_named() -> None:
 def test_fingerprints_tell_argument_borders_apart() -> None:
     assert fingerprint("ab", "c") != fingerprint("a", "bc")
     assert fingerprint({"b": 1, "a": 2}) == fingerprint({"a": 2, "b": 1})
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"k": "three"}, "k='three' is no int"),
+        ({"k": True}, "k=True is no int"),
+        ({"k": 1, "label": 5}, "label=5"),
+        ({"k": 1, "inner": {"size": 2}}, "inner="),
+        ({"k": 1, "inner": {"_target_": f"{__name__}.Inner", "names": ["a", 1]}}, "names="),
+    ],
+)
+def test_a_value_of_another_type_is_named(fields: dict[str, object], named: str) -> None:
+    with pytest.raises(ValueError, match=named.replace("'", ".")):
+        build({"_target_": f"{__name__}.Outer", **fields})
+
+
+def test_none_fits_where_it_may_stand() -> None:
+    made = build({"_target_": f"{__name__}.Outer", "k": 1, "label": None})
+    assert made == Outer(k=1)
