@@ -1,4 +1,4 @@
-"""`srrag doctor`: is this machine ready?"""
+"""`srrag doctor`: is this machine, or the cluster of the profile, ready?"""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs import parts
+from jobs import doctor_cluster, parts
 from srrag.runner.progress import say
 from srrag.spec import build
 
@@ -25,9 +25,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "python": _python,
         "packages": _packages,
         "model": lambda: _model(config),
-        "device": lambda: _device(config["profile"]["device"]),
+        "device": lambda: _device(config["profile"]),
         "cpus": lambda: _cpus(config),
         "disk": lambda: _disk(Path(config["root"])),
+        **doctor_cluster.probes(config),
     }
     checks = [{"check": name, **_outcome(probe)} for name, probe in probes.items()]
     for check in checks:
@@ -69,11 +70,14 @@ def _model(config: dict[str, Any]) -> str:
     return f"{encoder.model}: {vectors.shape[1]} dimensions, similar {near:.2f} > unlike {far:.2f}"
 
 
-def _device(device: str) -> str:
+def _device(profile: Mapping[str, Any]) -> str:
     import torch
 
+    device = profile["device"]
     if device == "cpu":
         return "cpu"
+    if profile["runner"].get("address", "local") != "local":
+        return f"{device}, on the nodes of the cluster"
     if not torch.cuda.is_available():
         raise ValueError(f"profile asks for {device}, but there is no GPU that torch can use")
     return f"{torch.cuda.get_device_name(0)}, {torch.cuda.device_count()} of them"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +42,19 @@ def run_build(config: dict[str, Any]) -> dict[str, Any]:
     return jobs.build.run({**config, "command": "test"})
 
 
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[None]:
-    """One small Ray cluster for all tests: more logical CPUs than cores, as stages take shares."""
+@pytest.fixture(scope="module")
+def ray_cluster() -> None:
+    """A small Ray, kept up between modules: more logical CPUs than cores, as stages take shares.
+
+    A module that needs a cluster of its own shuts it down, and the next one starts it again.
+    """
     import ray
 
-    ray.init(
-        address="local",
-        num_cpus=8,
-        object_store_memory=80 * 1024**2,
-        include_dashboard=False,
-        log_to_driver=False,
-    )
-    yield
-    ray.shutdown()
+    if not ray.is_initialized():
+        ray.init(
+            address="local",
+            num_cpus=8,
+            object_store_memory=80 * 1024**2,
+            include_dashboard=False,
+            log_to_driver=False,
+        )

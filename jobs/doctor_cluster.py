@@ -1,0 +1,165 @@
+"""The part of `srrag doctor` that asks every node of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs import parts
+from jobs.launch import UsageError
+from srrag.runner.ray_data import RayDataRunner
+from srrag.store import Store
+
+if TYPE_CHECKING:
+    from srrag.runner.ray_nodes import Node
+
+MAX_CLOCK_S = 1.0
+"""Heartbeats and deadlines are compared between nodes; a second is far below the shortest."""
+
+Probe = Callable[[], str]
+
+
+def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
+    """Checks of the cluster that the profile's runner joins; none if it joins none.
+
+    Raises UsageError for what is not a number of nodes or no folder.
+    """
+    runner = parts.runner(config)
+    if not isinstance(runner, RayDataRunner) or runner.address == "local":
+        return {}
+    asked = config["cluster"]
+    try:
+        found = ask(runner, asked, Store(config["root"]).root)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = str(error)
+        return {"nodes": lambda: _fail(f"no cluster at {runner.address}: {reason}")}
+    nodes, with_token = found
+    return {
+        "nodes": lambda: count(nodes, asked["nodes"]),
+        "gpus": lambda: gpus(nodes, asked["gpus"], asked["gpu_memory_gb"]),
+        "memory": lambda: memory(nodes, asked["memory_gb"]),
+        "versions": lambda: versions(nodes),
+        "clocks": lambda: clocks(nodes),
+        "storage": lambda: storage(nodes, config["root"]),
+        "models": lambda: models(nodes, asked["model"]),
+        "workers": lambda: workers(config, nodes),
+        "token": lambda: token(with_token),
+    }
+
+
+def ask(runner: RayDataRunner, asked: Mapping[str, Any], root: Path) -> tuple[list[Node], bool]:
+    """Every node of the cluster, and whether it asks for a token."""
+    import ray
+
+    from srrag.runner.ray_nodes import nodes_of, token_is_asked_for
+
+    root.mkdir(parents=True, exist_ok=True)
+    model = None if asked["model"] is None else Path(asked["model"])
+    wait_for = asked["nodes"] or 1
+    if isinstance(wait_for, bool) or not isinstance(wait_for, int) or wait_for < 0:
+        raise UsageError(f"cluster.nodes={wait_for}: a whole number from 0 is needed")
+    started = runner.connect()
+    try:
+        found = nodes_of(root, model, wait_for=wait_for, wait_s=asked["wait_s"])
+        return found, token_is_asked_for()
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def count(nodes: Sequence[Node], wanted: int | None) -> str:
+    """As many nodes as there should be."""
+    cpus = sum(node.cpus for node in nodes)
+    text = f"{len(nodes)} nodes, {cpus:g} logical CPUs"
+    return text if len(nodes) >= (wanted or 1) else _fail(f"{text}; cluster.nodes={wanted}")
+
+
+def gpus(nodes: Sequence[Node], wanted: int, gpu_memory_gb: float) -> str:
+    """As many GPUs as the profile asks for, each large enough, all given out by Ray."""
+    total = sum(node.gpus for node in nodes)
+    kinds = Counter(name for node in nodes for name in node.gpu_names)
+    text = ", ".join(f"{n} × {name}" for name, n in sorted(kinds.items())) or "none"
+    if total < wanted:
+        return _fail(f"Ray gives out {total:g}, the profile asks for {wanted} (driver: {text})")
+    for node in nodes:
+        if node.gpus > len(node.gpu_names):
+            return _fail(
+                f"{node.address}: Ray gives out {node.gpus:g}, the driver has {len(node.gpu_names)}"
+            )
+        if node.gpus and node.gpu_memory_gb < gpu_memory_gb:
+            return _fail(
+                f"{node.address}: {node.gpu_memory_gb:.0f} GB a GPU; cluster.gpu_memory_gb="
+                f"{gpu_memory_gb:g}"
+            )
+    return text
+
+
+def memory(nodes: Sequence[Node], wanted_gb: float) -> str:
+    """Every node has the memory that the profile asks for."""
+    least = min(nodes, key=lambda node: node.memory_gb)
+    text = f"{least.memory_gb:.0f} GB at least"
+    if least.memory_gb < wanted_gb:
+        return _fail(f"{least.address} has {text}; cluster.memory_gb={wanted_gb:g}")
+    return text
+
+
+def versions(nodes: Sequence[Node]) -> str:
+    """All nodes run the same."""
+    for name in nodes[0].versions:
+        found = {node.versions[name]: node.address for node in nodes}
+        if len(found) > 1:
+            told = ", ".join(f"{version} on {address}" for version, address in found.items())
+            return _fail(f"{name}: {told}")
+    return ", ".join(f"{name} {version}" for name, version in nodes[0].versions.items())
+
+
+def clocks(nodes: Sequence[Node]) -> str:
+    """No clock is off by more than MAX_CLOCK_S, nor can it be told how far."""
+    worst = max(nodes, key=lambda node: abs(node.clock_s))
+    known = max(node.round_trip_s for node in nodes) / 2
+    text = f"at most {abs(worst.clock_s):.3f} s apart from here, known to {known:.3f} s"
+    return text if abs(worst.clock_s) <= MAX_CLOCK_S + known else _fail(f"{worst.address}: {text}")
+
+
+def storage(nodes: Sequence[Node], root: str) -> str:
+    """Every node reads what is written here, and writes what is read here."""
+    for node in nodes:
+        if not (node.reads and node.writes):
+            what = "cannot read" if not node.reads else "cannot write"
+            return _fail(f"{node.address} {what} root={root} as this machine sees it")
+    return f"{root} is one folder on {len(nodes)} nodes"
+
+
+def models(nodes: Sequence[Node], folder: str | None) -> str:
+    """The model's folder is on every node."""
+    if folder is None:
+        return "no folder named by cluster.model"
+    for node in nodes:
+        if not node.model:
+            return _fail(f"{node.address} has no folder {folder}")
+    return f"{folder} on {len(nodes)} nodes"
+
+
+def workers(config: Mapping[str, Any], nodes: Sequence[Node]) -> str:
+    """The largest worker of the profile fits on some node."""
+    table = config["profile"]["resources"]
+    for stage in table:
+        need = parts.resources(config, stage)
+        if not any(node.cpus >= need.cpus and node.gpus >= need.gpus for node in nodes):
+            return _fail(
+                f"profile.resources.{stage}: no node has {need.cpus:g} CPU and {need.gpus:g} GPU"
+            )
+    return "every worker of the profile fits on a node"
+
+
+def token(asked_for: bool) -> str:
+    """Nobody without the token may run code here."""
+    return (
+        "asked for" if asked_for else _fail("anyone may run code: start with RAY_AUTH_MODE=token")
+    )
+
+
+def _fail(reason: str) -> str:
+    raise ValueError(reason)
