@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import threading
 import time
 import warnings
@@ -28,6 +29,7 @@ from srrag.engine.model import Model
 from srrag.runner.engines import Engines, Figures, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress, say
+from srrag.runner.ray_capacity import capacity
 from srrag.runner.ray_consumer import Consumer, shut_down
 from srrag.runner.ray_engines import engines_on_ray
 from srrag.stage import Plan, Stage
@@ -90,19 +92,31 @@ def pools(stages: Sequence[Stage]) -> list[list[Stage]]:
     return [list(group) for _, group in groupby(stages, key=lambda stage: stage.resources)]
 
 
+def _check_listens(address: str) -> None:
+    """Raise RuntimeError at once where nobody listens: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            raise RuntimeError(f"no Ray at {address}: {error}") from error
+
+
 @dataclass(frozen=True)
 class RayDataRunner:
     """Runs the steps of a plan on a Ray cluster.
 
     `address` is a running cluster's ("auto" finds the one of this host); "local" starts one
     here with `num_cpus` logical CPUs: more than cores, since stages take shares and Ray waits
-    without a word when they run out. `stall_s` without a finished part ends the run.
+    without a word when they run out. `stall_s` without a finished part ends the run. Where an
+    autoscaler brings nodes, `grows_s` is how long they may take.
     """
 
     address: str = "local"
     num_cpus: int = 8
     object_store_mb: int = 256
     stall_s: float = 900.0
+    grows_s: float = 0.0
 
     def connect(self) -> bool:
         """Join or start Ray; True if it was started here."""
@@ -111,6 +125,8 @@ class RayDataRunner:
         options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
         if self.address == "local":
             options.update(num_cpus=self.num_cpus, object_store_memory=self.object_store_mb << 20)
+        else:
+            _check_listens(self.address)
         former = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(address=self.address, **options)
@@ -134,8 +150,8 @@ class RayDataRunner:
         try:
             stages = [stage for stage in plan.steps if lacking[stage.name]]
             models = engines_of([stage.step for stage in stages])
-            self._check_resources(stages, models)
-            with engines_on_ray(models, at) as engines:
+            held = [pool[0].resources for pool in pools(stages)]
+            with capacity(held, models, self.grows_s), engines_on_ray(models, at) as engines:
                 at = replace(at, clients=engines.clients)
                 dataset = self._dataset(plan, store, stages, names, at)
                 watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)
@@ -144,6 +160,16 @@ class RayDataRunner:
         finally:
             if started:
                 shut_down(consumer)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Keep Ray up between several runs."""
+        started = self.connect()
+        try:
+            yield
+        finally:
+            if started:
+                ray.shutdown()
 
     @contextmanager
     def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:
@@ -155,22 +181,6 @@ class RayDataRunner:
         finally:
             if started:
                 ray.shutdown()
-
-    def _check_resources(self, stages: Sequence[Stage], models: Sequence[Model]) -> None:
-        have: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
-            needs = [pool[0].resources for pool in pools(stages)]
-            asked = sum(getattr(need, key) * need.workers for need in needs)
-            asked += sum(
-                getattr(worker, key) * model.replicas
-                for model in models
-                if (worker := model.worker()) is not None
-            )
-            if asked > have.get(kind, 0.0):
-                raise ValueError(
-                    f"the workers of all pools and engines take {asked:g} {kind}; the cluster "
-                    f"has {have.get(kind, 0.0):g}: lower profile.resources.*.{key} or add nodes"
-                )
 
     def _dataset(
         self, plan: Plan, store: Store, stages: Sequence[Stage], names: Sequence[str], at: Place
