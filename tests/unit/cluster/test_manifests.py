@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -187,3 +188,48 @@ def test_slurm_refuses_a_job_that_is_not_named() -> None:
     told = subprocess.run(["bash", script], capture_output=True, text=True, timeout=60)
     assert told.returncode == 2
     assert told.stderr.startswith("usage:")
+
+
+def serve_configs() -> dict[str, Any]:
+    """The Serve configurations by the file that they are in."""
+    manifest = read(CLUSTER / "kuberay" / "rayservice.yaml")
+    return {
+        "serve.yaml": read(CLUSTER / "serve.yaml"),
+        "rayservice.yaml": yaml.safe_load(manifest["spec"]["serveConfigV2"]),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
+@pytest.mark.parametrize("name", ["serve.yaml", "rayservice.yaml"])
+def test_serve_takes_its_configuration(name: str) -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    config = serve_configs()[name]
+    ServeDeploySchema.model_validate(config)
+    (application,) = config["applications"]
+    module, _, function = application["import_path"].partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+    overrides = [item for item in application["args"]["overrides"] if "engine.model" not in item]
+    configure("serve", [*overrides, "+engine.model=m"] if "engine=vllm" in overrides else overrides)
+    if config["http_options"]["host"] != "127.0.0.1":
+        assert any(item.startswith("api_keys=") for item in overrides)
+
+
+def test_the_dashboard_shows_what_the_server_measures() -> None:
+    from srrag.serve.metrics import Metrics
+
+    text = (CLUSTER / "monitoring" / "grafana-dashboard.json").read_text("utf-8")
+    shown = set(re.findall(r"srrag_\w+", " ".join(re.findall(r'"expr": "(.*)"', text))))
+    families = {family.name: family.type for family in Metrics().registry.collect()}
+    emitted = set()
+    for name, kind in families.items():
+        endings = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
+        emitted |= {name + ending for ending in endings[kind]}
+    assert shown <= emitted, shown - emitted
+    bases = {re.sub(r"_(total|bucket|sum|count)$", "", name) for name in shown}
+    assert bases == set(families), "each is shown"
+    jobs = {
+        job["job_name"]
+        for job in read(CLUSTER / "monitoring" / "prometheus.yaml")["scrape_configs"]
+    }
+    assert jobs == {"srrag", "ray"}
