@@ -92,7 +92,7 @@ def logit(places: Sequence[tuple[Path, Path]], most: int) -> dict[str, Any]:
     figures: dict[str, Any] = {"train_questions": len(train), "test_questions": len(test)}
     base = np.full(len(y_test), np.average(y, weights=weight))
     figures["test_log_loss_of_base_rate"] = log_loss(y_test, base, sample_weight=weight_test)
-    for columns in ([0], [1], [0, 1], [0, 1, 2]):
+    for columns in ([0], [1], [0, 1], [0, 2], [0, 1, 2]):
         found = LogisticRegression(C=np.inf, max_iter=1000).fit(x[:, columns], y, weight)
         odds = found.predict_proba(x_test[:, columns])[:, 1]
         weights, shift = found.coef_[0], float(found.intercept_[0])

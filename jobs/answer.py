@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from jobs import parts
-from jobs.ask import answer_json
 from jobs.launch import UsageError
+from srrag.answer.reply import answer_json
 from srrag.index.units import open_units
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table

@@ -11,12 +11,14 @@ from typing import Any
 
 from jobs import parts
 from jobs.launch import UsageError
-from jobs.trace import steps, trace_json, tree
+from jobs.trace import tree
 from srrag.answer.cited import CitedAnswer
+from srrag.answer.reply import answer_json, trace_json
 from srrag.answer.streaming import AnswerStream, uncited_of
 from srrag.completion import tallied
 from srrag.engine.stream import listening
 from srrag.ids import content_id
+from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.progress import say
@@ -51,32 +53,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         summary["off"] = off
         say(f"Off with engine=rules: {', '.join(off)}.\n")
     if config["trace"]:
-        summary["trace"] = trace_json(row)
+        summary["trace"] = trace_json(row, terms_of(pipeline))
         say(tree(summary["trace"]))
     summary["usage"] = usage.as_dict()
     return summary
-
-
-def answer_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of ANSWERS as one reads it in JSON: citations resolved to evidence numbers."""
-    numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], start=1)}
-    return {
-        "question": row["text"],
-        "answer": row["answer"],
-        "insufficient": row["insufficient"],
-        "note": row["answer_note"],
-        "model": row["model"],
-        "sentences": [
-            {
-                "text": sentence["text"],
-                "citations": [numbers[item] for item in sentence["evidence_ids"]],
-            }
-            for sentence in row["sentences"]
-        ],
-        "evidence": [{"number": numbers[item["evidence_id"]], **item} for item in row["evidence"]],
-        **({"notice": row["notice"]} if "notice" in row else {}),
-        "trace": {"steps": steps(row["trace"])},
-    }
 
 
 def wrapped() -> Callable[[str], None]:

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from jobs import parts
-from jobs.answer import read_queries, write_run
+from jobs.answer import write_run
 from jobs.evaluate_answers import evaluate_answers
 from jobs.evaluate_filter import evaluate_filter
 from jobs.evaluate_nli import evaluate_nli
 from jobs.launch import UsageError, with_pipeline
-from srrag.algo.intervals import bootstrap_interval
-from srrag.algo.significance import mcnemar_exact, paired_bootstrap
+from jobs.ranked import read_judged
+from jobs.record import Evaluated, bench_name, record, with_windows
 from srrag.completion import Rules
-from srrag.evaluate.gold import (
-    must_have,
-    quote_windows,
-    read_gold,
-    resource_path,
-    window_qrels,
-)
-from srrag.evaluate.retrieval import LOWER_IS_BETTER, Qrels, coverage, per_question, read_qrels
-from srrag.evaluate.scores import correct, rounded
-from srrag.evaluate.split import questions_of
-from srrag.index.units import Units, open_units
-from srrag.pipeline import Pipeline
-from srrag.retrieve.hits import unpack_hits
-from srrag.retrieve.questions import question_table
+from srrag.evaluate.gold import resource_path
+from srrag.evaluate.retrieval import lower_is_better
+from srrag.evaluate.scores import Scores, compare, figure
 from srrag.runner.progress import say
-from srrag.store import Store
-
-Metrics = dict[str, dict[str, float]]
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -45,129 +31,65 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     path = resource_path(config["bench"]["path"])
     if not path.exists():
         raise UsageError(f"bench.path={path} does not exist")
-    if kind in ("answers", "nli"):
-        return (evaluate_answers if kind == "answers" else evaluate_nli)(config, path)
-    if kind == "filter":
-        return evaluate_filter(config, path)
-    if kind not in ("beir", "gold"):
-        return evaluate_extraction(config, kind, path)
-    if config["root"] is None:
-        raise UsageError(f"root= is missing: bench.kind={kind} ranks a finished build's windows")
-    if kind == "beir":
-        qrels = read_qrels(path / "qrels" / f"{config['bench']['split']}.tsv")
-        return evaluate_ranking(config, qrels, list(read_queries(path / "queries.jsonl")), False)
-    store = Store(config["root"])
-    questions = questions_of(read_gold(path), config["bench"].get("split"))
-    units = Units(store.artifacts(config["build"])["units"])
-    statements = must_have(quote_windows(questions, units))
-    return evaluate_ranking(config, window_qrels(questions, units), questions, True, statements)
+    if kind not in KINDS:
+        raise UsageError(f"bench.kind={kind}: there are {', '.join(KINDS)}")
+    if kind != "answers" and path.is_dir() != (kind in FOLDERS):
+        wanted = "folder" if kind in FOLDERS else "file"
+        raise UsageError(f"bench.path={path}: bench.kind={kind} reads a {wanted}")
+    return KINDS[kind](config, path)
 
 
-def evaluate_ranking(
-    config: dict[str, Any],
-    qrels: Qrels,
-    queries: list[dict[str, Any]],
-    by_window: bool,
-    statements: dict[str, list[list[str]]] | None = None,
-) -> dict[str, Any]:
-    """Rank the judged questions; a document is scored by its best window.
-
-    `statements` are, by question, the windows of each statement that an answer has to make.
-    """
+def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Rank the judged questions; a document is scored by its best window."""
     started = time.perf_counter()
-    unknown = sorted(qrels.keys() - {row["query_id"] for row in queries})
-    if unknown:
-        raise UsageError(
-            f"bench.path: {len(unknown)} of {len(qrels)} judged queries are not in queries.jsonl; "
-            f"the first: {unknown[0]!r}"
-        )
-    missing = 0 if by_window else missing_documents(config, qrels)
-    questions = question_table(row for row in queries if row["query_id"] in qrels)
+    judged = read_judged(config, path)
     systems = {"pipeline": config}
     if config["baseline"]:
         systems["baseline"] = with_pipeline("evaluate", config, config["baseline"])
-    values, runs, failed = {}, {}, {}
+    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    found: dict[str, list[Scores]] = {}
+    tables: dict[str, pa.Table] = {}
+    kept: list[Evaluated] = []
     for name, asked in systems.items():
+        began = time.perf_counter()
         pipeline = parts.make(asked["pipeline"], name)
-        runs[name], failed[name] = rank(asked, pipeline, questions, by_window)
-        values[name] = per_question(qrels, runs[name])
-        if statements:
-            values[name]["coverage@10"] = coverage(statements, runs[name])
-    if config["out"]:
-        write_documents_run(Path(config["out"]) / "run.trec", runs["pipeline"])
+        bound = parts.pipeline_run(asked, pipeline.ranking())
+        at = bound.place(parts.place(asked))
+        tables[name] = bound.run(judged.table, at)
+        found[name] = judged.scores(tables[name], at)
+        if config["out"] and name == "pipeline":
+            run_ = judged.found(tables[name], at)
+            write_documents_run(Path(config["out"]) / "run.trec", run_)
+        if config["out"]:
+            label = config["baseline"] if name == "baseline" else name
+            windows, used = with_windows(tables[name], at), bound.usage(judged.table)
+            took = time.perf_counter() - began
+            kept.append(Evaluated(label, asked, windows, found[name], took, bound, used))
     summary: dict[str, Any] = {
-        "questions": len(qrels),
-        "failed": failed["pipeline"],
-        "judged_documents_missing": missing,
-        "metrics": intervals(values["pipeline"], config),
+        "questions": len(judged.qrels),
+        "failed": len(tables["pipeline"]["reject"].drop_null()),
+        "judged_documents_missing": judged.missing,
+        "metrics": {each.metric.name: figure(each, **resampling) for each in found["pipeline"]},
     }
     if config["baseline"]:
         summary["baseline"] = config["baseline"]
-        summary["baseline_metrics"] = intervals(values["baseline"], config)
-        summary["difference"] = differences(values["pipeline"], values["baseline"], config)
+        summary["baseline_metrics"] = {
+            each.metric.name: figure(each, **resampling) for each in found["baseline"]
+        }
+        summary["difference"] = compare(found["pipeline"], found["baseline"], **resampling)
+    if kept:
+        relevant = {
+            q: [d for d, grade in own.items() if grade > 0] for q, own in judged.qrels.items()
+        }
+        gold = [
+            {**row, "gold": [], "relevant": relevant[row["query_id"]]}
+            for row in judged.queries
+            if row["query_id"] in relevant
+        ]
+        record(Path(config["out"]), bench_name(config), "", gold, kept, summary.get("difference"))
     summary["seconds"] = round(time.perf_counter() - started, 3)
     say(readable(summary))
     return summary
-
-
-def missing_documents(config: dict[str, Any], qrels: Qrels) -> int:
-    """How many judged documents the build lacks; raises UsageError if it lacks them all."""
-    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
-    judged = {document for documents in qrels.values() for document in documents}
-    missing = judged - set(units.documents["source_id"].to_pylist())
-    if missing == judged:
-        raise UsageError(
-            f"root={config['root']} holds none of the documents that bench.path judges"
-        )
-    return len(missing)
-
-
-def rank(
-    config: dict[str, Any], pipeline: Pipeline, questions: pa.Table, by_window: bool
-) -> tuple[dict[str, dict[str, float]], int]:
-    """The documents (or windows) of each question with scores, and how many questions failed."""
-    bound = parts.pipeline_run(config, pipeline.ranking())
-    at = parts.place(config)
-    table = bound.run(questions, at)
-    unit_ids, _, offsets = unpack_hits(table["hits"])
-    documents = unit_ids.to_pylist()
-    if not by_window:
-        documents = open_units(bound.place(at)).document_keys(documents).to_pylist()
-    found: dict[str, dict[str, float]] = {}
-    for row, query_id in enumerate(table["query_id"].to_pylist()):
-        ranked = dict.fromkeys(documents[offsets[row] : offsets[row + 1]])
-        # Scored by rank: judges break ties of scores by document id, which is not our order.
-        found[query_id] = {document: 1.0 / n for n, document in enumerate(ranked, start=1)}
-    return found, table["reject"].length() - table["reject"].null_count
-
-
-def intervals(values: dict[str, np.ndarray[Any, Any]], config: dict[str, Any]) -> Metrics:
-    """Each metric's mean with its 95 % bootstrap interval."""
-    out = {}
-    for name, sample in values.items():
-        value, low, high = bootstrap_interval(
-            sample, resamples=config["resamples"], seed=config["seed"]
-        )
-        out[name] = {"value": round(value, 4), "low": round(low, 4), "high": round(high, 4)}
-    return out
-
-
-def differences(
-    ours: dict[str, np.ndarray[Any, Any]],
-    theirs: dict[str, np.ndarray[Any, Any]],
-    config: dict[str, Any],
-) -> Metrics:
-    """Each metric's paired difference with p-value, alone and corrected for their number."""
-    out = {}
-    for name, sample in ours.items():
-        value, low, high, p = paired_bootstrap(
-            sample, theirs[name], resamples=config["resamples"], seed=config["seed"]
-        )
-        out[name] = {"value": round(value, 4), **rounded(low, high), "p": p}
-        if np.isin([sample, theirs[name]], (0.0, 1.0)).all():
-            out[name]["p_mcnemar"] = mcnemar_exact(sample == 1, theirs[name] == 1)
-    correct(out)
-    return out
 
 
 def write_documents_run(path: Path, run_: dict[str, dict[str, float]]) -> None:
@@ -181,13 +103,12 @@ def write_documents_run(path: Path, run_: dict[str, dict[str, float]]) -> None:
     write_run(path, rows, names, "srrag")
 
 
-def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
+def evaluate_extraction(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Score the mentions of the rules, or of a tagger, on EBM-NLP or Evidence Inference prompts."""
     from srrag.evaluate.pico import score_ebmnlp, score_evidence_inference
 
+    kind = config["bench"]["kind"]
     score = {"ebmnlp": score_ebmnlp, "evidence_inference": score_evidence_inference}
-    if kind not in score:
-        raise UsageError(f"bench.kind={kind}: there are beir, {', '.join(score)}")
     if not isinstance(parts.make(config["engine"], "engine"), Rules):
         raise UsageError(f"engine: bench.kind={kind} scores mentions; leave engine=rules")
     mentions = parts.make(config["mentions"], "mentions")
@@ -196,6 +117,21 @@ def evaluate_extraction(config: dict[str, Any], kind: str, path: Path) -> dict[s
     for name, value in metrics.items():
         say(f"  {name:<28}{value:8.4f}")
     return {"metrics": metrics, **metrics, "model": mentions.name}
+
+
+KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
+    "beir": evaluate_ranking,
+    "gold": evaluate_ranking,
+    "answers": evaluate_answers,
+    "nli": evaluate_nli,
+    "filter": evaluate_filter,
+    "ebmnlp": evaluate_extraction,
+    "evidence_inference": evaluate_extraction,
+}
+
+
+FOLDERS = ("beir", "evidence_inference")
+"""Kinds whose benchmark is a folder; answers are read from either."""
 
 
 def readable(summary: dict[str, Any]) -> str:
@@ -207,7 +143,7 @@ def readable(summary: dict[str, Any]) -> str:
             lines += [
                 f"  {name:<12}{m['value']:8.4f}   [{m['low']:.4f}, {m['high']:.4f}]"
                 + (f"   p {m['p']:.4f}, Holm {m['p_holm']:.4f}" if "p" in m else "")
-                + (" (lower is better)" if name in LOWER_IS_BETTER else "")
+                + (" (lower is better)" if lower_is_better(name) else "")
                 for name, m in summary[title].items()
             ]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,15 @@ import pyarrow as pa
 from jobs import parts
 from jobs.judging import judge, judge_name, judges
 from jobs.launch import UsageError, with_pipeline
+from jobs.record import Evaluated, bench_name, record
+from srrag.answer.free import freed
 from srrag.completion import Usage
+from srrag.evaluate.accuracy import trial_means
+from srrag.evaluate.benchmarks.mirage import NoSuchSubset
 from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers
+from srrag.evaluate.groups import by_group
 from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
-from srrag.evaluate.scores import Scores, compare, figure, score
-from srrag.pipeline import Pipeline
+from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
@@ -24,50 +29,119 @@ from srrag.step import Step
 from srrag.store import commit, write_parquet
 
 _SHOWN_FAILURES = 20
+_APART = ("without_gold", "answers_without_question")
+FREE = (
+    "bench.free_citations: answers may cite what is not in the evidence, for this evaluation alone"
+)
 
 
 def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Judge a system's answers, and a second one's, with the differences between the two."""
     started = time.perf_counter()
-    bench = config["bench"]
-    steps = judges(bench["judges"])
-    gold = list(read_gold_answers(path))
-    if not gold:
-        raise UsageError(f"bench.path={path}: there is no question")
-    systems = {"pipeline": _answers(config, gold, bench["answers"])}
-    if bench["baseline_answers"] or config["baseline"]:
-        other = with_pipeline("evaluate", config, config["baseline"]) if config["baseline"] else {}
-        systems["baseline"] = _answers(other, gold, bench["baseline_answers"])
-    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
-    summary: dict[str, Any] = {"questions": len(gold), "judge": judge_name(config)}
-    found: dict[str, list[Scores]] = {}
+    steps = judges(config["bench"]["judges"])
+    gold = _gold(config, path)
+    summary: dict[str, Any] = {
+        "questions": len(gold),
+        "judge": judge_name(config),
+        "judges": {
+            name: [metric.name for metric in metrics]
+            for name, step in steps.items()
+            if (metrics := metrics_of(step))
+        },
+    }
+    listed: dict[str, list[Scores]] = {}
     usage: dict[str, Usage] = {}
-    for name, cases in systems.items():
-        prefix = "" if name == "pipeline" else "baseline_"
+    broken: set[str] = set()
+    kept: list[Evaluated] = []
+    for name, (cases, answered) in _systems(config, gold).items():
         judged, usage[name] = judge(config, cases.table, steps)
-        found[name] = scores(steps, judged, [row["query_id"] for row in gold])
-        figures = {each.metric.name: figure(each, **resampling) for each in found[name]}
-        summary |= _counts(prefix, cases, judged) | {f"{prefix}metrics": figures}
+        found = scores(steps, judged, [row["query_id"] for row in gold])
+        # A judge that failed wherever it was asked has judged nothing: that is no result.
+        broken |= {judge_ for judge_, each in found.items() if broke_down(each)}
+        listed[name] = [each for scored in found.values() for each in scored]
+        prefix = "" if name == "pipeline" else "baseline_"
+        summary |= _counts(prefix, cases, judged) | _figures(config, prefix, listed[name], gold)
         _write(config, f"{prefix}judgements.parquet", judged)
-    if "baseline" in found:
-        summary["difference"] = compare(found["pipeline"], found["baseline"], **resampling)
+        kept.append(_evaluated(answered, cases, listed[name], judged))
+    if "baseline" in listed:
+        pair = listed["pipeline"], listed["baseline"]
+        summary["difference"] = compare(*pair, **_resampling(config))
+    if config["out"]:
+        told = [{**row, **row["strata"]} for row in gold]
+        compared = summary.get("difference")
+        record(Path(config["out"]), bench_name(config), summary["judge"], told, kept, compared)
     summary |= calls_made(usage, len(gold))
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    # A judge of which every answer failed has judged nothing: that is no result.
-    summary["ok"] = not any(0 < each.items == each.failed for one in found.values() for each in one)
+    summary |= {"broken_judges": sorted(broken), "ok": not broken}
     say(readable(summary))
     return summary
 
 
+def _gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    """The questions of the benchmark; raises UsageError if there is none."""
+    try:
+        gold = list(read_gold_answers(path, config["bench"]["subset"]))
+    except NoSuchSubset as error:
+        raise UsageError(str(error)) from error
+    if not gold:
+        raise UsageError(f"bench.path={path}: there is no question")
+    return gold
+
+
+def _evaluated(
+    answered: Evaluated, cases: Cases, found: Sequence[Scores], judged: Mapping[str, pa.Table]
+) -> Evaluated:
+    """A system with what judges made of its answers."""
+    return replace(
+        answered,
+        scores=found,
+        judgements=pa.concat_tables([JUDGEMENTS.empty_table(), *judged.values()]),
+        abstained=sum(cases.table["abstained"].to_pylist()),
+        missing=cases.missing,
+    )
+
+
+def _systems(
+    config: dict[str, Any], gold: list[dict[str, Any]]
+) -> dict[str, tuple[Cases, Evaluated]]:
+    """The answers of the system, and of the one that it is compared with, if there is any."""
+    bench = config["bench"]
+    if bench["free_citations"]:
+        if bench["answers"] or bench["baseline_answers"]:
+            raise UsageError("bench.free_citations: stored answers are what they are")
+        say(FREE)
+    systems = {"pipeline": _answers(config, gold, bench["answers"])}
+    if bench["baseline_answers"] or config["baseline"]:
+        other = with_pipeline("evaluate", config, config["baseline"]) if config["baseline"] else {}
+        name = config["baseline"] or "baseline"
+        systems["baseline"] = _answers(other or config, gold, bench["baseline_answers"], name)
+    return systems
+
+
+def _resampling(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"resamples": config["resamples"], "seed": config["seed"]}
+
+
+def _figures(
+    config: Mapping[str, Any], prefix: str, listed: Sequence[Scores], gold: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The figures of a system, and those of groups of questions if they are asked for."""
+    resampling, by = _resampling(config), config["bench"]["by"]
+    figures = {each.metric.name: figure(each, **resampling) for each in listed}
+    if not by:
+        return {f"{prefix}metrics": figures}
+    groups = {row["query_id"]: row["strata"].get(by, "") for row in gold}
+    grouped = by_group(listed, groups, **resampling)
+    return {f"{prefix}metrics": figures, f"{prefix}groups": grouped}
+
+
 def scores(
     steps: Mapping[str, Step], judged: Mapping[str, pa.Table], questions: Sequence[str]
-) -> list[Scores]:
-    """The scores of every judge's metrics."""
-    return [
-        each
-        for name, table in judged.items()
-        for each in score(metrics_of(steps[name]), table, questions)
-    ]
+) -> dict[str, list[Scores]]:
+    """The scores of every judge's metrics, by judge."""
+    return {
+        name: score(metrics_of(steps[name]), table, questions) for name, table in judged.items()
+    }
 
 
 def readable(summary: dict[str, Any]) -> str:
@@ -78,19 +152,38 @@ def readable(summary: dict[str, Any]) -> str:
             continue
         lines += ["", (prefix.rstrip("_") or "metrics")]
         lost = {"abstained": summary[f"{prefix}abstained"], **summary[f"{prefix}missing"]}
-        lines.append("  " + ", ".join(f"{reason} {count}" for reason, count in lost.items()))
-        lines += [_line(*entry) for entry in summary[f"{prefix}metrics"].items()]
+        lost |= {name: n for name in _APART if (n := summary[f"{prefix}{name}"])}
+        said = (f"{reason.replace('_', ' ')} {count}" for reason, count in lost.items())
+        lines.append("  " + ", ".join(said))
+        lines += _by_judge(summary, summary[f"{prefix}metrics"])
+        for name, figures in summary.get(f"{prefix}groups", {}).items():
+            lines.append(f"  {name}")
+            lines += [_line(*entry) for entry in figures.items()]
+        if trials := summary.get(f"{prefix}accuracy_trials"):
+            means = ", ".join(f"{value:.4f}" for value in trials["means"])
+            lines.append(f"  answer_accuracy by trial: {means} (SD {trials['sd']:.4f})")
     if "difference" in summary:
         lines += ["", "difference"]
-        lines += [_line(*entry) for entry in summary["difference"].items()]
+        lines += _by_judge(summary, summary["difference"])
+    if broken := summary["broken_judges"]:
+        lines += ["", f"NO RESULT: no answer of the judge could be used for {', '.join(broken)}"]
     return "\n".join(lines) + "\n"
+
+
+def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[str]:
+    """A line a metric, under the name of its judge."""
+    for judge_, names in summary["judges"].items():
+        yield f"  {judge_}"
+        yield from (_line(name, figures[name]) for name in names)
 
 
 def _line(name: str, entry: Mapping[str, Any]) -> str:
     if entry["value"] is None:
-        return f"  {name:<29}      –   {entry['reason']}"
-    line = f"  {name:<29}{entry['value']:7.4f}   [{entry['low']:.4f}, {entry['high']:.4f}]"
+        return f"    {name:<34}      –   {entry['reason']}"
+    line = f"    {name:<34}{entry['value']:7.4f}   [{entry['low']:.4f}, {entry['high']:.4f}]"
     line += f"   n {entry['questions']}"
+    if entry.get("items", entry["questions"]) != entry["questions"]:
+        line += f" ({entry['items']} items)"
     if "p" in entry:
         line += f", p {entry['p']:.4f}, Holm {entry['p_holm']:.4f}"
     if entry.get("left_out"):
@@ -100,13 +193,16 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
     return line + (" (lower is better)" if entry.get("better") == "lower" else "")
 
 
-def _answers(config: dict[str, Any], gold: list[dict[str, Any]], path: str | None) -> Cases:
+def _answers(
+    config: dict[str, Any], gold: list[dict[str, Any]], path: str | None, name: str = "pipeline"
+) -> tuple[Cases, Evaluated]:
     """Stored answers, or those of a pipeline, with their gold."""
     if path:
         file = Path(path)
         if not file.exists():
             raise UsageError(f"answers: {file} does not exist")
-        return _cases(gold, read_answers(file))
+        stored = read_answers(file)
+        return _cases(gold, stored), Evaluated(name, config, stored, [], 0.0)
     if config["root"] is None:
         raise UsageError("root= is missing: bench.answers is null, so the pipeline has to answer")
     if not any(row["text"] for row in gold):
@@ -114,9 +210,17 @@ def _answers(config: dict[str, Any], gold: list[dict[str, Any]], path: str | Non
             "bench.path holds no question texts: answer them by `srrag answer`, and give "
             "bench.answers"
         )
-    made: Pipeline = parts.make(config["pipeline"], "pipeline")
-    bound = parts.pipeline_run(config, made)
-    return _cases(gold, bound.run(question_table(gold), parts.place(config)))
+    made = parts.answering(config)
+    if config["bench"]["free_citations"]:
+        try:
+            made = freed(made)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    bound = parts.pipeline_run(config, made, evaluating=True)
+    asked, started = question_table(gold), time.perf_counter()
+    answers = bound.run(asked, parts.place(config))
+    seconds, usage = time.perf_counter() - started, bound.usage(asked)
+    return _cases(gold, answers), Evaluated(name, config, answers, [], seconds, bound, usage)
 
 
 def _cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:
@@ -139,7 +243,13 @@ def _counts(prefix: str, cases: Cases, judged: Mapping[str, pa.Table]) -> dict[s
         f"{prefix}answers_without_question": cases.strangers,
         f"{prefix}not_judged": len(lost),
         f"{prefix}failures": lost[:_SHOWN_FAILURES],
+        **({f"{prefix}accuracy_trials": trials} if (trials := _trials(judged)) else {}),
     }
+
+
+def _trials(judged: Mapping[str, pa.Table]) -> Mapping[str, Any] | None:
+    """The trials of the judge of accuracy, if it is there and has several."""
+    return next(filter(None, map(trial_means, judged.values())), None)
 
 
 def _write(config: dict[str, Any], name: str, judged: Mapping[str, pa.Table]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,16 @@ import pyarrow as pa
 from jobs import parts
 from jobs.launch import UsageError
 from srrag.completion import Rules, Usage
-from srrag.evaluate.judgements import CASES, metrics_of
+from srrag.evaluate.judgements import CASES, JUDGEMENTS, PREPARED, Preparation, metrics_of
 from srrag.ids import content_id, segment_id
 from srrag.runner.summary import usage_of
+from srrag.schema import empty_value
 from srrag.spec import canonical, fingerprint
 from srrag.stage import Plan, Stage
 from srrag.step import Step
 from srrag.store import Receipt, Store
 
 PART_CASES = 32
-PREPARED = {"claims": "claims", "guesses": "questions"}
-"""Columns that a stage adds to the cases."""
 
 
 def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
@@ -31,15 +30,32 @@ def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
     made = {name: parts.make(node, f"bench.judges.{name}") for name, node in nodes.items() if node}
     if not any(map(metrics_of, made.values())):
         raise UsageError("bench.judges: there is no judge")
-    for name, step in made.items():
-        if (source := source_of(step)) not in ("cases", *made):
-            raise UsageError(f"bench.judges.{name} reads {source}; leave bench.judges.{source} in")
+    sources(made)
     return made
 
 
-def source_of(step: Step) -> str:
-    """The stage whose output a judge reads: the cases, or what another step made of them."""
-    return next((stage for column, stage in PREPARED.items() if column in step.reads), "cases")
+def sources(steps: Mapping[str, Step]) -> dict[str, str]:
+    """The stage whose output each step reads.
+
+    A preparation reads what the one before it made of the cases; a judge the last preparation that
+    fills a column it reads, so that what goes wrong in others does not touch it. Raises UsageError
+    for a column that no step before fills.
+    """
+    found: dict[str, str] = {}
+    prepared = ["cases"]
+    filled_by: dict[str, str] = {}
+    for name, step in steps.items():
+        missing = [c for c in step.reads if c in PREPARED and c not in filled_by]
+        if missing:
+            raise UsageError(f"bench.judges.{name} reads {missing[0]}, which no step before fills")
+        if isinstance(step, Preparation):
+            found[name] = prepared[-1]
+            prepared.append(name)
+            filled_by |= dict.fromkeys(step.fills, name)
+        else:
+            read = [filled_by[column] for column in step.reads if column in filled_by]
+            found[name] = max(read, key=prepared.index, default="cases")
+    return found
 
 
 def judge(
@@ -47,11 +63,12 @@ def judge(
 ) -> tuple[dict[str, pa.Table], Usage]:
     """The judgements of each judge; what was judged before is not judged again."""
     store = _store(config)
+    reads = sources(steps)
     plan = Plan(
         "cases",
         fingerprint(CASES.to_string(show_schema_metadata=False)),
         [
-            Stage(name, step, (source_of(step),), parts.resources(config, name, step))
+            Stage(name, step, (reads[name],), parts.resources(config, name, step))
             for name, step in steps.items()
         ],
     )
@@ -61,19 +78,34 @@ def judge(
         source = plan.fingerprint("cases")
         names = [_write_part(store, source, cases.slice(n, PART_CASES)) for n in starts]
         parts.runner(config).run(plan, store, list(dict.fromkeys(names)), at)
-        judged = {
+        made = {
             name: pa.concat_tables(
                 store.read_part(name, plan.fingerprint(name), part) for part in names
             )
-            for name, step in steps.items()
-            if metrics_of(step)
+            for name in steps
         }
         receipts = [
             store.read_receipt(name, plan.fingerprint(name), part)
             for name in steps
             for part in dict.fromkeys(names)
         ]
+    judged = {
+        name: pa.concat_tables([made[name], *_lost_before(name, reads, made)])
+        for name, step in steps.items()
+        if metrics_of(step)
+    }
     return judged, usage_of(receipts)
+
+
+def _lost_before(
+    name: str, reads: Mapping[str, str], made: Mapping[str, pa.Table]
+) -> Iterator[pa.Table]:
+    """The cases that a step before a judge rejected: it broke down on them too."""
+    while (name := reads[name]) != "cases":
+        rejected = made[name].filter(made[name]["reject"].is_valid())
+        blank = {item.name: empty_value(item.type) for item in JUDGEMENTS}
+        rows = [{**blank, **row} for row in rejected.select(["query_id", "reject"]).to_pylist()]
+        yield pa.Table.from_pylist(rows, schema=JUDGEMENTS)
 
 
 def judge_name(config: dict[str, Any]) -> str:

@@ -76,13 +76,15 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     """Compose conf/<name>.yaml with overrides; raises UsageError in one line."""
     literal = dict(item.split("=", 1) for item in argv if item.startswith(_LITERAL))
     overrides = [item for item in argv if not item.startswith(_LITERAL)]
+    if name == "sweep":
+        overrides = list(_of_all_rows(overrides))
     try:
         with initialize_config_module("conf", version_base=None):
             composed = compose(
                 name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
             )
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         if isinstance(error, UsageError):
             raise
         text = _first_line(error)
@@ -100,6 +102,30 @@ def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str,
         item for item in config["overrides"] if not re.match(r"[+~]*(pipeline\b|baseline=)", item)
     ]
     return configure(name, [*kept, f"pipeline={pipeline}"])
+
+
+def listed(override: str) -> list[str]:
+    """The overrides that one with a list of values (key=a,b) stands for; none for any other."""
+    try:
+        parsed = OverridesParser.create().parse_override(override)
+    except HydraException:
+        return []
+    if not parsed.is_sweep_override():
+        return []
+    return [f"{parsed.get_key_element()}={value}" for value in parsed.sweep_string_iterator()]
+
+
+def _of_all_rows(overrides: Sequence[str]) -> Iterator[str]:
+    """What a sweep itself is composed of: its lists and pipelines are those of single rows.
+
+    A list below `sweep.` is a text that its rows name.
+    """
+    for item in overrides:
+        if item.startswith("sweep.") and listed(item):
+            key, _, values = item.partition("=")
+            yield f"{key}='{values}'"
+        elif not (listed(item) or re.match(r"[+~]*pipeline\b", item)):
+            yield item
 
 
 def quoted(override: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,15 @@ def answering(config: Mapping[str, Any]) -> Pipeline:
     return pipeline
 
 
-def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
-    """A pipeline bound to a build of the root; raises UsageError if they do not fit."""
+def pipeline_run(
+    config: Mapping[str, Any], pipeline: Pipeline, *, evaluating: bool = False
+) -> PipelineRun:
+    """A pipeline bound to a build of the root; raises UsageError if they do not fit.
+
+    A step that is for evaluations alone, as one that may cite anything, is refused elsewhere.
+    """
+    if not evaluating and any(getattr(step, "evaluation_only", False) for step in within(pipeline)):
+        raise UsageError("pipeline: it cites freely, which is for `srrag evaluate` alone")
     store = Store(config["root"])
     store.check()
     for step in within(pipeline):
@@ -126,6 +134,4 @@ def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
             check_encoder(
                 store, config["build"], spec(encoder), getattr(step, "encoded", "vectors")
             )
-    return PipelineRun(
-        store, config["build"], pipeline, runner(config), resources(config, "answers", pipeline)
-    )
+    return PipelineRun(store, config["build"], pipeline, runner(config), partial(resources, config))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import time
@@ -13,8 +14,9 @@ from jobs.launch import UsageError, configure
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
 from srrag.serve.keys import read_keys
-from srrag.serve.settings import Settings
+from srrag.serve.settings import Apart, Settings
 
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _POLL_S = 1.0
 
 
@@ -68,9 +70,42 @@ def settings_of(config: dict[str, Any]) -> Settings:
             limits=limits,
             log=_log_file(config["log"]),
             log_questions=config["log_questions"],
+            apart=_apart(config),
+            traces=config["traces"],
+            runs=tuple(Path(folder).expanduser().resolve() for folder in config["runs"]),
         )
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from error
+
+
+def _apart(config: dict[str, Any]) -> dict[str, Apart]:
+    """The deployments beside that of the ingress."""
+    made = {}
+    for name, given in (config["deployments"] or {}).items():
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"deployments.{name}: a name is small letters, digits and _")
+        target = {"_target_": "srrag.serve.settings.Apart", "device": config["profile"]["device"]}
+        made[name] = parts.make({**target, **given}, f"deployments.{name}")
+    return made
+
+
+def application(args: dict[str, Any]) -> Any:
+    """The application for `serve deploy`: `args.overrides` are those of `srrag serve`.
+
+    There the host is that of the cluster's HTTP options, which only a key can guard: without
+    api_keys, the overrides have to say that host is a loopback address.
+    """
+    from srrag.serve.on_ray import application as on_ray
+
+    overrides = [str(each) for each in args.get("overrides", ())]
+    config = {
+        **configure("serve", overrides),
+        "command": shlex.join(["srrag", "serve", *overrides]),
+    }
+    if not config["api_keys"] and not any(each.startswith("host=") for each in overrides):
+        raise UsageError("api_keys=FILE is needed, or host=127.0.0.1 as http_options has it")
+    cluster = parts.make({"_target_": "srrag.serve.on_ray.Cluster", **config["ray"]}, "ray")
+    return on_ray(settings_of(config), cluster)
 
 
 def _log_file(path: str | None) -> Path | None:

@@ -3,44 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
-
-from srrag.answer.why import why
 
 _WIDTH = 96
 Row = dict[str, Any]
-
-
-def steps(trace: list[Row]) -> list[Row]:
-    """The steps of a trace as JSON: milliseconds, questions in and out, items for this one."""
-    return [
-        {
-            "step": item["step"],
-            "ms": round(1000 * item["seconds"], 2),
-            "rows_in": item["rows_in"],
-            "rows_out": item["rows_out"],
-            **({"items": item["items"]} if item["items"] >= 0 else {}),
-        }
-        for item in trace
-    ]
-
-
-def trace_json(row: Mapping[str, Any]) -> Row:
-    """Steps, rounds of retrieval with theirs, and why each piece of evidence is there."""
-    found: Row = {"steps": steps(row["trace"])}
-    if "rounds" in row:
-        inner = steps(row["search_trace"])
-        size = len(inner) // max(1, len(row["rounds"]))
-        found["rounds"] = [
-            {**each, "steps": inner[n * size : (n + 1) * size]}
-            for n, each in enumerate(row["rounds"])
-        ]
-    for name in ("anchors", "subquestions", "hyde_passages", "hyde_violations", "rationale"):
-        if row.get(name):
-            found[name] = row[name]
-    found["why"] = why(row)
-    return found
 
 
 def tree(traced: Row) -> str:
@@ -93,5 +60,7 @@ def _why(number: int, item: Row) -> Iterator[str]:
         f" ({at['score']:.3f})"
         for name, at in item["ranked"].items()
     ]
+    if terms := item.get("betr"):
+        ranks[-1] += f" = {terms['a']:.3f}·{terms['s']:.3f} {terms['u']:+.3f} for its grade"
     text = " · ".join(searches) + (" → " if searches else "") + " → ".join(ranks)
     yield textwrap.fill(text, _WIDTH, initial_indent=f"  [{number}] ", subsequent_indent="      ")

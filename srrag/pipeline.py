@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from srrag.completion import EngineStopped, one_line
 from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
+from srrag.spec import place_field
 from srrag.step import Function, LLMStep, Place, Step, within
 
 # A step of a run: what it took for the batch that the question was in, the questions in and out,
@@ -38,56 +39,37 @@ _ROW = "_row"
 
 
 def chain(steps: Mapping[str, Step | None] | Sequence[Step | None] | None) -> tuple[Step, ...]:
-    """Steps in order, from a list or from names to steps; what is null is left out."""
+    """Steps in order, from a list or from names to steps; what is null is left out.
+
+    Raises ValueError for what is no step.
+    """
     if steps is None:
         return ()
     listed = steps.values() if isinstance(steps, Mapping) else steps
+    for step in listed:
+        if not (step is None or isinstance(step, Step)):
+            raise ValueError(f"{step!r} is no step")
     return tuple(step for step in listed if step is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pipeline(Step):
-    """Steps in order; the whole is a Step too, so the runners and the server know how to run it.
+class Segment(Step):
+    """Steps of a pipeline that run in one go, behind those of `before`, whose columns stay.
 
-    `rank` and `answer` may be given as names to steps, so that a setting can name one of them
-    (`pipeline.rank.coarse.keep=50`), and leave it out (`pipeline.rank.coarse=null`).
+    The stage of a run: pipelines that begin with the same steps share what these made.
     """
 
-    rank: tuple[Step, ...]
-    answer: tuple[Step, ...] = ()
+    steps: tuple[Step, ...]
+    before: tuple[Step, ...] = place_field(default=())
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "text")
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """All steps in order."""
-        return (*self.rank, *self.answer)
-
-    @property
     def writes(self) -> pa.Schema:
-        """The questions with the columns of every step and the trace."""
+        """The questions with the columns of every step so far and the trace."""
         fields = [item for item in QUESTIONS if item.name != "reject"]
-        fields += [item for step in self.steps for item in added(step)]
+        fields += [item for step in (*self.before, *self.steps) for item in added(step)]
         return pa.schema([*fields, pa.field("trace", TRACE), pa.field("reject", REJECT)])
-
-    def __post_init__(self) -> None:
-        """Raise ValueError if a step reads what none before it wrote, or overwrites a column."""
-        object.__setattr__(self, "rank", chain(self.rank))
-        object.__setattr__(self, "answer", chain(self.answer))
-        have = set(QUESTIONS.names)
-        for step in self.steps:
-            name = type(step).__name__
-            for column in step.reads:
-                if column not in have:
-                    raise ValueError(f"{name} reads column {column!r}, which no step before wrote")
-            for item in added(step):
-                if item.name in have:
-                    raise ValueError(f"{name} would overwrite column {item.name!r}")
-                have.add(item.name)
-        if self.rank and [item.name for item in added(self.rank[-1])][-1:] != ["hits"]:
-            raise ValueError("the last step of `rank` has to write the column 'hits'")
-        if self.rank and not self.rank[-1].writes.field("hits").type.equals(HITS):
-            raise ValueError("the column 'hits' has to be a list of hits")
 
     def needs(self) -> tuple[str, ...]:
         """The stages whose artifacts the steps open."""
@@ -97,28 +79,12 @@ class Pipeline(Step):
         """What the steps' identity holds beside their fields: prompt files, learned parameters."""
         return {str(n): found for n, step in enumerate(self.steps) if (found := step.identity())}
 
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """Names of the engines that the steps ask."""
-        names = (step.engine.name for step in within(self) if isinstance(step, LLMStep))
-        return tuple(dict.fromkeys(names))
-
-    @property
-    def left_out(self) -> list[str]:
-        """Names of the steps that do nothing here, as there is no model to ask."""
-        asking = (step for step in within(self) if isinstance(step, LLMStep))
-        return [type(step).__name__ for step in asking if step.off]
-
-    def ranking(self) -> Pipeline:
-        """The same pipeline without its answer steps."""
-        return Pipeline(rank=self.rank)
-
     def open(self, at: Place) -> Function:
         """Open every step."""
         opened = [(step, step.open(at)) for step in self.steps]
 
         def run(batch: pa.Table) -> pa.Table:
-            table = batch.append_column(_ROW, pa.array(range(batch.num_rows), pa.int64()))
+            table = _numbered(batch)
             alive = pc.is_null(table["reject"])
             rejected = [table.filter(pc.invert(alive))]
             table = table.filter(alive)
@@ -142,9 +108,9 @@ class Pipeline(Step):
 
         return run
 
-    def refuse(self, questions: pa.Table) -> pa.Table:
-        """The rows of questions that were rejected before any step saw them."""
-        numbered = questions.append_column(_ROW, pa.array(range(len(questions)), pa.int64()))
+    def filled(self, rows: pa.Table) -> pa.Table:
+        """Rows that were rejected before these steps, the columns that they lack empty."""
+        numbered = _numbered(rows)
         return self._join(numbered.slice(0, 0), [numbered], [])
 
     def _join(
@@ -167,14 +133,96 @@ class Pipeline(Step):
         return pa.concat_tables(tables).sort_by(_ROW).drop_columns([_ROW]).combine_chunks()
 
     def _traced(self, part: pa.Table, trace: list[dict[str, object]]) -> pa.Array:
-        """The trace of every row of a part: the same but for the items."""
+        """The trace of every row of a part: that of the steps before, and of these."""
         lengths = [_lengths(part, step) for step in self.steps[: len(trace)]]
         columns = zip(*lengths, strict=True) if lengths else [()] * part.num_rows
+        had = "trace" in part.column_names
+        before = part["trace"].to_pylist() if had else [[]] * part.num_rows
         rows = [
-            [{**entry, "items": int(n)} for entry, n in zip(trace, counts, strict=True)]
-            for counts in columns
+            [*former, *({**entry, "items": int(n)} for entry, n in zip(trace, counts, strict=True))]
+            for former, counts in zip(before, columns, strict=True)
         ]
         return pa.array(rows, TRACE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline(Step):
+    """Steps in order; the whole is a Step too, so the runners and the server know how to run it.
+
+    `rank` and `answer` may be given as names to steps, so that a setting can name one of them
+    (`pipeline.rank.coarse.keep=50`), and leave it out (`pipeline.rank.coarse=null`).
+    """
+
+    rank: tuple[Step, ...]
+    answer: tuple[Step, ...] = ()
+
+    reads: ClassVar[tuple[str, ...]] = ("query_id", "text")
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in order."""
+        return (*self.rank, *self.answer)
+
+    @property
+    def whole(self) -> Segment:
+        """All steps as one segment."""
+        return Segment(steps=self.steps)
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The questions with the columns of every step and the trace."""
+        return self.whole.writes
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if a step reads what none before it wrote, or overwrites a column."""
+        object.__setattr__(self, "rank", chain(self.rank))
+        object.__setattr__(self, "answer", chain(self.answer))
+        have = set(QUESTIONS.names)
+        for step in self.steps:
+            name = type(step).__name__
+            for column in step.reads:
+                if column not in have:
+                    raise ValueError(f"{name} reads column {column!r}, which no step before wrote")
+            for item in added(step):
+                if item.name in have:
+                    raise ValueError(f"{name} would overwrite column {item.name!r}")
+                have.add(item.name)
+        if self.rank and [item.name for item in added(self.rank[-1])][-1:] != ["hits"]:
+            raise ValueError("the last step of `rank` has to write the column 'hits'")
+        if self.rank and not self.rank[-1].writes.field("hits").type.equals(HITS):
+            raise ValueError("the column 'hits' has to be a list of hits")
+
+    def needs(self) -> tuple[str, ...]:
+        """The stages whose artifacts the steps open."""
+        return self.whole.needs()
+
+    def identity(self) -> dict[str, Any]:
+        """What the steps' identity holds beside their fields: prompt files, learned parameters."""
+        return self.whole.identity()
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the engines that the steps ask."""
+        names = (step.engine.name for step in within(self) if isinstance(step, LLMStep))
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def left_out(self) -> list[str]:
+        """Names of the steps that do nothing here, as there is no model to ask."""
+        asking = (step for step in within(self) if isinstance(step, LLMStep))
+        return [type(step).__name__ for step in asking if step.off]
+
+    def ranking(self) -> Pipeline:
+        """The same pipeline without its answer steps."""
+        return Pipeline(rank=self.rank)
+
+    def open(self, at: Place) -> Function:
+        """Open every step."""
+        return self.whole.open(at)
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    return rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
 
 
 def _lengths(part: pa.Table, step: Step) -> npt.NDArray[np.int32]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -44,13 +44,15 @@ class Communities:
         self.sums = members @ vectors.astype(np.float64)
         self.holders = members @ relations.astype(np.float64)  # members that hold each type
         self._weight = semantic_weight
-        kinds, kind = np.unique(relations, axis=0, return_inverse=True)
+        bits, kind = np.unique(np.packbits(relations, axis=1), axis=0, return_inverse=True)
+        kinds = np.unpackbits(bits, axis=1, count=relations.shape[1])
         self._kinds = kinds.astype(np.float64)  # the distinct sets of relation types
         self._widths = self._kinds.sum(axis=1)
         counts = sparse.coo_array((np.ones(n), (labels, kind.ravel())), shape=(m, len(kinds)))
         rows = sparse.csr_array(counts.tocsr())
-        self._counts = [
-            dict(zip(rows.indices[a:b].tolist(), rows.data[a:b].tolist(), strict=True))
+        # The sets that occur in each community, and how often.
+        self._sets = [
+            (rows.indices[a:b].astype(np.int64), rows.data[a:b])
             for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
         ]
         self._own = np.array([self.own(a) for a in range(m)])
@@ -62,7 +64,7 @@ class Communities:
             return 0.0
         semantic = (self.sums[a] @ self.sums[a] - size) / (size * (size - 1))
         types, once = self.holders[a] > 0, self.holders[a] == 1
-        kinds, counts = self._sets(a)
+        kinds, counts = self._sets[a]
         # Without i, the community lacks just the types that i alone holds.
         shared = self._widths[kinds] - self._kinds[kinds] @ once
         relational = counts @ shared / (size * max(types.sum(), 1))
@@ -70,7 +72,7 @@ class Communities:
 
     def other(self, a: int, others: np.ndarray) -> np.ndarray:
         """E over the members i of a of φ(i, b), for each b of `others`."""
-        kinds, counts = self._sets(a)
+        kinds, counts = self._sets[a]
         types = self.holders[others] > 0
         relational = counts @ self._jaccard(kinds, types) / self.size[a]
         found: np.ndarray = relational + self._weight * self._cosines(a, others)
@@ -78,7 +80,7 @@ class Communities:
 
     def others(self, a: int, others: np.ndarray) -> np.ndarray:
         """E over the members i of b of φ(i, a), for each b of `others`."""
-        sets = [self._sets(b) for b in others.tolist()]
+        sets = [self._sets[b] for b in others.tolist()]
         starts = np.cumsum([0, *(len(kinds) for kinds, _ in sets)])[:-1]
         kinds = np.concatenate([kinds for kinds, _ in sets])
         counts = np.concatenate([counts for _, counts in sets])
@@ -103,13 +105,10 @@ class Communities:
         self.size[a] += self.size[b]
         self.sums[a] += self.sums[b]
         self.holders[a] += self.holders[b]
-        for kind, count in self._counts[b].items():
-            self._counts[a][kind] = self._counts[a].get(kind, 0.0) + count
+        (kinds, counts), (more, number) = self._sets[a], self._sets[b]
+        joint, place = np.unique(np.concatenate([kinds, more]), return_inverse=True)
+        self._sets[a] = joint, np.bincount(place, weights=np.concatenate([counts, number]))
         self._own[a] = self.own(a)
-
-    def _sets(self, a: int) -> tuple[np.ndarray, np.ndarray]:
-        held = self._counts[a]
-        return np.fromiter(held, np.int64, len(held)), np.fromiter(held.values(), float, len(held))
 
     def _jaccard(self, kinds: np.ndarray, types: np.ndarray) -> np.ndarray:
         """Jaccard of sets of relation types (k,) with those of communities, bool (m, R): (k, m)."""
@@ -172,14 +171,18 @@ class _Candidates:
     def describe_join(self, a: int, b: int, description: Description) -> Description:
         """The description after a join."""
         size_a, size_b = self._communities.size[a], self._communities.size[b]
-        joint = replace(description, num_communities=description.num_communities - 1)
-        joint.within += self.weights[a].get(b, 0.0)
+        expected = description.expected
         if description.total:
-            joint.expected += self.degrees[a] * self.degrees[b] / (2 * description.total)
-        joint.log_orders += (
-            math.lgamma(size_a + size_b + 1) - math.lgamma(size_a + 1) - math.lgamma(size_b + 1)
+            expected += self.degrees[a] * self.degrees[b] / (2 * description.total)
+        orders = math.lgamma(size_a + 1) + math.lgamma(size_b + 1)
+        return Description(  # written out: this is called for every pair
+            total=description.total,
+            within=description.within + self.weights[a].get(b, 0.0),
+            expected=expected,
+            num_nodes=description.num_nodes,
+            num_communities=description.num_communities - 1,
+            log_orders=description.log_orders + math.lgamma(size_a + size_b + 1) - orders,
         )
-        return joint
 
     def join(self, a: int, b: int) -> None:
         """Take b into a, and reckon a's gaps anew."""
@@ -242,14 +245,16 @@ def _follow(
     """
     steps: list[tuple[int, int]] = []
     limit = 0.0 if epsilon is None else epsilon
+    shortest = description.nats()
     for gap, a, b in candidates:
         if epsilon is not None and gap >= epsilon:
             break
         joint = candidates.describe_join(a, b, description)
+        length = joint.nats()
         # Of equal lengths the fewer communities; sums differ in their last digits.
-        if epsilon is None and joint.nats() > description.nats() + 1e-9:
+        if epsilon is None and length > shortest + 1e-9:
             continue
-        description = joint
+        description, shortest = joint, length
         candidates.join(a, b)
         steps.append((a, b))
         if epsilon is None:

@@ -14,6 +14,7 @@ from srrag.answer.cited import (
     MAX_LIMITS,
     PARTIAL,
     CitedAnswer,
+    Shown,
     Uncited,
     citation_fault,
     show,
@@ -61,6 +62,8 @@ class ComposeAnswer(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    prompt_file: ClassVar[PromptFile] = PROMPT
+    schema: ClassVar[type[CitedAnswer]] = CitedAnswer
 
     uncited: Uncited = "drop"
     snippets: str = ""
@@ -84,19 +87,19 @@ class ComposeAnswer(LLMStep):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each question that has evidence."""
-        system = PROMPT.system(max_sentences=self.max_sentences)
+        system = self.prompt_file.system(max_sentences=self.max_sentences)
         return [
             Prompt(
                 row,
                 "answer",
                 system,
-                PROMPT.user(
+                self.prompt_file.user(
                     question=quoted(question["text"]),
                     num_evidence=len(question["evidence"]),
                     evidence="\n".join(_lines(question["evidence"], self._marked(question))),
                     differences=_listed(self._differences(question)),
                 ),
-                CitedAnswer,
+                self.schema,
                 max_tokens=self.max_tokens,
             )
             for row, question in live(batch, self.reads)
@@ -176,8 +179,12 @@ class ComposeAnswer(LLMStep):
         return self._cited(evidence, completion.value)
 
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
-        """Keep what is cited, count what is not, and abstain if nothing is left."""
+        """Keep what is cited, count what is not."""
         shown = show(cited, [item["evidence_id"] for item in evidence], self.uncited)
+        return self._shown(shown, cited)
+
+    def _shown(self, shown: Shown, cited: CitedAnswer) -> Row:
+        """The columns of an answer, or of an abstention if no sentence is left."""
         insufficient = cited.insufficient or not shown.sentences
         note = plain(cited.missing)
         if not shown.sentences and not cited.insufficient:

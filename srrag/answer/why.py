@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from srrag.index.grades import UNGRADED
+
 Row = dict[str, Any]
 
+_OFF = 1e-3
+"""Terms that miss a ranking's score by more than this share are those of another calibration."""
 
-def why(row: Mapping[str, Any]) -> list[Row]:
+
+def why(row: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> list[Row]:
     """For each piece of evidence of an answered row, in order, its `found` and its `ranked`.
 
     `found` holds what a search says of the window: channel, track, round, rank and score, with
     the graph's entity, edge and community that led there. `ranked` maps each column of hits, in
-    the order in which they were made, to the window's rank and score there.
+    the order in which they were made, to the window's rank and score there. With the `terms` of
+    BETR (the scale `a`, and the bias of each grade in `u`) there is `betr`, the sum r = a·s + u
+    (Eq. 9 of sr-rag), where it is what the window was ranked by.
     """
     rankings = {
         name: {hit["unit_id"]: hit for hit in hits}
@@ -25,18 +32,29 @@ def why(row: Mapping[str, Any]) -> list[Row]:
         # Ids that are empty say nothing: only the graph has them.
         said = {k: v for k, v in find.items() if k != "unit_id" and v != ""}
         found.setdefault(find["unit_id"], []).append(said)
-    return [
-        {
+    reasons = []
+    for item in row["evidence"]:
+        ranked = {
+            name: {key: hits[item["unit_id"]][key] for key in ("rank", "score")}
+            for name, hits in rankings.items()
+            if item["unit_id"] in hits
+        }
+        reason = {
             "unit_id": item["unit_id"],
             "found": found.get(item["unit_id"], []),
-            "ranked": {
-                name: {
-                    "rank": hits[item["unit_id"]]["rank"],
-                    "score": hits[item["unit_id"]]["score"],
-                }
-                for name, hits in rankings.items()
-                if item["unit_id"] in hits
-            },
+            "ranked": ranked,
         }
-        for item in row["evidence"]
-    ]
+        betr = _betr(ranked, item["grade"], terms) if terms else None
+        reasons.append(reason | ({"betr": betr} if betr else {}))
+    return reasons
+
+
+def _betr(ranked: Mapping[str, Row], grade: str, terms: Mapping[str, Any]) -> Row | None:
+    """The sum behind a calibrated score; None where these terms do not make it up."""
+    if not {"hits", "hits_uncalibrated"} <= ranked.keys():
+        return None
+    a, u = terms["a"], terms["u"][grade or UNGRADED]
+    before, after = ranked["hits_uncalibrated"]["score"], ranked["hits"]["score"]
+    if abs(a * before + u - after) > _OFF * max(1.0, abs(after)):
+        return None
+    return {"a": a, "s": before, "u": u, "r": after}

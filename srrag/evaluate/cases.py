@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.evaluate.benchmarks.shape import gold_rows
 from srrag.evaluate.judgements import CASES
 from srrag.schema import empty_value
 
@@ -20,6 +20,10 @@ ANSWER_COLUMNS = (
 )  # fmt: skip
 IMPORTANCE = ("vital", "okay")
 YES_NO, YES_NO_MAYBE = ["yes", "no"], ["yes", "no", "maybe"]
+STRATA = ("condition", "topic", "task_kind", "certainty", "type", "decision", "subset")
+"""Keys of a gold row by which questions fall into groups."""
+
+_OWN = {"sentences", "insufficient", "evidence"}
 _GOLD = ("ideal_answer", "nuggets", "picot", "options")
 
 
@@ -36,33 +40,33 @@ class Cases:
     """Answers to questions that the gold does not have: not judged."""
 
 
-def read_gold_answers(path: Path) -> Iterator[dict[str, Any]]:
-    """Read what answers are judged by, one JSON object a line.
+def read_gold_answers(path: Path, subset: str | None = None) -> Iterator[dict[str, Any]]:
+    """Read what answers are judged by: a benchmark of any shape that `gold_rows` tells.
 
-    `query_id` (or `_id`, `id`) and at least in part: `text` (`question`); `ideal_answer`
+    A row has `query_id` (or `_id`, `id`) and at least in part: `text` (`question`); `ideal_answer`
     (`exact_answer`, `long_answer`, `answer`; of several wordings the first); `nuggets`, texts or
     {text, importance: vital | okay}; `picot`; `options` with `gold_option`, or `decision` or
-    `yesno`. Raises ValueError that names file and line.
+    `yesno`. What groups questions (STRATA) is kept as `strata`. Raises ValueError that names file
+    and line.
     """
-    first: dict[str, int] = {}
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = _gold(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise ValueError(f"{path}:{number}: not gold of a question ({error})") from error
-            if (before := first.setdefault(row["query_id"], number)) != number:
-                name = row["query_id"]
-                raise ValueError(f"{path}:{number}: id {name!r} was first seen in line {before}")
-            yield row
+    first: dict[str, str] = {}
+    for place, given in gold_rows(path, subset):
+        try:
+            row = _gold(given)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{place}: not gold of a question ({error})") from error
+        name = row["query_id"]
+        if (before := first.setdefault(name, place)) != place:
+            raise ValueError(f"{place}: id {name!r} was first seen in {before}")
+        yield row
 
 
 def _gold(row: dict[str, Any]) -> dict[str, Any]:
     name = next((row[key] for key in ("query_id", "_id", "id") if key in row), None)
     if not isinstance(name, (str, int)) or isinstance(name, bool) or not str(name).strip():
         raise ValueError("there is no query_id")
+    if row.keys() >= _OWN:
+        raise ValueError("an answer that `srrag answer` wrote")
     picot = row.get("picot") or {}
     options, right = _options(row)
     return {
@@ -73,6 +77,7 @@ def _gold(row: dict[str, Any]) -> dict[str, Any]:
         "picot": {field: str(picot.get(field) or "").strip() for field in "PICOT"},
         "options": options,
         "gold_option": right,
+        "strata": {key: row[key] for key in STRATA if isinstance(row.get(key), str)},
     }
 
 
@@ -111,8 +116,11 @@ def _options(row: Mapping[str, Any]) -> tuple[list[str], str]:
     return options, right
 
 
-def read_answers(path: Path) -> pa.Table:
-    """Read the ANSWERS that `srrag answer` wrote; raises ValueError that names file and column."""
+def read_answers(path: Path, also: Sequence[str] = ()) -> pa.Table:
+    """Read the ANSWERS that `srrag answer` wrote, and of the columns in `also` those there are.
+
+    Raises ValueError that names file and column.
+    """
     try:
         table = pq.read_table(path, partitioning=None)
     except (OSError, pa.ArrowException) as error:
@@ -120,7 +128,7 @@ def read_answers(path: Path) -> pa.Table:
     missing = [name for name in ANSWER_COLUMNS if name not in table.column_names]
     if missing:
         raise ValueError(f"{path}: column {missing[0]!r} is missing; `srrag answer` writes it")
-    return table.select(ANSWER_COLUMNS)
+    return table.select([*ANSWER_COLUMNS, *(name for name in also if name in table.column_names)])
 
 
 def make_cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:

@@ -88,7 +88,7 @@ class JudgeCitations(Judge):
         """The judgements of all sentences and their citations."""
         if case["missing"]:
             for metric in (COVERAGE, SUPPORT, VALID):
-                yield metric.judged(case, "", 0.0, f"no answer: {case['missing']}")
+                yield metric.unanswered(case, "")
         given = iter(answers)
         evidence = evidence_by_id(case)
         for sentence in case["sentences"]:
@@ -97,14 +97,15 @@ class JudgeCitations(Judge):
             verdicts = []
             for name in cited:
                 outside = name not in evidence
-                yield OUTSIDE.judged(case, f"{name}: {item}", outside, "")
+                yield OUTSIDE.settled(case, f"{name}: {item}", outside, "")
                 if outside:
-                    yield SUPPORT.judged(case, f"{name}: {item}", 0.0, "not in the evidence")
+                    yield SUPPORT.settled(case, f"{name}: {item}", 0.0, "not in the evidence")
                 else:
                     verdicts.append(next(given))
                     yield from _of_citation(case, f"{name}: {item}", verdicts[-1])
             valid = bool(cited) and len(inside) == len(cited)
-            yield VALID.judged(case, item, valid, f"{len(inside)} of {len(cited)} in the evidence")
+            reason = f"{len(inside)} of {len(cited)} in the evidence"
+            yield VALID.settled(case, item, valid, reason)
             yield _of_sentence(case, item, verdicts)
 
 
@@ -120,8 +121,8 @@ def _citations(case: Case) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def _of_citation(case: Case, item: str, answer: Completion) -> Iterable[Judgement]:
-    if answer.fault:
-        yield from (metric.failed(case, item, answer) for metric in (SUPPORT, CONTRADICTION))
+    if fault := answer.fault:
+        yield from (metric.failed(case, item, fault) for metric in (SUPPORT, CONTRADICTION))
         return
     verdict, reason = answer.value.verdict, f"{answer.value.verdict}: {answer.value.reason}"
     yield SUPPORT.judged(case, item, verdict == "supports", reason)
@@ -132,6 +133,8 @@ def _of_sentence(case: Case, item: str, answers: Sequence[Completion]) -> Judgem
     """Covered by one that supports; not judged if none does and one of them was not."""
     if any(answer.value and answer.value.verdict == "supports" for answer in answers):
         return COVERAGE.judged(case, item, 1.0, "a cited evidence supports it")
-    if lost := next((answer for answer in answers if answer.fault), None):
+    if lost := next((answer.fault for answer in answers if answer.fault), None):
         return COVERAGE.failed(case, item, lost)
+    if not answers:
+        return COVERAGE.settled(case, item, 0.0, "it cites no evidence")
     return COVERAGE.judged(case, item, 0.0, "no cited evidence supports it")

@@ -6,122 +6,77 @@ relevant if it supports a statement that the answer has to make.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
+from srrag.evaluate.judgements import Case, Judgement, Measure, Metric, must_have
+from srrag.evaluate.support import check_depth, lost_support, relevance, unknown
 
-from srrag.completion import Answer, Completion, PromptFile
-from srrag.evaluate.entailment import THRESHOLD, entails
-from srrag.evaluate.judgements import REASON, Case, Judge, Judgement, Metric
-from srrag.fence import quoted
-
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_evidence.md")
 _NEEDS = "vital nuggets in the gold"
 
-COVERAGE = Metric("evidence_coverage", _NEEDS)
 PRECISION = Metric("evidence_precision", f"{_NEEDS}, and evidence")
 MISS = Metric("evidence_miss", _NEEDS, "lower")
+COVERAGE = Metric("evidence_coverage", _NEEDS)
 CONTEXT_PRECISION = Metric("context_precision", _NEEDS)
-
-Number = Annotated[int, Field(ge=1, le=64)]
-
-
-class Support(Answer):
-    """The passages that support a statement."""
-
-    reason: Annotated[str, REASON]
-    supported_by: Annotated[list[Number], Field(max_length=64)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeEvidence(Judge):
-    """One call a must-have statement, which sees the `depth` best pieces of evidence.
+class MeasureEvidence(Measure):
+    """What FindSupport makes of the `depth` best pieces of evidence.
 
     `evidence_coverage` is the share of statements that any supports (context recall),
     `evidence_precision` the share of the evidence that supports any, `evidence_miss` 1 where none
     does, and `context_precision` the average precision of their order (RASRAG, equation 6).
     """
 
-    reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "evidence", "nuggets")
-    metrics: ClassVar[tuple[Metric, ...]] = (COVERAGE, PRECISION, MISS, CONTEXT_PRECISION)
-    schema: ClassVar[type[Answer]] = Support
-    max_tokens: ClassVar[int] = 384
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    reads: ClassVar[tuple[str, ...]] = ("query_id", "evidence", "nuggets", "support")
+    metrics: ClassVar[tuple[Metric, ...]] = (PRECISION, MISS, COVERAGE, CONTEXT_PRECISION)
 
     depth: int = 16
-    threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a depth that no answer can name."""
-        if not 1 <= self.depth <= 64:
-            raise ValueError(f"depth is {self.depth}: 1 to 64 work")
+        """Raise ValueError for a depth that FindSupport cannot have."""
+        check_depth(self.depth)
 
-    def asks(self, case: Case) -> list[tuple[str, str]]:
-        """A prompt a vital nugget, if there is evidence."""
-        evidence = case["evidence"][: self.depth]
-        if not evidence:
-            return []
-        lines = [
-            quoted({"n": n, "title": item["title"], "text": item["text"]})
-            for n, item in enumerate(evidence, start=1)
-        ]
-        shared = {"question": quoted(case["text"]), "passages": "\n".join(lines)}
-        system = PROMPT.system()
-        return [(system, PROMPT.user(**shared, statement=quoted(s))) for s in _must_have(case)]
-
-    def rule(self, case: Case, number: int) -> Support:
-        """Compare the words of the statement with those of each piece of evidence."""
-        statement = _must_have(case)[number]
-        supported = [
-            n
-            for n, item in enumerate(case["evidence"][: self.depth], start=1)
-            if entails(item["text"], statement, case["text"], self.threshold).verdict == "supported"
-        ]
-        reason = f"passages with {self.threshold:.0%} of the statement's words"
-        return Support(reason=reason, supported_by=supported)
-
-    def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
+    def measure(self, case: Case) -> Iterable[Judgement]:
         """Judgements of the statements, of the evidence, and of the question."""
-        statements = _must_have(case)
-        evidence = case["evidence"][: self.depth]
-        if not statements:
-            return
-        useful: set[int] = set()
-        lost = next((answer for answer in answers if answer.fault), None)
-        for number, statement in enumerate(statements):
-            if not evidence:
-                yield COVERAGE.judged(case, statement, 0.0, "there is no evidence")
-            elif answers[number].fault:
-                yield COVERAGE.failed(case, statement, answers[number])
+        shown = [item["evidence_id"] for item in case["evidence"]][: self.depth]
+        for statement, support in zip(must_have(case), case["support"], strict=True):
+            if not shown:
+                yield COVERAGE.settled(case, statement, 0.0, "there is no evidence")
+            elif support["fault"]:
+                yield COVERAGE.failed(case, statement, unknown(support["fault"]))
             else:
-                found = answers[number].value
-                inside = {n for n in found.supported_by if n <= len(evidence)}
-                useful |= inside
-                yield COVERAGE.judged(case, statement, bool(inside), found.reason)
-        for n, item in enumerate(evidence, start=1):
-            # What no verdict names may be what a lost one would have named.
-            if lost is None or n in useful:
-                yield PRECISION.judged(case, item["evidence_id"], n in useful, "")
+                found = bool(support["evidence_ids"])
+                yield COVERAGE.judged(case, statement, found, support["reason"])
+        if case["support"]:
+            yield from self._evidence(case, shown)
+
+    def _evidence(self, case: Case, shown: list[str]) -> Iterable[Judgement]:
+        """Precision, miss and order; what a lost verdict may have named is not judged."""
+        lost = lost_support(case)
+        useful = relevance(case, self.depth)
+        for name in shown:
+            if useful[name] is None:
+                assert lost is not None
+                yield PRECISION.failed(case, name, lost)
             else:
-                yield PRECISION.failed(case, item["evidence_id"], lost)
-        if lost is None or useful:
-            yield MISS.judged(case, "", not useful, f"{len(useful)} of {len(evidence)} support")
-        else:
-            yield MISS.failed(case, "", lost)
-        if lost is None:
-            yield CONTEXT_PRECISION.judged(case, "", average_precision(useful), "")
-        else:
-            yield CONTEXT_PRECISION.failed(case, "", lost)
+                yield PRECISION.judged(case, name, bool(useful[name]), "")
+        ranks = [rank for rank, name in enumerate(shown, start=1) if useful[name]]
+        said = f"{len(ranks)} of {len(shown)} support a statement"
+        for metric, value, known in (
+            (MISS, not ranks, bool(ranks)),
+            (CONTEXT_PRECISION, average_precision(ranks), False),
+        ):
+            if not shown:
+                yield metric.settled(case, "", value, "there is no evidence")
+            elif lost and not known:
+                yield metric.failed(case, "", lost)
+            else:
+                yield metric.judged(case, "", value, said)
 
 
-def average_precision(useful: set[int]) -> float:
-    """Mean of precision@n over the ranks n, from 1, of what is useful; 0 if nothing is."""
-    ranks = sorted(useful)
+def average_precision(ranks: list[int]) -> float:
+    """Mean of precision@n over the ranks n, from 1 and rising, of what is useful; 0 of nothing."""
     return sum(hits / rank for hits, rank in enumerate(ranks, start=1)) / max(1, len(ranks))
-
-
-def _must_have(case: Case) -> list[str]:
-    return [nugget["text"] for nugget in case["nuggets"] if nugget["importance"] == "vital"]

@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple
 
 import Stemmer
 
+from srrag.algo.stopwords import STOPWORDS
+
 Verdict = Literal["supported", "contradicted", "neutral"]
 
 VERSION = 1
@@ -35,19 +37,6 @@ Below that, or elsewhere in the sentence, a negation is mostly about something e
 """
 _PREFIX_CHARS = 5
 
-_FUNCTION_WORDS = frozenset(
-    """
-    a about above after again all also although am among an and any are as at be because been
-    before being below between both but by can could did do does doing done due during each
-    either etc for from further had has have having he her here him his how however i if in into
-    is it its itself just may me might more most much must my neither no nor not of off on once
-    one only or other our out over own per s same shall she should since so some such t than that
-    the their them then there therefore these they this those through thus to too under until up
-    upon us use used uses using very via was we were what when where whereas whether which while
-    who whom whose why will with within without would yes you your
-    best better evidence following good known list long many often recommend recommended
-    """.split()  # noqa: SIM905 (a list of 200 literals hides the words)
-)
 _SYNONYMS = """
 doctor physician clinician provider professional pharmacist specialist healthcare gp attention consult seek
 drug medication medicine medicinal
@@ -126,8 +115,7 @@ def entails(text: str, claim: str, question: str = "", threshold: float = THRESH
         return Entailment("neutral", 0.0, "the claim holds no content word")
     given = _stem_set(question)
     weights = {word: GIVEN_WEIGHT if _found(word, given) else 1.0 for word in words}
-    sentences = [part for part in _SENTENCE_END.split(text) if part.strip()] or [""]
-    stems = [_stem_set(sentence) for sentence in sentences]
+    stems = [_stem_set(sentence) for sentence in sentences(text) or [""]]
     shares = [
         _share(weights, frozenset().union(*stems[start : start + WINDOW_SENTENCES]))
         for start in range(len(stems))
@@ -147,10 +135,15 @@ def entails(text: str, claim: str, question: str = "", threshold: float = THRESH
     return Entailment("supported", score, said)
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, roughly: lines, and what ends with a stop and a blank."""
+    return [part for part in _SENTENCE_END.split(text) if part.strip()]
+
+
 def content_stems(text: str) -> list[str]:
     """Stems of the content words, one stem for each group of synonyms; numbers as they are."""
     stemmer, synonyms = _stemmer(), _synonyms()
-    words = [w for w in _WORD.findall(text.lower()) if w not in _FUNCTION_WORDS]
+    words = [w for w in _WORD.findall(text.lower()) if w not in STOPWORDS]
     return [synonyms.get(stem, stem) for stem in stemmer.stemWords(words)]
 
 

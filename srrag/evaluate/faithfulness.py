@@ -13,7 +13,15 @@ from pydantic import Field, StringConstraints
 from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.evaluate.claims import MAX_CLAIMS
 from srrag.evaluate.entailment import entails
-from srrag.evaluate.judgements import Case, Judge, Judgement, Metric
+from srrag.evaluate.judgements import (
+    Case,
+    Judge,
+    Judgement,
+    Metric,
+    incomplete,
+    lines,
+    numbered,
+)
 from srrag.fence import quoted
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "verify_claims.md")
@@ -56,11 +64,11 @@ class JudgeFaithfulness(Judge):
         """One prompt, if there are claims."""
         if not case["claims"]:
             return []
-        claims = (quoted({"n": n, "claim": claim}) for n, claim in enumerate(case["claims"], 1))
+        claims = lines({"claim": claim["text"]} for claim in case["claims"])
         evidence = (
             quoted({"title": item["title"], "text": item["text"]}) for item in case["evidence"]
         )
-        user = PROMPT.user(claims="\n".join(claims), evidence="\n".join(evidence) or "[]")
+        user = PROMPT.user(claims=claims, evidence="\n".join(evidence) or "[]")
         return [(PROMPT.system(), user)]
 
     def rule(self, case: Case, number: int) -> ClaimVerdicts:
@@ -68,7 +76,7 @@ class JudgeFaithfulness(Judge):
         verdicts = []
         for n, claim in enumerate(case["claims"], start=1):
             found = [
-                entails(f"{item['title']}\n{item['text']}", claim, threshold=self.threshold)
+                entails(f"{item['title']}\n{item['text']}", claim["text"], threshold=self.threshold)
                 for item in case["evidence"]
             ]
             best = max(found, key=lambda e: (e.verdict == "supported", e.score), default=None)
@@ -79,28 +87,20 @@ class JudgeFaithfulness(Judge):
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Claims without a verdict."""
-        num_claims = len(batch["claims"][prompt.row])
-        absent = sorted(set(range(1, num_claims + 1)) - {each.n for each in value.verdicts})
-        if not absent:
-            return None
-        shown = ", ".join(map(str, absent[:5]))
-        return Fault("incomplete", f"There is no verdict on claim {shown} of {num_claims}.")
+        return incomplete(value.verdicts, len(batch["claims"][prompt.row]))
 
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
         """A judgement a claim."""
         if case["missing"]:
-            yield FAITHFULNESS.judged(case, "", 0.0, f"no answer: {case['missing']}")
+            yield FAITHFULNESS.unanswered(case, "")
         if case["claims_fault"]:
-            lost = Completion(fault=Fault(case["claims_fault"], "the claims could not be split"))
+            lost = Fault(case["claims_fault"], "the claims could not be split")
             yield FAITHFULNESS.failed(case, "", lost)
-        verdicts: dict[int, ClaimVerdict] = {}
-        if answers and answers[0].value is not None:
-            for verdict in answers[0].value.verdicts:
-                verdicts.setdefault(verdict.n, verdict)
+        said = answers[0] if answers else Completion()
+        verdicts = numbered(said.value.verdicts) if said.value else {}
         for n, claim in enumerate(case["claims"], start=1):
-            if n in verdicts:
-                found = verdicts[n]
-                yield FAITHFULNESS.judged(case, claim, found.supported, found.reason)
+            if found := verdicts.get(n):
+                yield FAITHFULNESS.judged(case, claim["text"], found.supported, found.reason)
             else:
-                fault = answers[0].fault or Fault("incomplete", "no verdict on this claim")
-                yield FAITHFULNESS.failed(case, claim, Completion(fault=fault))
+                fault = said.fault or Fault("incomplete", "no verdict on this claim")
+                yield FAITHFULNESS.failed(case, claim["text"], fault)

@@ -10,13 +10,37 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.completion import Answer, Completion, Prompt, Rules
+from srrag.completion import Answer, Completion, Fault, Prompt, Rules
 from srrag.evaluate import entailment
+from srrag.fence import quoted
+from srrag.rows import with_columns
 from srrag.schema import EVIDENCE, PICOT, SENTENCES, relation
-from srrag.step import LLMStep, Step
+from srrag.step import Function, LLMStep, Place, Step
 
 NUGGETS = pa.list_(pa.struct([pa.field("text", pa.string()), pa.field("importance", pa.string())]))
 """Statements that an answer has to make; `importance` is vital or okay."""
+
+CLAIMS = pa.list_(
+    pa.struct(
+        [
+            pa.field("text", pa.string()),
+            pa.field("distinctive", pa.bool_()),
+            pa.field("evidence_ids", pa.list_(pa.string())),
+        ]
+    )
+)
+"""Statements of an answer: whether they say something to be checked, and what they cite."""
+
+SUPPORT = pa.list_(
+    pa.struct(
+        [
+            pa.field("evidence_ids", pa.list_(pa.string())),
+            pa.field("reason", pa.string()),
+            pa.field("fault", pa.string()),
+        ]
+    )
+)
+"""What supports each vital nugget, in their order; `fault` says why that is not known, or ""."""
 
 CASES = relation(
     ("query_id", pa.string()),
@@ -31,14 +55,28 @@ CASES = relation(
     ("picot", PICOT),
     ("options", pa.list_(pa.string())),
     ("gold_option", pa.string()),
+    ("gold_claims", pa.list_(pa.string())),
+    ("support", SUPPORT),
+    ("claims", CLAIMS),
+    ("claims_fault", pa.string()),
+    ("cites_fault", pa.string()),
+    ("guesses", pa.list_(pa.string())),
+    ("guesses_fault", pa.string()),
 )
 """A row a question: an answer with its evidence, and the gold.
 
 `missing` says how the answer failed, "" if there is one; it then counts as worst everywhere.
 `abstained` answers say that the evidence does not suffice, and claim nothing: their text is judged,
 but they have no claims or citations that could be.
-What the gold lacks is empty: "", [], and "" in a field of `picot`.
+What the gold lacks is empty: "", [], and "" in a field of `picot`. What follows the gold is empty
+until a Preparation fills it: statements of the ideal answer, the evidence that supports each vital
+nugget, statements of the answer, questions that it suits; a `_fault` says why they are not known.
 """
+
+PREPARED = (
+    "gold_claims", "support", "claims", "claims_fault", "cites_fault", "guesses", "guesses_fault",
+)  # fmt: skip
+"""Columns that are empty until a Preparation fills them."""
 
 JUDGEMENTS = relation(
     ("query_id", pa.string()),
@@ -46,8 +84,12 @@ JUDGEMENTS = relation(
     ("item", pa.string()),
     ("value", pa.float64()),
     ("reason", pa.string()),
+    ("asked", pa.bool_()),
 )
-"""A row a judged item, 0…1. One with `reject` was not judged: it counts with its worst value."""
+"""A row a judged item, 0…1. One with `reject` was not judged: it counts with its worst value.
+
+`asked` is False where the value was clear without a judge: there was no answer to be judged.
+"""
 
 REASON = StringConstraints(max_length=400)
 """Bounds of the reason that a judge gives."""
@@ -82,19 +124,36 @@ class Metric:
             "item": item,
             "value": float(value),
             "reason": reason,
+            "asked": True,
             "reject": None,
         }
 
-    def failed(self, case: Case, item: str, completion: Completion) -> Judgement:
+    def settled(self, case: Case, item: str, value: float, reason: str) -> Judgement:
+        """The judgement of an item whose value is clear without asking a judge."""
+        return self.judged(case, item, value, reason) | {"asked": False}
+
+    def unanswered(self, case: Case, item: str) -> Judgement:
+        """The judgement of an item where there is no answer: the worst value."""
+        return self.settled(case, item, self.worst, f"no answer: {case['missing']}")
+
+    def failed(self, case: Case, item: str, fault: Fault) -> Judgement:
         """The judgement of an item whose judge gave no answer that can be used."""
-        assert completion.fault is not None
-        kind, detail = completion.fault.kind, completion.fault.detail
-        reject = {"stage": self.name, "reason": kind, "detail": detail}
-        return self.judged(case, item, self.worst, f"not judged: {kind}") | {"reject": reject}
+        reject = {"stage": self.name, "reason": fault.kind, "detail": fault.detail}
+        return self.judged(case, item, self.worst, f"not judged: {fault.kind}") | {"reject": reject}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge(LLMStep):
+class _Asking(LLMStep):
+    """What may answer by the rules of `entailment`."""
+
+    def identity(self) -> dict[str, Any]:
+        """The prompt, and the rules where they answer."""
+        rules = {"entailment": entailment.VERSION} if isinstance(self.engine, Rules) else {}
+        return {**super().identity(), **rules}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge(_Asking):
     """Asks a model one or several things about each case, and makes judgements of the answers."""
 
     keeps_rows: ClassVar[bool] = False
@@ -102,6 +161,11 @@ class Judge(LLMStep):
     metrics: ClassVar[tuple[Metric, ...]]
     schema: ClassVar[type[Answer]]
     max_tokens: ClassVar[int] = 256
+
+    @property
+    def sampling(self) -> tuple[int, float]:
+        """How often each thing is asked, and at what temperature."""
+        return 1, 0.0
 
     @abc.abstractmethod
     def asks(self, case: Case) -> list[tuple[str, str]]:
@@ -113,19 +177,16 @@ class Judge(LLMStep):
 
     @abc.abstractmethod
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
-        """The judgements of a case, from an answer or a fault for each thing asked."""
-
-    def identity(self) -> dict[str, Any]:
-        """The prompt, and the rules where they answer."""
-        rules = {"entailment": entailment.VERSION} if isinstance(self.engine, Rules) else {}
-        return {**super().identity(), **rules}
+        """The judgements of a case, from an answer or a fault for each time a thing was asked."""
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render everything that is asked about the cases of a batch."""
+        draws, heat = self.sampling
         return [
-            Prompt(row, str(number), system, user, self.schema, max_tokens=self.max_tokens)
+            Prompt(row, str(number), *texts, self.schema, heat, self.max_tokens, draw)
             for row, case in enumerate(self._cases(batch))
-            for number, (system, user) in enumerate(self.asks(case))
+            for number, texts in enumerate(self.asks(case))
+            for draw in range(draws)
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
@@ -152,10 +213,72 @@ class Judge(LLMStep):
         return cases
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measure(Step):
+    """Makes judgements of what is known of a case, without asking anything."""
+
+    keeps_rows: ClassVar[bool] = False
+    writes: ClassVar[pa.Schema] = JUDGEMENTS
+    metrics: ClassVar[tuple[Metric, ...]]
+
+    @abc.abstractmethod
+    def measure(self, case: Case) -> Iterable[Judgement]:
+        """The judgements of a case."""
+
+    def open(self, at: Place) -> Function:
+        """Nothing is loaded."""
+
+        def run(batch: pa.Table) -> pa.Table:
+            cases: list[Case] = batch.select(self.reads).to_pylist()
+            rows = [judgement for case in cases for judgement in self.measure(case)]
+            return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
+
+        return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation(_Asking):
+    """Finds out about each case what judges need: fills columns of the cases."""
+
+    writes: ClassVar[pa.Schema] = CASES
+    fills: ClassVar[tuple[str, ...]]
+
+    def fill(self, batch: pa.Table, **columns: Sequence[Any]) -> pa.Table:
+        """The cases with these columns in place of their own."""
+        schema = pa.schema([CASES.field(name) for name in columns])
+        return with_columns(batch, pa.table(columns, schema=schema)).select(batch.column_names)
+
+
 def metrics_of(step: Step) -> tuple[Metric, ...]:
     """The metrics that a step judges by; none if it only prepares cases for others."""
     found: tuple[Metric, ...] = getattr(step, "metrics", ())
     return found
+
+
+def numbered(items: Iterable[Any]) -> dict[int, Any]:
+    """What a judge says of numbered things, by the number `n`; the first of two counts."""
+    found: dict[int, Any] = {}
+    for item in items:
+        found.setdefault(item.n, item)
+    return found
+
+
+def incomplete(items: Iterable[Any], count: int) -> Fault | None:
+    """The fault of an answer that says nothing of some of the numbers 1 to `count`."""
+    if not (absent := sorted(set(range(1, count + 1)) - numbered(items).keys())):
+        return None
+    shown = ", ".join(map(str, absent[:5]))
+    return Fault("incomplete", f"There is no verdict on statement {shown} of {count}.")
+
+
+def must_have(case: Case) -> list[str]:
+    """The vital nuggets: statements without which an answer is incomplete."""
+    return [nugget["text"] for nugget in case["nuggets"] if nugget["importance"] == "vital"]
+
+
+def lines(items: Iterable[Mapping[str, Any]]) -> str:
+    """Things to judge as JSON lines, numbered from 1."""
+    return "\n".join(quoted({"n": n, **item}) for n, item in enumerate(items, start=1))
 
 
 def evidence_by_id(case: Case) -> Mapping[str, dict[str, Any]]:

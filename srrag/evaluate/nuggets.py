@@ -16,6 +16,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_nugget.md")
 Verdict = Literal["covered", "contradicted", "missing"]
 
 COVERAGE = Metric("nugget_coverage", "nuggets in the gold")
+KEY_POINTS = Metric("keypoint_coverage", "nuggets in the gold", pooled=True)
 VITAL = Metric("nugget_coverage_vital", "vital nuggets in the gold")
 CONTRADICTED = Metric("nugget_contradiction", "nuggets in the gold, and an answer", "lower")
 
@@ -37,12 +38,14 @@ class NuggetVerdict(Answer):
 class JudgeNuggets(Judge):
     """One call a nugget, which sees the question, the answer's text and that nugget.
 
-    A contradicted nugget is not covered, and counted by itself too. Where there is no answer,
+    `nugget_coverage` is the mean over questions, `keypoint_coverage` the share of all nuggets of
+    all questions (IdepRAG, equation 11, where a contradicted key point counts as missed too). A
+    contradicted nugget is not covered, and counted by itself too. Where there is no answer,
     none is covered. By rules a nugget is covered if the answer holds `threshold` of its words.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "answer", "missing", "nuggets")
-    metrics: ClassVar[tuple[Metric, ...]] = (COVERAGE, VITAL, CONTRADICTED)
+    metrics: ClassVar[tuple[Metric, ...]] = (COVERAGE, VITAL, KEY_POINTS, CONTRADICTED)
     schema: ClassVar[type[Answer]] = NuggetVerdict
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
@@ -69,17 +72,16 @@ class JudgeNuggets(Judge):
         """Coverage of all nuggets and of the vital ones, and what is contradicted."""
         for number, nugget in enumerate(case["nuggets"]):
             vital = (VITAL,) if nugget["importance"] == "vital" else ()
-            item = nugget["text"]
+            covering, item = (COVERAGE, *vital, KEY_POINTS), nugget["text"]
             if case["missing"]:
-                reason = f"no answer: {case['missing']}"
-                yield from (m.judged(case, item, m.worst, reason) for m in (COVERAGE, *vital))
+                yield from (metric.unanswered(case, item) for metric in covering)
                 continue
-            answer = answers[number]
-            if answer.fault:
-                metrics = (COVERAGE, *vital, CONTRADICTED)
-                yield from (metric.failed(case, item, answer) for metric in metrics)
+            if fault := answers[number].fault:
+                metrics = (*covering, CONTRADICTED)
+                yield from (metric.failed(case, item, fault) for metric in metrics)
                 continue
-            verdict, reason = answer.value.verdict, f"{answer.value.verdict}: {answer.value.reason}"
-            for metric in (COVERAGE, *vital):
-                yield metric.judged(case, item, verdict == "covered", reason)
-            yield CONTRADICTED.judged(case, item, verdict == "contradicted", reason)
+            said = answers[number].value
+            reason = f"{said.verdict}: {said.reason}"
+            for metric in covering:
+                yield metric.judged(case, item, said.verdict == "covered", reason)
+            yield CONTRADICTED.judged(case, item, said.verdict == "contradicted", reason)

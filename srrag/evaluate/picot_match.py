@@ -93,13 +93,13 @@ class JudgePicot(Judge):
             return
         for name in FIELDS:
             if not case["picot"][name]:
-                yield WITH_MISSING.judged(case, name, 1.0, "the gold lacks this field")
+                yield WITH_MISSING.settled(case, name, 1.0, "the gold lacks this field")
                 continue
             for metric in self.metrics:
                 if case["missing"]:
-                    yield metric.judged(case, name, 0.0, f"no answer: {case['missing']}")
-                elif answers[0].fault:
-                    yield metric.failed(case, name, answers[0])
+                    yield metric.unanswered(case, name)
+                elif fault := answers[0].fault:
+                    yield metric.failed(case, name, fault)
                 else:
                     found = getattr(answers[0].value, name)
                     reason = f"{found.reason} (found: {found.found!r})"

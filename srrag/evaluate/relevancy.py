@@ -12,10 +12,10 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.evaluate.judgements import CASES, JUDGEMENTS, Metric
+from srrag.evaluate.judgements import JUDGEMENTS, Metric, Preparation
 from srrag.fence import quoted
 from srrag.model.encoder import Encoder
-from srrag.step import Function, LLMStep, Place, Step
+from srrag.step import Function, Place, Step
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "guess_questions.md")
 RELEVANCY = Metric("answer_relevancy", "a question")
@@ -32,26 +32,15 @@ class Guesses(Answer):
     committal: bool
 
 
-GUESSED = pa.schema(
-    [
-        *(item for item in CASES if item.name != "reject"),
-        pa.field("guesses", pa.list_(pa.string()), nullable=False),
-        pa.field("guesses_fault", pa.string(), nullable=False),
-        CASES.field("reject"),
-    ]
-)
-"""Cases with the questions that their answers suit; none for an answer that commits to nothing."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class GuessQuestions(LLMStep):
+class GuessQuestions(Preparation):
     """Asks which questions an answer was given to, without showing the one that was asked.
 
     Rules write no questions: there the answer's own sentences stand for them.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("answer", "missing", "abstained", "sentences")
-    writes: ClassVar[pa.Schema] = GUESSED
+    fills: ClassVar[tuple[str, ...]] = ("guesses", "guesses_fault")
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     num_questions: int = 3
@@ -100,12 +89,7 @@ class GuessQuestions(LLMStep):
                 faults[prompt.row] = completion.fault.kind
             elif completion.value.committal:
                 guesses[prompt.row] = [q.strip() for q in completion.value.questions if q.strip()]
-        added = {
-            "guesses": pa.array(guesses, GUESSED.field("guesses").type),
-            "guesses_fault": pa.array(faults, pa.string()),
-        }
-        columns = [added[n] if n in added else batch[n] for n in GUESSED.names]
-        return pa.table(columns, schema=GUESSED)
+        return self.fill(batch, guesses=guesses, guesses_fault=faults)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +114,16 @@ class MeasureRelevancy(Step):
             for case in batch.select(self.reads).to_pylist():
                 if case["guesses_fault"]:
                     fault = Fault(case["guesses_fault"], "no questions could be guessed")
-                    rows.append(RELEVANCY.failed(case, "", Completion(fault=fault)))
+                    rows.append(RELEVANCY.failed(case, "", fault))
+                    continue
+                if case["missing"]:
+                    rows.append(RELEVANCY.unanswered(case, ""))
                     continue
                 value = 0.0
                 if case["guesses"]:
                     asked, *guessed = model.encode([case["text"], *case["guesses"]], role="query")
                     value = float(np.clip(np.mean(guessed @ asked), 0, 1))
-                reason = case["missing"] or f"{len(case['guesses'])} questions"
-                rows.append(RELEVANCY.judged(case, "", value, reason))
+                rows.append(RELEVANCY.judged(case, "", value, f"{len(case['guesses'])} questions"))
             return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
 
         return run

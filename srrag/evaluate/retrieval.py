@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import ir_measures
 import numpy as np
@@ -14,18 +15,35 @@ from ir_measures import RR, P, R, Success, nDCG
 Qrels = dict[str, dict[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
-MEASURES = {
-    "nDCG@10": nDCG @ 10,
-    "recall@10": R @ 10,
-    "recall@100": R @ 100,
-    "recall@300": R @ 300,
-    "MRR@10": RR @ 10,
-    "P@10": P @ 10,
-    "miss@10": Success @ 10,
-}
-"""What ir-measures is asked for; the miss rate is what success leaves."""
+CUTOFFS = (10,)
+DEEP = (100, 300)
+"""Where recall is measured beside the cut-offs: how much a reranker could still find."""
 
-LOWER_IS_BETTER = ("miss@10",)
+_MISS = "miss@"
+
+
+def measures(cutoffs: Sequence[int] = CUTOFFS) -> dict[str, Any]:
+    """What ir-measures is asked for, by our names; the miss rate is what success leaves.
+
+    Of each kind all cut-offs from the least up; recall at DEEP too. Raises ValueError for a
+    cut-off that is no whole number above 0, and for none.
+    """
+    wrong = [k for k in cutoffs if isinstance(k, bool) or not isinstance(k, int) or k < 1]
+    if wrong or not cutoffs:
+        raise ValueError(f"cut-offs {list(cutoffs)}: whole numbers above 0 are needed")
+    depths = sorted(set(cutoffs))
+    recalled = sorted({*depths, *DEEP})
+    kinds = {"nDCG": nDCG, "recall": R, "MRR": RR, "P": P, "miss": Success}
+    return {
+        f"{name}@{k}": kind @ k
+        for name, kind in kinds.items()
+        for k in (recalled if name == "recall" else depths)
+    }
+
+
+def lower_is_better(name: str) -> bool:
+    """Whether less of a metric is better."""
+    return name.startswith(_MISS)
 
 
 def read_qrels(path: Path) -> Qrels:
@@ -45,20 +63,23 @@ def read_qrels(path: Path) -> Qrels:
     return qrels
 
 
-def per_question(qrels: Qrels, run: Run) -> dict[str, npt.NDArray[np.float64]]:
+def per_question(
+    qrels: Qrels, run: Run, cutoffs: Sequence[int] = CUTOFFS
+) -> dict[str, npt.NDArray[np.float64]]:
     """Each measure's values in the order of the sorted judged questions.
 
     A question that the run lacks (it failed, or nothing was found) counts 0, never NaN; its miss
     counts 1.
     """
     order = {query: place for place, query in enumerate(sorted(qrels))}
-    values = {name: np.zeros(len(order)) for name in MEASURES}
-    names = {str(measure): name for name, measure in MEASURES.items()}
+    asked = measures(cutoffs)
+    values = {name: np.zeros(len(order)) for name in asked}
+    names = {str(measure): name for name, measure in asked.items()}
     found = {query: dict(documents) for query, documents in run.items() if documents}
-    for metric in ir_measures.iter_calc(list(MEASURES.values()), qrels, found):
+    for metric in ir_measures.iter_calc(list(asked.values()), qrels, found):
         if metric.query_id in order:
             values[names[str(metric.measure)]][order[metric.query_id]] = metric.value
-    for name in LOWER_IS_BETTER:
+    for name in filter(lower_is_better, values):
         values[name] = 1.0 - values[name]
     return values
 

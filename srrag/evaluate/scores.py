@@ -20,7 +20,8 @@ Figure = dict[str, Any]
 class Scores:
     """A metric's values by question: `parts` over `wholes`, and how many items failed.
 
-    `questions` are those that count, in order; `left_out` had nothing to be judged by.
+    `questions` are those that count, in order; `left_out` had nothing to be judged by. It is `void`
+    if the judge failed wherever it was asked: there is no result then, only failures.
     """
 
     metric: Metric
@@ -30,6 +31,12 @@ class Scores:
     items: int
     failed: int
     left_out: int
+    void: bool = False
+
+    @property
+    def void_reason(self) -> str:
+        """That it did, in words."""
+        return f"the judge failed on all {self.failed} items that it was asked about"
 
 
 def score(metrics: Sequence[Metric], judged: pa.Table, questions: Sequence[str]) -> list[Scores]:
@@ -39,26 +46,41 @@ def score(metrics: Sequence[Metric], judged: pa.Table, questions: Sequence[str])
     the judge itself broke down, as one item of each of its metrics.
     """
     values: dict[str, dict[str, list[float]]] = {metric.name: {} for metric in metrics}
-    failed = dict.fromkeys(values, 0)
+    failed, verdicts = dict.fromkeys(values, 0), dict.fromkeys(values, 0)
     worst = {metric.name: metric.worst for metric in metrics}
-    columns = (judged[name].to_pylist() for name in ("query_id", "metric", "value", "reject"))
-    for query_id, name, value, reject in zip(*columns, strict=True):
+    columns = (judged[n].to_pylist() for n in ("query_id", "metric", "value", "asked", "reject"))
+    for query_id, name, value, asked, reject in zip(*columns, strict=True):
         for each in [name] if name else list(values):
             given = value if reject is None else worst[each]
             values[each].setdefault(query_id, []).append(given)
             failed[each] += reject is not None
-    return [_scores(m, values[m.name], questions, failed[m.name]) for m in metrics]
+            verdicts[each] += reject is None and asked
+    return [
+        _scores(metric, values[metric.name], questions, verdicts[metric.name], failed[metric.name])
+        for metric in metrics
+    ]
 
 
 def _scores(
-    metric: Metric, values: Mapping[str, list[float]], questions: Sequence[str], failed: int
+    metric: Metric,
+    values: Mapping[str, list[float]],
+    questions: Sequence[str],
+    verdicts: int,
+    failed: int,
 ) -> Scores:
     kept = tuple(query for query in questions if query in values)
     sums = np.array([sum(values[query]) for query in kept])
     counts = np.array([float(len(values[query])) for query in kept])
     parts, wholes = (sums, counts) if metric.pooled else (sums / counts, np.ones(len(kept)))
     left_out = len(questions) - len(kept)
-    return Scores(metric, kept, parts, wholes, int(counts.sum()), failed, left_out)
+    void = failed > 0 and not verdicts
+    return Scores(metric, kept, parts, wholes, int(counts.sum()), failed, left_out, void)
+
+
+def broke_down(scores: Sequence[Scores]) -> bool:
+    """Whether a judge, of which these are all scores, failed wherever it failed at all."""
+    touched = [each for each in scores if each.failed]
+    return bool(touched) and all(each.void for each in touched)
 
 
 def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
@@ -71,6 +93,8 @@ def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
     }
     if not scores.questions:
         return {"value": None, "reason": f"no question has {scores.metric.needs}", **counts}
+    if scores.void:
+        return {"value": None, "reason": scores.void_reason, **counts}
     value, low, high = ratio_interval(scores.parts, scores.wholes, resamples=resamples, seed=seed)
     better = {"better": "lower"} if scores.metric.better == "lower" else {}
     return {"value": round(value, 4), **rounded(low, high), **counts, **better}
@@ -89,8 +113,9 @@ def compare(
     for one in ours:
         other = others[one.metric.name]
         shared = sorted(set(one.questions) & set(other.questions))
-        if not shared:
-            reason = f"no question of both has {one.metric.needs}"
+        void = next((each.void_reason for each in (one, other) if each.void), "")
+        if void or not shared:
+            reason = void or f"no question of both has {one.metric.needs}"
             found[one.metric.name] = {"value": None, "reason": reason, "questions": 0}
             continue
         pair = _of(one, shared), _of(other, shared)

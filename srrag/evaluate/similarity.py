@@ -38,10 +38,12 @@ class MeasureSimilarity(Step):
             cosines = (vectors[::2] * vectors[1::2]).sum(axis=1)
             rows = []
             for case, cosine in zip(cases, cosines, strict=True):
-                lost = case["missing"]
-                value = 0.0 if lost else min(1.0, max(0.0, float(cosine)))
-                reason = f"no answer: {lost}" if lost else ""
-                rows.append(SIMILARITY.judged(case, "ideal_answer", value, reason))
+                value = min(1.0, max(0.0, float(cosine)))
+                rows.append(
+                    SIMILARITY.unanswered(case, "ideal_answer")
+                    if case["missing"]
+                    else SIMILARITY.judged(case, "ideal_answer", value, "")
+                )
             return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
 
         return run

@@ -31,6 +31,21 @@ def write_page(
 
     Raises ValueError if the build has no units: there would be no sentence to show.
     """
+    content = page_content(graph, selection, max_nodes)
+    path.write_text(render(content), "utf-8")
+    shown = len(content["nodes"])
+    return {
+        "entities": shown,
+        "edges": len(content["edges"]),
+        "left_out": len(selection.rows) - shown,
+    }
+
+
+def page_content(graph: Graph, selection: Selection, max_nodes: int) -> Row:
+    """What a page shows: nodes with their places, edges, the sentences behind both, documents.
+
+    Raises ValueError if the build has no units.
+    """
     if graph.units is None:
         raise ValueError("stage 'units' is not in this build; a page shows its sentences")
     shown = graph.select(selection.rows[:max_nodes])
@@ -38,19 +53,13 @@ def write_page(
     edges = _edges(shown, {row: number for number, row in enumerate(np.flatnonzero(shown.kept))})
     documents = _with_quotes(shown, [*nodes, *edges])
     _with_positions(nodes, edges)
-    content = {
+    return {
         "title": selection.title,
         "note": selection.note,
         "total": len(selection.rows),
         "nodes": nodes,
         "edges": edges,
         "documents": documents,
-    }
-    path.write_text(render(content), "utf-8")
-    return {
-        "entities": len(nodes),
-        "edges": len(edges),
-        "left_out": len(selection.rows) - len(nodes),
     }
 
 

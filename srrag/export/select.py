@@ -71,6 +71,11 @@ def select_entity(graph: Graph, name: str, hops: int = 1) -> Selection:
     if not len(centres):
         near = ", ".join(repr(item) for item in nearest(names, keys, key.as_py())) or "none"
         raise ValueError(f"entity={name}: there is no entity of this name; nearest: {near}")
+    return around(graph, centres, str(names[int(centres[0])]), hops)
+
+
+def around(graph: Graph, centres: Ints, name: str, hops: int = 1) -> Selection:
+    """All entities within `hops` edges of the centres, the nearest first."""
     distance = np.full(len(graph.ids), np.iinfo(np.int64).max)
     distance[centres] = 0
     for step in range(1, hops + 1):
@@ -84,7 +89,7 @@ def select_entity(graph: Graph, name: str, hops: int = 1) -> Selection:
     ranked = ranked[np.argsort(distance[ranked], kind="stable")]
     return Selection(
         rows=ranked,
-        title=f"Around “{names[int(centres[0])]}”",
+        title=f"Around “{name}”",
         note=f"within {hops} step{'' if hops == 1 else 's'}",
         centres=centres,
     )

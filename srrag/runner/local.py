@@ -6,15 +6,18 @@ the engine idle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
 
 from srrag.engine.model import Model
 from srrag.runner.engines import Engines, engines_here, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress
+from srrag.runner.runner import at_once
 from srrag.stage import Plan, Stage
 from srrag.step import Place
 from srrag.store import Store
@@ -41,47 +44,62 @@ class LocalRunner:
         stages = [stage for stage in plan.steps if missing[stage.name]]
         with engines_here(engines_of([stage.step for stage in stages]), at) as engines:
             calls = CallProgress(engines.figures)
-            for stage in stages:
-                self._run_stage(
-                    plan, store, stage, missing[stage.name], len(parts), calls,
-                    replace(at, clients=engines.clients),
-                )  # fmt: skip
+            here = replace(at, clients=engines.clients)
+            for group in at_once(stages):
+                self._run_stages(plan, store, group, missing, len(parts), calls, here)
+
+    def session(self) -> AbstractContextManager[None]:
+        """Nothing has to be up."""
+        return nullcontext()
 
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:
         """Have engines up on a thread of this process."""
         return engines_here(models, at)
 
-    def _run_stage(
+    def _run_stages(
         self,
         plan: Plan,
         store: Store,
-        stage: Stage,
-        missing: Sequence[str],
+        stages: Sequence[Stage],
+        missing: Mapping[str, Sequence[str]],
         total: int,
         calls: CallProgress,
         at: Place,
     ) -> None:
+        """Run one stage, or several that ask models, on the parts that each of them lacks."""
+        runs = []
+        for stage in stages:
+            run = self._opened(plan, store, stage, total - len(missing[stage.name]), total, at)
+            runs.append([partial(run, part) for part in missing[stage.name]])
+        # Part by part, so that no engine waits until another has done all of its own.
+        work = [each for column in zip_longest(*runs) for each in column if each is not None]
+        if engines_of([stage.step for stage in stages]):
+            _in_flight(work, PARTS_IN_FLIGHT * len(stages), calls)
+        else:
+            for each in work:
+                each()
+
+    def _opened(
+        self, plan: Plan, store: Store, stage: Stage, already: int, total: int, at: Place
+    ) -> Callable[[str], None]:
+        """Open a stage; what is returned runs it on a part."""
         fingerprint = plan.fingerprint(stage.name)
         source = (stage.inputs[0], plan.fingerprint(stage.inputs[0]))
-        progress = Progress(stage.name, total, total - len(missing))
+        progress = Progress(stage.name, total, already)
         function = stage.step.open(replace(at, threads=self.threads or stage.resources.threads))
 
         def run(part: str) -> None:
             run_part(store, stage, fingerprint, source, part, function, progress.rows)
             progress.update(progress.done + 1)
 
-        if engines_of([stage.step]):
-            _in_flight(run, missing, calls)
-        else:
-            for part in missing:
-                run(part)
+        return run
 
 
-def _in_flight(run: Callable[[str], None], parts: Sequence[str], calls: CallProgress) -> None:
+def _in_flight(work: Sequence[Callable[[], None]], threads: int, calls: CallProgress) -> None:
     """Run parts on a few threads; the first error ends it, and what waits is not begun."""
-    pool = ThreadPoolExecutor(PARTS_IN_FLIGHT, thread_name_prefix="part")
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="part")
     try:
-        waiting = {pool.submit(run, part) for part in parts}
+        waiting = {pool.submit(each) for each in work}
         while waiting:
             done, waiting = wait(waiting, timeout=calls.interval_s, return_when=FIRST_EXCEPTION)
             calls.show()

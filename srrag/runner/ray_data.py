@@ -14,8 +14,10 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -32,6 +34,7 @@ from srrag.runner.progress import CallProgress, Progress, say
 from srrag.runner.ray_capacity import capacity
 from srrag.runner.ray_consumer import Consumer, shut_down
 from srrag.runner.ray_engines import engines_on_ray
+from srrag.runner.runner import at_once
 from srrag.stage import Plan, Stage
 from srrag.step import Function, Place
 from srrag.store import Store
@@ -75,13 +78,24 @@ class PartWorker:
 
     def __call__(self, names: pa.Table) -> pa.Table:
         """Run what is missing of the named parts, and hand the names on."""
+        by_name = {work.stage.name: work for work in self.work}
+        groups = at_once([work.stage for work in self.work])
         for part in names["part"].to_pylist():
-            for work in self.work:
-                name, fingerprint = work.stage.name, work.fingerprint
-                if not self.store.part_path(name, fingerprint, part).exists():
-                    function = self.functions[name]
-                    run_part(self.store, work.stage, fingerprint, work.source, part, function)
+            for group in groups:
+                runs = [partial(self._run, by_name[stage.name], part) for stage in group]
+                if len(runs) == 1:
+                    runs[0]()
+                    continue
+                with ThreadPoolExecutor(len(runs), thread_name_prefix="stage") as threads:
+                    for done in [threads.submit(run) for run in runs]:
+                        done.result()
         return names
+
+    def _run(self, work: Work, part: str) -> None:
+        name, fingerprint = work.stage.name, work.fingerprint
+        if not self.store.part_path(name, fingerprint, part).exists():
+            function = self.functions[name]
+            run_part(self.store, work.stage, fingerprint, work.source, part, function)
 
     def _open(self, stage: Stage) -> Function:
         return stage.step.open(replace(self.at, threads=stage.resources.threads))
@@ -169,7 +183,8 @@ class RayDataRunner:
             yield
         finally:
             if started:
-                ray.shutdown()
+                drawing = (each for each in threading.enumerate() if isinstance(each, Consumer))
+                shut_down(next(drawing, None))
 
     @contextmanager
     def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:
@@ -216,9 +231,13 @@ class RayDataRunner:
 
     def _drain(self, consumer: Consumer, watch: Watch) -> None:
         consumer.start()
+        pause_s = _POLL_S
         while consumer.is_alive():
-            consumer.join(_POLL_S)
+            consumer.join(pause_s)
+            began = time.monotonic()
             watch.look()
+            # A look lists what stands: of a hundred thousand parts it must not be all that is done.
+            pause_s = max(_POLL_S, 20 * (time.monotonic() - began))
         if consumer.failure is not None:
             raise _cause(consumer.failure)
         watch.look()

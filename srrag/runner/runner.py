@@ -7,10 +7,26 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from srrag.engine.model import Model
-from srrag.runner.engines import Engines
-from srrag.stage import Plan
+from srrag.runner.engines import Engines, engines_of
+from srrag.stage import Plan, Stage
 from srrag.step import Place
 from srrag.store import Store
+
+
+def at_once(stages: Sequence[Stage]) -> list[list[Stage]]:
+    """Stages in their order, in groups that run together: neighbours that ask models.
+
+    So the engines of several configurations work at the same time. No stage of a group reads
+    another's output.
+    """
+    groups: list[list[Stage]] = []
+    for stage in stages:
+        before = groups[-1] if groups else []
+        apart = not before or not engines_of([stage.step]) or not engines_of([before[0].step])
+        if apart or stage.inputs[0] in {each.name for each in before}:
+            groups.append([])
+        groups[-1].append(stage)
+    return groups
 
 
 class Runner(Protocol):
@@ -18,6 +34,10 @@ class Runner(Protocol):
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
         """Run each stage on the parts that it lacks."""
+        ...
+
+    def session(self) -> AbstractContextManager[None]:
+        """Keep what several runs need up between them."""
         ...
 
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
 from srrag import __version__
 from srrag.completion import one_line
-from srrag.retrieve.questions import question_fault
 from srrag.serve import replies
-from srrag.serve.asking import ask, encode, passing_of, pipeline_of
+from srrag.serve.asking import ask, passing_of, pipeline_of
 from srrag.serve.chat import chat_reply, chat_stream, model_list
 from srrag.serve.events import answer_events
 from srrag.serve.faults import RequestFault
 from srrag.serve.guard import Guard
 from srrag.serve.host import Host
-from srrag.serve.requests import AnswerRequest, ChatRequest, RerankRequest, SearchRequest
+from srrag.serve.pages import add_pages
+from srrag.serve.reading import add_reading
+from srrag.serve.requests import AnswerRequest, ChatRequest, SearchRequest
+from srrag.serve.reranking import add_reranking
 
 _CODES = {400: "invalid", 404: "not_found", 405: "method"}
-_FOLDER = Path(__file__).parent / "page"
-_PAGE = {
-    "/": ("page.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-}
 _EVENT_STREAM = "text/event-stream"
 _FAULTS: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/json": {}}}
@@ -71,9 +62,11 @@ def create_app(host: Host) -> Guard:
     _add_retrieval(app, host)
     _add_chat(app, host)
     _add_operations(app, host)
-    _add_page(app)
+    add_reranking(app, host)
+    add_reading(app, host)
+    add_pages(app)
     _add_faults(app)
-    return Guard(app, host.settings, host.metrics, host.log)
+    return Guard(app, host)
 
 
 def _add_answers(app: FastAPI, host: Host) -> None:
@@ -111,26 +104,6 @@ def _add_retrieval(app: FastAPI, host: Host) -> None:
         asked = ask(host, request, name, body.query, what="search")
         found = await asked.answered()
         return replies.hits(found, id=asked.passing.id, k=body.k, pipeline=name)
-
-    @app.post("/v1/rerank")
-    async def rerank(body: RerankRequest, request: Request) -> replies.Reranked:
-        """Rank texts for a query by the cosine of their sentence vectors."""
-        if wrong := question_fault(body.query):
-            raise RequestFault(422, wrong[0], wrong[1], "query")
-        most = host.settings.limits.max_documents
-        if len(body.documents) > most:
-            raise RequestFault(400, "invalid", f"at most {most} documents", "documents")
-        query, documents = await asyncio.gather(
-            encode(host, request, "query", [body.query]),
-            encode(host, request, "passage", body.documents),
-        )
-        scores = documents @ query[0]
-        # Equal scores in the order of the request, as rankings by stable sorts are.
-        order = np.argsort(-scores.round(6), kind="stable")[: body.top_n]
-        ranked = [replies.Ranked(index=int(n), score=round(float(scores[n]), 6)) for n in order]
-        return replies.Reranked(
-            id=passing_of(request).id, results=ranked, model=host.edition.encoder_name
-        )
 
     @app.get("/v1/windows/{unit_id}")
     async def window(unit_id: str) -> replies.Window:
@@ -189,16 +162,6 @@ def _add_operations(app: FastAPI, host: Host) -> None:
             return {"version": await host.reload()}
         except (ValueError, OSError) as error:
             raise RequestFault(503, "reload", one_line(error), retry_s=10.0) from error
-
-
-def _add_page(app: FastAPI) -> None:
-    for path, (name, kind) in _PAGE.items():
-        content = (_FOLDER / name).read_bytes()
-        app.router.routes.append(Route(path, partial(_file, content, kind)))
-
-
-async def _file(content: bytes, kind: str, request: Request) -> Response:
-    return Response(content, media_type=kind)
 
 
 def _add_faults(app: FastAPI) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-import numpy as np
 from fastapi import Request
 
-from srrag.model.encoder import Role
 from srrag.retrieve.questions import question_fault
 from srrag.serve import replies
 from srrag.serve.edition import Asked, Asking, Found
@@ -18,6 +16,7 @@ from srrag.serve.faults import RequestFault
 from srrag.serve.guard import Passing
 from srrag.serve.heard import Event
 from srrag.serve.host import Host
+from srrag.serve.traces import Steps
 
 DEFAULT_MODEL = "srrag"
 """A name that stands for the server's default pipeline, unless one has it for its own."""
@@ -40,6 +39,7 @@ class Question:
         """Wait for the row; its version and batch go to the log line."""
         found = await self.host.answered(self.ticket)
         self.passing.notes.update(version=found.version, batch_rows=found.batch_rows)
+        self.passing.steps = Steps.of(found.row["trace"])
         return found
 
     def reply(self, found: Found, explained: bool) -> replies.Answer:
@@ -108,14 +108,6 @@ def ask(
     asked = Asked({"text": question}, hear if aloud else None)
     ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline)
     return Question(host, passing, pipeline, ticket, heard)
-
-
-async def encode(host: Host, request: Request, role: Role, texts: Sequence[str]) -> np.ndarray:
-    """Unit-length sentence vectors of texts, float32 (texts, dim)."""
-    asked = Asked({}, texts=texts)
-    ticket = host.ask(f"encode:{role}", asked, passing_of(request).deadline)
-    vectors: np.ndarray = (await host.answered(ticket)).row["vectors"]
-    return vectors
 
 
 def pipeline_of(host: Host, name: str | None, field: str = "pipeline") -> str:

@@ -70,15 +70,19 @@ class Batcher(Generic[T, R]):
             raise stopping()
         if time.monotonic() >= deadline:
             raise late()
-        if len(self._waiting) >= self.max_waiting:
-            self._drop()
-            if len(self._waiting) >= self.max_waiting:
-                raise busy(self.wait_s())
+        if wait := self.full_s():
+            raise busy(wait)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         ticket = Ticket(kind, item, deadline, future)
         self._waiting.append((time.monotonic(), ticket))
         self._start()
         return ticket
+
+    def full_s(self) -> float:
+        """About when there is room again, 0 if there is now."""
+        if len(self._waiting) >= self.max_waiting:
+            self._drop()
+        return self.wait_s() if len(self._waiting) >= self.max_waiting else 0.0
 
     async def result(self, ticket: Ticket[T, R]) -> R:
         """Wait for a ticket until its deadline; what has not begun by then never does."""

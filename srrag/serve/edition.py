@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from srrag.answer.streaming import uncited_of
 from srrag.completion import EngineStopped, Usage, one_line, tallied
 from srrag.index.units import Units, open_units
-from srrag.model.embed import load
-from srrag.model.encoder import Encoder, Role
+from srrag.model.encoder import Encoder
+from srrag.pipeline import Pipeline
+from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_table
-from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
+from srrag.serve.away import all_here
 from srrag.serve.batcher import Ticket
-from srrag.serve.faults import RequestFault, late
+from srrag.serve.engines import Engines
+from srrag.serve.faults import Refused, RequestFault, late
 from srrag.serve.heard import Abandoned, Audience, Hear, aloud
 from srrag.serve.settings import Settings
+from srrag.serve.text_scores import TextScores
 from srrag.spec import fingerprint
 from srrag.step import Function, Place, within
 from srrag.store import Store
@@ -34,7 +34,7 @@ WARM_UP = "Does exercise reduce pain?"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request wants of a pipeline: a row of QUESTIONS, or texts to encode."""
+    """What a request wants: a row of QUESTIONS, or a query and texts to rank for it."""
 
     row: Mapping[str, Any]
     hear: Hear | None = None
@@ -51,9 +51,13 @@ class Found:
     """The windows of the edition that it came from: another may have taken its place."""
     batch_rows: int = 1
     usage: Usage = field(default_factory=Usage)
+    terms: Mapping[str, Any] | None = None
+    """Those of BETR, where the pipeline ranks by it."""
 
 
 Asking = Ticket[Asked, Found]
+Move = Callable[[Pipeline, Place, str], Pipeline]
+"""A pipeline at a place, on a version of the build → the same, some of its steps elsewhere."""
 
 
 def build_version(store: Store, build: str) -> str:
@@ -61,33 +65,14 @@ def build_version(store: Store, build: str) -> str:
     return fingerprint(store.contents(build))
 
 
-class Engines:
-    """The engines of a server, shared by its editions; closed with the last that uses them."""
-
-    def __init__(self, settings: Settings) -> None:
-        """Start what the pipelines ask; nothing for the rules."""
-        self._stack = ExitStack()
-        self._users = 0
-        at = replace(settings.at, root=Store(settings.root).root)
-        models = engines_of(list(settings.pipelines.values()))
-        self.clients = self._stack.enter_context(engines_here(models, at, exclusive=False)).clients
-
-    def use(self) -> None:
-        """Count one more edition."""
-        self._users += 1
-
-    def release(self) -> None:
-        """Count one less, and close with the last."""
-        self._users -= 1
-        if self._users == 0:
-            self._stack.close()
-
-
 class Edition:
     """Opened pipelines; `version` names the build that every answer rests on."""
 
-    def __init__(self, settings: Settings, engines: Engines) -> None:
-        """Open everything; raises ValueError if the build lacks what a pipeline needs."""
+    def __init__(self, settings: Settings, engines: Engines, move: Move = all_here) -> None:
+        """Open everything, what `move` puts elsewhere there.
+
+        Raises ValueError if the build lacks what a pipeline needs.
+        """
         store = Store(settings.root)
         self.settings = settings
         self.engines = engines
@@ -97,63 +82,60 @@ class Edition:
         self._answer: dict[str, Function] = {}
         self._rank: dict[str, Function] = {}
         for name, pipeline in settings.pipelines.items():
-            self._answer[name] = aloud(pipeline).open(at)
-            self._rank[name] = pipeline.ranking().open(at)
+            told = aloud(move(pipeline, at, self.version))
+            self._answer[name] = told.open(at)
+            self._rank[name] = told.ranking().open(at)
         self.units: Units = open_units(at)
-        encoder = _encoder_of(settings)
-        self.encoder_name = encoder.model
-        self._encoder = load(encoder, at.device, at.threads)
+        self.texts = TextScores(_encoder_of(settings), at)
+        self.terms = {name: terms_of(p) for name, p in settings.pipelines.items()}
         self._uncited = {name: uncited_of(p) for name, p in settings.pipelines.items()}
         self._warm()
         engines.use()
 
     def work(self, kind: str, tickets: Sequence[Asking]) -> list[Found | Exception]:
-        """Answer a batch; kinds are `answer:<pipeline>`, `search:<pipeline>`, `encode:<role>`."""
+        """Answer a batch; kinds are `answer:<pipeline>`, `search:<pipeline>` and `rerank`."""
         what, _, pipeline = kind.partition(":")
-        if what == "encode":
-            return self._encoded("query" if pipeline == "query" else "passage", tickets)
+        if what == "rerank":
+            return [late() if ticket.gone() else self._scored(ticket) for ticket in tickets]
         function = self._answer[pipeline] if what == "answer" else self._rank[pipeline]
         rows = [{**t.item.row, "query_id": str(n)} for n, t in enumerate(tickets)]
         ears = {str(n): t.item.hear for n, t in enumerate(tickets) if t.item.hear is not None}
+        deadline = max(ticket.deadline for ticket in tickets)
         wanted = partial(_any_wanted, tickets)
-        audience = Audience(ears, wanted, self._uncited[pipeline])
+        audience = Audience(ears, wanted, self._uncited[pipeline], deadline)
         try:
             with audience.present(), tallied() as usage:
                 out = function(question_table(rows)).to_pylist()
         except Abandoned:
             return [late()] * len(tickets)
+        except Refused as error:
+            return [error.fault] * len(tickets)
         except EngineStopped as error:
             message = f"the engine does not answer: {one_line(error)}"
             fault = RequestFault(503, "engine", message, retry_s=ENGINE_RETRY_S)
             return [fault] * len(tickets)
         for row in out:
             audience.finish(row)
-        return [self._found(row, len(out), usage) for row in out]
+        return [self._found(row, len(out), usage, self.terms[pipeline]) for row in out]
 
     def _warm(self) -> None:
         """Answer once what asks no model: the first call of much code is its slowest."""
-        self._encoder.encode([WARM_UP], "query")
+        if not any("EncodeQuestions" in each.steps for each in self.settings.apart.values()):
+            self.texts.scores(WARM_UP, [WARM_UP])
         for name, function in self._answer.items():
             if not self.settings.asks_model(name):
                 function(question_table([{"query_id": "0", "text": WARM_UP}]))
 
-    def _encoded(self, role: Role, tickets: Sequence[Asking]) -> list[Found | Exception]:
-        texts = list(dict.fromkeys(text for ticket in tickets for text in ticket.item.texts))
-        vectors = dict(zip(texts, self._encoder.encode(texts, role), strict=True))
-        return [
-            Found(
-                {"vectors": np.stack([vectors[text] for text in ticket.item.texts])},
-                self.version,
-                self.units,
-                len(tickets),
-            )
-            for ticket in tickets
-        ]
+    def _scored(self, ticket: Asking) -> Found:
+        query, *texts = ticket.item.texts
+        return Found({"scores": self.texts.scores(query, texts)}, self.version, self.units)
 
-    def _found(self, row: dict[str, Any], batch_rows: int, usage: Usage) -> Found | Exception:
+    def _found(
+        self, row: dict[str, Any], batch_rows: int, usage: Usage, terms: Mapping[str, Any] | None
+    ) -> Found | Exception:
         if row["reject"] is None:
             # Of one row alone usage is exact; rules, who alone share a batch, use nothing.
-            return Found(row, self.version, self.units, batch_rows, usage)
+            return Found(row, self.version, self.units, batch_rows, usage, terms)
         reject = row["reject"]
         message = f"{reject['stage']}: {reject['detail']}"
         return RequestFault(422, reject["reason"].lower(), message)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from srrag.completion import EngineStopped
+
 
 class RequestFault(Exception):
     """A request that cannot be answered, as its caller is told."""
@@ -16,6 +18,11 @@ class RequestFault(Exception):
         super().__init__(message)
         self.status, self.code, self.message, self.field = status, code, message, field
         self.retry_s = retry_s
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes with all that is told."""
+        told = (self.status, self.code, self.message, self.field, self.retry_s)
+        return RequestFault, told
 
     def headers(self) -> dict[str, str]:
         """When to come back, in whole seconds, and how to give a key."""
@@ -35,6 +42,15 @@ class RequestFault(Exception):
                 "request_id": request_id,
             }
         }
+
+
+class Refused(EngineStopped):
+    """A whole batch gets no answer, by no fault of its rows: another deployment is at its limit."""
+
+    def __init__(self, fault: RequestFault) -> None:
+        """Keep what each of its requests is told."""
+        super().__init__(fault.message)
+        self.fault = fault
 
 
 def busy(retry_s: float) -> RequestFault:

@@ -13,15 +13,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from srrag.serve.faults import RequestFault
+from srrag.serve.faults import RequestFault, busy
+from srrag.serve.host import Host
 from srrag.serve.keys import Rate, owner
-from srrag.serve.logs import Log
-from srrag.serve.metrics import Metrics
-from srrag.serve.settings import Settings, is_loopback
+from srrag.serve.pages import PAGE_PATHS
+from srrag.serve.settings import is_loopback
+from srrag.serve.traces import Steps
 
 Scope = Any
-OPEN_PATHS = ("/healthz", "/readyz", "/", "/page.js", "/page.css")
+OPEN_PATHS = ("/healthz", "/readyz", *PAGE_PATHS)
 """Answered without a key: they tell nothing of the corpus."""
+
+QUEUED_PATHS = (
+    "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search", "/v1/rerank",
+)  # fmt: skip
+"""What waits for a worker."""
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -35,6 +41,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+_TRACED = ("pipeline", "version", "batch_rows", "code")
 _ID = re.compile(r"[\w.-]{1,64}")
 
 
@@ -49,17 +56,19 @@ class Passing:
     status: int = 0
     fault: RequestFault | None = None
     """What became of its body, as whoever reads a body may hide why that failed."""
+    steps: Steps | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
 class Guard:
     """Wraps an ASGI app; the request's Passing stands in its scope as `passing`."""
 
-    def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
+    def __init__(self, app: Any, host: Host) -> None:
         """Bind the app and the rules."""
-        self._app, self._settings = app, settings
-        self._metrics, self._log = metrics, log
-        self._rate = Rate(settings.limits.per_minute, settings.limits.burst)
+        self._app, self._host, self._settings = app, host, host.settings
+        self._metrics, self._log, self._traces = host.metrics, host.log, host.traces
+        limits = host.settings.limits
+        self._rate = Rate(limits.per_minute, limits.burst)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Let a request pass, or answer it with its fault."""
@@ -90,7 +99,7 @@ class Guard:
                 raise
             await answer_fault(fault, passing, sent)
         finally:
-            self._told(scope, passing)
+            self._told(scope, headers, passing)
 
     def _check(self, scope: Scope, headers: dict[str, str], passing: Passing) -> None:
         settings, path = self._settings, scope["path"]
@@ -113,6 +122,9 @@ class Guard:
         if scope["method"] == "POST" and kind != "application/json":
             # Pages of other sites can send no other kind of body without asking first.
             raise RequestFault(415, "content_type", "the body has to be application/json")
+        if path in QUEUED_PATHS and (wait := self._host.batcher.full_s()):
+            # Before its body is read, which is a call to Ray's proxy: a refusal has to be quick.
+            raise busy(wait)
         if text := headers.get("x-timeout-s"):
             passing.deadline = passing.began + _seconds(text, settings.limits.timeout_s)
 
@@ -132,7 +144,7 @@ class Guard:
 
         return received
 
-    def _told(self, scope: Scope, passing: Passing) -> None:
+    def _told(self, scope: Scope, headers: dict[str, str], passing: Passing) -> None:
         route = scope.get("route")
         path = getattr(route, "path", "-")  # never as it came: each value is a series
         seconds = time.monotonic() - passing.began
@@ -145,6 +157,14 @@ class Guard:
             status=passing.status or 499, ms=round(1000 * seconds, 1), key=passing.caller or None,
             **passing.notes,
         )  # fmt: skip
+        told = {
+            "http.request.method": scope["method"],
+            "http.route": path,
+            "http.response.status_code": passing.status or 499,
+            "srrag.request_id": passing.id,
+            **{f"srrag.{name}": passing.notes.get(name) for name in _TRACED},
+        }
+        self._traces.request(f"{scope['method']} {path}", seconds, headers, told, passing.steps)
 
 
 async def answer_fault(fault: RequestFault, passing: Passing, send: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,13 +38,24 @@ class Audience:
     """Those who listen to a batch, by query_id, and whether any of its rows is still wanted."""
 
     def __init__(
-        self, ears: Mapping[str, Hear], wanted: Callable[[], bool], uncited: Uncited = "drop"
+        self,
+        ears: Mapping[str, Hear],
+        wanted: Callable[[], bool],
+        uncited: Uncited = "drop",
+        deadline: float = math.inf,
     ) -> None:
-        """Bind the listeners; `uncited` is the pipeline's way with sentences without citation."""
-        self.ears, self.wanted = ears, wanted
+        """Bind the listeners; `uncited` is the pipeline's way with sentences without citation.
+
+        After the `deadline`, on the monotonic clock, nobody waits any more.
+        """
+        self.ears, self.wanted, self._deadline = ears, wanted, deadline
         self._drafts = {
             query_id: AnswerStream(partial(_say, hear), uncited) for query_id, hear in ears.items()
         }
+
+    def left_s(self) -> float:
+        """How long somebody will still wait."""
+        return max(0.0, self._deadline - time.monotonic())
 
     def tell(self, table: pa.Table, name: str, data: Callable[[int], Any]) -> None:
         """Tell each row's listener; `data` is made by the row's number."""
@@ -74,6 +86,11 @@ class Audience:
 
 
 _audience: ContextVar[Audience | None] = ContextVar("audience", default=None)
+
+
+def audience() -> Audience | None:
+    """Who listens to the batch of this thread, if anybody does."""
+    return _audience.get()
 
 
 def _say(hear: Hear, text: str) -> None:

@@ -6,25 +6,30 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from srrag.completion import one_line
+from srrag.engine.call import Opener
+from srrag.engine.model import Model
+from srrag.serve.away import all_here
 from srrag.serve.batcher import Batcher
 from srrag.serve.edition import (
     ENGINE_RETRY_S,
     Asked,
     Asking,
     Edition,
-    Engines,
     Found,
+    Move,
     build_version,
 )
+from srrag.serve.engines import Engines
 from srrag.serve.faults import RequestFault, stopping
 from srrag.serve.logs import Log
 from srrag.serve.metrics import Metrics
 from srrag.serve.settings import Settings
+from srrag.serve.traces import traces_to
 from srrag.store import Store
 
 _FAILED_PAUSE = 10
@@ -37,11 +42,19 @@ class Host:
     A batch ends on the edition that it began with; the former one is closed after its last.
     """
 
-    def __init__(self, settings: Settings, metrics: Metrics | None = None) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics | None = None,
+        move: Move = all_here,
+        openers: Mapping[Model, Opener] | None = None,
+    ) -> None:
+        """Open nothing yet; `move` puts steps elsewhere, `openers` start engines elsewhere."""
         self.settings = settings
+        self._move, self._openers = move, openers
         self.metrics = metrics or Metrics()
         self.log = Log(settings.log)
+        self.traces = traces_to(settings.traces)
         self._edition: Edition | None = None
         self._in_hand: Counter[Edition] = Counter()
         self._turn = threading.Lock()
@@ -71,6 +84,7 @@ class Host:
                 self._watcher.cancel()
             await self.batcher.close(self.settings.limits.drain_s)
             await self._exchanged(None)
+            await asyncio.to_thread(self.traces.close)
 
     @property
     def edition(self) -> Edition:
@@ -92,7 +106,7 @@ class Host:
             if fault.code == "engine":
                 self._renew_engines()
             raise
-        self.metrics.stages(ticket.kind, found)
+        self.metrics.answer(ticket.kind, found)
         return found
 
     async def reload(self, force: bool = False, engines: Engines | None = None) -> str:
@@ -128,8 +142,11 @@ class Host:
             if build_version(store, self.settings.build) == former.version:
                 return former
         if engines is None:
-            engines = self._edition.engines if self._edition else Engines(self.settings)
-        return Edition(self.settings, engines)
+            engines = self._edition.engines if self._edition else self._engines()
+        return Edition(self.settings, engines, self._move)
+
+    def _engines(self) -> Engines:
+        return Engines(self.settings, self._openers)
 
     def _max_rows(self, kind: str) -> int:
         """Rows of one table: one where a model writes, so that none waits for another's answer."""
@@ -166,7 +183,7 @@ class Host:
         self._stopped_at = time.monotonic()
 
         async def renewed() -> None:
-            engines = await asyncio.to_thread(Engines, self.settings)
+            engines = await asyncio.to_thread(self._engines)
             await self.reload(force=True, engines=engines)
 
         self._renewing = asyncio.create_task(renewed())

@@ -34,6 +34,14 @@ class Metrics:
             "srrag_batch_rows", "Questions answered as one table", buckets=_ROWS, registry=own
         )
         self.waiting = Gauge("srrag_queue_waiting", "Questions that wait", registry=own)
+        self.calls = Counter(
+            "srrag_engine_answers", "Answers of engines, from the model or from the log",
+            ["pipeline", "source"], registry=own,
+        )  # fmt: skip
+        self.tokens = Counter(
+            "srrag_engine_tokens", "Tokens of those answers", ["pipeline", "source", "direction"],
+            registry=own,
+        )  # fmt: skip
         self.reloads = Counter("srrag_reloads", "Exchanges of the build", ["outcome"], registry=own)
 
     def batch(self, rows: int, waited_s: float) -> None:
@@ -41,10 +49,20 @@ class Metrics:
         self.batch_rows.observe(rows)
         self.queue_seconds.observe(waited_s)
 
-    def stages(self, kind: str, found: Found) -> None:
-        """Observe the steps of an answer, each with the time of its whole batch."""
+    def answer(self, kind: str, found: Found) -> None:
+        """Observe the steps of an answer, each with the time of its whole batch, and its usage."""
+        pipeline, used = kind.partition(":")[2], found.usage
         for item in found.row.get("trace", ()):
-            self.stage_seconds.labels(kind.partition(":")[2], item["step"]).observe(item["seconds"])
+            self.stage_seconds.labels(pipeline, item["step"]).observe(item["seconds"])
+        read, wrote = used.cached_tokens_in, used.cached_tokens_out
+        for source, answers, tokens in (
+            ("model", used.calls, (used.tokens_in - read, used.tokens_out - wrote)),
+            ("log", used.cached, (read, wrote)),
+        ):
+            if answers:
+                self.calls.labels(pipeline, source).inc(answers)
+                self.tokens.labels(pipeline, source, "in").inc(tokens[0])
+                self.tokens.labels(pipeline, source, "out").inc(tokens[1])
 
     def text(self) -> bytes:
         """All of them, as /metrics shows them."""

@@ -1,14 +1,17 @@
-"""The API as one Ray Serve deployment: ingress and every CPU step in one process.
+"""The server as a Ray Serve application.
 
-Each hop between deployments costs more than most steps; what needs another device is the engine,
-and that is asked over its own protocol.
+One deployment holds the HTTP API and every CPU step, each engine with a model of its own process
+one more. Steps that settings put apart stand in deployments of their own: each hop costs more than
+most steps, so that is for another device, another number of replicas, or a part of the windows.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,15 +19,25 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve.config import AutoscalingConfig, HTTPOptions
+from ray.serve.handle import DeploymentHandle
 from ray.serve.schema import ApplicationStatus
 
+from srrag.engine.call import Call, Reply, Session, SessionLostError
+from srrag.engine.model import Model
+from srrag.runner.engines import engines_of
 from srrag.runner.ray_data import RayDataRunner
+from srrag.serve import again
 from srrag.serve.app import create_app
+from srrag.serve.away import Work, apart
+from srrag.serve.faults import RequestFault
+from srrag.serve.handles import StepCaller, opener, pieces_of
 from srrag.serve.host import Host
 from srrag.serve.settings import Settings
+from srrag.serve.step_host import StepHost
 
 NAME = "srrag"
 _POLL_S = 0.5
+_SWITCH_S = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +68,18 @@ class Cluster:
 class Replica:
     """One process: a host of pipelines behind its HTTP API."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        steps: Mapping[str, Sequence[DeploymentHandle[Any]]],
+        engines: Sequence[DeploymentHandle[Any]],
+    ) -> None:
         """Open nothing yet: that belongs to the app's lifespan, in its event loop."""
-        self._host = Host(settings)
+        # Steps in Python hold the interpreter for so long, and what is refused waits behind them.
+        sys.setswitchinterval(_SWITCH_S)
+        callers = {name: [StepCaller(each) for each in shards] for name, shards in steps.items()}
+        openers = zip(_models(settings), map(opener, engines), strict=True)
+        self._host = Host(settings, move=apart(settings, callers), openers=dict(openers))
 
     def __serve_build_asgi_app__(self) -> Any:
         """The app that Ray runs."""
@@ -68,28 +90,144 @@ class Replica:
         self._host.check()
 
 
-def deployment(settings: Settings, cluster: Cluster) -> Any:
-    """The deployment, with its own autoscaling, health check and drain."""
+class StepReplica:
+    """One process: the steps of a deployment, or of one shard of it."""
+
+    def __init__(self, settings: Settings, name: str, shard: int) -> None:
+        """Open nothing yet: the first work names the version of the build."""
+        self._host = StepHost(settings, name, shard)
+
+    async def run(self, work: Work, table: bytes, seconds: float) -> bytes | RequestFault:
+        """See StepHost.run."""
+        return await self._host.run(work, table, seconds)
+
+    def check_health(self) -> None:
+        """Raise if a batch is stuck."""
+        self._host.check()
+
+    async def __del__(self) -> None:
+        """Drain."""
+        await self._host.close()
+
+
+class ModelReplica:
+    """One process: a session of a model, ready once the model is loaded."""
+
+    def __init__(self, model: Model) -> None:
+        """Start nothing yet: a session belongs to an event loop."""
+        self._model = model
+        self._opening = asyncio.Lock()
+        self._session: Session | None = None
+
+    async def check_health(self) -> None:
+        """Load the model; a replica that has not passed is not asked."""
+        async with self._opening:
+            if self._session is None:
+                self._session = await self._model.open()
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer a call; a session that is lost takes this process with it."""
+        try:
+            return await self._up().complete(call)
+        except SessionLostError:
+            os._exit(1)  # Ray starts another
+
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Answer piece by piece."""
+        try:
+            async for piece in pieces_of(self._up(), call):
+                yield piece
+        except SessionLostError:
+            os._exit(1)
+
+    def _up(self) -> Session:
+        assert self._session is not None, "Ray asks no replica before its first health check"
+        return self._session
+
+    async def __del__(self) -> None:
+        """Release the session."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def application(settings: Settings, cluster: Cluster) -> Any:
+    """The deployments, each with its own autoscaling, health check, bounded queue and drain."""
     limits = settings.limits
+    # More than the queue holds: so it is the replica that refuses, at once and with a reason.
+    most = 4 * (limits.max_waiting + limits.max_rows + limits.calls)
+    steps = {
+        name: [
+            _deployment(
+                StepReplica, name if chosen.shards == 1 else f"{name}-{shard}", settings, most,
+                chosen, cluster,
+            ).bind(settings, name, shard)
+            for shard in range(chosen.shards)
+        ]
+        for name, chosen in settings.apart.items()
+    }  # fmt: skip
+    engines = [
+        _engine(model, number, settings, cluster) for number, model in enumerate(_models(settings))
+    ]
+    ingress = _deployment(Replica, NAME, settings, most, cluster, cluster)
+    return ingress.bind(settings, steps, engines)
+
+
+def _models(settings: Settings) -> list[Model]:
+    """The engines that take a process of their own; others are clients, which the ingress holds."""
+    models = engines_of(list(settings.pipelines.values()))
+    return [model for model in models if model.worker() is not None]
+
+
+def _engine(model: Model, number: int, settings: Settings, cluster: Cluster) -> Any:
+    worker = model.worker()
+    assert worker is not None
+    options = {
+        "name": f"engine-{number}" if number else "engine",
+        "num_replicas": model.replicas,
+        "ray_actor_options": {"num_cpus": worker.cpus, "num_gpus": worker.gpus},
+        "max_ongoing_requests": model.concurrency,
+        "max_queued_requests": model.concurrency * model.replicas,
+        **_care(settings),
+    }
+    return serve.deployment(**options)(ModelReplica).bind(model)
+
+
+def _deployment(
+    cls: Any, name: str, settings: Settings, most: int, needs: Any, cluster: Cluster
+) -> Any:
     options: dict[str, Any] = {
-        "name": NAME,
-        "ray_actor_options": {"num_cpus": cluster.cpus, "num_gpus": cluster.gpus},
+        "name": name,
+        "ray_actor_options": {"num_cpus": needs.cpus, "num_gpus": needs.gpus},
         "autoscaling_config": AutoscalingConfig(
-            min_replicas=cluster.min_replicas,
-            max_replicas=cluster.max_replicas,
-            target_ongoing_requests=cluster.target_requests,
+            min_replicas=needs.min_replicas,
+            max_replicas=max(needs.min_replicas, needs.max_replicas),
+            target_ongoing_requests=needs.target_requests,
             upscale_delay_s=cluster.upscale_delay_s,
             downscale_delay_s=cluster.downscale_delay_s,
         ),
-        # More than the queue holds: so it is the replica that refuses, at once and with a reason.
-        "max_ongoing_requests": 4 * (limits.max_waiting + limits.max_rows + limits.calls),
-        "max_queued_requests": limits.max_waiting,
+        "max_ongoing_requests": most,
+        "max_queued_requests": most,
+        **_care(settings),
+    }
+    return serve.deployment(**options)(cls)
+
+
+def _care(settings: Settings) -> dict[str, Any]:
+    """How a replica is watched, and ended."""
+    return {
         "graceful_shutdown_wait_loop_s": 0.5,
-        "graceful_shutdown_timeout_s": limits.drain_s + 5.0,
+        "graceful_shutdown_timeout_s": settings.limits.drain_s + 5.0,
         "health_check_period_s": 5.0,
         "health_check_timeout_s": 30.0,
     }
-    return serve.deployment(**options)(Replica).bind(settings)
+
+
+def prepare() -> None:
+    """Set what the processes of a Ray that is started after this are to find."""
+    # Ray makes its workers give way to all else (niceness 15): behind a build on the same machine
+    # a question would wait for seconds.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault(again.VARIABLE, again.IMPORT_PATH)
 
 
 @contextmanager
@@ -103,13 +241,11 @@ def served(settings: Settings, cluster: Cluster) -> Iterator[str]:
         num_cpus=cluster.num_cpus,
         object_store_mb=cluster.object_store_mb,
     )
-    # Ray makes its workers give way to all else (niceness 15): behind a build on the same machine
-    # a question would wait for seconds.
-    os.environ.setdefault("RAY_worker_niceness", "0")
+    prepare()
     started = address.connect()
     try:
         serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
-        target = serve.RunTarget(deployment(settings, cluster), name=NAME, route_prefix="/")
+        target = serve.RunTarget(application(settings, cluster), name=NAME, route_prefix="/")
         serve.run_many([target], wait_for_applications_running=False)
         _wait(cluster.start_s)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host

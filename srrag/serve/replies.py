@@ -6,8 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from srrag.answer.quoted import GRADES
-from srrag.answer.why import why
+from srrag.answer.reply import answer_json, steps_json, trace_json
 from srrag.index.units import Units
 from srrag.serve.edition import Found
 
@@ -30,11 +29,12 @@ class Mismatch(BaseModel):
 
 
 class Quote(BaseModel):
-    """A stretch of the evidence's text, verbatim."""
+    """A stretch of the evidence's text, verbatim, and the parts of the question that it states."""
 
     char_start: int
     char_end: int
     text: str
+    parts: list[str] = Field(description="P, I, C, O, T")
 
 
 class Evidence(BaseModel):
@@ -151,42 +151,21 @@ class Window(BaseModel):
     version: str
 
 
-def steps(row: Row) -> list[Step]:
-    """The steps that made a row."""
-    return [
-        Step(
-            step=item["step"],
-            ms=round(1000 * item["seconds"], 2),
-            items=item["items"] if item["items"] >= 0 else None,
-        )
-        for item in row["trace"]
-    ]
-
-
 def answer(found: Found, *, id: str, pipeline: str, off: list[str], explained: bool) -> Answer:
     """The reply of an answered row."""
-    row = found.row
-    shown = evidence(
-        row["evidence"], found.units, row.get("snippets", ()), row.get("mismatches", ())
-    )
-    numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], start=1)}
+    told = answer_json(found.row)
+    traced = trace_json(found.row, found.terms) if explained else {}
     return Answer(
+        **{
+            **told,
+            "notice": told.get("notice", ""),
+            "evidence": with_sources(told["evidence"], found.units),
+            "trace": told["trace"]["steps"],
+        },
         id=id,
-        question=row["text"],
-        answer=row["answer"],
-        insufficient=row["insufficient"],
-        note=row["answer_note"],
-        notice=row.get("notice", ""),
-        model=row["model"],
-        sentences=[
-            Sentence(text=each["text"], citations=[numbers[i] for i in each["evidence_ids"]])
-            for each in row["sentences"]
-        ],
-        evidence=shown,
         off=off,
-        trace=steps(row),
-        why=why(row) if explained else None,
-        expansion={name: row[name] for name in _EXPANSION if row.get(name)} if explained else None,
+        why=traced.pop("why", None),
+        expansion={k: v for k, v in traced.items() if k != "steps"} if explained else None,
         usage=found.usage.as_dict(),
         batch_rows=found.batch_rows,
         pipeline=pipeline,
@@ -194,31 +173,24 @@ def answer(found: Found, *, id: str, pipeline: str, off: list[str], explained: b
     )
 
 
-def evidence(
-    items: list[Row], units: Units, snippets: Any = (), mismatches: Any = ()
-) -> list[Evidence]:
-    """Pieces of evidence with their number, document, quotes and mismatches."""
-    documents = units.take_documents([item["doc_id"] for item in items]).to_pylist()
+def with_sources(evidence: list[Row], units: Units) -> list[Row]:
+    """The same evidence with what its documents say of their source and grade."""
+    documents = units.take_documents([item["doc_id"] for item in evidence]).to_pylist()
     return [
-        Evidence(
-            number=number,
-            **{name: item[name] for name in _EVIDENCE},
-            study=GRADES.get(item["grade"], ""),
-            grade_source=document["grade_source"],
-            source=document["source"],
-            quotes=[
-                Quote(**{name: each[name] for name in Quote.model_fields})
-                for each in snippets
-                if each["evidence_id"] == item["evidence_id"]
-            ],
-            mismatches=[
-                Mismatch(**{name: each[name] for name in Mismatch.model_fields})
-                for each in mismatches
-                if each["evidence_id"] == item["evidence_id"]
-            ],
-        )
-        for number, (item, document) in enumerate(zip(items, documents, strict=True), start=1)
+        {**item, **{name: document[name] for name in ("grade_source", "source")}}
+        for item, document in zip(evidence, documents, strict=True)
     ]
+
+
+def with_known_sources(evidence: list[Row], units: Units) -> list[Row]:
+    """The same for stored evidence: a build made since may have lost its documents."""
+    told = []
+    for item in evidence:
+        try:
+            told += with_sources([item], units)
+        except ValueError:
+            told.append({**item, "grade_source": "", "source": ""})
+    return told
 
 
 def hits(found: Found, *, id: str, k: int, pipeline: str) -> Hits:
@@ -233,7 +205,7 @@ def hits(found: Found, *, id: str, k: int, pipeline: str) -> Hits:
             Hit(rank=hit["rank"], score=hit["score"], **{name: item[name] for name in _WINDOW})
             for hit, item in zip(ranked, windows, strict=True)
         ],
-        trace=steps(row),
+        trace=[Step(**item) for item in steps_json(row["trace"])],
         pipeline=pipeline,
         version=found.version,
     )
@@ -252,13 +224,4 @@ def window(unit_id: str, units: Units, version: str) -> Window | None:
     return Window(**{name: joined[name] for name in Window.model_fields})
 
 
-_EXPANSION = (
-    "anchors", "subquestions", "hyde_passages", "hyde_violations", "rationale", "reformulations",
-    "rounds",
-)  # fmt: skip
-_EVIDENCE = [
-    name
-    for name in Evidence.model_fields
-    if name not in ("number", "study", "grade_source", "source", "quotes", "mismatches")
-]
 _WINDOW = [name for name in Hit.model_fields if name not in ("rank", "score")]

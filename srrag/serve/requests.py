@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
 
 EXAMPLE = "How long may an acute lateral ankle sprain be immobilised in a cast?"
-MAX_DOCUMENT_CHARS = 20_000
 MAX_HITS = 100
 MAX_MESSAGES = 64
 
@@ -51,26 +50,6 @@ class SearchRequest(Request):
     query: str = Field(max_length=MAX_QUESTION_CHARS)
     k: int = Field(10, ge=1, le=MAX_HITS)
     pipeline: str | None = Field(None, max_length=100)
-
-
-class RerankRequest(Request):
-    """Texts to rank for a query by the cosine of their sentence vectors."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": "ankle sprain cast",
-                    "documents": ["Ten days in a cast at most.", "Stretch the calf daily."],
-                }
-            ]
-        },
-    )
-
-    query: str = Field(max_length=MAX_QUESTION_CHARS)
-    documents: list[Annotated[str, Field(max_length=MAX_DOCUMENT_CHARS)]] = Field(min_length=1)
-    top_n: int | None = Field(None, ge=1)
 
 
 class ChatPart(BaseModel):

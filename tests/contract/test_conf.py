@@ -19,7 +19,7 @@ GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
-    "mentions": "build",
+    "mentions": "build", "sweep": "sweep",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
@@ -27,7 +27,11 @@ NEEDED = {
     "answer": ["root=R", "queries=Q"],
     "serve": ["root=R"],
     "evaluate": ["bench.path=P"],
+    "sweep": ["root=R", "bench.path=P"],
+    "report": ["results=R"],
+    "review": ["out=O"],
     "organize": ["graph.path=G", "root=R"],
+    "make_benchmark": ["root=R"],
     "fit_betr": ["root=R"],
     "train_tagger": ["train.data=D"],
     "train_filter": ["train.data=D"],
@@ -69,7 +73,7 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
         overrides += ["mentions.model=m", "mentions.revision=sha256:c0ffee"]
     config = configure(job, overrides)
     nodes = targets(config[group])
-    assert nodes or group in ("profile", "bench")
+    assert nodes or group in ("profile", "bench", "sweep")
     for node in nodes:
         assert build(node) is not None
     if job == "build":

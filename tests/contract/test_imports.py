@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "step", "stage", "spec", "ids", "store", "pipeline", "completion", "ask",
         "fence", "rows"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "organize", "index", "expand", "retrieve", "rerank", "answer",
-          "evaluate", "engine", "export", "train"}  # fmt: skip
+          "evaluate", "engine", "export", "review", "train", "report", "bench"}  # fmt: skip
 ALLOWED = {
     "algo": {"algo"},
     "model": {"model", "algo", *CORE},
@@ -27,6 +27,10 @@ for name in ("rerank", "answer", "evaluate"):
 # Questions and evidence are read by the same schema and rules as documents are.
 for name in ("expand", "retrieve", "answer"):
     ALLOWED[name] = ALLOWED[name] | {"extract"}
+# A benchmark is made of windows, by the rules that read, answer and judge.
+ALLOWED["bench"] = ALLOWED["bench"] | {"index", "extract", "answer", "evaluate"}
+# A report shows an answer, and how it came about, as a reply does.
+ALLOWED["report"] = ALLOWED["report"] | {"answer"}
 MODULES = sorted((REPOSITORY / "srrag").rglob("*.py"))
 
 

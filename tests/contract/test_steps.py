@@ -20,15 +20,25 @@ import pytest
 import jobs.fit_betr
 import srrag
 from jobs import parts
-from jobs.judging import judges, source_of
+from jobs.judging import judges, sources
 from jobs.launch import configure
+from srrag.answer.compose import ComposeAnswer
+from srrag.answer.free import ComposeFreely
 from srrag.answer.select import SelectEvidence
+from srrag.bench.filter_dense import FilterDense
+from srrag.bench.grade_support import GradeSupport
+from srrag.bench.pool import pooled
+from srrag.bench.sample import SampleSeeds
+from srrag.bench.split_nuggets import SplitNuggets
+from srrag.bench.write_question import WriteQuestion
+from srrag.bench.write_reference import WriteReference
 from srrag.completion import read
 from srrag.evaluate.cases import make_cases, read_gold_answers
 from srrag.evaluate.gold import resource_path
+from srrag.index.units import Units
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.filter import Base, Decision, Fusion
-from srrag.pipeline import Pipeline
+from srrag.pipeline import Pipeline, Segment
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.rerank.filter_evidence import FilterEvidence
 from srrag.retrieve.ircot import SHOWN, Reflect
@@ -51,7 +61,7 @@ QUESTIONS = [
 ]
 PIPELINES = [
     "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr", "rationale",
-    "reformulate", "srrag",
+    "reformulate", "srrag", "unaided",
 ]  # fmt: skip
 
 
@@ -95,6 +105,7 @@ def examples(
         pipeline: Pipeline = parts.make(asked["pipeline"], "pipeline")
         table = question_table(QUESTIONS)
         found.setdefault(Pipeline, Example(pipeline, table, at))
+        found.setdefault(Segment, Example(pipeline.whole, table, at))
         add_examples(found, pipeline.steps, table, at)
     folder = make_cross_encoder(tmp_path_factory.mktemp("cross_encoder"))
     model = CrossEncoderModel(model=str(folder), max_tokens=64)
@@ -107,7 +118,10 @@ def examples(
     kept = FilterEvidence(model=str(filter_folder / "model"), hits="hits", into="hits_kept")
     found[FilterEvidence] = Example(kept, found[SelectEvidence].table, at)
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
+    free = ComposeFreely(evaluation_only=True)
+    found[ComposeFreely] = Example(free, found[ComposeAnswer].table, at)
     add_judges(found, at)
+    add_benchmark(found, at)
     return found
 
 
@@ -122,16 +136,32 @@ def weighed(table: pa.Table) -> pa.Table:
 
 def add_judges(found: dict[type[Step], Example], at: Place) -> None:
     """The judges, on answers to questions of the sample."""
-    bench = configure("evaluate", ["bench=answers"])["bench"]
-    gold = list(read_gold_answers(resource_path(bench["path"])))[:6]
+    gold = list(read_gold_answers(resource_path("pkg://srrag/sample/questions.jsonl")))[:6]
     gold = [row | {"options": ["yes", "no"], "gold_option": "no"} for row in gold]
+    gold[-1] |= {"nuggets": []}
     answers = found[Pipeline].step.open(at)(question_table(gold))
     cases = make_cases(gold, answers).table
-    steps = judges(bench["judges"])
-    for step in steps.values():
-        source = source_of(step)
-        table = steps[source].open(at)(cases) if source in steps else cases
-        found[type(step)] = Example(step, table, at)
+    for bench in ("answers", "stages"):
+        steps = judges(configure("evaluate", [f"bench={bench}"])["bench"]["judges"])
+        made = {"cases": cases}
+        for (name, step), source in zip(steps.items(), sources(steps).values(), strict=True):
+            made[name] = step.open(at)(made[source])
+            found[type(step)] = Example(step, made[source], at)
+
+
+def add_benchmark(found: dict[type[Step], Example], at: Place) -> None:
+    """The steps that make a benchmark, each on what the one before makes by rules."""
+    units = Units(at.artifact("units"))
+    table = SampleSeeds(windows=40).draw(units)
+    ranking = found[Pipeline].step.ranking()  # type: ignore[attr-defined]
+    steps = (FilterDense(), WriteQuestion(), GradeSupport(), WriteReference(), SplitNuggets())
+    for step in steps:
+        if isinstance(step, GradeSupport):
+            asked = question_table(table.select(["query_id", "text"]).to_pylist())
+            ranked = ranking.open(at)(asked)
+            table = pooled(table, units, ranked, [ranked], 12, 6)
+        found[type(step)] = Example(step, table.slice(0, 12), at)
+        table = live(step.open(at)(table))
 
 
 def add_examples(

@@ -12,7 +12,9 @@ import yaml
 
 from srrag.answer import snippets
 from srrag.answer.compose import ComposeAnswer
+from srrag.answer.free import ComposeFreely
 from srrag.answer.mismatch import NoticeMismatch
+from srrag.answer.unaided import AnswerUnaided
 from srrag.completion import Answer, Prompt
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
@@ -32,6 +34,7 @@ from srrag.schema import (
     empty_value,
 )
 from srrag.spec import build
+from tests.golden.bench_cases import BENCH_CASES
 from tests.golden.judge_cases import JUDGE_CASES
 
 RENDERED = Path(__file__).parent / "rendered"
@@ -102,10 +105,11 @@ def extract_triples(fill: Fill) -> list[Prompt]:
     return ExtractTriples(ontology=ontology()).prompts(table)
 
 
-def answer_question(fill: Fill) -> list[Prompt]:
+def to_answer(fill: Fill) -> pa.Table:
+    """A question with evidence, snippets and mismatches."""
     snippet = {"evidence_id": "e1", "text": fill("At 3 months the index was 29 points lower.")}
     mismatch = {"evidence_id": "e1", "part": "P", "asked": "adults", "found": fill("runners")}
-    table = pa.table(
+    return pa.table(
         {
             "text": [fill(QUESTION)],
             "evidence": pa.array([evidence(fill)], EVIDENCE),
@@ -113,7 +117,16 @@ def answer_question(fill: Fill) -> list[Prompt]:
             "mismatches": pa.array([[mismatch]], MISMATCHES),
         }
     )
-    return ComposeAnswer(snippets="snippets", mismatches="mismatches").prompts(table)
+
+
+def answer_question(fill: Fill) -> list[Prompt]:
+    step = ComposeAnswer(snippets="snippets", mismatches="mismatches")
+    return step.prompts(to_answer(fill))
+
+
+def answer_freely(fill: Fill) -> list[Prompt]:
+    step = ComposeFreely(snippets="snippets", mismatches="mismatches", evaluation_only=True)
+    return step.prompts(to_answer(fill))
 
 
 def notice_mismatch(fill: Fill) -> list[Prompt]:
@@ -169,6 +182,11 @@ def reasoned(fill: Fill) -> list[Prompt]:
     return rationale.WriteRationale().prompts(table)
 
 
+def unaided(fill: Fill) -> list[Prompt]:
+    table = rows(QUESTIONS, text=fill(QUESTION), options=[fill("Yes"), "No"])
+    return AnswerUnaided().prompts(table)
+
+
 def reflected(fill: Fill) -> list[Prompt]:
     notes = [(fill("What lowers heel pain?"), fill("One trial favours strength training."))]
     rendered = ircot.render(fill(QUESTION), ontology().describe(), notes, evidence(fill))
@@ -186,6 +204,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "grade_document": grade_document,
     "extract_triples": extract_triples,
     "answer_question": answer_question,
+    "answer_freely": answer_freely,
     "select_snippets": select_snippets,
     "notice_mismatch": notice_mismatch,
     "picot_anchors": picot,
@@ -193,9 +212,11 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "hyde": hypothetical,
     "reformulate": reformulated,
     "rationale": reasoned,
+    "answer_unaided": unaided,
     "ircot": reflected,
     "describe_community": described,
     **JUDGE_CASES,
+    **BENCH_CASES,
 }
 
 

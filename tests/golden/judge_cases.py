@@ -8,15 +8,21 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.completion import Prompt
+from srrag.evaluate.accuracy import JudgeAccuracy
+from srrag.evaluate.alignment import AlignCitations
 from srrag.evaluate.choice import JudgeChoice
 from srrag.evaluate.citations import JudgeCitations
-from srrag.evaluate.claims import CLAIMED, SplitClaims
-from srrag.evaluate.context import JudgeEvidence
+from srrag.evaluate.claims import SplitClaims
+from srrag.evaluate.completeness import JudgeCompleteness
+from srrag.evaluate.distinctive import MarkDistinctive
+from srrag.evaluate.factuality import JudgeFactuality
 from srrag.evaluate.faithfulness import JudgeFaithfulness
 from srrag.evaluate.judgements import CASES
+from srrag.evaluate.must_have import ClassifyStatements
 from srrag.evaluate.nuggets import JudgeNuggets
 from srrag.evaluate.picot_match import JudgePicot
 from srrag.evaluate.relevancy import GuessQuestions
+from srrag.evaluate.support import FindSupport
 from srrag.schema import EVIDENCE, empty_value
 
 Fill = Callable[[str], str]
@@ -26,9 +32,9 @@ SENTENCE = "Strength training lowered pain more than stretching at 3 months."
 PASSAGE = "At 3 months the Foot Function Index was 29 points lower with strength training."
 
 
-def case(fill: Fill, schema: pa.Schema = CASES, **gold: Any) -> pa.Table:
+def case(fill: Fill, **gold: Any) -> pa.Table:
     """An answer of one sentence that cites one of two passages, with some gold."""
-    blank = {item.name: empty_value(item.type) for item in schema}
+    blank = {item.name: empty_value(item.type) for item in CASES}
     item = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}
     first = {"evidence_id": "e1", "title": fill("Heel pain trial"), "text": fill(PASSAGE)}
     second = {"evidence_id": "e2", "title": "Heel pain", "text": "Stretching is common."}
@@ -39,7 +45,7 @@ def case(fill: Fill, schema: pa.Schema = CASES, **gold: Any) -> pa.Table:
         "evidence": [item | first, item | second],
         "reject": None,
     }
-    return pa.Table.from_pylist([{**blank, **given, **gold}], schema=schema)
+    return pa.Table.from_pylist([{**blank, **given, **gold}], schema=CASES)
 
 
 def nuggets(fill: Fill) -> list[dict[str, str]]:
@@ -53,9 +59,25 @@ def picot(fill: Fill) -> dict[str, str]:
             "T": "3 months"}  # fmt: skip
 
 
-def verified(fill: Fill) -> list[Prompt]:
-    table = case(fill, CLAIMED, claims=[fill(SENTENCE), "Stretching is common."], claims_fault="")
-    return JudgeFaithfulness().prompts(table)
+def claims(fill: Fill) -> list[dict[str, Any]]:
+    """Two statements of the answer."""
+    texts = (fill(SENTENCE), "Stretching is common.")
+    return [{"text": text, "distinctive": True, "evidence_ids": []} for text in texts]
+
+
+def checked(fill: Fill) -> list[Prompt]:
+    gold = {"ideal_answer": fill("Strength training helps more."), "nuggets": nuggets(fill)}
+    return JudgeFactuality().prompts(case(fill, claims=claims(fill), **gold))
+
+
+def classified(fill: Fill) -> list[Prompt]:
+    stated = [fill("Strength training helps more."), "Both are safe."]
+    ideal = fill("Strength training helps more. Both are safe.")
+    return ClassifyStatements().prompts(case(fill, ideal_answer=ideal, gold_claims=stated))
+
+
+def rated(fill: Fill) -> list[Prompt]:
+    return JudgeAccuracy(trials=1).prompts(case(fill, ideal_answer=fill("Strength training.")))
 
 
 def chosen(fill: Fill) -> list[Prompt]:
@@ -68,8 +90,17 @@ JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "match_picot": lambda fill: JudgePicot().prompts(case(fill, picot=picot(fill))),
     "judge_citation": lambda fill: JudgeCitations().prompts(case(fill)),
     "split_claims": lambda fill: SplitClaims().prompts(case(fill)),
-    "verify_claims": verified,
-    "judge_evidence": lambda fill: JudgeEvidence().prompts(case(fill, nuggets=nuggets(fill))),
+    "verify_claims": lambda fill: JudgeFaithfulness().prompts(case(fill, claims=claims(fill))),
+    "judge_evidence": lambda fill: FindSupport().prompts(case(fill, nuggets=nuggets(fill))),
+    "classify_statements": classified,
+    "mark_distinctive": lambda fill: MarkDistinctive().prompts(case(fill, claims=claims(fill))),
+    "align_citations": lambda fill: AlignCitations().prompts(case(fill, claims=claims(fill))),
+    "judge_factuality": checked,
+    "judge_completeness": lambda fill: JudgeCompleteness().prompts(
+        case(fill, nuggets=nuggets(fill))
+    ),
+    "rate_accuracy": lambda fill: rated(fill)[:1],
+    "rate_agreement": lambda fill: rated(fill)[1:],
     "read_choice": chosen,
     "guess_questions": lambda fill: GuessQuestions().prompts(case(fill)),
 }

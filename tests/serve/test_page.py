@@ -1,156 +1,268 @@
-"""The page at `/` in a real browser: asked, answered, its citations opened."""
+"""The page to ask on, in a real browser."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import time
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page
 
-from tests.e2e.browser import CHROMIUM, Tab, browser
+import jobs.fit_betr
+from jobs.launch import configure
+from srrag.serve.feedback import FILE
+from tests.serve.browsing import VIEWS, accessible, chromium, picture, visit
 from tests.unit.serve.serving import CAST, listening, settings
 
 pytestmark = pytest.mark.e2e
-
-
-class Address(str):
-    """An address that a tab opens as it does a file."""
-
-    def as_uri(self) -> str:
-        return str(self)
+ADOLESCENTS = "Should adolescents return to sport nine months after ACL reconstruction?"
+UNKNOWN = "Do ketamine lozenges cure hiccups of astronauts?"
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    with browser(tmp_path_factory.mktemp("profile")) as opened:
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def url(sample_root: Path) -> Iterator[str]:
-    with listening(settings(sample_root, "also=[bm25]")) as url:
+def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with BETR's parameters for the pipeline `srrag`."""
+    root = tmp_path_factory.mktemp("page") / "root"
+    shutil.copytree(sample_root, root)
+    quick = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20"]
+    config = configure("fit_betr", [f"root={root}", "pipeline=srrag", *quick])
+    jobs.fit_betr.run({**config, "command": "test"})
+    return root
+
+
+@pytest.fixture(scope="module")
+def url(root: Path) -> Iterator[str]:
+    with listening(settings(root, "pipeline=srrag", "also=[hybrid_maxsim]")) as url:
         yield url
 
 
-def visit(tab: Tab, url: str, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
-    tab.faults.clear()
-    tab.requests.clear()
-    address: Any = Address(url)
-    tab.open(address, width, height, prefers_color_scheme=scheme)
+def ask(page: Page, question: str) -> None:
+    page.fill("#question", question)
+    page.press("#question", "Enter")
+    page.wait_for_selector("#feedback:visible")
 
 
-def until(tab: Tab, condition: str) -> None:
-    ends = time.monotonic() + 30
-    while not tab.run(f"!!({condition})"):
-        assert time.monotonic() < ends, (condition, tab.faults, tab.run("document.body.innerText"))
-        time.sleep(0.05)
-
-
-def ask(tab: Tab, question: str) -> None:
-    tab.run(f"at('question').value = {json.dumps(question)}, at('question').focus()")
-    key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 2}
-    for kind in ("keyDown", "keyUp"):
-        tab.call("Input.dispatchKeyEvent", type=kind, **key)
-
-
-def picture(tab: Tab, name: str) -> None:
-    if folder := os.environ.get("SRRAG_PICTURES"):
-        tab.screenshot(Path(folder, f"{name}.png"))
-
-
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
 def test_a_question_is_answered_and_its_citation_opens_the_evidence(
-    tab: Tab, url: str, width: int, height: int, scheme: str
+    browser: Browser, url: str, tmp_path: Path, view: str
 ) -> None:
-    visit(tab, url, width, height, scheme)
-    until(tab, "at('pipeline').options.length == 2")
-    ask(tab, CAST)
-    until(tab, "document.querySelector('.cite')")
-    assert "ten days" in tab.run("at('answer').innerText")
-    until(tab, "at('progress').textContent == ''")
-    cards = tab.run("document.querySelectorAll('#evidence details').length")
-    assert cards == tab.run("document.querySelectorAll('#evidence .grade').length") > 3
-    tab.run("document.querySelector('.cite').click()")
-    opened = tab.run("document.activeElement.closest('details[open]').innerText")
-    assert "guideline" in opened and "2" in opened
-    assert tab.run("document.querySelector('details[open] .grade').textContent") == "A"
-    assert "ten days" in tab.run("document.querySelector('details[open] mark').textContent")
-    picture(tab, f"page-{scheme}-{width}")
-    tab.run("at('why').open = true, at('why').scrollIntoView()")
-    assert tab.run("at('found').rows.length") == cards + 1
-    assert "RerankMaxSim" in tab.run("at('steps').innerText")
-    picture(tab, f"why-{scheme}-{width}")
-    assert tab.run("document.documentElement.scrollWidth") <= width, "nothing runs off the page"
-    assert tab.faults == []
-    assert all(request.startswith((url, "data:")) for request in tab.requests), "nothing from afar"
+    with visit(browser, url, view) as page:
+        page.wait_for_selector("#pipelines:visible")
+        picture(page, f"ask-{view}", tmp_path)
+        ask(page, CAST)
+        assert "ten days" in page.inner_text("#answer p:first-child")
+        assert "guideline or consensus" in page.inner_text("#rests")
+        first = page.locator("#evidence > li > .card").first
+        number = page.locator(".cite").first.inner_text().removesuffix("A").strip()
+        assert first.locator(".number").inner_text() == number, "cited evidence comes first"
+        picture(page, f"answer-{view}", tmp_path)
+        page.click(".cite")
+        card = page.locator(".card[open]")
+        assert card.count() == 1 and card.locator(".grade").inner_text() == "A"
+        assert "ten days" in card.locator("mark").first.inner_text()
+        text = card.inner_text()
+        assert "##" not in text, "Markdown is drawn"
+        assert "Grade A, guideline or consensus" in text and "2021" in text
+        box = card.bounding_box()
+        assert box and 0 <= box["y"] < 500, "it is in view"
+        picture(page, f"card-{view}", tmp_path)
+        accessible(page)
 
 
-def test_examples_and_faults(tab: Tab, url: str) -> None:
-    visit(tab, url)
-    tab.run("document.querySelector('#examples button').click()")
-    until(tab, "document.querySelector('.cite')")
-    ask(tab, "?!")
-    until(tab, "!at('fault').hidden")
-    assert "no word" in tab.run("at('fault').textContent")
-    assert tab.run("at('result').hidden")
+def test_the_answer_streams_and_progress_says_what_happens(browser: Browser, url: str) -> None:
+    with visit(browser, url) as page:
+        page.evaluate("""() => {
+          window.seen = [];
+          const watch = (id, told) => new MutationObserver(() => {
+            const node = document.getElementById(id);
+            window.seen.push([id, told(node)]);
+          }).observe(document.getElementById(id), {childList: true, subtree: true,
+                                                   characterData: true});
+          watch("progress", (node) => node.textContent);
+          watch("answer", (node) => `${node.className}: ${node.textContent}`);
+        }""")
+        ask(page, CAST)
+        seen = page.evaluate("window.seen")
+        steps = [text for name, text in seen if name == "progress" and text]
+        assert steps[0] == "Asking …" and "Evidence chosen …" in steps
+        assert not any(word in text for text in steps for word in ("Rerank", "Select", "Compose"))
+        drafts = [text for name, text in seen if name == "answer" and text.startswith("draft")]
+        assert any("Immobilisation" in text for text in drafts)
+        assert page.get_attribute("#answer", "class") == "", "what stands now is final"
 
 
-def test_what_is_asked_is_never_read_as_html(tab: Tab, url: str) -> None:
-    visit(tab, url)
-    ask(tab, "<img src=x onerror='document.title=1'> ankle sprain cast <script>1</script>")
-    until(tab, "!at('result').hidden && at('progress').textContent == ''")
-    assert tab.run("document.title") == "SR-RAG"
-    assert tab.run("document.querySelectorAll('img, main script').length") == 0
+def test_why_the_evidence_is_there_with_the_term_of_its_grade(
+    browser: Browser, url: str, tmp_path: Path
+) -> None:
+    with visit(browser, url) as page:
+        ask(page, CAST)
+        page.click("#why > summary")
+        reasons = page.locator("#reasons > li")
+        assert reasons.count() == page.locator(".card").count() > 3
+        told = reasons.first.inner_text()
+        assert told.split()[0] == page.locator(".cite").first.inner_text().split("A")[0].strip()
+        assert "by meaning among guidelines" in told and "final #" in told
+        assert "Score with its grade (BETR)" in told and "the term of grade" in told
+        assert "Evidence chosen" in page.inner_text("#steps")
+        accessible(page)
+        picture(page, "why", tmp_path)
+        page.locator("#reasons a").first.click()
+        page.wait_for_selector(".point")
 
 
-def test_a_key_is_asked_for_where_one_is_needed(
-    tab: Tab, sample_root: Path, tmp_path: Path
+def test_other_people_than_asked_about_are_marked(
+    browser: Browser, url: str, tmp_path: Path
+) -> None:
+    with visit(browser, url, "phone") as page:
+        ask(page, ADOLESCENTS)
+        assert "adolescents" in page.inner_text("#notice")
+        assert page.locator("#answer p").count() > 1
+        page.click(".others > summary")
+        other = page.locator(".card", has=page.locator("summary .chip.other")).first
+        other.locator("summary").click()
+        assert "you asked about adolescents" in other.locator(".chips").inner_text()
+        picture(page, "mismatch", tmp_path)
+        accessible(page)
+
+
+def test_an_abstention_says_so_once(browser: Browser, url: str, tmp_path: Path) -> None:
+    with visit(browser, url) as page:
+        ask(page, UNKNOWN)
+        assert page.inner_text("#answer-title") == "Not enough evidence"
+        assert "none cited" in page.inner_text("#evidence")
+        assert page.locator("#notice").is_hidden() and page.locator(".cite").count() == 0
+        assert page.inner_text("#result").count("hiccups") == 1
+        picture(page, "abstention", tmp_path)
+
+
+def test_by_keyboard_alone(browser: Browser, url: str) -> None:
+    def focused(page: Page) -> str:
+        return str(page.evaluate("document.activeElement.className + document.activeElement.id"))
+
+    with visit(browser, url) as page:
+        press = page.keyboard.press
+        for _ in range(10):
+            press("Tab")
+            if "question" in focused(page):
+                break
+        page.keyboard.type(CAST)
+        press("Enter")
+        page.wait_for_selector("#feedback:visible")
+        for _ in range(10):
+            press("Tab")
+            if "cite" in focused(page):
+                break
+        press("Enter")
+        inside = "document.activeElement.closest('.card[open]') !== null"
+        assert page.evaluate(inside), "the card is open and has the focus"
+        press("Escape")
+        assert "cite" in focused(page), "and gives it back"
+        press("Tab")
+        press("Enter")
+        page.wait_for_selector("#thanks:not(:empty)")
+
+
+def test_feedback_is_kept_without_the_question_unless_it_is_given(
+    browser: Browser, url: str, root: Path
+) -> None:
+    (root / FILE).unlink(missing_ok=True)
+    with visit(browser, url, "phone") as page:
+        ask(page, CAST)
+        page.click("#feedback [value=not_helpful]")
+        page.wait_for_selector("#more:visible")
+        assert "without your question in jobs/serve/feedback.jsonl" in page.inner_text("#thanks")
+        page.fill("#comment", "It was a <child>.")
+        page.check("#with-question")
+        page.click("#more button")
+        page.wait_for_selector("#more", state="hidden")
+        assert "with your question" in page.inner_text("#thanks")
+        accessible(page)
+    first, second = map(json.loads, (root / FILE).read_text("utf-8").splitlines())
+    assert first["verdict"] == "not_helpful" and "question" not in first
+    assert second["comment"] == "It was a <child>." and second["question"] == CAST
+    assert first["answer_id"] == second["answer_id"] and first["pipeline"] == "srrag"
+
+
+def test_examples_and_faults(browser: Browser, url: str) -> None:
+    with visit(browser, url, faults=True) as page:
+        page.click("#examples button")
+        page.wait_for_selector(".cite")
+        page.fill("#question", "?!")
+        page.press("#question", "Enter")
+        page.wait_for_selector("#fault:visible")
+        assert "no word" in page.inner_text("#fault")
+        assert page.locator("#result").is_hidden()
+
+
+def test_what_is_asked_is_never_read_as_html(browser: Browser, url: str) -> None:
+    with visit(browser, url) as page:
+        ask(page, "<img src=x onerror='document.title=1'> ankle sprain cast <script>1</script>")
+        assert page.title() == "SR-RAG"
+        assert page.locator("img, main script").count() == 0
+
+
+def test_a_key_is_asked_for_and_kept_for_the_other_pages(
+    browser: Browser, sample_root: Path, tmp_path: Path
 ) -> None:
     keys = tmp_path / "keys"
     keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()}\n")
-    with listening(settings(sample_root, "pipeline=bm25", f"api_keys={keys}")) as url:
-        visit(tab, url)
-        until(tab, "!at('keys').hidden")
-        ask(tab, CAST)
-        until(tab, "!at('fault').hidden")
-        tab.run("at('key').value = 'secret'")
-        ask(tab, CAST)
-        until(tab, "document.querySelector('.cite')")
+    with (
+        listening(settings(sample_root, "pipeline=bm25", f"api_keys={keys}")) as url,
+        visit(browser, url, faults=True) as page,
+    ):
+        page.wait_for_selector("#keys:visible")
+        page.fill("#key", "secret")
+        page.press("#key", "Tab")
+        page.wait_for_selector("#fault", state="hidden")
+        ask(page, CAST)
+        assert page.locator(".cite").count()
+        page.click("text=Graph")
+        page.wait_for_selector("#begin li")
 
 
-def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(tab: Tab, url: str) -> None:
-    text = "𝛂 <b>Boys</b> improved. Girls did not."
+def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(
+    browser: Browser, url: str
+) -> None:
+    text = "## Who\n𝛂 <b>Boys</b> improved **fast**. Girls did not.\n- one\n"
+    text += "| a | b |\n|---|---|\n| 1 | 2 |"
+    start = text.index("<b>")
     item: dict[str, Any] = {
         "number": 1, "unit_id": "u", "doc_id": "d", "title": "<img src=x onerror=alert(1)>",
         "section": "", "text": text, "year": 2020, "grade": "C", "study": "randomised trial",
-        "source_id": "s", "pmid": "12345",
-        "quotes": [{"char_start": 2, "char_end": 23, "text": text[2:23]}],
+        "source_id": "s", "source": "f", "grade_source": "metadata", "pmid": "12345",
+        "quotes": [{"char_start": start, "char_end": start + 20, "text": "", "parts": ["P", "O"]}],
         "mismatches": [{"part": "P", "asked": "adults", "found": "boys"}],
     }  # fmt: skip
     reply = {
-        "answer": "Boys improved. [1][7]", "notice": "It is about boys.", "model": "m",
-        "pipeline": "p", "version": "v", "trace": [], "why": [],
-        "sentences": [{"text": "Boys improved.", "citations": [1]}],
+        "id": "i", "question": "q", "answer": "Boys improved. [1][7]", "notice": "About boys.",
+        "note": "", "model": "m", "pipeline": "p", "version": "v", "trace": [], "why": [],
+        "insufficient": False, "sentences": [{"text": "Boys improved.", "citations": [1]}],
         "evidence": [item, {**item, "number": 2, "pmid": "javascript:alert(1)"}],
     }  # fmt: skip
-    visit(tab, url)
-    tab.run(f"show({json.dumps(reply)})")
-    assert tab.run("at('notice').innerText") == "It is about boys."
-    assert tab.run("document.querySelector('#e1 mark').textContent") == text[2:23]
-    assert "adults; here: boys" in tab.run("document.querySelector('#e1 .mismatch').textContent")
-    link = "document.querySelector('#e1 a')"
-    assert tab.run(f"{link}.href") == "https://pubmed.ncbi.nlm.nih.gov/12345/"
-    assert tab.run(f"{link}.rel") == "noopener noreferrer"
-    assert tab.run("document.querySelectorAll('a').length") == 1, "only numbers become links"
-    assert tab.run("document.querySelectorAll('#evidence img, #evidence b').length") == 0
-    assert "<img" in tab.run("document.querySelector('#e1 .title').textContent")
-    tab.run("document.querySelectorAll('.cite')[1].click()")
-    assert tab.faults == [], "a citation without evidence does nothing"
+    with visit(browser, url) as page:
+        page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", reply)
+        assert page.inner_text("#notice") == "About boys."
+        assert page.text_content("#e1 mark") == text[start : start + 20]
+        assert page.text_content("#e1 .window strong") == "fast"
+        assert page.locator("#e1 .window td").all_text_contents() == [" a ", " b ", " 1 ", " 2 "]
+        assert page.locator("#e1 .window li").all_text_contents() == ["one"]
+        chips = page.locator("#e1 .chips li").all_text_contents()
+        assert chips == ["≠ Population: boys – you asked about adults", "Outcome stated"]
+        links = page.locator("main a")
+        assert links.count() == 1, "only numbers become links"
+        assert links.get_attribute("href") == "https://pubmed.ncbi.nlm.nih.gov/12345/"
+        assert links.get_attribute("rel") == "noopener noreferrer"
+        assert page.locator("#evidence b, #evidence img").count() == 0
+        assert "<img" in (page.text_content("#e1 .title") or "")
+        page.locator(".cite").nth(1).click()
+        assert page.locator(".card[open]").count() == 0, "a citation without evidence does nothing"

@@ -47,3 +47,22 @@ def test_each_piece_of_evidence_says_who_found_it_and_where_it_ranked() -> None:
 def test_no_evidence_and_no_finds() -> None:
     assert why({"evidence": [], "hits": []}) == []
     assert why({"evidence": [{"unit_id": "x"}], "hits": []})[0]["found"] == []
+
+
+def test_the_sum_of_betr_is_told_where_it_is_what_ranked() -> None:
+    terms = {"a": 2.0, "u": {"A": 0.0, "B": -0.5, "C": -1.0, "D": -1.0, "E": -3.0}}
+    row = {
+        "hits_uncalibrated": [hit("a", 1, 1.5), hit("b", 2, 1.0), hit("c", 3, 0.5)],
+        "hits": [hit("a", 1, 2.0), hit("b", 2, -1.0), hit("c", 3, 0.9)],
+        "evidence": [
+            {"unit_id": "a", "grade": "C"},
+            {"unit_id": "b", "grade": ""},
+            {"unit_id": "c", "grade": "A"},
+        ],
+    }
+    first, second, third = why(row, terms)
+    assert first["betr"] == {"a": 2.0, "s": 1.5, "u": -1.0, "r": 2.0}
+    assert second["betr"]["u"] == -3.0, "no grade counts as E"
+    assert "betr" not in third, "2 · 0.5 + 0 is not 0.9: those are terms of another calibration"
+    assert "betr" not in why(row)[0]
+    assert "betr" not in why({**ROW, "evidence": [{"unit_id": "a", "grade": "A"}]}, terms)[0]

@@ -8,17 +8,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.completion import Completion, read
+from srrag.completion import read
+from srrag.evaluate.accuracy import JudgeAccuracy, trial_means
+from srrag.evaluate.alignment import AlignCitations
 from srrag.evaluate.choice import JudgeChoice
 from srrag.evaluate.citations import JudgeCitations
 from srrag.evaluate.claims import SplitClaims
-from srrag.evaluate.context import JudgeEvidence, average_precision
+from srrag.evaluate.completeness import JudgeCompleteness
+from srrag.evaluate.context import MeasureEvidence, average_precision
+from srrag.evaluate.distinctive import MarkDistinctive
+from srrag.evaluate.factuality import JudgeFactuality
 from srrag.evaluate.faithfulness import JudgeFaithfulness
 from srrag.evaluate.judgements import CASES, JUDGEMENTS, Judge
+from srrag.evaluate.must_have import ClassifyStatements
 from srrag.evaluate.nuggets import JudgeNuggets
 from srrag.evaluate.picot_match import JudgePicot
 from srrag.evaluate.relevancy import GuessQuestions, MeasureRelevancy
+from srrag.evaluate.selection import MeasureSelection
 from srrag.evaluate.similarity import MeasureSimilarity
+from srrag.evaluate.support import FindSupport
 from srrag.step import Place
 from tests.judged import OTHER, STATED, case
 
@@ -52,6 +60,14 @@ def claimed(cases: pa.Table) -> pa.Table:
     return SplitClaims().open(Place())(cases)
 
 
+def supported(cases: pa.Table, depth: int = 16) -> pa.Table:
+    return FindSupport(depth=depth).open(Place())(cases)
+
+
+def texts(cases: pa.Table) -> list[list[str]]:
+    return [[claim["text"] for claim in each] for each in cases["claims"].to_pylist()]
+
+
 def test_a_nugget_call_sees_the_question_the_answer_and_that_nugget() -> None:
     one, two = JudgeNuggets().prompts(table(case()))
     assert OTHER in two.user and OTHER not in one.user
@@ -61,7 +77,7 @@ def test_a_nugget_call_sees_the_question_the_answer_and_that_nugget() -> None:
 
 def test_nuggets_by_rules() -> None:
     found = values(by_rules(JudgeNuggets(), table(case())))
-    assert found["nugget_coverage"] == [1.0, 0.0]
+    assert found["nugget_coverage"] == found["keypoint_coverage"] == [1.0, 0.0]
     assert found["nugget_coverage_vital"] == [1.0]
     assert found["nugget_contradiction"] == [0.0, 0.0]
 
@@ -129,10 +145,10 @@ def test_a_sentence_is_not_judged_if_only_a_lost_verdict_could_bear_it_out() -> 
 def test_claims_by_rules_are_the_sentences() -> None:
     sentences = [{"text": STATED, "evidence_ids": ["e1"]}, {"text": OTHER, "evidence_ids": ["e2"]}]
     cases = claimed(table(case(sentences=sentences)))
-    assert cases["claims"].to_pylist() == [[STATED, OTHER]]
+    assert texts(cases) == [[STATED, OTHER]]
     assert values(by_rules(JudgeFaithfulness(), cases)) == {"faithfulness": [1.0, 0.0]}
     whole = claimed(table(case(sentences=[])))
-    assert whole["claims"].to_pylist() == [[f"{STATED} [1]"]]
+    assert texts(whole) == [[f"{STATED} [1]"]]
 
 
 def test_a_claim_without_a_verdict_was_not_judged() -> None:
@@ -145,7 +161,7 @@ def test_a_claim_without_a_verdict_was_not_judged() -> None:
     assert rows[0]["reject"]["reason"] == "incomplete"
     (prompt,) = judge.prompts(cases)
     fault = judge.check(cases, prompt, read(said, judge.schema).value)
-    assert fault is not None and "claim 1 of 2" in fault.detail
+    assert fault is not None and "statement 1 of 2" in fault.detail
 
 
 def test_claims_that_could_not_be_split_are_a_failure() -> None:
@@ -159,33 +175,57 @@ def test_evidence_by_rules() -> None:
     second = {"text": "Walking is healthy", "importance": "vital"}
     third = {"text": OTHER, "importance": "vital"}
     nuggets = [case()["nuggets"][0], second, third]
-    found = values(by_rules(JudgeEvidence(), table(case(nuggets=nuggets))))
+    cases = table(case(nuggets=nuggets))
+    found = values(by_rules(MeasureEvidence(), supported(cases)))
     assert found["evidence_coverage"] == [1.0, 1.0, 0.0]
     assert found["evidence_precision"] == [1.0, 1.0]
     assert (found["evidence_miss"], found["context_precision"]) == ([0.0], [1.0])
-    first = values(by_rules(JudgeEvidence(depth=1), table(case(nuggets=nuggets))))
+    first = values(by_rules(MeasureEvidence(depth=1), supported(cases, depth=1)))
     assert first["evidence_coverage"] == [1.0, 0.0, 0.0]
+    assert first["evidence_precision"] == [1.0]
 
 
 def test_a_passage_that_does_not_exist_supports_nothing() -> None:
+    step, cases = FindSupport(), table(case())
     said = '{"reason": "", "supported_by": [7, 64]}'
-    found = values(with_answers(JudgeEvidence(), table(case()), said))
+    answered = step.parse(cases, step.prompts(cases), [read(said, step.prompts(cases)[0].schema)])
+    found = values(by_rules(MeasureEvidence(), answered))
     assert (found["evidence_coverage"], found["evidence_miss"]) == ([0.0], [1.0])
 
 
 def test_average_precision_by_hand() -> None:
     """Useful are ranks 1 and 3: (1/1 + 2/3) / 2."""
-    assert average_precision({1, 3}) == pytest.approx((1 + 2 / 3) / 2)
-    assert average_precision(set()) == 0.0
+    assert average_precision([1, 3]) == pytest.approx((1 + 2 / 3) / 2)
+    assert average_precision([]) == 0.0
 
 
 @pytest.mark.parametrize(
     ("answer", "right"),
-    [("No, it does not.", 1.0), ("Yes; there is no doubt.", 0.0), ("Nobody knows.", 0.0)],
-)
+    [
+        ("No, it does not.", 1.0), ("Yes; there is no doubt.", 0.0), ("Nobody knows.", 0.0),
+        ("Pain did not differ. [1]", 1.0), ("Pain fell. [1]\n\nIt is not known why.", 0.0),
+    ],
+)  # fmt: skip
 def test_choice_by_rules(answer: str, right: float) -> None:
     found = values(by_rules(JudgeChoice(), table(case(answer=answer))))
     assert found == {"choice_accuracy": [right]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("Swimming, not running.", 0.0), ("It is slow progressive loading that helps.", 1.0),
+        ("Bananas.", 0.0), ("Slow swimming.", 0.0),
+    ],
+)  # fmt: skip
+def test_the_nearest_option_by_rules(answer: str, right: float) -> None:
+    given = case(options=["Swimming", "Slow loading"], gold_option="Slow loading", answer=answer)
+    assert values(by_rules(JudgeChoice(), table(given))) == {"choice_accuracy": [right]}
+
+
+def test_an_abstention_chooses_nothing() -> None:
+    given = table(case(answer="The evidence does not say.", abstained=True))
+    assert values(by_rules(JudgeChoice(), given)) == {"choice_accuracy": [0.0]}
 
 
 def test_similarity_of_the_same_text_is_one() -> None:
@@ -224,22 +264,38 @@ def test_the_question_is_not_shown_to_who_guesses_it() -> None:
 
 
 JUDGES: list[Callable[[], Any]] = [
-    JudgeNuggets, JudgePicot, JudgeCitations, JudgeFaithfulness, JudgeEvidence, JudgeChoice,
-    MeasureSimilarity, MeasureRelevancy,
+    JudgeNuggets, JudgePicot, JudgeCitations, JudgeFaithfulness, MeasureEvidence, JudgeChoice,
+    MeasureSimilarity, MeasureRelevancy, JudgeAccuracy, MeasureSelection, JudgeFactuality,
+    JudgeCompleteness,
 ]  # fmt: skip
 
 
-def prepared(make: Callable[[], Any], cases: pa.Table) -> pa.Table:
+PREPARATIONS = (
+    SplitClaims(of="ideal_answer"), ClassifyStatements(), FindSupport(), SplitClaims(),
+    MarkDistinctive(), AlignCitations(), GuessQuestions(),
+)  # fmt: skip
+
+
+def prepared(cases: pa.Table) -> pa.Table:
     """What a judge reads of these cases."""
-    if make is JudgeFaithfulness:
-        return claimed(cases)
-    return guessed(cases) if make is MeasureRelevancy else cases
+    for step in PREPARATIONS:
+        cases = step.open(Place())(cases)
+    return cases
+
+
+# There is nothing to be found true, relevant or cited.
+WITHOUT_AN_ANSWER = {
+    "evidence_precision", "selection_precision", "selection_recall",
+    "completeness_supported_referenced", "completeness_supported_missed",
+    "factuality_cited_relevant", "factuality_cited_irrelevant", "factuality_self_generated",
+    "factuality_no_reference",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("make", JUDGES)
 def test_an_answer_that_failed_is_not_asked_about_and_counts_as_worst(make: Any) -> None:
     lost = case(answer="", sentences=[], missing="failed: timeout", evidence=[])
-    judge, cases = make(), prepared(make, table(lost))
+    judge, cases = make(), prepared(table(lost))
     if isinstance(judge, Judge):
         assert judge.prompts(cases) == []
     rows = by_rules(judge, cases)
@@ -247,16 +303,17 @@ def test_an_answer_that_failed_is_not_asked_about_and_counts_as_worst(make: Any)
     for row in rows:
         counted = row["metric"] == "picot_match_missing_counted" and row["item"] in "PT"
         assert row["value"] == (1.0 if counted else worst[row["metric"]])
-    higher = {m.name for m in judge.metrics if m.better == "higher"} - {"evidence_precision"}
-    assert higher <= {row["metric"] for row in rows}
+        assert not row["asked"]
+    higher = {m.name for m in judge.metrics if m.better == "higher"}
+    assert higher - WITHOUT_AN_ANSWER <= {row["metric"] for row in rows}
 
 
 @pytest.mark.parametrize("make", JUDGES)
 def test_without_gold_there_is_nothing_to_judge_but_the_evidence(make: Any) -> None:
     bare = case(nuggets=[], picot=dict.fromkeys("PICOT", ""), options=[], gold_option="",
                 ideal_answer="")  # fmt: skip
-    free = (JudgeCitations, JudgeFaithfulness, MeasureRelevancy)
-    assert bool(by_rules(make(), prepared(make, table(bare)))) is (make in free)
+    free = (JudgeCitations, JudgeFaithfulness, MeasureRelevancy, MeasureSelection)
+    assert bool(by_rules(make(), prepared(table(bare)))) is (make in free)
 
 
 def test_an_abstention_makes_no_claim_and_no_citation() -> None:
@@ -266,19 +323,49 @@ def test_an_abstention_makes_no_claim_and_no_citation() -> None:
     assert values(by_rules(JudgeNuggets(), table(silent)))["nugget_coverage"] == [0.0, 0.0]
 
 
-def test_every_metric_of_a_judge_is_made_by_it() -> None:
-    for make in JUDGES:
-        cases = prepared(make, table(case()))
-        judge = make()
-        made = {row["metric"] for row in by_rules(judge, cases)}
-        assert made == {metric.name for metric in judge.metrics}, make
+@pytest.mark.parametrize("make", JUDGES)
+def test_every_metric_of_a_judge_is_made_by_it(make: Any) -> None:
+    sentences = [
+        {"text": STATED, "evidence_ids": ["e1"]}, {"text": OTHER, "evidence_ids": ["e2"]},
+        {"text": "Rest cures tendons.", "evidence_ids": ["own-1"]},
+        {"text": "So do bananas.", "evidence_ids": []},
+    ]  # fmt: skip
+    nuggets = [
+        *case()["nuggets"], {"text": "Walking is healthy", "importance": "vital"},
+        {"text": "Pain is a friend of mine", "importance": "vital"},
+    ]  # fmt: skip
+    mixed = [case(sentences=sentences), case(sentences=sentences[:1], nuggets=nuggets)]
+    made = {row["metric"] for row in by_rules(make(), prepared(table(*mixed)))}
+    assert made == {metric.name for metric in make().metrics}
 
 
-def test_a_depth_that_no_answer_can_name() -> None:
+@pytest.mark.parametrize("make", [FindSupport, MeasureEvidence, MeasureSelection, JudgeFactuality])
+def test_a_depth_that_no_answer_can_name(make: Any) -> None:
     with pytest.raises(ValueError, match="depth is 65"):
-        JudgeEvidence(depth=65)
+        make(depth=65)
 
 
-def test_a_completion_without_a_fault_is_no_failure() -> None:
-    with pytest.raises(AssertionError):
-        JudgeNuggets.metrics[0].failed(case(), "", Completion(value=1))
+def test_accuracy_by_hand() -> None:
+    """Trial 1: full and partial, (1 + 0.5) / 2; trial 2: none and none; trial 3: a judge failed."""
+    judge, cases = JudgeAccuracy(trials=3), table(case())
+    prompts = judge.prompts(cases)
+    assert [(p.slot, p.draw, p.temperature) for p in prompts] == [
+        (slot, draw, 0.1) for slot in "01" for draw in range(3)
+    ]
+    said = {name: f'{{"reason": "", "rating": "{name}"}}' for name in ("none", "partial", "full")}
+    first, second = ("full", "none", "full"), ("partial", "none", "")
+    given = [said.get(name, "") for name in (*first, *second)]
+    rows = with_answers(judge, cases, *given)
+    assert [row["value"] for row in rows] == [0.75, 0.0, 0.0]
+    assert rows[2]["reject"]["reason"] == "empty"
+    found = trial_means(pa.Table.from_pylist(rows, schema=JUDGEMENTS))
+    assert found == {"means": [0.75, 0.0, 0.0], "sd": pytest.approx(0.433, abs=1e-4)}
+    with pytest.raises(ValueError, match="trials is 0"):
+        JudgeAccuracy(trials=0)
+
+
+def test_accuracy_by_rules_goes_both_ways() -> None:
+    """The reference is stated; of the answer's two sentences one is not in the reference."""
+    said = case(answer=f"{STATED} Walking is healthy.")
+    (row,) = by_rules(JudgeAccuracy(trials=1), table(said))
+    assert row["value"] == 0.75

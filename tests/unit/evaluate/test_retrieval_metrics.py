@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
-from srrag.evaluate.retrieval import MEASURES, coverage, per_question, read_qrels
+from srrag.evaluate.retrieval import coverage, measures, per_question, read_qrels
 
 
 def scores(documents: list[str]) -> dict[str, float]:
@@ -101,7 +101,7 @@ DOCUMENTS = st.sampled_from("abcdef")
 )
 def test_values_lie_between_zero_and_one(judged: dict[str, int], ranked: list[str]) -> None:
     found = one(judged, ranked)
-    assert set(found) == set(MEASURES)
+    assert set(found) == set(measures())
     assert all(0 <= value <= 1 + 1e-9 for value in found.values())
     relevant = {document for document, grade in judged.items() if grade > 0}
     if relevant:
@@ -121,6 +121,55 @@ def test_ndcg_is_that_of_scikit_learn(grades: list[int], seed: int) -> None:
     values = np.empty(len(grades))
     values[order] = 1.0 / np.arange(1, len(grades) + 1)
     assert found["nDCG@10"] == pytest.approx(ndcg_score([grades], [values], k=10))
+
+
+def test_cut_offs_can_be_chosen() -> None:
+    """Relevant are ranks 2 and 5 of six: of the first 1, 4 and 8 there are 0, 1 and 2."""
+    ranked = scores(["n", "a", "m", "o", "b", "p"])
+    values = per_question({"q": {"a": 1, "b": 1, "c": 1}}, {"q": ranked}, (8, 1, 4))
+    found = {name: round(float(value[0]), 4) for name, value in values.items()}
+    assert {name: found[name] for name in found if name.startswith("P@")} == {
+        "P@1": 0.0, "P@4": 0.25, "P@8": 0.25,
+    }  # fmt: skip
+    assert [found[f"recall@{k}"] for k in (1, 4, 8, 100)] == [0.0, 0.3333, 0.6667, 0.6667]
+    assert [found[f"miss@{k}"] for k in (1, 4, 8)] == [1.0, 0.0, 0.0]
+    assert [found[f"MRR@{k}"] for k in (1, 4, 8)] == [0.0, 0.5, 0.5]
+    ideal = 1 + 1 / log2(3) + 1 / log2(4)
+    assert found["nDCG@4"] == pytest.approx(1 / log2(3) / ideal, abs=1e-4)
+
+
+@pytest.mark.parametrize("cutoffs", [(), (0,), (10, -1), ("ten",), (True,), (2.5,)])
+def test_cut_offs_are_whole_numbers(cutoffs: tuple[object, ...]) -> None:
+    with pytest.raises(ValueError, match="whole numbers above 0"):
+        measures(cutoffs)  # type: ignore[arg-type]
+
+
+RANDOM_CUTOFFS = st.lists(st.integers(1, 12), min_size=1, max_size=3, unique=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    judged=st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1), min_size=2),
+    ranked=st.permutations("abcdefghij"),
+    cutoffs=RANDOM_CUTOFFS,
+)
+def test_random_rankings_score_as_by_scikit_learn_and_by_counting(
+    judged: dict[str, int], ranked: list[str], cutoffs: list[int]
+) -> None:
+    """nDCG of all ten documents against scikit-learn's; the rest against plain counts."""
+    values = per_question({"q": judged}, {"q": scores(ranked)}, cutoffs)
+    relevant = [judged.get(document, 0) > 0 for document in ranked]
+    for k in cutoffs:
+        hits = sum(relevant[:k])
+        found = {name: float(values[f"{name}@{k}"][0]) for name in ("nDCG", "recall", "P", "miss")}
+        assert found["P"] == pytest.approx(hits / k)
+        assert found["miss"] == float(not hits)
+        if any(relevant):
+            assert found["recall"] == pytest.approx(hits / sum(relevant))
+            gains = [[float(judged.get(document, 0)) for document in ranked]]
+            assert found["nDCG"] == pytest.approx(ndcg_score(gains, [np.arange(10, 0, -1)], k=k))
+            first = relevant.index(True) + 1
+            assert float(values[f"MRR@{k}"][0]) == pytest.approx(1 / first if first <= k else 0.0)
 
 
 def test_qrels_are_read(tmp_path: Path) -> None:

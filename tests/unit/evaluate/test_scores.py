@@ -6,18 +6,20 @@ import pyarrow as pa
 import pytest
 
 from srrag.evaluate.judgements import JUDGEMENTS, Metric
-from srrag.evaluate.scores import Scores, compare, figure, score
+from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
 
 MEAN = Metric("mean", "something to judge")
 POOLED = Metric("pooled", "something to judge", pooled=True)
 LOWER = Metric("lower", "something to judge", "lower")
+SETTLED = "settled"
 LOST = {"stage": "judge", "reason": "empty", "detail": ""}
 
 
 def judged(*rows: tuple[str, str, float] | tuple[str, str, float, Any]) -> pa.Table:
+    """Judgements; `SETTLED` in place of a reject for those that needed no judge."""
     listed = [
         {"query_id": r[0], "metric": r[1], "item": "", "value": r[2], "reason": "",
-         "reject": r[3] if len(r) > 3 else None}
+         "asked": SETTLED not in r, "reject": r[3] if len(r) > 3 and r[3] != SETTLED else None}
         for r in rows
     ]  # fmt: skip
     return pa.Table.from_pylist(listed, schema=JUDGEMENTS)
@@ -39,7 +41,9 @@ def test_a_mean_of_questions_and_a_pooled_rate_by_hand() -> None:
 
 
 def test_what_failed_counts_with_the_worst_value() -> None:
-    table = judged(("a", "mean", 1.0), ("a", "mean", 0.7, LOST), ("a", "lower", 0.0, LOST))
+    table = judged(
+        ("a", "mean", 1.0), ("a", "mean", 0.7, LOST), ("a", "lower", 1.0), ("a", "lower", 0.0, LOST)
+    )
     mean, lower = (figure(s, resamples=50, seed=0) for s in scored(table, MEAN, LOWER))
     assert (mean["value"], mean["failed"], mean["left_out"]) == (0.5, 1, 1)
     assert (lower["value"], lower["failed"], lower["better"]) == (1.0, 1, "lower")
@@ -49,6 +53,22 @@ def test_a_judge_that_broke_down_fails_all_its_metrics() -> None:
     table = judged(("a", "mean", 1.0), ("a", "lower", 0.0), ("b", "", 0.0, LOST))
     mean, lower = (figure(s, resamples=50, seed=0) for s in scored(table, MEAN, LOWER))
     assert (mean["value"], mean["failed"], lower["value"], lower["failed"]) == (0.5, 1, 0.5, 1)
+
+
+def test_a_judge_that_failed_wherever_it_was_asked_has_no_result() -> None:
+    """One question had no answer: nothing was asked about it, so it does not hide the failure."""
+    table = judged(("a", "mean", 0.0, SETTLED), ("b", "mean", 0.0, LOST), ("b", "lower", 0.0))
+    mean, lower = scored(table, MEAN, LOWER)
+    assert figure(mean, resamples=10, seed=0) == {
+        "value": None, "reason": "the judge failed on all 1 items that it was asked about",
+        "questions": 2, "left_out": 0, "items": 2, "failed": 1,
+    }  # fmt: skip
+    assert figure(lower, resamples=10, seed=0)["value"] == 0.0
+    assert compare([mean], [mean], resamples=10, seed=0)["mean"]["value"] is None
+    assert broke_down([mean, lower])
+    assert not broke_down([lower])
+    partly = scored(judged(("a", "mean", 1.0), ("b", "mean", 0.0, LOST)), MEAN)
+    assert not broke_down(partly)
 
 
 def test_no_question_to_judge_is_a_stated_result() -> None:

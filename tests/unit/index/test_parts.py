@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from srrag.index.parts import read_live
+from srrag.index.parts import link_or_copy, read_live
 from srrag.schema import UNITS
 from tests.unit.index.tables import REFUSED, row, write
 
@@ -39,3 +41,19 @@ def test_a_folder_named_like_a_partition_adds_no_column(tmp_path: Path) -> None:
     path = write([row(UNITS, unit_id="a")], UNITS, folder / "p.parquet")
     (table,) = read_live([path], ("unit_id",))
     assert table["unit_id"].to_pylist() == ["a"]
+
+
+def test_a_file_is_linked_and_where_links_are_none_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("held")
+    link_or_copy(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").samefile(tmp_path / "a")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    link_or_copy(tmp_path / "a", tmp_path / "c")
+    assert not (tmp_path / "c").samefile(tmp_path / "a")
+    assert (tmp_path / "c").read_text() == "held"

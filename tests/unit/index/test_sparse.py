@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from srrag.index.grades import GRADES, UNGRADED
 from srrag.index.sparse import BuildSparseIndex, SparseIndex, analyzer
 from srrag.schema import UNITS
-from srrag.step import Place
+from srrag.step import Former, Place
 from tests.unit.index.tables import REFUSED, hashed, row, uid, windows, write
 
 TEXTS = {
@@ -134,6 +134,85 @@ def test_two_builds_and_two_partings_rank_alike(tmp_path: Path) -> None:
         for ids, scores in results[1:]:
             assert ids.equals(results[0][0])
             assert scores.tolist() == results[0][1].tolist()
+
+
+WORDS = ("knee", "hip", "pain", "gait", "load", "rest", "sprain", "tear")
+
+
+def random_parts(folder: Path, sizes: list[int]) -> list[Path]:
+    """Parts of windows of random words, whose names are not in the order in which they came."""
+    random = np.random.default_rng(1)
+    folder.mkdir()
+    paths, start = [], 0
+    for number, size in enumerate(sizes):
+        texts = {
+            hashed(n): " ".join(random.choice(WORDS, size=random.integers(2, 12)))
+            for n in range(start, start + size)
+        }
+        paths.append(windows(texts, folder / f"part-{(7 * number) % 10}.parquet"))
+        start += size
+    return paths
+
+
+def grown(out: Path, before: Path, paths: list[Path], kept: list[Path]) -> SparseIndex:
+    out.mkdir()
+    former = Former(before, frozenset(kept))
+    BuildSparseIndex().update({"windows": paths}, out, Place(), former)
+    return SparseIndex(out)
+
+
+def assert_same(one: SparseIndex, other: SparseIndex) -> None:
+    for question in ("knee pain", "gait hip tear", "sprain"):
+        (ids, scores), (other_ids, other_scores) = (
+            index.search([question], 300)[0] for index in (one, other)
+        )
+        assert ids.equals(other_ids)
+        assert scores.tolist() == other_scores.tolist()
+
+
+def test_an_index_that_grew_ranks_as_one_built_at_once(tmp_path: Path) -> None:
+    parts = random_parts(tmp_path / "parts", [150, 20, 3])
+    built(tmp_path / "first", parts[:1])
+    grown(tmp_path / "second", tmp_path / "first", sorted(parts[:2]), parts[:1])
+    third = grown(tmp_path / "third", tmp_path / "second", sorted(parts), parts[:2])
+    assert_same(third, built(tmp_path / "once", sorted(parts)))
+    assert len(third.ids) == 173
+
+
+def test_segments_are_shared_with_the_version_before_which_stays_as_it_was(tmp_path: Path) -> None:
+    parts = random_parts(tmp_path / "parts", [50, 5])
+    built(tmp_path / "first", parts[:1])
+    held = {path.name: path.read_bytes() for path in (tmp_path / "first" / "index").iterdir()}
+    grown(tmp_path / "second", tmp_path / "first", parts, parts[:1])
+    now = {path.name: path.read_bytes() for path in (tmp_path / "first" / "index").iterdir()}
+    assert now == held
+    for name in held:
+        if not name.endswith((".json", ".lock")):
+            mine, before = (tmp_path / each / "index" / name for each in ("second", "first"))
+            assert mine.samefile(before)
+
+
+def test_an_index_that_lost_a_part_holds_none_of_its_words(tmp_path: Path) -> None:
+    (first,) = random_parts(tmp_path / "parts", [50])
+    second = windows({hashed("a"): "xylophonic"}, tmp_path / "parts" / "part-9.parquet")
+    built(tmp_path / "first", [first])
+    with_it = grown(tmp_path / "second", tmp_path / "first", [first, second], [first])
+    assert found(with_it, "xylophonic") == [hashed("a")]
+    after = grown(tmp_path / "after", tmp_path / "second", [first], [first])
+    assert_same(after, built(tmp_path / "once", [first]))
+    # Tantivy counts the documents of a word as written: a deleted one's would still be there.
+    assert with_it._searcher.doc_freq("text", "xylophon") == 1
+    assert after._searcher.doc_freq("text", "xylophon") == 0
+
+
+def test_a_part_made_again_under_its_name_is_indexed_anew(tmp_path: Path) -> None:
+    (first,) = random_parts(tmp_path / "parts", [50])
+    second = windows({hashed("a"): "xylophonic"}, tmp_path / "parts" / "part-9.parquet")
+    built(tmp_path / "first", [first, second])
+    windows({hashed("b"): "knee"}, second)
+    after = grown(tmp_path / "after", tmp_path / "first", [first, second], [first])
+    assert_same(after, built(tmp_path / "once", [first, second]))
+    assert found(after, "xylophonic") == []
 
 
 @settings(max_examples=25, deadline=None)

@@ -86,6 +86,11 @@ def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
         (["out=null"], "root= or out= is missing"),
         (["bench.answers=null"], "root= is missing"),
         (["bench.judges.evidence.depth=0"], "depth is 0"),
+        (["bench.depth=0"], "depth is 0"),
+        (
+            ["bench.judges.support=null"],
+            "bench.judges.evidence reads support, which no step before",
+        ),
     ],
 )
 def test_wrong_usage_names_the_key(folder: Path, more: list[str], hint: str) -> None:
@@ -118,6 +123,8 @@ def model() -> Iterator[Endpoint]:
             return '{"questions": ["What helps?"], "committal": true}'
         if "supported_by" in properties:
             return '{"reason": "passage 1", "supported_by": [1]}'
+        if "rating" in properties:
+            return '{"reason": "the same", "rating": "full"}'
         if "verdict" in properties:
             first = properties["verdict"]["enum"][0]
             return json.dumps({"reason": "so it is", "verdict": first})
@@ -138,6 +145,8 @@ def test_a_model_judges_and_a_second_run_asks_it_nothing(folder: Path, model: En
     assert 0.5 < values["answer_relevancy"] < 1
     for name in ("nugget_coverage", "picot_match", "citation_support", "faithfulness"):
         assert values[name] == 1.0, name
+    assert values["answer_accuracy"] == 1.0
+    assert summary["accuracy_trials"] == {"means": [1.0] * 5, "sd": 0.0}
     assert summary["judge"].endswith("m")
     asked = sum(model.calls.values())
     assert asked == summary["calls"] > 10
@@ -157,10 +166,80 @@ def test_a_judge_that_answers_nonsense_is_no_result(folder: Path) -> None:
         assert launch("evaluate", run, arguments(folder, *http(endpoint.url))) == 1
     assert summary["ok"] is False
     coverage = summary["metrics"]["nugget_coverage"]
-    assert (coverage["value"], coverage["failed"], coverage["items"]) == (0.0, 3, 3)
-    assert summary["metrics"]["nugget_contradiction"]["value"] == 1.0
+    assert (coverage["value"], coverage["failed"], coverage["items"]) == (None, 3, 3)
+    assert "failed on all 3 items" in coverage["reason"]
+    assert summary["metrics"]["citation_valid"]["value"] == 1.0
+    assert "citations" in summary["broken_judges"]
     assert summary["not_judged"] == sum(each["failed"] for each in summary["metrics"].values())
     assert summary["failures"][0]["reason"] == "invalid_json"
+
+
+def test_one_question_without_an_answer_does_not_hide_a_judge_that_failed(folder: Path) -> None:
+    with serve(Endpoint(script=lambda request: "I had rather not say.")) as endpoint:
+        summary = judged(folder, *http(endpoint.url), answers_="one.parquet")
+    assert summary["missing"] == {"not answered": 1}
+    faithfulness = summary["metrics"]["faithfulness"]
+    assert (faithfulness["value"], faithfulness["items"], faithfulness["failed"]) == (None, 2, 1)
+    assert summary["ok"] is False
+
+
+def staged(request: dict[str, Any], good: bool = True) -> str:
+    """What a model says at each stage: one statement, true and complete; or no gold."""
+    schema = request["response_format"]["json_schema"]["schema"]
+    properties = schema["properties"]
+    if "claims" in properties:
+        return '{"claims": ["Training reduces pain."]}'
+    if "supported_by" in properties:
+        return '{"reason": "passage 1", "supported_by": [1]}'
+    if "statements" in properties:
+        return '{"statements": [{"n": 1, "refs": [1]}]}'
+    if "verdict" in properties:
+        return '{"reason": "said", "verdict": "partial"}'
+    if "FactVerdict" in schema["$defs"]:
+        return '{"verdicts": [{"n": 1, "reason": "", "factual": true}]}'
+    if "reference answer: " in json.dumps(request["messages"]) and not good:
+        return "I had rather not say."
+    return '{"verdicts": [{"n": 1, "yes": true}]}'
+
+
+def stages(folder: Path, *more: str) -> dict[str, Any]:
+    """Question a has nuggets, b an ideal answer alone."""
+    rows = [GOLD[0], {**GOLD[1], "nuggets": []}]
+    (folder / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    argv = [f"bench.baseline_answers={folder / 'one.parquet'}", *arguments(folder, *more)[1:]]
+    return run({**configure("evaluate", ["bench=stages", *argv]), "command": "test"})
+
+
+def test_a_model_judges_stage_by_stage(folder: Path) -> None:
+    with serve(Endpoint(script=staged)) as endpoint:
+        summary = stages(folder, *http(endpoint.url))
+    values = {name: found["value"] for name, found in summary["metrics"].items()}
+    assert values["selection_precision"] == values["selection_recall"] == 1.0
+    assert values["factuality_cited_relevant"] == values["completeness_supported_referenced"] == 1.0
+    assert (values["completeness"], values["completeness_in_full"]) == (1.0, 0.0)
+    assert values["factuality_no_reference"] is None
+    assert summary["not_judged"] == 0
+    baseline = summary["baseline_metrics"]
+    assert baseline["factuality"]["value"] == baseline["completeness_response"]["value"] == 0.5
+    assert summary["difference"]["completeness"]["questions"] == 2
+    assert [*summary["judges"]] == ["retrieval", "selection", "factuality", "completeness"]
+
+
+def test_gold_that_could_not_be_made_counts_as_failed_in_every_metric(folder: Path) -> None:
+    with serve(Endpoint(script=lambda request: staged(request, good=False))) as endpoint:
+        summary = stages(folder, *http(endpoint.url))
+    assert summary["ok"] is True
+    for name in ("evidence_precision", "factuality_no_reference", "completeness"):
+        assert summary["metrics"][name]["failed"] == 1, name
+    assert summary["metrics"]["completeness"]["value"] == 0.5
+    assert summary["metrics"]["factuality_no_reference"]["value"] is None
+    assert {lost["stage"] for lost in summary["failures"]} == {"must_have"}
+
+
+def test_stages_by_rules_state_what_they_are(folder: Path) -> None:
+    summary = stages(folder)
+    assert summary["judge"] == "rules (lexical, no model)"
+    assert summary["metrics"]["factuality"]["questions"] == 2
 
 
 def nli(folder: Path, *more: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.rerank.betr import RerankBETR, scorer
+from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.hits import Found
 from srrag.schema import HITS
 from srrag.spec import fingerprint
@@ -146,3 +147,10 @@ def test_what_may_stand_inside() -> None:
         RerankBETR(reranker=inner, model="x")
     with pytest.raises(ValueError, match="has to write the column 'hits'"):
         RerankBETR(reranker=Score(into="other"), model="x")
+
+
+def test_the_terms_of_a_pipeline_are_those_that_it_ranks_by(model: Path) -> None:
+    step = RerankBETR(reranker=Score(), model=str(model))
+    known = step.calibration()
+    assert terms_of(step) == {"a": known.a, "u": U}
+    assert terms_of(Score()) is None

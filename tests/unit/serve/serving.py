@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,24 @@ from starlette.testclient import TestClient
 
 from jobs.launch import configure
 from jobs.serve import settings_of
+from srrag.answer.cited import CitedAnswer
+from srrag.answer.compose import ComposeAnswer
+from srrag.engine.call import Call, Reply
+from srrag.engine.model import Model, Worker
+from srrag.pipeline import Pipeline
 from srrag.serve.app import create_app
 from srrag.serve.host import Host
 from srrag.serve.settings import Settings
+from srrag.spec import place_field
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
+CITED = CitedAnswer.model_validate(
+    {
+        "answer": [{"text": "Ten days in a cast at most.", "cites": [1]}],
+        "evidence": [{"text": "A guideline says so.", "cites": [2]}],
+        "limits": [], "insufficient": False, "missing": "",
+    }
+).model_dump_json()  # fmt: skip
 
 
 def settings(root: Path, *overrides: str) -> Settings:
@@ -71,3 +86,57 @@ def listening(told: Settings) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(30)
+
+
+@dataclass
+class CitingSession:
+    """Answers every question in two cited sentences, piece by piece where it is heard."""
+
+    pause_s: float
+    given_up: int = 0
+
+    async def complete(self, call: Call) -> Reply:
+        try:
+            await asyncio.sleep(self.pause_s)
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
+        return Reply(CITED, tokens_in=10, tokens_out=20)
+
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        for start in range(0, len(CITED), 20):
+            yield CITED[start : start + 20]
+            await asyncio.sleep(self.pause_s / 10)
+        yield Reply(CITED, tokens_in=10, tokens_out=20)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class CitingModel(Model):
+    """An engine that takes a process of its own for each of two sessions."""
+
+    pause_s: float = place_field(0.0)
+
+    @property
+    def name(self) -> str:
+        return "citing: two sentences"
+
+    @property
+    def replicas(self) -> int:
+        return 2
+
+    def worker(self) -> Worker:
+        return Worker(cpus=0.1, gpus=0.0)
+
+    async def open(self) -> CitingSession:
+        return CitingSession(self.pause_s)
+
+
+def citing(told: Settings, engine: Model) -> Pipeline:
+    """The default pipeline of a server, its answers by an engine."""
+    pipeline = told.pipelines[told.default]
+    *before, last = pipeline.answer
+    assert isinstance(last, ComposeAnswer)
+    return replace(pipeline, answer=(*before, replace(last, engine=engine)))

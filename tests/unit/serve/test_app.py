@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
 from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
@@ -133,13 +134,36 @@ def test_search_ranks_windows_and_each_can_be_read(client: TestClient) -> None:
         assert client.get(f"/v1/windows/{unit_id}").status_code == 404
 
 
-def test_rerank_is_by_cosine_and_stable(client: TestClient) -> None:
+def test_rerank_is_by_log_odds_and_stable(client: TestClient) -> None:
     texts = ["Bread needs yeast.", "An ankle in a cast.", "Bread needs yeast."]
     body = {"query": "cast for a sprained ankle", "documents": texts}
     results = client.post("/v1/rerank", json=body).json()["results"]
     assert [item["index"] for item in results] == [1, 0, 2]
-    assert -1 <= results[1]["score"] == results[2]["score"] < results[0]["score"] <= 1
+    assert results[1]["score"] == results[2]["score"] < results[0]["score"]
+    assert all(item["score"] == item["relevance"] for item in results)
     assert len(client.post("/v1/rerank", json={**body, "top_n": 1}).json()["results"]) == 1
+    refused = client.post("/v1/rerank", json={**body, "grades": ["A", "B", None]})
+    assert code(refused) == (422, "no_calibration")
+
+
+def test_rerank_weighs_grades_as_the_pipeline_learned(sample_root: Path, tmp_path: Path) -> None:
+    inner = settings(sample_root).pipelines["hybrid_maxsim"].rank[-1]
+    biases = dict(zip("ABCDE", (0.0, -0.5, -1.0, -2.0, -4.0), strict=True))
+    stated = {"parameters": {"a": 0.5, "u": biases}, "reranker": scorer(inner)}
+    (tmp_path / "betr.json").write_text(json.dumps(stated))
+    told = settings(
+        sample_root, "pipeline=hybrid_betr", f"pipeline.rank.4.model={tmp_path}/betr.json"
+    )
+    texts = ["An ankle in a cast.", "An ankle in a cast.", "An ankle in a cast."]
+    body = {"query": "cast for a sprained ankle", "documents": texts, "grades": ["D", None, "A"]}
+    with served(told) as (client, _):
+        results = client.post("/v1/rerank", json=body).json()["results"]
+        short = client.post("/v1/rerank", json={**body, "grades": ["A"]})
+    assert [item["index"] for item in results] == [2, 0, 1], "no grade counts as E"
+    for item, grade in zip(results, "ADE", strict=True):
+        expected = 0.5 * item["relevance"] + biases[grade]
+        assert item["score"] == pytest.approx(expected, abs=1e-5)
+    assert (short.status_code, short.json()["error"]["field"]) == (400, "grades")
 
 
 @pytest.mark.parametrize(

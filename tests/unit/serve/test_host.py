@@ -7,6 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,15 @@ from srrag.serve.faults import RequestFault
 from srrag.serve.host import Host
 from srrag.serve.settings import Settings
 from tests.endpoint import Endpoint, serve
-from tests.unit.serve.serving import CAST, events, served, settings
+from tests.unit.serve.serving import (
+    CAST,
+    CitingModel,
+    CitingSession,
+    citing,
+    events,
+    served,
+    settings,
+)
 
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
 
@@ -153,6 +162,7 @@ def test_a_model_is_heard_while_it_writes(sample_root: Path, tmp_path: Path) -> 
     ):
         response = client.post("/v1/answers/stream", json={"question": CAST})
         again = client.post("/v1/answers", json={"question": CAST}).json()
+        metrics = client.get("/metrics").text
     heard = events(response.text)
     tokens = [data["text"] for name, data in heard if name == "token"]
     assert len(tokens) > 1 and "99" not in "".join(tokens)
@@ -162,6 +172,10 @@ def test_a_model_is_heard_while_it_writes(sample_root: Path, tmp_path: Path) -> 
     assert final["usage"]["tokens_out"] > 0
     assert again["answer"] == final["answer"]
     assert again["usage"]["calls"] == 0, "what the log holds is not paid for again"
+    for source in ("model", "log"):
+        assert f'srrag_engine_answers_total{{pipeline="bm25",source="{source}"}} ' in metrics
+        labels = f'{{direction="out",pipeline="bm25",source="{source}"}}'
+        assert f"srrag_engine_tokens_total{labels} " in metrics
 
 
 def test_an_engine_that_is_gone_is_503_and_comes_back(sample_root: Path, tmp_path: Path) -> None:
@@ -179,3 +193,33 @@ def test_an_engine_that_is_gone_is_503_and_comes_back(sample_root: Path, tmp_pat
         while client.post("/v1/answers", json=body).status_code != 200:
             assert time.monotonic() < until
             time.sleep(0.2)
+
+
+def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: Path) -> None:
+    told = settings(sample_root, "pipeline=bm25", f"completions={tmp_path}")
+    engine, session = CitingModel(), CitingSession(pause_s=60)
+    told = replace(told, pipelines={"bm25": citing(told, engine)})
+
+    async def opened() -> CitingSession:
+        return session
+
+    async def main() -> None:
+        host = Host(told, openers={engine: opened})
+        async with asyncio.timeout(60), host.running():
+            # Two equal questions share a call; that of the first is not taken from the second.
+            first = asyncio.create_task(ask(host, CAST))
+            await asyncio.sleep(0.5)
+            second = asyncio.create_task(ask(host, CAST))
+            await asyncio.sleep(0.5)
+            session.pause_s = 0.5
+            first.cancel()
+            found = await second
+            assert found.row["answer"].startswith("Ten days") and session.given_up == 1
+            session.pause_s = 60
+            with pytest.raises(RequestFault) as caught:
+                await ask(host, CAST + " Why?", s=0.3)
+            assert caught.value.status == 504
+            while session.given_up < 2:
+                await asyncio.sleep(0.02)
+
+    asyncio.run(main())

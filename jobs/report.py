@@ -1,0 +1,99 @@
+"""`srrag report`: results as one page that works offline, as Markdown, plots, and in wandb."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jobs.launch import UsageError
+from srrag.report import markdown, page
+from srrag.report.forest import draw
+from srrag.report.results import Results, read_results
+from srrag.report.section import Section, section
+from srrag.report.view import benches
+from srrag.runner.progress import say
+from srrag.store import commit
+
+Plots = Mapping[tuple[str, str], str]
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Write the report of a folder of results."""
+    started = time.perf_counter()
+    try:
+        results = read_results(Path(config["results"]))
+        sections = _sections(results, config)
+    except ValueError as error:
+        config["out"] = None  # wrong usage leaves no trace
+        raise UsageError(str(error)) from error
+    out = Path(config["out"])
+    files = write_report(results, sections, str(config["title"]), out)
+    say(f"{out / 'report.html'}")
+    summary: dict[str, Any] = {
+        "rows": len(results.rows),
+        "failed_rows": [row.name for row in results.rows if row.state == "failed"],
+        "questions_shown": sum(len(d.shown) for s in sections for d in s.drilldowns),
+        "html_bytes": (out / "report.html").stat().st_size,
+        "files": files,
+        "out": str(out),
+    }
+    if config["wandb"]:
+        from srrag.report.log_wandb import log
+
+        summary["wandb"] = log(results, sections, out, config["wandb"])
+        summary["ok"] = summary["wandb"]["state"] in ("logged", "disabled")
+        say(f"wandb: {summary['wandb']['state']} {summary['wandb']['detail']}")
+    summary["seconds"] = round(time.perf_counter() - started, 3)
+    return summary
+
+
+def _sections(results: Results, config: Mapping[str, Any]) -> list[Section]:
+    for key, least in (("worst", 0), ("resamples", 1), ("seed", 0)):
+        number = config[key]
+        if key == "worst" and number is None:
+            continue
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise UsageError(f"{key}={number}: a number, at least {least}")
+    if config["wandb"] not in (False, True, "offline", "online"):
+        raise UsageError(f"wandb={config['wandb']}: one of false, true, offline, online")
+    options = {key: config[key] for key in ("worst", "resamples", "seed")}
+    shown = benches(results.rows, config["metrics"])
+    return [section(results, bench, **options) for bench in shown]
+
+
+def write_report(results: Results, sections: Sequence[Section], title: str, out: Path) -> list[str]:
+    """Write the page, the Markdown and the plots; returns the names of the files."""
+    plots: dict[tuple[str, str], str] = {}
+    for each in sections:
+        for forest in each.forests:
+            name = f"plots/{_slug(each.bench.name)}-{_slug(forest.metric.name)}.png"
+            plots[each.bench.name, forest.metric.name] = name
+            commit(out / name, partial(draw, forest))
+    summary = f"{_counted(results, sections)} Made from {results.folder}."
+    texts = {
+        "report.html": page.render(title, summary, sections),
+        "report.md": markdown.render(title, summary, sections, plots),
+    }
+    for name, text in texts.items():
+        commit(out / name, lambda path, text=text: path.write_text(text, "utf-8"))  # type: ignore[misc]
+    return [*texts, *plots.values()]
+
+
+def _counted(results: Results, sections: Sequence[Section]) -> str:
+    rows, benchmarks = len(results.rows), len(sections)
+    return f"{rows} row{'s' * (rows != 1)} on {benchmarks} benchmark{'s' * (benchmarks != 1)}."
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "all"
+
+
+if __name__ == "__main__":
+    from jobs.launch import launch
+
+    sys.exit(launch("report", run, sys.argv[1:]))

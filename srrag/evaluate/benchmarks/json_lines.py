@@ -1,0 +1,29 @@
+"""JSON lines: one object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The object of each line that is not blank, with file:line; ValueError names that."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield f"{path}:{number}", _row(f"{path}:{number}", line)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 ({error})") from error
+
+
+def _row(place: str, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place}: not gold of a question ({error})") from error
+    if not isinstance(row, dict):
+        raise ValueError(f"{place}: not gold of a question (no JSON object)")
+    return row

@@ -1,0 +1,242 @@
+"""The questions to look at first: those that failed, then those that lose most, with all there is.
+
+What is told of a question is packed (JSON, deflated, base64), so that a page holds many of them
+and opens one at a time.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.answer.reply import answer_json, trace_json
+from srrag.report.results import STRATA, Results
+from srrag.report.row import Row
+from srrag.report.view import Bench, Column
+from srrag.schema import EVIDENCE, empty_value
+
+MAX_EVIDENCE = 20
+_BLANK: dict[str, Any] = {
+    "answer": "", "insufficient": False, "answer_note": "", "model": "", "sentences": [],
+    "evidence": [], "trace": [], "reject": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A question of a system: its value and the baseline's on the metric it is sorted by."""
+
+    query_id: str
+    text: str
+    value: float | None
+    baseline: float | None
+    state: str
+    packed: str
+
+
+@dataclass(frozen=True)
+class Drilldown:
+    """The questions of a system that are shown, of how many, and by which metric."""
+
+    row: str
+    metric: Column | None
+    total: int
+    failed: int
+    shown: tuple[Looked, ...]
+
+    @property
+    def said(self) -> str:
+        """How many questions are shown, of how many, and what is shown of each."""
+        count = len(self.shown)
+        text = f"all {count:,}" if count == self.total else f"{count:,} of {self.total:,}"
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"{text} questions{failed}{f', {self.metric.title}' if self.metric else ''}"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of the questions of a benchmark and of a system's values on them."""
+
+    gold: Mapping[str, Mapping[str, Any]]
+    values: Mapping[str, Mapping[str, tuple[float | None, str]]]
+    others: Mapping[str, Mapping[str, tuple[float | None, str]]]
+
+
+def drilldown(results: Results, bench: Bench, row: Row, worst: int | None) -> Drilldown:
+    """The `worst` questions of a system; None for all."""
+    metric = bench.main[0] if bench.main else None
+    known = _Known(
+        {each["query_id"]: each for each in _of(results.gold, "bench", bench.name).to_pylist()},
+        _values(results.questions, row.name),
+        _values(results.questions, row.baseline) if row.baseline else {},
+    )
+    answers = results.answers(row.name)
+    states = _states(row, answers)
+    names = list(dict.fromkeys([*states, *known.values]))
+    names.sort(key=lambda name: _rank(name, states.get(name, ""), known, metric))
+    shown = names if worst is None else names[:worst]
+    told = {each["query_id"]: each for each in _rows_of(answers, shown)}
+    judged = _judged(results.judgements(row.name), shown)
+    looked = tuple(
+        _looked(name, states.get(name, ""), known, metric, told.get(name, {}), judged.get(name, []))
+        for name in shown
+    )
+    failed = sum(state.startswith("failed") for state in states.values())
+    return Drilldown(row.name, metric, len(names), failed, looked)
+
+
+def _of(table: pa.Table, column: str, value: str) -> pa.Table:
+    return table.filter(pc.equal(table[column], value))
+
+
+def _values(questions: pa.Table, row: str) -> dict[str, dict[str, tuple[float | None, str]]]:
+    found: dict[str, dict[str, tuple[float | None, str]]] = {}
+    for each in _of(questions, "row", row).to_pylist():
+        own = found.setdefault(each["query_id"], {})
+        own[each["metric"]] = (each["value"], each["reason"])
+    return found
+
+
+def _states(row: Row, answers: pa.Table | None) -> dict[str, str]:
+    """How each question ended: "" for well."""
+    found: dict[str, str] = {}
+    if answers is not None:
+        table = answers.select(
+            [n for n in ("query_id", "reject", "insufficient") if n in answers.column_names]
+        )
+        for each in table.to_pylist():
+            reject = each.get("reject")
+            abstained = "abstained" if each.get("insufficient") else ""
+            found[each["query_id"]] = f"failed: {reject['reason']}" if reject else abstained
+    for failure in row.failures:
+        found[failure.query_id] = found.get(failure.query_id) or f"failed: {failure.reason}"
+    return found
+
+
+def _rank(name: str, state: str, known: _Known, metric: Column | None) -> tuple[Any, ...]:
+    """Failures, then the largest losses against the baseline, then the lowest values."""
+    ours, theirs = _pair(name, known, metric)
+    sign = -1.0 if metric is not None and metric.lower else 1.0
+    gain = 0.0 if ours is None or theirs is None else sign * (ours - theirs)
+    return (
+        not state.startswith("failed"),
+        ours is None,
+        gain,
+        0.0 if ours is None else sign * ours,
+        name,
+    )
+
+
+def _pair(name: str, known: _Known, metric: Column | None) -> tuple[float | None, float | None]:
+    if metric is None:
+        return None, None
+    none: tuple[float | None, str] = (None, "")
+    ours = known.values.get(name, {}).get(metric.name, none)[0]
+    return ours, known.others.get(name, {}).get(metric.name, none)[0]
+
+
+def _judged(judgements: pa.Table | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """What the judges said, by question; what was not judged has no value."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in _rows_of(judgements, names):
+        lost = row["reject"]
+        found.setdefault(row["query_id"], []).append(
+            {
+                "metric": row["metric"],
+                "item": row["item"],
+                "value": None if lost else row["value"],
+                "reason": f"not judged: {lost['reason']}" if lost else row["reason"],
+            }
+        )
+    return found
+
+
+def _rows_of(table: pa.Table | None, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows on these questions."""
+    if table is None:
+        return []
+    rows = table.filter(pc.is_in(table["query_id"], pa.array(names, pa.string())))
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
+
+
+def _looked(
+    name: str,
+    state: str,
+    known: _Known,
+    metric: Column | None,
+    told: dict[str, Any],
+    judged: list[dict[str, Any]],
+) -> Looked:
+    gold = known.gold.get(name, {})
+    text = gold.get("text") or told.get("text") or ""
+    ours, theirs = _pair(name, known, metric)
+    detail = {
+        "text": text,
+        "strata": {kind: gold.get(kind) for kind in STRATA if gold.get(kind)},
+        "reference": gold.get("reference", ""),
+        "nuggets": gold.get("nuggets", []),
+        "values": _compared(name, known),
+        "judged": judged,
+        **_answered(told, set(gold.get("relevant", []))),
+    }
+    return Looked(name, text, ours, theirs, state, pack(detail))
+
+
+def _compared(name: str, known: _Known) -> list[list[Any]]:
+    """Metric, value, the baseline's value, and why there is none."""
+    others = known.others.get(name, {})
+    return [
+        [metric, value, others.get(metric, (None, ""))[0], reason]
+        for metric, (value, reason) in known.values.get(name, {}).items()
+    ]
+
+
+def _answered(told: dict[str, Any], relevant: set[str]) -> dict[str, Any]:
+    """The answer, its evidence and how it came about; of a ranking, the windows it began with."""
+    if not told:
+        return {"kept": False}
+    listed = told["evidence"] if "evidence" in told else _windows(told.get("hits") or [])
+    row = {**_BLANK, **told, "evidence": listed[:MAX_EVIDENCE]}
+    ids = {item["evidence_id"] for item in row["evidence"]}
+    row["sentences"] = [
+        {**each, "evidence_ids": [item for item in each["evidence_ids"] if item in ids]}
+        for each in row["sentences"]
+    ]
+    reply = answer_json(row)
+    for item in reply["evidence"]:
+        item["relevant"] = bool(relevant & {item["unit_id"], item["doc_id"], item["source_id"]})
+    reply.pop("trace")
+    return {
+        "kept": True, **reply, "ranking": "answer" not in told, "reject": row["reject"],
+        "trace": trace_json(row),
+    }  # fmt: skip
+
+
+def _windows(hits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Hits as evidence of which nothing is known but the ids of the windows."""
+    blank = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
+    return [
+        {**blank, "evidence_id": hit["unit_id"], "unit_id": hit["unit_id"], "score": hit["score"]}
+        for hit in hits[:MAX_EVIDENCE]
+    ]
+
+
+def pack(detail: Mapping[str, Any]) -> str:
+    """JSON, deflated without a header, in base64: a browser unpacks it as "deflate-raw"."""
+    text = json.dumps(detail, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return base64.b64encode(deflate.compress(text.encode()) + deflate.flush()).decode()
+
+
+def unpack(packed: str) -> dict[str, Any]:
+    """The inverse of `pack`."""
+    detail: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed), -zlib.MAX_WBITS))
+    return detail

@@ -1,0 +1,109 @@
+"""The report as one page: it needs no network, and shows no text of a document as anything else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from srrag.answer.quoted import GRADES
+from srrag.report.drilldown import Drilldown
+from srrag.report.section import Section, common_versions
+from srrag.report.view import COSTS
+
+_ASSETS = Path(__file__).parent / "page"
+
+
+def render(title: str, summary: str, sections: Sequence[Section]) -> str:
+    """The page of these sections."""
+    script, style = ((_ASSETS / name).read_text("utf-8") for name in ("report.js", "report.css"))
+    policy = [
+        "default-src 'none'", f"script-src {_digest(script)}", f"style-src {_digest(style)}",
+        "base-uri 'none'", "form-action 'none'",
+    ]  # fmt: skip
+    lists, blobs = _packed([each for section in sections for each in section.drilldowns])
+    rows = [row for section in sections for row in section.bench.rows]
+    return _environment().get_template("report.html").render(
+        title=title,
+        summary=summary,
+        sections=[_Shown(section, lists) for section in sections],
+        policy="; ".join(policy),
+        # Ours, not of any document: what stands in a script element is not to be escaped.
+        script=script,
+        style=style,
+        grades=GRADES,
+        cost_names=COSTS,
+        versions=common_versions(rows),
+        origins=[{"row": row, "pipeline": _pretty(row.pipeline)} for row in rows],
+        lists=[entries for _, entries in lists],
+        blobs=blobs,
+    )  # fmt: skip
+
+
+class _Shown:
+    """A section, its lists of questions by the number that the page finds them by."""
+
+    def __init__(self, section: Section, lists: Sequence[tuple[Drilldown, Any]]) -> None:
+        self.__dict__.update(vars(section))
+        own = {id(each): number for number, (each, _) in enumerate(lists)}
+        self.drilldowns = [
+            {"row": each.row, "said": each.said, "number": own[id(each)]}
+            for each in section.drilldowns
+        ]
+
+
+def _packed(drilldowns: Sequence[Drilldown]) -> tuple[list[tuple[Drilldown, Any]], list[str]]:
+    """For each list of questions its entries, and all that is packed: an entry has its place."""
+    blobs: list[str] = []
+    lists = []
+    for drilldown in drilldowns:
+        entries = []
+        for each in drilldown.shown:
+            entries.append(
+                {
+                    "id": each.query_id,
+                    "text": each.text,
+                    "value": each.value,
+                    "baseline": each.baseline,
+                    "state": each.state,
+                    "packed": len(blobs),
+                }
+            )
+            blobs.append(each.packed)
+        lists.append((drilldown, entries))
+    return lists, blobs
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_ASSETS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = _breakable
+    return environment
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may be broken behind what joins its words."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_/+=,])", name))
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) if value else ""
+
+
+def _digest(source: str) -> str:
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

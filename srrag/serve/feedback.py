@@ -1,0 +1,67 @@
+"""What readers say of an answer: one JSON line each, in a file of the root."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from srrag.retrieve.questions import MAX_QUESTION_CHARS
+from srrag.serve.faults import RequestFault
+from srrag.serve.requests import Request
+
+FILE = Path("jobs", "serve", "feedback.jsonl")
+"""Where it is kept, below the root."""
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""A file of this size takes no more: whoever may ask should not be able to fill a disk."""
+
+_RETRY_S = 3600.0
+
+
+class Feedback(Request):
+    """A verdict on one answer; the question goes with it only if the reader says so."""
+
+    answer_id: str = Field(pattern=r"^[\w.-]{1,64}$", description="`id` of the answer")
+    verdict: Literal["helpful", "not_helpful"]
+    comment: str = Field("", max_length=2000)
+    pipeline: str = Field("", max_length=100)
+    version: str = Field("", max_length=64)
+    question: str | None = Field(None, max_length=MAX_QUESTION_CHARS)
+
+
+class Kept(BaseModel):
+    """Where feedback went."""
+
+    kept_in: str = Field(description="file, relative to the server's root")
+
+
+def keep_feedback(root: Path, feedback: Feedback, caller: str) -> Kept:
+    """Append a line; raises RequestFault if it cannot be written."""
+    line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds")}
+    line |= feedback.model_dump(exclude_none=True, exclude_defaults=True)
+    if caller:
+        line["key"] = caller
+    path = root / FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _append(path, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    except OSError as error:
+        message = f"{FILE} cannot be written ({error.strerror}); nothing was kept"
+        raise RequestFault(503, "feedback", message, retry_s=_RETRY_S) from error
+    return Kept(kept_in=str(FILE))
+
+
+def _append(path: Path, line: bytes) -> None:
+    """One write of one line, so that lines of several replicas never mix; for the owner alone."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        if os.fstat(file).st_size + len(line) > MAX_FILE_BYTES:
+            raise RequestFault(503, "feedback", f"{FILE} is full", retry_s=_RETRY_S)
+        os.write(file, line)
+    finally:
+        os.close(file)

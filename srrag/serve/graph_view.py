@@ -1,0 +1,120 @@
+"""The graph of a build for people to walk about in: names to begin at, and what lies around one."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.export.graph import DOCUMENT_TYPE, open_graph
+from srrag.export.page import page_content
+from srrag.export.select import Selection, around, folded, nearest, select_community
+from srrag.store import Store
+
+MAX_NODES = 200
+"""More than so many are no longer read."""
+
+_LISTED = 12
+_PER_TYPE = 6
+
+Row = dict[str, Any]
+
+
+class GraphView:
+    """An opened graph with its names in memory; raises ValueError for a build without one."""
+
+    def __init__(self, root: Path, build: str) -> None:
+        """Read ids, names, types and edges; sentences are read when they are shown."""
+        self.graph = open_graph(Store(root).artifacts(build))
+        table = pa.concat_tables([table for _, table in self.graph.entity_batches()])
+        self._names, self._types = table["name"], table["type"]
+        self._keys = folded(self._names)
+        ends = np.concatenate([self.graph.heads, self.graph.tails])
+        # A drawing of 200 nodes takes seconds of a core, which answers need too: one at a time.
+        self._drawing = threading.Lock()
+        self._degrees = np.bincount(ends, minlength=len(self.graph.ids))
+        self._is_value: npt.NDArray[np.bool_] = self.graph.attribute_nodes()
+        is_document = pc.equal(self._types, DOCUMENT_TYPE).to_numpy()
+        self._has_name = ~self._is_value & ~is_document
+
+    def names(self, text: str) -> Row:
+        """Entities whose name holds a text, those with most relations first.
+
+        Where no name holds it, the entities with the nearest names. For "" the best connected of
+        each type, and the largest communities.
+        """
+        key = folded(pa.chunked_array([[text]]))[0].as_py()
+        if not key:
+            return {"entities": self._by_type(), "communities": self._communities()}
+        holds = pc.match_substring(self._keys, key).to_numpy() & ~self._is_value
+        if not holds.any():
+            close = pa.array(nearest(self._names, self._keys, key), pa.string())
+            holds = pc.is_in(self._names, value_set=close).to_numpy()
+        rows = np.flatnonzero(holds)
+        exact = pc.equal(self._keys, key).to_numpy()[rows]
+        order = np.lexsort((rows, -self._degrees[rows], ~exact))
+        found = [self._entity(int(row)) for row in rows[order][:_LISTED]]
+        return {"entities": found, "communities": []}
+
+    def around_entity(self, entity_id: str, hops: int, max_nodes: int) -> Row | None:
+        """What a page shows of an entity's neighbourhood; None if there is no such entity."""
+        row = pc.index(self.graph.ids, pa.scalar(entity_id, self.graph.ids.type)).as_py()
+        if row < 0:
+            return None
+        chosen = around(self.graph, np.array([row]), self._names[row].as_py(), hops)
+        return self._content(chosen, max_nodes)
+
+    def community(self, community_id: str, max_nodes: int) -> Row | None:
+        """What a page shows of a community; None if there is no such community."""
+        if community_id not in self.graph.community_ids:
+            return None
+        return self._content(select_community(self.graph, community_id), max_nodes)
+
+    def _content(self, selection: Selection, max_nodes: int) -> Row:
+        with self._drawing:
+            content = page_content(self.graph, selection, min(max_nodes, MAX_NODES))
+        ids = pa.array([node["id"] for node in content["nodes"]], self.graph.ids.type)
+        rows = pc.index_in(ids, value_set=self.graph.ids).to_numpy()
+        named = self.graph.community_names(rows).to_pylist()
+        for node, community_id in zip(content["nodes"], named, strict=True):
+            node["community"] = community_id
+        return {**content, "explore": True}
+
+    def _by_type(self) -> list[Row]:
+        """The best connected entities of each type but documents, types with most of them first."""
+        types = self._types.combine_chunks().dictionary_encode()
+        codes, num_types = types.indices.to_numpy(), len(types.dictionary)
+        sizes = np.bincount(codes[~self._is_value], minlength=num_types)
+        found = []
+        for code in np.argsort(-sizes, kind="stable").tolist():
+            rows = np.flatnonzero((codes == code) & ~self._is_value)
+            top = rows[np.argsort(-self._degrees[rows], kind="stable")][:_PER_TYPE]
+            if types.dictionary[code].as_py() != DOCUMENT_TYPE:
+                found += [self._entity(int(row)) for row in top]
+        return found
+
+    def _communities(self) -> list[Row]:
+        member = self.graph.community
+        sizes = np.bincount(member[member >= 0], minlength=len(self.graph.community_ids))
+        found = []
+        for number in np.argsort(-sizes, kind="stable")[:_LISTED].tolist():
+            rows = np.flatnonzero((member == number) & self._has_name)
+            top = rows[np.argsort(-self._degrees[rows], kind="stable")][:3]
+            names = [self._names[int(row)].as_py() for row in top]
+            found.append(
+                {"id": self.graph.community_ids[number], "names": names, "size": int(sizes[number])}
+            )
+        return found
+
+    def _entity(self, row: int) -> Row:
+        return {
+            "id": self.graph.ids[row].as_py(),
+            "name": self._names[row].as_py(),
+            "type": self._types[row].as_py(),
+            "relations": int(self._degrees[row]),
+        }

@@ -1,0 +1,137 @@
+"""Other deployments as this one sees them: steps that work there, engines that answer there.
+
+A replica that dies under a call is not the end of it: the call goes to another one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from ray.exceptions import RayActorError, RayTaskError
+from ray.serve.exceptions import BackPressureError
+from ray.serve.handle import DeploymentHandle
+
+from srrag.completion import EngineStopped, one_line
+from srrag.engine.call import Call, CallError, Opener, Reply, SessionLostError
+from srrag.serve.away import Work
+from srrag.serve.faults import Refused, RequestFault, busy, late
+from srrag.serve.heard import Abandoned
+
+TRIES = 3
+"""Replicas that a call may outlive, less one: it may be what kills them."""
+
+OPEN_S = 600.0
+"""What opening a step may take: it loads a model."""
+
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class StepCaller:
+    """Has the steps of one deployment do work."""
+
+    handle: DeploymentHandle[Any]
+
+    def __call__(
+        self, work: Work, table: bytes, seconds: float, wanted: Callable[[], bool]
+    ) -> bytes:
+        """See srrag.serve.away.Caller."""
+        until = time.monotonic() + (seconds if table else OPEN_S)
+        for _ in range(TRIES):
+            try:
+                return self._asked(work, table, until, wanted)
+            except RayActorError:
+                continue
+            except BackPressureError as error:
+                raise Refused(busy(1.0)) from error
+            except RayTaskError as error:
+                raise error.cause from None
+        raise Refused(busy(5.0))
+
+    def _asked(self, work: Work, table: bytes, until: float, wanted: Callable[[], bool]) -> bytes:
+        """One call; what nobody waits for any more is cancelled there."""
+        response = self.handle.run.remote(work, table, until - time.monotonic())
+        while True:
+            try:
+                result: bytes | RequestFault = response.result(timeout_s=_LOOK_S)
+            except TimeoutError:
+                if wanted() and time.monotonic() < until:
+                    continue
+                response.cancel()  # type: ignore[no-untyped-call]
+                if wanted():
+                    raise Refused(late()) from None
+                raise Abandoned("nobody waits for the answer any more") from None
+            if isinstance(result, RequestFault):
+                raise Refused(result)
+            return result
+
+
+def opener(handle: DeploymentHandle[Any]) -> Opener:
+    """How an engine opens that is up in a deployment of its own."""
+
+    async def opened() -> ServedSession:
+        return ServedSession(handle)
+
+    return opened
+
+
+class ServedSession:
+    """An engine's session in another deployment; tokens come as they are written."""
+
+    def __init__(self, handle: DeploymentHandle[Any]) -> None:
+        """Bind the deployment."""
+        self._handle = handle
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer one call; raises SessionLostError when replica after replica dies."""
+        reason = ""
+        for _ in range(TRIES):
+            response = self._handle.complete.remote(call)
+            try:
+                reply: Reply = await response
+                return reply
+            except RayActorError as error:
+                reason = one_line(error)
+            except BackPressureError as error:
+                raise EngineStopped(f"the engine is at its limit: {one_line(error)}") from error
+            except RayTaskError as error:
+                raise EngineStopped(one_line(error.cause)) from None
+        raise SessionLostError(reason)
+
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Answer piece by piece, the reply last; if that breaks off, the reply alone is new."""
+        pieces: Any = self._handle.options(stream=True).stream.remote(call)
+        try:
+            async for piece in pieces:
+                yield piece
+                if isinstance(piece, Reply):
+                    return
+        except RayActorError:
+            yield await self.complete(call)
+        except RayTaskError as error:
+            if isinstance(error.cause, CallError):
+                raise error.cause from None
+            raise EngineStopped(one_line(error.cause)) from None
+        finally:
+            pieces.cancel()
+
+    async def close(self) -> None:
+        """Leave it up: it belongs to the application."""
+
+
+async def pieces_of(session: Any, call: Call) -> AsyncGenerator[str | Reply, None]:
+    """An answer piece by piece, of a session that may answer whole only; a fault is a reply."""
+    if not hasattr(session, "stream"):
+        yield await session.complete(call)
+        return
+    began = time.monotonic()
+    try:
+        async with aclosing(session.stream(call)) as items:
+            async for item in items:
+                yield item
+    except CallError as error:
+        yield Reply(fault=error.fault, seconds=time.monotonic() - began)

@@ -1,0 +1,63 @@
+// Elements, and calls to the server that this page came from. Text is only ever set as text.
+
+const KEY = "srrag-key"; // kept until the tab is closed, for the pages of this server alone
+
+export const at = (id) => document.getElementById(id);
+
+export function make(name, properties = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith("aria-") || key === "role" || key === "for") node.setAttribute(key, value);
+    else node[key] = value;
+  }
+  node.append(...children.filter((child) => child !== null && child !== ""));
+  return node;
+}
+
+export const several = (count, one, many = `${one}s`) =>
+  `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+
+export const short = (text, size) =>
+  text.length > size ? `${text.slice(0, size - 1).trimEnd()}…` : text;
+
+// ---- the server ----
+
+export async function call(path, { body, signal } = {}) {
+  const headers = body ? { "content-type": "application/json" } : {};
+  const key = sessionStorage.getItem(KEY);
+  if (key) headers.authorization = `Bearer ${key}`;
+  const response = await fetch(path, {
+    method: body ? "POST" : "GET", headers, signal, body: body && JSON.stringify(body),
+  });
+  if (!response.ok) throw await faultOf(response);
+  return response;
+}
+
+export const read = async (path, options) => (await call(path, options)).json();
+
+async function faultOf(response) {
+  let message = `The server answered ${response.status}.`;
+  try { message = (await response.json()).error.message; } catch { /* not of our server */ }
+  if (response.status === 401) askForKey();
+  const wait = response.headers.get("retry-after");
+  message = message.charAt(0).toUpperCase() + message.slice(1).replace(/\.$/, "");
+  return new Error(wait ? `${message}. Try again in ${wait} s.` : `${message}.`);
+}
+
+function askForKey() {
+  at("keys").hidden = false;
+  at("key").focus();
+}
+
+// Calls `again` whenever the reader gives another key.
+export function withKey(again) {
+  at("key").addEventListener("change", () => {
+    sessionStorage.setItem(KEY, at("key").value);
+    again();
+  });
+}
+
+export function fail(error) {
+  at("fault").textContent = error?.message ?? "";
+  at("fault").hidden = !error;
+}

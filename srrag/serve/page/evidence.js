@@ -1,0 +1,177 @@
+// Answers with citations, and the cards of the evidence that they rest on.
+
+import { make, several, short } from "./dom.js";
+import { spansOf, windowOf } from "./window.js";
+
+export const GRADES = {
+  A: ["guideline or consensus", "Experts' recommendations from the evidence as a whole."],
+  B: ["systematic review or meta-analysis", "Sums up the studies on a question."],
+  C: ["randomised trial", "Chance decided who was treated how."],
+  D: ["cohort study", "People were followed; nobody assigned their treatment by chance."],
+  E: ["other study", "Case series, surveys, laboratory work and opinion."],
+};
+const READ_FROM = {
+  publication_type: "its publication type", mesh: "the terms that it is indexed by",
+  metadata: "what its source states", rule: "its title and wording",
+};
+const PARTS = {
+  P: "Population", I: "Intervention", C: "Comparison", O: "Outcome", T: "Time",
+};
+
+export function badge(grade) {
+  const [study] = GRADES[grade] ?? ["kind of study not known"];
+  return make("span", {
+    className: `grade ${grade || "none"}`, textContent: grade || "–", role: "img",
+    "aria-label": grade ? `Grade ${grade}, ${study}` : "No grade", title: study,
+  });
+}
+
+export function gradeTable() {
+  return make("dl", { className: "grades" }, ...Object.entries(GRADES).flatMap(
+    ([grade, [study, meaning]]) => [
+      make("dt", {}, badge(grade)),
+      make("dd", {}, make("strong", {}, study[0].toUpperCase() + study.slice(1)), ` ${meaning}`),
+    ]));
+}
+
+// Where a document has no title, how its passage begins.
+export const titleOf = (item) => item.title || `“${short(item.text.replace(/^#+\s*/, ""), 90)}”`;
+
+// ---- the answer ----
+
+// Paragraphs, each [n] a button that opens the card of that evidence.
+export function paragraphs(text, evidence, open) {
+  return text.split("\n\n").map((part) => make("p", {}, ...part.split(/\s*(\[\d+\])/).map((piece) => {
+    const number = Number(/^\[(\d+)\]$/.exec(piece)?.[1]);
+    return number ? citation(evidence.find((item) => item.number === number), number, open) : piece;
+  })));
+}
+
+function citation(item, number, open) {
+  const grade = item?.grade ?? "";
+  const button = make("button", {
+    type: "button", className: `cite ${grade}`, title: item ? titleOf(item) : "",
+    "aria-label": `Evidence ${number}${grade ? `, grade ${grade}` : ""}${item ? `: ${titleOf(item)}` : ""}`,
+  }, String(number), grade ? make("span", { "aria-hidden": "true" }, grade) : null);
+  button.addEventListener("click", () => open(number, button));
+  return button;
+}
+
+// What an answer rests on, at a glance: its sources by grade.
+export function restsOn(reply) {
+  const cited = citedOf(reply);
+  const documents = new Map(reply.evidence.filter((item) => cited.has(item.number))
+    .map((item) => [item.doc_id, item]));
+  if (!documents.size) return null;
+  const counts = [...Object.keys(GRADES), ""].map((grade) =>
+    [grade, [...documents.values()].filter((item) => item.grade === grade).length]);
+  return make("p", { className: "rests" }, `Rests on ${several(documents.size, "source")}: `,
+    ...counts.filter(([, count]) => count).map(([grade, count]) =>
+      make("span", {}, badge(grade), ` ${count} × ${GRADES[grade]?.[0] ?? "kind not known"}`)));
+}
+
+export const citedOf = (reply) => new Set(reply.sentences.flatMap((each) => each.citations));
+
+// ---- the cards ----
+
+// Cards of all evidence into a list, cited ones first, the others behind a button. Returns a
+// function that opens the card of a number for the button that asked.
+export function showEvidence(list, reply, side = "") {
+  const cited = citedOf(reply);
+  const cards = new Map(reply.evidence.map((item) =>
+    [item.number, card(item, cited.has(item.number), reply, side)]));
+  const entries = (numbers) => numbers.filter((number) => cards.has(number))
+    .map((number) => make("li", {}, cards.get(number)));
+  const first = entries([...cited]); // a set keeps the order in which the answer cites
+  const others = entries([...cards.keys()].filter((number) => !cited.has(number)));
+  list.replaceChildren(...first);
+  if (others.length) {
+    const told = first.length ? `${several(others.length, "more passage")} found, not cited`
+      : `${several(others.length, "passage")} found, none cited`;
+    const more = make("details", { className: "others" }, make("summary", {}, told),
+      make("ul", { className: "cards" }, ...others));
+    list.append(make("li", {}, more));
+  }
+  return (number, asker) => openCard(cards.get(number), asker);
+}
+
+function openCard(node, asker) {
+  if (!node) return;
+  node.closest(".others")?.setAttribute("open", "");
+  node.open = true;
+  for (const other of document.querySelectorAll(".card.shown")) other.classList.remove("shown");
+  node.classList.add("shown");
+  const summary = node.querySelector("summary");
+  const back = () => { asker.scrollIntoView({ block: "center" }); asker.focus(); };
+  node.onkeydown = (event) => { if (event.key === "Escape") back(); };
+  const button = node.querySelector(".back");
+  button.hidden = false;
+  button.onclick = back;
+  summary.focus({ preventScroll: true });
+  node.scrollIntoView({ block: "start" });
+}
+
+function card(item, cited, reply, side) {
+  const facts = [item.study || GRADES[item.grade]?.[0] || "kind of study not known", item.year || ""];
+  return make("details", { className: `card${cited ? " cited" : ""}`, id: `e${side}${item.number}` },
+    make("summary", {},
+      make("span", { className: "number" }, String(item.number)), badge(item.grade),
+      make("span", { className: "title" }, titleOf(item)),
+      make("span", { className: "facts" }, facts.filter(Boolean).join(" · "), ...mismatchChips(item))),
+    opened(item, cited, reply));
+}
+
+function opened(item, cited, reply) {
+  const said = reply.sentences.filter((each) => each.citations.includes(item.number));
+  const spans = spansOf(item, said.map((each) => each.text));
+  const paraphrased = cited && !spans.length && "The answer says this in words of its own.";
+  return make("div", { className: "opened" },
+    chips(item),
+    item.section && !item.text.trimStart().startsWith("#") ? make("p", { className: "section" }, item.section) : null,
+    windowOf(item.text, spans),
+    paraphrased ? make("p", { className: "quiet" }, paraphrased) : null,
+    source(item), gradeLine(item),
+    make("button", { type: "button", className: "back plain", hidden: true }, "↑ Back to the answer"));
+}
+
+function source(item) {
+  const line = make("p", { className: "source" });
+  if (/^\d+$/.test(item.pmid)) {
+    line.append(make("a", {
+      href: `https://pubmed.ncbi.nlm.nih.gov/${item.pmid}/`, target: "_blank",
+      rel: "noopener noreferrer",
+    }, `PMID ${item.pmid}`), " · ");
+  }
+  const id = item.source_id === item.pmid ? "" : item.source_id;
+  line.append([id, item.year || "year not known"].filter(Boolean).join(" · "));
+  return line;
+}
+
+function gradeLine(item) {
+  const [study, meaning] = GRADES[item.grade] ?? [];
+  const from = READ_FROM[(item.grade_source ?? "").split(":")[0]];
+  const told = study
+    ? `Grade ${item.grade}, ${study}. ${meaning}${from ? ` Read from ${from}.` : ""}`
+    : "No grade: the text does not tell what kind of study it is.";
+  return make("p", { className: "quiet" }, told);
+}
+
+// ---- the parts of the question ----
+
+function mismatchChips(item) {
+  return (item.mismatches ?? []).map((each) =>
+    make("span", { className: "chip other" }, `≠ ${PARTS[each.part] ?? each.part}`));
+}
+
+function chips(item) {
+  const other = item.mismatches ?? [];
+  const stated = new Set((item.quotes ?? []).flatMap((quote) => quote.parts ?? []));
+  other.forEach((each) => stated.delete(each.part));
+  if (!other.length && !stated.size) return null;
+  const mismatched = other.map((each) => make("li", { className: "chip other" },
+    `≠ ${PARTS[each.part] ?? each.part}: ${each.found}${each.asked ? ` – you asked about ${each.asked}` : ""}`));
+  const matched = Object.keys(PARTS).filter((part) => stated.has(part)).map((part) =>
+    make("li", { className: "chip" }, `${PARTS[part]} stated`));
+  return make("ul", { className: "chips", "aria-label": "Parts of the question in this passage" },
+    ...mismatched, ...matched);
+}

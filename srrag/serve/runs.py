@@ -1,0 +1,179 @@
+"""Answers of stored runs, read-only: which runs there are, their rows, and how two runs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow.parquet as pq
+
+from srrag.answer.cited import UNGRADED, best_grade
+from srrag.answer.reply import answer_json, trace_json
+from srrag.ids import content_id
+from srrag.report.results import ROWS
+
+FILE = "answers.parquet"
+"""What `srrag answer` writes; results (srrag.report.results) hold one file a system."""
+
+STATES = ("answered", "insufficient", "failed")
+_LISTED = (
+    "query_id", "text", "answer", "insufficient", "sentences", "reject", "model",
+    "evidence.list.element.evidence_id", "evidence.list.element.unit_id",
+    "evidence.list.element.grade",
+)  # fmt: skip
+_NEEDED = ("query_id", "text", "answer", "insufficient", "answer_note", "sentences", "evidence",
+           "model", "trace", "reject")  # fmt: skip
+
+Row = dict[str, Any]
+State = Literal["answered", "insufficient", "failed"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A file of answers, named by where it stands below the place where runs are looked for."""
+
+    id: str
+    name: str
+    path: Path
+
+    def stamp(self) -> tuple[int, int]:
+        """What changes whenever the file is another."""
+        state = self.path.stat()
+        return state.st_mtime_ns, state.st_size
+
+
+def find_runs(folders: Mapping[str, Path]) -> dict[str, Run]:
+    """Runs below folders, by id; what is linked in from elsewhere is not followed.
+
+    Paths come from the folders alone: a request names an id of this listing.
+    """
+    runs = [
+        Run(content_id("run", label, name), "/".join(filter(None, (label, name))), path)
+        for label, folder in folders.items()
+        for name, path in _files(folder.resolve())
+    ]
+    return {run.id: run for run in runs}
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    found = [(path.parent, path) for path in folder.rglob(FILE)]
+    for rows in folder.rglob(ROWS):
+        found += [
+            (rows.parent / path.stem, path) for path in (rows.parent / "answers").glob("*.parquet")
+        ]
+    for place, path in sorted(found):
+        if path.is_file() and path.resolve() == path:
+            yield place.relative_to(folder).as_posix(), path
+
+
+def run_summary(run: Run) -> Row:
+    """Name, time and counts of a run; `fault` where its file cannot be read."""
+    told: Row = {"id": run.id, "name": run.name}
+    try:
+        modified, _ = run.stamp()
+        rows = answers_of(run)
+    except (OSError, ValueError) as error:
+        return {**told, "fault": f"{type(error).__name__}: {error}".splitlines()[0]}
+    counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
+    models = sorted({row["model"] for row in rows if row["model"]})
+    return {**told, "modified": modified // 10**9, "questions": len(rows), **counts,
+            "models": models}  # fmt: skip
+
+
+def answers_of(run: Run) -> tuple[Row, ...]:
+    """Each question of a run: its state, grades, and what it says and cites."""
+    return _answers(run.path, *run.stamp())
+
+
+@lru_cache(maxsize=8)
+def _answers(path: Path, modified: int, size: int) -> tuple[Row, ...]:
+    with pq.ParquetFile(path) as file:
+        if missing := set(_NEEDED) - set(file.schema_arrow.names):
+            raise ValueError(f"{path.name} has no column {sorted(missing)[0]!r}")
+        return tuple(map(_listed, file.read(columns=list(_LISTED)).to_pylist()))
+
+
+def _listed(row: Row) -> Row:
+    by_id = {item["evidence_id"]: item for item in row["evidence"]}
+    cited = [by_id[key] for each in row["sentences"] for key in each["evidence_ids"]]
+    reject = row["reject"]
+    state = "failed" if reject else "insufficient" if row["insufficient"] else "answered"
+    best = best_grade(range(1, len(cited) + 1), [item["grade"] for item in cited])
+    return {
+        "query_id": row["query_id"],
+        "question": row["text"],
+        "state": state,
+        "why": f"{reject['stage']}: {reject['reason']}" if reject else "",
+        "grade": best if best != UNGRADED else "",
+        "citations": len(cited),
+        "model": row["model"] or "",
+        "sentences": [each["text"] for each in row["sentences"]],
+        "cited": sorted({item["unit_id"] for item in cited}),
+        "found": [item["unit_id"] for item in row["evidence"]],
+    }
+
+
+def compared(rows: tuple[Row, ...], others: tuple[Row, ...]) -> Iterator[Row]:
+    """Each row with the other run's `other`, and in `changes` what differs between the two."""
+    by_id = {row["query_id"]: row for row in others}
+    for row in rows:
+        other = by_id.get(row["query_id"])
+        if other is None:
+            yield {**row, "other": None, "changes": ["missing"]}
+            continue
+        kinds = {"state": "state", "grade": "grade", "answer": "sentences", "citations": "cited",
+                 "evidence": "found"}  # fmt: skip
+        changes = [kind for kind, key in kinds.items() if row[key] != other[key]]
+        yield {**row, "other": other, "changes": changes}
+
+
+def chosen(
+    rows: Iterator[Row] | tuple[Row, ...], *, text: str, grade: str, state: str, differs: bool
+) -> list[Row]:
+    """The rows that a reader asks for; "" is any. With a comparison, either side may match."""
+    wanted = text.casefold()
+
+    def fits(row: Row) -> bool:
+        sides = [row, *([row["other"]] if row.get("other") else [])]
+        return (
+            (not wanted or wanted in f"{row['question']} {row['query_id']}".casefold())
+            and (not grade or any(_graded(side) == grade for side in sides))
+            and (not state or any(side["state"] == state for side in sides))
+            and (not differs or bool(row.get("changes")))
+        )
+
+    return [row for row in rows if fits(row)]
+
+
+def _graded(row: Row) -> str:
+    return row["grade"] or "none"
+
+
+def brief(row: Row) -> Row:
+    """A row of a listing, without what only comparing needs."""
+    kept = {k: v for k, v in row.items() if k not in ("sentences", "cited", "found", "other")}
+    other = row.get("other")
+    return {**kept, **({"other": brief(other)} if other else {})}
+
+
+def read_answer(run: Run, query_id: str) -> Row | None:
+    """One question of a run with all that it rests on; None if the run has no such question."""
+    found = pq.read_table(run.path, filters=[("query_id", "==", query_id)], partitioning=None)
+    if not found.num_rows:
+        return None
+    row = found.slice(0, 1).to_pylist()[0]
+    if row["reject"]:
+        return {"query_id": query_id, "question": row["text"], "state": "failed",
+                "reject": row["reject"]}  # fmt: skip
+    told, traced = answer_json(row), trace_json(row)
+    return {
+        **told,
+        "query_id": query_id,
+        "state": "insufficient" if row["insufficient"] else "answered",
+        "trace": told["trace"]["steps"],
+        "why": traced["why"],
+        "expansion": {k: v for k, v in traced.items() if k not in ("steps", "why")},
+    }

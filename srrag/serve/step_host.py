@@ -1,0 +1,138 @@
+"""The host of steps that stand apart: opened once a version, asked in batches."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.search_dense import SearchDense
+from srrag.serve.away import Work, found_table, packed, unpacked
+from srrag.serve.batcher import Batcher, Ticket
+from srrag.serve.faults import RequestFault
+from srrag.serve.settings import Settings
+from srrag.step import Function, Place
+
+VERSIONS = 2
+"""Versions of the build that are open: the current one, and the one that it replaces."""
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work with its table; without one the step is only opened."""
+
+    work: Work
+    table: pa.Table | None
+
+
+class StepHost:
+    """Does the work of the steps of one deployment, or of one shard of its index."""
+
+    def __init__(self, settings: Settings, name: str, shard: int = 0) -> None:
+        """Open nothing yet."""
+        self._settings = settings
+        self._apart = settings.apart[name]
+        self._steps = settings.steps_apart(name)
+        self._shard = shard
+        self._functions: dict[Key, Function] = {}
+        self._searches: dict[Key, Search] = {}
+        self._folders = tempfile.TemporaryDirectory(prefix="srrag-shard-")
+        limits = settings.limits
+        self.batcher: Batcher[Task, pa.Table] = Batcher(
+            self._work, lambda kind: self._apart.max_tables, limits.max_waiting
+        )
+
+    async def run(self, work: Work, table: bytes, seconds: float) -> bytes | RequestFault:
+        """Do work within so many seconds; faults are given back, and errors of steps raised."""
+        task = Task(work, unpacked(table) if table else None)
+        kind = work.kind if table else f"open {work.kind}"
+        try:
+            ticket = self.batcher.submit(kind, task, time.monotonic() + seconds)
+            return packed(await self.batcher.result(ticket))
+        except RequestFault as fault:
+            return fault
+
+    def check(self) -> None:
+        """Raise RuntimeError if a batch is stuck."""
+        if self.batcher.busy_s() > self._settings.limits.stuck_s:
+            raise RuntimeError(f"a batch is in hand for {self.batcher.busy_s():.0f} s")
+
+    async def close(self) -> None:
+        """Drain, and forget what was opened."""
+        await self.batcher.close(self._settings.limits.drain_s)
+        self._folders.cleanup()
+
+    def _work(
+        self, kind: str, tickets: Sequence[Ticket[Task, pa.Table]]
+    ) -> list[pa.Table | Exception]:
+        tables = [ticket.item.table for ticket in tickets if ticket.item.table is not None]
+        work = tickets[0].item.work
+        if len(tables) < len(tickets):
+            self._open(work)
+            return [pa.table({})] * len(tickets)
+        try:
+            out = self._done(work, pa.concat_tables(tables).combine_chunks())
+        except Exception as error:
+            if len(tickets) == 1:
+                return [error]
+            # One table alone is at fault: its neighbours have their own results.
+            return [each for ticket in tickets for each in self._work(kind, [ticket])]
+        parts, start = [], 0
+        for table in tables:
+            parts.append(out.slice(start, len(table)))
+            start += len(table)
+        return list(parts)
+
+    def _done(self, work: Work, table: pa.Table) -> pa.Table:
+        self._open(work)
+        step, key = self._steps[work.step], (work.version, work.step)
+        if work.tracks is not None:
+            return found_table(self._searches[key](table, work.tracks))
+        out = self._functions[key](table)
+        return out.select(step.writes.names).cast(step.writes)
+
+    def _open(self, work: Work) -> None:
+        """Open a step on a version; the oldest version goes when there is one too many."""
+        key = (work.version, work.step)
+        if key in self._functions or key in self._searches:
+            return
+        versions = list(dict.fromkeys(v for v, _ in (*self._functions, *self._searches)))
+        for old in versions[: max(0, len({*versions, work.version}) - VERSIONS)]:
+            for opened in (self._functions, self._searches):
+                for each in [each for each in opened if each[0] == old]:
+                    del opened[each]
+        step, at = self._steps[work.step], self._place(work)
+        if isinstance(step, SearchChannel):
+            self._searches[key] = step.searcher(at)
+        else:
+            self._functions[key] = step.open(at)
+
+    def _place(self, work: Work) -> Place:
+        step, artifacts = self._steps[work.step], dict(work.artifacts)
+        if self._apart.shards > 1 and isinstance(step, SearchDense):
+            artifacts[step.index] = self._part(Path(artifacts[step.index]))
+        return Place(
+            artifacts=artifacts,
+            root=self._settings.root,
+            device=self._apart.device,
+            threads=self._apart.threads,
+        )
+
+    def _part(self, folder: Path) -> Path:
+        """A folder of links to every n-th file of an index of vectors, which maps them."""
+        files = sorted(folder.glob("shard-*.faiss"))
+        if len(files) < self._apart.shards:
+            raise ValueError(f"shards: {self._apart.shards}, and {folder} has {len(files)} files")
+        part = Path(tempfile.mkdtemp(dir=self._folders.name))
+        for path in files[self._shard :: self._apart.shards]:
+            for each in (path, path.with_suffix(".arrow")):
+                (part / each.name).symlink_to(each)
+        (part / "index.json").symlink_to(folder / "index.json")
+        return part

@@ -1,0 +1,77 @@
+"""A real browser on a server of this process: Chromium without a window, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.browser import CHROMIUM
+
+VIEWS: dict[str, tuple[int, int, Literal["light", "dark"]]] = {
+    "desk": (1280, 900, "light"),
+    "dark": (1280, 900, "dark"),
+    "phone": (380, 800, "light"),
+}
+"""Width, height and colours."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The machine's own browser; skips where there is none."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def visit(browser: Browser, url: str, view: str = "desk", faults: bool = False) -> Iterator[Page]:
+    """An opened page; on leaving, nothing was asked from afar and nothing logged as an error.
+
+    With `faults` errors may be logged: a browser does so for every answer from 400 on.
+    """
+    width, height, scheme = VIEWS[view]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    logged: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda note: logged.append(note.text) if note.type == "error" else None)
+    page.on("pageerror", lambda error: logged.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    try:
+        page.goto(url)
+        yield page
+        origin = "/".join(url.split("/")[:3])
+        assert [each for each in asked if not each.startswith((f"{origin}/", "data:"))] == []
+        assert faults or logged == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing runs off"
+    finally:
+        context.close()
+
+
+def accessible(page: Page) -> None:
+    """No rule of axe is broken."""
+    found = Axe().run(page).response["violations"]
+    told = [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
+    assert told == [], told  # said here, as pytest rewrites the asserts of tests alone
+
+
+def picture(page: Page, name: str, folder: Path) -> None:
+    """A screenshot, in SRRAG_PICTURES if that is set."""
+    chosen = Path(os.environ.get("SRRAG_PICTURES", folder))
+    page.screenshot(path=chosen / f"{name}.png")
+    assert (chosen / f"{name}.png").stat().st_size > 5000, "an empty page is smaller"

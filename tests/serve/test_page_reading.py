@@ -1,0 +1,133 @@
+"""The pages of stored runs and of the graph, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.serve.browsing import VIEWS, accessible, chromium, picture, visit
+from tests.serve.stored import QUESTIONS, store_runs
+from tests.unit.serve.serving import CAST, listening, settings
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def url(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = store_runs(sample_root, tmp_path_factory.mktemp("reading"))
+    with listening(settings(root, "pipeline=bm25")) as url:
+        yield url
+
+
+def listed(page: Page, count: int) -> Locator:
+    """The questions, once there are so many."""
+    questions = page.locator("#questions > li > button")
+    expect(questions).to_have_count(count)
+    return questions
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view: str) -> None:
+    with visit(browser, f"{url}runs", view) as page:
+        listed(page, 5)
+        page.select_option("#run", label="jobs/words")
+        questions = listed(page, len(QUESTIONS))
+        page.select_option("#against", label="jobs/both")
+        page.wait_for_selector("#questions .chip.other")
+        questions.filter(has_text="adolescents").click()
+        page.wait_for_selector("#sides.two")
+        sides = page.locator(".side")
+        assert sides.locator("h3").all_text_contents() == ["jobs/words", "jobs/both"]
+        assert "The two runs differ in" in page.inner_text("#changes")
+        accessible(page)
+        picture(page, f"runs-{view}", tmp_path)
+        sides.nth(1).locator(".cite").first.click()
+        opened = page.locator(".card[open]")
+        assert opened.count() == 1 and opened.locator("mark").count()
+        assert (opened.get_attribute("id") or "").startswith("eb"), "the card of its own side"
+        shared = page.url
+        page.goto("about:blank")
+        page.goto(shared)
+        page.wait_for_selector("#questions .chip.other")
+        assert page.input_value("#against"), "the address holds the comparison"
+
+
+def test_questions_are_filtered(browser: Browser, url: str) -> None:
+    with visit(browser, f"{url}runs") as page:
+        page.wait_for_selector("#choice:visible")
+        page.select_option("#run", label="jobs/words")
+        listed(page, len(QUESTIONS))
+        page.fill("#text", "cast")
+        expect(listed(page, 1)).to_contain_text(CAST)
+        assert "1 of 6" in page.inner_text("#count")
+        page.fill("#text", "")
+        page.select_option("#state", "failed")
+        expect(listed(page, 1)).to_contain_text("empty_question")
+        page.wait_for_selector(".reject")
+        page.select_option("#state", "")
+        page.select_option("#grade", "A")
+        graded = listed(page, page.evaluate(COUNT_A))
+        assert graded.locator(".grade.A").count() == graded.count() > 0
+
+
+COUNT_A = """async () => {
+  const { runs } = await (await fetch('v1/runs')).json();
+  const id = runs.find((run) => run.name === 'jobs/words').id;
+  return (await (await fetch(`v1/runs/${id}?grade=A`)).json()).total;
+}"""
+
+
+def test_a_question_is_opened_by_keyboard(browser: Browser, url: str) -> None:
+    with visit(browser, f"{url}runs", "phone") as page:
+        listed(page, 5).first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#read:visible")
+        assert page.evaluate("document.activeElement.id") == "asked"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_graph_is_walked(browser: Browser, url: str, tmp_path: Path, view: str) -> None:
+    with visit(browser, f"{url}graph", view) as page:
+        page.wait_for_selector("#begin li")
+        accessible(page)
+        picture(page, f"graph-begin-{view}", tmp_path)
+        page.fill("#name", "low back pain")
+        page.wait_for_selector("text=Entities like")
+        page.locator("#begin li a", has_text="low back pain").first.click()
+        page.wait_for_selector(".point")
+        assert "low back pain" in page.inner_text("h1")
+        assert "low back pain" in page.title()
+        page.locator(".point:not(.centre):not(.value)").first.focus()
+        page.keyboard.press("Enter")
+        accessible(page)
+        picture(page, f"graph-{view}", tmp_path)
+        title = page.inner_text("h1")
+        page.click("text=Centre the graph here")
+        page.wait_for_selector(".point")
+        assert page.inner_text("h1") != title
+        page.go_back()
+        page.wait_for_selector(".point")
+        assert page.inner_text("h1") == title
+
+
+def test_a_community_of_the_graph_is_drawn_and_who_is_not_there_is_named(
+    browser: Browser, url: str, tmp_path: Path
+) -> None:
+    with visit(browser, f"{url}graph", faults=True) as page:
+        page.locator("#begin h2", has_text="Largest communities").locator("+ ul a").first.click()
+        page.wait_for_selector(".point")
+        assert page.inner_text("h1").startswith("Community around")
+        picture(page, "community", tmp_path)
+        page.goto(f"{url}graph?entity=nobody")
+        page.wait_for_selector("#fault:visible")
+        assert "no such entity" in page.inner_text("#fault")
+        page.wait_for_selector("#begin li")

@@ -1,0 +1,56 @@
+"""`srrag sweep bench=sample`: the table is that of single evaluations, corrected over its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jobs import evaluate, sweep
+from jobs.launch import configure
+from srrag.algo.significance import holm
+from srrag.report.results import read_results
+
+
+def run(out: Path, root: Path, *argv: str) -> dict[str, Any]:
+    given = [f"root={root}", f"out={out}", "bench=sample", "resamples=300", *argv]
+    return sweep.run({**configure("sweep", given), "command": "test"})
+
+
+def test_the_table_is_that_of_single_evaluations(sample_root: Path, tmp_path: Path) -> None:
+    summary = run(tmp_path, sample_root, "pipeline=bm25,dense,graph", "sweep.baseline=dense")
+    assert (summary["configurations"], summary["failed"], summary["ok"]) == (3, {}, True)
+    assert summary["seconds_stages"] <= summary["seconds_unshared"]
+    results = read_results(tmp_path)
+    rows = {row.name: row for row in results.rows}
+    given = [f"root={sample_root}", "bench=sample", "resamples=300", "pipeline=bm25"]
+    alone = evaluate.run({**configure("evaluate", [*given, "baseline=dense"]), "command": "test"})
+    for name, figure in rows["bm25"].metrics.items():
+        assert alone["metrics"][name].items() <= figure.model_dump().items()
+    for name, difference in rows["bm25"].difference.items():
+        assert difference.p == alone["difference"][name]["p"]
+    tested = [rows[name].difference for name in ("bm25", "graph")]
+    for metric, p in (("nDCG@10", "p"), ("miss@10", "p_mcnemar")):
+        raw = [getattr(difference[metric], p) for difference in tested]
+        assert [difference[metric].p_holm for difference in tested] == holm(raw)
+    assert rows["dense"].difference == {}
+    assert rows["graph"].baseline == "dense"
+    assert all(row.usd == 0.0 and row.seconds > 0 for row in rows.values())
+    assert list(rows["dense"].models) == ["minilm"]
+    shared = set(rows["dense"].fingerprints) & set(rows["graph"].fingerprints)
+    assert any(name.startswith("answers-EncodeQuestions") for name in shared)
+
+
+def test_each_value_has_its_strata_and_again_nothing_is_made(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    run(tmp_path, sample_root, "pipeline=bm25,dense")
+    again = run(tmp_path, sample_root, "pipeline=bm25,dense")
+    assert again["parts_made"] == 0
+    values = read_results(tmp_path).questions
+    assert values.num_rows == 2 * 8 * again["questions"]
+    assert set(values["grade"].to_pylist()) == set("ABCDE")
+    assert {"sufficient", "uncertain"} <= set(values["certainty"].to_pylist())
+    assert "ACL" in values["condition"].to_pylist()
+    kept = read_results(tmp_path).answers("dense")
+    assert kept is not None
+    assert len(kept["evidence"][0].as_py()) == 10

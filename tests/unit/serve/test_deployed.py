@@ -1,0 +1,60 @@
+"""cluster/serve.yaml: what `serve deploy` would read and make of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ray.serve.schema import ServeDeploySchema
+
+from jobs.launch import UsageError
+from jobs.serve import application
+
+CONFIG = Path(__file__).resolve().parents[3] / "cluster" / "serve.yaml"
+
+
+def args(root: Path, *more: str) -> dict[str, Any]:
+    (stated,) = yaml.safe_load(CONFIG.read_text("utf-8"))["applications"]
+    overrides = [each for each in stated["args"]["overrides"] if not each.startswith("root=")]
+    return {"overrides": [f"root={root}", *overrides, *more]}
+
+
+def names(application: Any) -> list[str]:
+    found: list[str] = []
+
+    def look(item: Any) -> None:
+        if isinstance(item, dict):
+            item = list(item.values())
+        if isinstance(item, (list, tuple)):
+            for each in item:
+                look(each)
+        elif hasattr(item, "_bound_deployment"):
+            found.append(item._bound_deployment.name)
+            look(item._bound_deployment.init_args)
+
+    look(application)
+    return found
+
+
+def test_serve_deploy_understands_the_file(sample_root: Path) -> None:
+    config = ServeDeploySchema.model_validate(yaml.safe_load(CONFIG.read_text("utf-8")))
+    assert config.applications[0].import_path == "jobs.serve:application"
+    assert config.http_options.host == "127.0.0.1"
+    assert names(application(args(sample_root))) == ["srrag"]
+
+
+def test_what_stands_apart_is_deployed_beside(sample_root: Path) -> None:
+    commented = [line.strip() for line in CONFIG.read_text("utf-8").splitlines()]
+    shown = [line[5:-1] for line in commented if line.startswith('# - "+deployments')]
+    assert len(shown) == 2
+    found = names(application(args(sample_root, *shown)))
+    assert found == ["srrag", "ranker", "windows-0", "windows-1", "windows-2", "windows-3"]
+
+
+def test_a_cluster_is_not_opened_without_keys_by_oversight(sample_root: Path) -> None:
+    with pytest.raises(UsageError, match="api_keys"):
+        application({"overrides": [f"root={sample_root}"]})
+    with pytest.raises(UsageError, match="api_keys"):
+        application(args(sample_root, "host=0.0.0.0"))
