@@ -117,21 +117,6 @@ class Hits(BaseModel):
     version: str
 
 
-class Ranked(BaseModel):
-    """A document of the request, by its place there."""
-
-    index: int
-    score: float = Field(description="cosine of the sentence vectors")
-
-
-class Reranked(BaseModel):
-    """Documents of the request, the best first."""
-
-    id: str
-    results: list[Ranked]
-    model: str
-
-
 class Window(BaseModel):
     """A window with its document."""
 

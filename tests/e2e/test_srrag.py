@@ -24,8 +24,9 @@ def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root of its own, with the sample and what its training questions taught."""
     copy = tmp_path_factory.mktemp("srrag") / "root"
     shutil.copytree(sample_root, copy, ignore=shutil.ignore_patterns("completions", "jobs"))
-    config = configure("fit_betr", [f"root={copy}", "pipeline=srrag"])
-    jobs.fit_betr.run({**config, "command": "test"})
+    for name in ("srrag", "srrag_no_colbert"):
+        config = configure("fit_betr", [f"root={copy}", f"pipeline={name}"])
+        jobs.fit_betr.run({**config, "command": "test"})
     return copy
 
 
@@ -73,12 +74,17 @@ def test_with_a_model_every_step_asks_it_and_nothing_is_paid_twice(root: Path, u
 
 @pytest.mark.parametrize("name", ["srrag_no_hyde", "srrag_no_colbert"])
 def test_an_ablation_says_what_it_lacks(root: Path, name: str) -> None:
-    # Both read the parameters of `srrag`, as its reranker is theirs.
     summary, _ = srrag("ask", f"root={root}", f"pipeline={name}", QUESTION, "trace=true")
     assert cited_within(summary) and summary["evidence"]
     steps = [item["step"] for item in summary["trace"]["steps"]]
     assert ("RerankMaxSim" in steps) == (name == "srrag_no_hyde")
     assert ("WriteHyde" in summary["off"]) == (name == "srrag_no_colbert")
+
+
+def test_parameters_of_another_reranker_are_refused(root: Path) -> None:
+    model = f"pipeline.rank.fine.model={root}/jobs/fit_betr/srrag/betr.json"
+    said = fault("ask", f"root={root}", "pipeline=srrag_no_colbert", model, QUESTION)
+    assert "was fitted to the scores of" in said
 
 
 def test_the_neutral_schema_asks_a_build_of_its_own(root: Path) -> None:
