@@ -17,13 +17,18 @@ from srrag.completion import Account, Client, Completion, Engine, Fault, Prompt,
 Function = Callable[[pa.Table], pa.Table]
 
 
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""Calls a function on each item, anywhere that sees the root, and returns the values in order."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a step runs: nothing here is part of its identity.
 
     `artifacts` maps the name of a stage to the folder of its output, `root` is the artifact
     folder itself, `threads` bounds the CPU threads of one worker, `clients` holds the client of
-    every engine that the steps ask, `account` says what may be spent on calls.
+    every engine that the steps ask, `account` says what may be spent on calls, and `spread` is
+    where a build may do what one machine is too small for; without it, in this process.
     """
 
     artifacts: Mapping[str, Path] = field(default_factory=dict)
@@ -32,6 +37,7 @@ class Place:
     threads: int = 1
     clients: Mapping[Engine, Client] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
+    spread: Spread | None = None
 
     def artifact(self, stage: str) -> Path:
         """Return the folder of a stage's output; raises ValueError naming the stage."""

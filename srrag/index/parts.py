@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,3 +21,11 @@ def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Tabl
         if "reject" in names:
             table = table.filter(pc.is_null(table["reject"])).drop_columns(["reject"])
         yield table
+
+
+def link_or_copy(path: Path, to: Path) -> None:
+    """Have a file that is never written again in a second folder; a copy where links are none."""
+    try:
+        os.link(path, to)
+    except OSError:
+        shutil.copyfile(path, to)

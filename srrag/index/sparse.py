@@ -5,6 +5,7 @@ BM25 with Tantivy's constants, k1 = 1.2 and b = 0.75.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,15 @@ import tantivy
 
 from srrag.index.dense import Ranked, rank, tied
 from srrag.index.grades import GRADES, counted_as
-from srrag.index.parts import read_live
-from srrag.step import Build, Place
+from srrag.index.parts import link_or_copy, read_live
+from srrag.step import Build, Former, Place
 
 _ANALYZER = "srrag_english"
 _MAX_TERM_CHARS = 64
 _HEAP_BYTES = 256_000_000
+_INDEX = "index"
+_IDS = "units.arrow"
+_PARTS = "parts.json"
 
 
 def analyzer() -> tantivy.TextAnalyzer:
@@ -53,33 +57,69 @@ class BuildSparseIndex(Build):
     what passes by the word statistics of the whole corpus, so that scores of all grades compare.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     windows: str = "windows"
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write the index's folder and the unit ids in row order."""
-        folder = out / "index"
-        folder.mkdir()
-        index = tantivy.Index(_schema(), path=str(folder))
-        index.register_tokenizer(_ANALYZER, analyzer())
-        writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
-        schema = pa.schema([pa.field("unit_id", pa.string())])
-        rows = 0
-        with pa.ipc.new_file(str(out / "units.arrow"), schema) as ids:
-            for table in read_live(inputs[self.windows], ("unit_id", "text", "grade")):
-                grades = counted_as(table["grade"]).to_pylist()
-                for text, grade in zip(table["text"].to_pylist(), grades, strict=True):
-                    writer.add_document(tantivy.Document(text=[text], grade=[grade], row=rows))
-                    rows += 1
-                ids.write_table(table.select(["unit_id"]).cast(schema))
-        writer.commit()
-        writer.wait_merging_threads()
-        for lock in folder.glob(".tantivy-*.lock"):
-            lock.unlink()
-        return {"windows": rows}
+        """Write the index's folder, the unit ids in row order, and the names of the parts."""
+        (out / _INDEX).mkdir()
+        index = tantivy.Index(_schema(), path=str(out / _INDEX))
+        return _add(index, inputs[self.windows], [], _no_ids(), out)
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
+    ) -> dict[str, float | int | str]:
+        """Add the windows that came to the index before, whose segments are linked, not written.
+
+        BM25 sums its statistics over segments, so scores are those of an index built at once. One
+        that has lost a window is built from nothing: a deleted window's words would stay.
+        """
+        paths = inputs[self.windows]
+        indexed = json.loads((former.folder / _PARTS).read_text("utf-8"))
+        if {path.name for path in paths if path in former.kept} != set(indexed):
+            return self.build(inputs, out, at)
+        (out / _INDEX).mkdir()
+        for path in (former.folder / _INDEX).iterdir():
+            if path.suffix != ".lock":
+                link_or_copy(path, out / _INDEX / path.name)
+        came = [path for path in paths if path not in former.kept]
+        index = tantivy.Index.open(str(out / _INDEX))
+        return _add(index, came, indexed, _read_ids(former.folder), out)
+
+
+def _add(
+    index: tantivy.Index, paths: Sequence[Path], indexed: Sequence[str], ids: pa.Table, out: Path
+) -> dict[str, float | int | str]:
+    """Add the live windows of some parts behind those that are indexed; returns the figures."""
+    index.register_tokenizer(_ANALYZER, analyzer())
+    writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
+    rows = len(ids)
+    with pa.ipc.new_file(str(out / _IDS), ids.schema) as file:
+        file.write_table(ids)
+        for table in read_live(paths, ("unit_id", "text", "grade")):
+            grades = counted_as(table["grade"]).to_pylist()
+            for text, grade in zip(table["text"].to_pylist(), grades, strict=True):
+                writer.add_document(tantivy.Document(text=[text], grade=[grade], row=rows))
+                rows += 1
+            file.write_table(table.select(["unit_id"]).cast(ids.schema))
+    writer.commit()
+    writer.wait_merging_threads()
+    for lock in (out / _INDEX).glob(".tantivy-*.lock"):
+        lock.unlink()
+    names = [*indexed, *(path.name for path in paths)]
+    (out / _PARTS).write_text(json.dumps(names, indent=1) + "\n", "utf-8")
+    return {"windows": rows}
+
+
+def _no_ids() -> pa.Table:
+    return pa.schema([pa.field("unit_id", pa.string())]).empty_table()
+
+
+def _read_ids(folder: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(folder / _IDS))).read_all()
 
 
 class SparseIndex:
@@ -87,15 +127,14 @@ class SparseIndex:
 
     def __init__(self, folder: Path) -> None:
         """Map the index and the ids; raises ValueError for an index of another version."""
-        self._index = tantivy.Index.open(str(folder / "index"))
+        self._index = tantivy.Index.open(str(folder / _INDEX))
         if self._index.schema != _schema():
             raise ValueError(f"{folder}: an index of another version; run the build again")
         self._index.register_tokenizer(_ANALYZER, analyzer())
         self._searcher = self._index.searcher()
         self._schema = _schema()
         self._analyzer = analyzer()
-        ids = pa.ipc.open_file(pa.memory_map(str(folder / "units.arrow"))).read_all()
-        self.ids = ids["unit_id"].combine_chunks()
+        self.ids = _read_ids(folder)["unit_id"].combine_chunks()
 
     def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
         """The k best units of these grades, all by default, by BM25 over each question's terms."""

@@ -22,6 +22,7 @@ from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.organize.nodes import DOCUMENT, Nodes
 from srrag.organize.standing import DETECTION, Continued, resume, save
+from srrag.organize.tables import coding
 from srrag.schema import COMMUNITIES
 from srrag.step import Build, Former, Place
 
@@ -135,7 +136,7 @@ class DetectCommunities(Build):
         seconds = round(time.perf_counter() - started, 3)
         vectors = nodes.with_documents(vectors)
         np.save(out / VECTORS, vectors)
-        pq.write_table(pa.table({"entity_id": nodes.core_ids, "name": spoken}), out / VECTOR_IDS)
+        _write_table(pa.table({"entity_id": nodes.core_ids, "name": spoken}), out / VECTOR_IDS)
         return vectors, seconds
 
     def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
@@ -156,7 +157,7 @@ class DetectCommunities(Build):
         """Write the communities and what an update goes on from; returns the communities' ids."""
         save(out / DETECTION, nodes, standing, drift)
         table = _relation(nodes.ids, standing.labels[nodes.owner], former)
-        pq.write_table(table, out / COMMUNITIES_FILE)
+        _write_table(table, out / COMMUNITIES_FILE)
         return table["community_id"].combine_chunks()
 
 
@@ -186,6 +187,10 @@ def encode_names(
     return found
 
 
+def _write_table(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path, **coding(table.schema, ["entity_id"]))
+
+
 def _figures(found: Detected) -> dict[str, float | int | str]:
     return {
         "communities": len(np.unique(found.labels)),
@@ -202,7 +207,7 @@ def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> pa.Table:
     """Name each community by the ids of its members, in order; a former one's is known."""
     order = np.argsort(labels, kind="stable")
     first = np.flatnonzero(np.diff(labels[order], prepend=-1))
-    known = _unchanged(ids, labels, former)
+    known = _unchanged(ids, labels, former, order, first)
     numbers = labels[order[first]]
     ends = np.append(first, len(order))[1:]
     named: list[str] = []
@@ -217,8 +222,13 @@ def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> pa.Table:
     return pa.table([ids, column], schema=COMMUNITIES)
 
 
-def _unchanged(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> dict[int, str]:
-    """The names of communities by number that have the very members of a former community."""
+def _unchanged(
+    ids: pa.Array, labels: np.ndarray, former: pa.Table, order: np.ndarray, first: np.ndarray
+) -> dict[int, str]:
+    """The names of communities by number that have the very members of a former community.
+
+    `order` sorts the rows by community, `first` begins each.
+    """
     if not len(former) or not len(labels):
         return {}
     coded = pc.dictionary_encode(former["community_id"].combine_chunks())
@@ -226,11 +236,8 @@ def _unchanged(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> dict[int,
     sizes = np.bincount(codes)
     at = pc.index_in(ids, value_set=former["entity_id"].combine_chunks())
     rows = pc.fill_null(at, -1).to_numpy(zero_copy_only=False)
-    before = np.where(rows >= 0, codes[rows], -1)
-    order = np.lexsort((before, labels))
-    first = np.flatnonzero(np.diff(labels[order], prepend=-1))
-    ends = np.append(first[1:], len(order))
-    least, most = before[order[first]], before[order[ends - 1]]
-    same = (least >= 0) & (least == most) & (ends - first == sizes[least])
+    before = np.where(rows >= 0, codes[rows], -1)[order]
+    least, most = np.minimum.reduceat(before, first), np.maximum.reduceat(before, first)
+    same = (least >= 0) & (least == most) & (np.diff(first, append=len(order)) == sizes[least])
     names = coded.dictionary.take(pa.array(least[same])).to_pylist()
     return dict(zip(labels[order[first[same]]].tolist(), names, strict=True))

@@ -33,13 +33,16 @@ class MergeEntities(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `entities.parquet`, `edges.parquet` and `sources.parquet`, from all parts."""
+        """Write `entities.parquet`, `edges.parquet` and `sources.parquet`, from all parts.
+
+        What one bucket holds is merged here, more than that where the place spreads work to.
+        """
+        paths, workers, spread = inputs[self.triples], at.threads, on_threads(at.threads)
+        facts = _facts(paths)
+        if at.spread is not None and facts > self.bucket_facts:
+            workers, spread = min(len(paths), 2 * facts // self.bucket_facts), at.spread
         sources, rows = merge_parts(
-            inputs[self.triples],
-            out,
-            bucket_facts=self.bucket_facts,
-            workers=at.threads,
-            spread=on_threads(at.threads),
+            paths, out, bucket_facts=self.bucket_facts, workers=workers, spread=spread
         )
         return _finish(sources, rows, out)
 
@@ -54,7 +57,7 @@ class MergeEntities(Build):
         kept = pc.is_in(sources["part"], pa.array(names, pa.string()))
         gone = pc.unique(sources.filter(pc.invert(kept))["doc_id"])
         stay = sources.filter(kept)
-        if _too_much(came, self.bucket_facts) or pc.any(pc.is_in(stay["doc_id"], gone)).as_py():
+        if _facts(came) > self.bucket_facts or pc.any(pc.is_in(stay["doc_id"], gone)).as_py():
             return self.build(inputs, out, at)
         keyed, added = read_facts(came)
         rows = {
@@ -68,10 +71,8 @@ class MergeEntities(Build):
         return _finish(pa.concat_tables([stay, added]), rows, out)
 
 
-def _too_much(came: Sequence[Path], bucket_facts: int) -> bool:
-    """Whether the new facts are more than the one bucket that memory is bounded by."""
-    facts = [int(pq.read_metadata(path).num_rows) for path in came]
-    return sum(facts) > bucket_facts
+def _facts(paths: Sequence[Path]) -> int:
+    return sum(int(pq.read_metadata(path).num_rows) for path in paths)
 
 
 def _finish(sources: pa.Table, rows: Mapping[str, int], out: Path) -> dict[str, float | int | str]:

@@ -9,26 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.algo.centrality import degrees_within, nearest_keyword, places
 from srrag.ask import ask
 from srrag.completion import Completion, Engine, Prompt, Rules
 from srrag.ids import content_id
 from srrag.organize.describe import PROMPT, Described, Description, Topic, by_rules, describe
 from srrag.organize.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
+from srrag.organize.tables import coding
 from srrag.organize.tree_graph import TreeGraph
+from srrag.organize.tree_layout import Layout
 from srrag.schema import TREE
 from srrag.spec import place_field
 from srrag.step import Build, Former, Place
-
-Ints = npt.NDArray[np.int64]
-
-_LEVELS = {"community": 4, "keyword": 3, "entity": 2, "relation": 2, "attribute": 1}
-_MAX_KEYWORD_CHARS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +90,8 @@ class BuildKnowledgeTree(Build):
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
         write_descriptions(out / DESCRIPTIONS, found)
         rows = 0
-        with pq.ParquetWriter(out / "tree.parquet", TREE, compression="zstd") as writer:
+        options = coding(TREE, ("node_id", "ref_id"))
+        with pq.ParquetWriter(out / "tree.parquet", TREE, **options) as writer:
             for table in (
                 layout.communities(texts, self.engine.name),
                 layout.keywords(),
@@ -159,137 +153,3 @@ class BuildKnowledgeTree(Build):
             return ask(client, prompts, lambda prompt, value: None, self.again)
 
         return answer
-
-
-class Layout:
-    """Where every node of the tree hangs: parents and places, computed on arrays."""
-
-    def __init__(self, graph: TreeGraph, max_keywords: int) -> None:
-        """Choose the keywords and give every entity one of them."""
-        self.graph = graph
-        heads, tails = graph.owner[graph.heads], graph.owner[graph.tails]
-        related = ~graph.of_attribute
-        heads, tails = heads[related], tails[related]
-        degree = degrees_within(graph.label, heads, tails)
-        # Rows are in the order of ids, so that equals go by id.
-        long = np.asarray(pc.utf8_length(graph.names)) > _MAX_KEYWORD_CHARS
-        self.order = np.lexsort((-graph.mentions, -degree, long, graph.is_document, ~graph.core))
-        place = places(graph.label, self.order)
-        able = graph.core & ~graph.is_document
-        count = np.bincount(graph.label[able], minlength=len(graph.community_ids))
-        quota = np.clip(np.ceil(np.sqrt(count)), 1, max_keywords).astype(np.int64)
-        self.keyword: Ints = np.where(place < quota[graph.label], place, -1)
-        nearest = nearest_keyword(graph.label, self.keyword, heads, tails)
-        rows = np.flatnonzero(self.keyword >= 0)
-        first = np.zeros(len(quota) + 1, np.int64)
-        np.cumsum(np.bincount(graph.label[rows], minlength=len(quota)), out=first[1:])
-        rows = rows[np.lexsort((self.keyword[rows], graph.label[rows]))]
-        self._first, self._rows = first, rows
-        self.parent: Ints = rows[first[graph.label] + nearest]
-
-    def keyword_names(self, community: int) -> tuple[str, ...]:
-        """The names of a community's keywords, the most central first."""
-        rows = self._rows[self._first[community] : self._first[community + 1]]
-        return tuple(self.graph.names.take(pa.array(rows)).to_pylist())
-
-    def communities(self, texts: Described, model: str) -> pa.Table:
-        """The top: names and summaries as given, else the keywords as name."""
-        graph = self.graph
-        sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
-        place = places(np.zeros(len(sizes), np.int64), np.argsort(-sizes, kind="stable"))
-        named = [
-            ", ".join(self.keyword_names(number)) if text is None else text.name
-            for number, text in enumerate(texts.found)
-        ]
-        return _table(
-            "community", graph.community_ids, pa.array([""] * len(sizes), pa.string()), place,
-            pa.array(named, pa.string()),
-            pa.array([text.summary if text else "" for text in texts.found], pa.string()),
-            pa.array([model if text else "" for text in texts.found], pa.string()),
-        )  # fmt: skip
-
-    def keywords(self) -> pa.Table:
-        """The most central members."""
-        graph, rows = self.graph, self._rows
-        parents = graph.community_ids.take(pa.array(graph.label[rows]))
-        ids, names = (column.take(pa.array(rows)) for column in (graph.ids, graph.names))
-        return _table("keyword", ids, _prefixed(4, parents), self.keyword[rows], names)
-
-    def entities(self) -> pa.Table:
-        """All members but attributes, each under its keyword."""
-        rows = np.flatnonzero(self.graph.core)
-        return self._under("entity", rows, self.parent[rows], 3)
-
-    def attributes(self) -> pa.Table:
-        """Attributes under their entities; the text says which attribute."""
-        graph = self.graph
-        rows = np.flatnonzero(~graph.core)
-        types = pc.replace_substring(graph.types.take(pa.array(rows)), "_", " ")
-        names = graph.names.take(pa.array(rows))
-        texts = pc.binary_join_element_wise(types, names, ": ")
-        return self._under("attribute", rows, graph.owner[rows], 2, texts)
-
-    def relations(self) -> pa.Table:
-        """Relations under the keyword of their head, written out."""
-        graph = self.graph
-        edges = np.flatnonzero(~graph.of_attribute)
-        parent = self.parent[graph.owner[graph.heads[edges]]]
-        order = np.argsort(-graph.edge_mentions[edges], kind="stable")
-        texts = pc.binary_join_element_wise(
-            graph.names.take(pa.array(graph.heads[edges])),
-            pc.replace_substring(graph.relations.take(pa.array(edges)), "_", " "),
-            graph.names.take(pa.array(graph.tails[edges])),
-            " ",
-        )
-        return _table(
-            "relation",
-            graph.edge_ids.take(pa.array(edges)),
-            _prefixed(3, graph.ids.take(pa.array(parent))),
-            places(parent, order),
-            graph.relations.take(pa.array(edges)),
-            texts,
-        )
-
-    def _under(
-        self, kind: str, rows: Ints, parent: Ints, level: int, texts: Any = None
-    ) -> pa.Table:
-        central = np.empty(len(self.order), np.int64)
-        central[self.order] = np.arange(len(self.order))
-        ids, names = (c.take(pa.array(rows)) for c in (self.graph.ids, self.graph.names))
-        parents = _prefixed(level, self.graph.ids.take(pa.array(parent)))
-        place = places(parent, np.argsort(central[rows], kind="stable"))
-        return _table(kind, ids, parents, place, names, texts)
-
-
-def _prefixed(level: int, ids: pa.Array) -> pa.Array:
-    """Ids of tree nodes: the level and what the node stands for."""
-    return pc.binary_join_element_wise(pa.scalar(str(level)), ids, ":")
-
-
-def _table(
-    kind: str,
-    refs: Any,
-    parents: Any,
-    place: Ints,
-    names: Any,
-    texts: Any = None,
-    models: Any = None,
-) -> pa.Table:
-    """Rows of one kind, sorted by parent and place."""
-    empty = pa.array([""] * len(refs), pa.string())
-    level = _LEVELS[kind]
-    table = pa.table(
-        {
-            "node_id": _prefixed(level, refs),
-            "level": pa.array(np.full(len(refs), level, np.int32)),
-            "kind": pa.array([kind] * len(refs), pa.string()),
-            "parent_id": parents,
-            "ref_id": refs,
-            "rank": pa.array(place.astype(np.int32)),
-            "name": names,
-            "text": empty if texts is None else texts,
-            "model": empty if models is None else models,
-        },
-        schema=TREE,
-    )
-    return table.sort_by([("parent_id", "ascending"), ("rank", "ascending")])

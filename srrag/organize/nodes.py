@@ -35,11 +35,11 @@ class Nodes:
     def read(cls, folder: Path) -> Nodes:
         """Read the graph, ordered by id; raises ValueError for an edge to no entity."""
         columns = ["entity_id", "name", "type"]
-        nodes = _by_id(pq.read_table(folder / "entities.parquet", columns=columns))
+        nodes = in_order(pq.read_table(folder / "entities.parquet", columns=columns), "entity_id")
         columns = ["kind", "head_id", "relation", "tail_id"]
         edges = pq.read_table(folder / "edges.parquet", columns=columns)
         ids = nodes["entity_id"].combine_chunks()
-        heads, tails = _rows(edges, ids)
+        heads, tails = rows_of_ends(edges, ids)
         attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
         parent = _parents(heads[attribute], tails[attribute], len(ids))
         core = np.flatnonzero(parent == np.arange(len(ids)))
@@ -98,15 +98,15 @@ class Nodes:
         return EvidenceGraph(vectors, self.types, self.heads, self.tails, self.relations)
 
 
-def _by_id(nodes: pa.Table) -> pa.Table:
-    """Nodes in the order of their ids, in which MergeEntities writes them."""
-    ids = nodes["entity_id"].combine_chunks()
+def in_order(table: pa.Table, key: str) -> pa.Table:
+    """A table in the order of its ids, in which MergeEntities writes it."""
+    ids = table[key].combine_chunks()
     if len(ids) and not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
-        return nodes.sort_by("entity_id")
-    return nodes
+        return table.sort_by(key)
+    return table
 
 
-def _rows(edges: pa.Table, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def rows_of_ends(edges: pa.Table, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """The rows of the heads and of the tails."""
     ends = pa.chunked_array([*edges["head_id"].chunks, *edges["tail_id"].chunks], pa.string())
     found = pc.index_in(ends, value_set=ids)

@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 from srrag.index.parts import read_live
 from srrag.organize.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.organize.grouping import group_ends, group_links
+from srrag.organize.tables import coding
 from srrag.schema import EDGES, ENTITIES
+from srrag.step import Spread
 
-Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""Calls a function on each item, anywhere, and returns the values in order."""
 _SPILL_FACTS = 1 << 17
 _GROUP_ROWS = 1 << 16
 _ID_DIGITS = 4
@@ -177,7 +177,7 @@ def write_rows(path: Path, tables: Iterable[pa.Table], name: str) -> int:
     side, written = SIDES[name], 0
     held = side.rows.empty_table()
     with pq.ParquetWriter(
-        path, side.rows, compression="zstd", write_statistics=[side.key]
+        path, side.rows, write_statistics=[side.key], **coding(side.rows, [side.key])
     ) as writer:
         for table in tables:
             held = pa.concat_tables([held, table])

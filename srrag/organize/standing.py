@@ -58,8 +58,9 @@ def resume(path: Path, ids: pa.Array, nodes: Nodes) -> Continued:
     with np.load(path, allow_pickle=False) as file:
         former = {name: file[name] for name in file.files}
     before = _places(nodes.core_ids, ids)  # the former row of each entity, −1 for new ones
-    after = _places(ids, nodes.core_ids)
     stood = before >= 0
+    after = np.full(len(ids), -1)
+    after[before[stood]] = np.flatnonzero(stood)
     rows = before[stood]
     count = len(before)
     labels = np.full(count, -1, dtype=np.int64)

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.organize.nodes import in_order, rows_of_ends
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -50,9 +52,9 @@ class TreeGraph:
     def read(cls, folder: Path, groups: Path, units: Path) -> TreeGraph:
         """Read the tables; raises ValueError for an entity without a community."""
         columns = ["entity_id", "name", "type"]
-        nodes = _counted(folder / "entities.parquet", columns).sort_by("entity_id")
+        nodes = in_order(_counted(folder / "entities.parquet", columns), "entity_id")
         columns = ["edge_id", "kind", "head_id", "relation", "tail_id"]
-        edges = _counted(folder / "edges.parquet", columns).sort_by("edge_id")
+        edges = in_order(_counted(folder / "edges.parquet", columns), "edge_id")
         nodes, edges = nodes.combine_chunks(), edges.combine_chunks()
         ids = nodes["entity_id"].combine_chunks()
         members = pq.read_table(groups / "communities.parquet")
@@ -62,9 +64,7 @@ class TreeGraph:
         if mine.null_count:
             raise ValueError(f"{groups}: an entity is in no community; run the build again")
         communities = pc.unique(mine).sort()
-        heads, tails = (
-            _numbers(pc.index_in(edges[name], value_set=ids)) for name in ("head_id", "tail_id")
-        )
+        heads, tails = rows_of_ends(edges, ids)
         of_attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
         owner = _owners(heads[of_attribute], tails[of_attribute], len(ids))
         return cls(

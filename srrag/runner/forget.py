@@ -28,6 +28,7 @@ from srrag.runner.progress import say
 from srrag.runner.prune import drop_builds, drop_part, drop_unfinished
 from srrag.runner.rejects import write_rejects
 from srrag.runner.runner import Runner
+from srrag.runner.segments import FOLDER
 from srrag.runner.traces import holding
 from srrag.runner.whole import WholeStages
 from srrag.spec import build, spec
@@ -244,7 +245,7 @@ class ForgetJob:
                 drop_part(path.with_suffix(".parquet"))
         builds = drop_builds(self.store)
         ids = {*note.documents, *note.all_of("units")}
-        answers = list(holding([stages / "answers"], ids.__contains__))
+        answers = list(holding(list(stages.glob(f"{FOLDER}*")), ids.__contains__))
         for path in answers:
             drop_part(path)
         outputs = sorted(path for path in self.store.root.glob("jobs/*") if _shows_rows(path))

@@ -52,6 +52,10 @@ class LocalRunner:
         """Nothing has to be up."""
         return nullcontext()
 
+    def spread(self) -> AbstractContextManager[None]:
+        """There is nothing but this process."""
+        return nullcontext()
+
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:
         """Have engines up on a thread of this process."""
         return engines_here(models, at)

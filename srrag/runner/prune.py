@@ -6,10 +6,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from srrag.runner.segments import FOLDER, SOURCE
 from srrag.store import Store, read_json
 
-ANSWERS = ("questions", "answers")
-"""Stages of pipelines, which no pointer names."""
+
+def is_of_questions(stage: str) -> bool:
+    """Whether a stage is of a pipeline: no pointer names those."""
+    return stage == SOURCE or stage.startswith(f"{FOLDER}-")
 
 
 def prune(store: Store) -> int:
@@ -19,7 +22,7 @@ def prune(store: Store) -> int:
     count = drop_builds(store)
     for folder in stages.glob("*/*"):
         stage, fingerprint = folder.parent.name, folder.name
-        if stage in ANSWERS or ((folder / "manifest.json").exists() and _is_build(folder)):
+        if is_of_questions(stage) or ((folder / "manifest.json").exists() and _is_build(folder)):
             continue
         kept = named.get((stage, fingerprint))
         gone = [path for path in folder.glob("part-*.parquet") if path.stem[5:] not in (kept or ())]

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -34,9 +34,10 @@ from srrag.runner.progress import CallProgress, Progress, say
 from srrag.runner.ray_capacity import capacity
 from srrag.runner.ray_consumer import Consumer, shut_down
 from srrag.runner.ray_engines import engines_on_ray
+from srrag.runner.ray_spread import spread_over_ray
 from srrag.runner.runner import at_once
 from srrag.stage import Plan, Stage
-from srrag.step import Function, Place
+from srrag.step import Function, Place, Spread
 from srrag.store import Store
 
 MAX_RESTARTS = 40
@@ -185,6 +186,10 @@ class RayDataRunner:
             if started:
                 drawing = (each for each in threading.enumerate() if isinstance(each, Consumer))
                 shut_down(next(drawing, None))
+
+    def spread(self) -> AbstractContextManager[Spread]:
+        """Calls over Ray, which is joined or started when there is the first one."""
+        return spread_over_ray(self.session)
 
     @contextmanager
     def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:

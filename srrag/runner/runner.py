@@ -9,7 +9,7 @@ from typing import Protocol
 from srrag.engine.model import Model
 from srrag.runner.engines import Engines, engines_of
 from srrag.stage import Plan, Stage
-from srrag.step import Place
+from srrag.step import Place, Spread
 from srrag.store import Store
 
 
@@ -38,6 +38,10 @@ class Runner(Protocol):
 
     def session(self) -> AbstractContextManager[None]:
         """Keep what several runs need up between them."""
+        ...
+
+    def spread(self) -> AbstractContextManager[Spread | None]:
+        """Where builds may do what is too much for this process; None if there is no such place."""
         ...
 
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:

@@ -85,9 +85,10 @@ class WholeStages:
         """Build, or update the version before; with the engine up that the build asks, if any."""
         assert isinstance(stage.run, Build)
         inputs = self.inputs(stage)
-        with self.runner.engines(engines_of([stage.run]), at) as engines:
+        models = engines_of([stage.run])
+        with self.runner.engines(models, at) as engines, self.runner.spread() as spread:
             place = dataclasses.replace(
-                at, threads=stage.resources.threads, clients=engines.clients
+                at, threads=stage.resources.threads, clients=engines.clients, spread=spread
             )
             if former is None:
                 return dict(stage.run.build(inputs, out, place))

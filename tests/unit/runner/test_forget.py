@@ -186,11 +186,14 @@ def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
     assert jobs.build.run(run)["skipped_as_forgotten"] == 2
 
 
-def test_answers_that_cite_it_and_all_outputs_are_deleted(papers: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", ["answers", "answers-ComposeAnswer-0123abcd"])
+def test_answers_that_cite_it_and_all_outputs_are_deleted(
+    papers: Path, tmp_path: Path, stage: str
+) -> None:
     root = tmp_path / "root"
     build(root, papers, *PLAIN)
     document = document_of(root, f"{SECRET}.md")
-    folder = root / "stages" / "answers" / "f"
+    folder = root / "stages" / stage / "f"
     folder.mkdir(parents=True)
     for name, cited in (("one", document), ("two", content_id("another"))):
         pq.write_table(
