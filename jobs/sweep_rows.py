@@ -151,7 +151,8 @@ def _composed(
     keys = {key_of(item) for item in overrides}
     argv = (*(item for item in common if key_of(item) not in keys), *overrides)
     config = configure("evaluate", argv)
-    run = parts.pipeline_run(config, asked(parts.make(config["pipeline"], "pipeline")))
+    pipeline = asked(parts.make(config["pipeline"], "pipeline"))
+    run = parts.pipeline_run(config, pipeline, evaluating=True)
     at = run.place(parts.place(config))
     check_prices(engines_of([run.pipeline]), at)
     return Configuration(name, overrides, argv, config, run)

@@ -82,3 +82,7 @@ def test_no_setting_of_service_frees_citations(job: str) -> None:
     config["pipeline"]["answer"]["compose"]["_target_"] = "srrag.answer.free.ComposeFreely"
     with pytest.raises(UsageError, match="alone"):
         parts.make(config["pipeline"], "pipeline")
+    config["pipeline"]["answer"]["compose"]["evaluation_only"] = True
+    forced = parts.make(config["pipeline"], "pipeline")
+    with pytest.raises(UsageError, match="for `srrag evaluate` alone"):
+        parts.pipeline_run(config, forced)
