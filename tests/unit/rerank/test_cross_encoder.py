@@ -9,7 +9,7 @@ import pytest
 from srrag.index.units import BuildUnits
 from srrag.model.cross_encoder import CrossEncoderModel, load_cross_encoder
 from srrag.rerank.cross_encoder import RerankCrossEncoder
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.hits import Found
 from srrag.schema import DOCUMENTS, UNITS
 from srrag.step import Place
 from tests.tiny_models import make_cross_encoder
@@ -50,7 +50,9 @@ def asked(*questions: tuple[str, list[int]]) -> pa.Table:
         (pa.array([uid(n) for n in windows], pa.string()), -np.arange(len(windows), dtype=float))
         for _, windows in questions
     ]
-    return pa.table({"text": [text for text, _ in questions], "hits_coarse": pack_hits(found)})
+    return pa.table(
+        {"text": [text for text, _ in questions], "hits_coarse": Found.of(found).hits()}
+    )
 
 
 def reranked(step: RerankCrossEncoder, batch: pa.Table, at: Place) -> list[dict[int, float]]:

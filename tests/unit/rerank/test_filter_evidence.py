@@ -13,7 +13,7 @@ import pytest
 from srrag.index.units import BuildUnits
 from srrag.model.filter import Base, Decision, Fusion, load_filter
 from srrag.rerank.filter_evidence import FilterEvidence
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.hits import Found
 from srrag.schema import DOCUMENTS, UNITS, empty_value
 from srrag.spec import build, spec
 from srrag.step import Place
@@ -59,7 +59,9 @@ def asked() -> pa.Table:
     scores = np.array([3.0, 2.0, 1.0, 0.5], np.float32)
     ranked = [(pa.array(UIDS), scores), (pa.array(UIDS[::-1]), scores)]
     nothing = (pa.array([], pa.string()), np.zeros(0, np.float32))
-    return pa.table({"text": [*ASKED, "Nothing?"], "hits_ranked": pack_hits([*ranked, nothing])})
+    return pa.table(
+        {"text": [*ASKED, "Nothing?"], "hits_ranked": Found.of([*ranked, nothing]).hits()}
+    )
 
 
 def expected(model: Path) -> dict[tuple[int, str], float]:

@@ -12,7 +12,7 @@ from srrag.index.tokens import BuildTokenIndex
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
-from srrag.retrieve.hits import pack_hits
+from srrag.retrieve.hits import Found
 from srrag.schema import HITS
 from srrag.step import Place
 from tests.tiny_models import make_colbert
@@ -35,12 +35,12 @@ def at(tmp_path: Path) -> Place:
 
 
 def hits(rows: list[Found]) -> pa.Array:
-    return pack_hits(
+    return Found.of(
         [
             (pa.array([uid(n) for n, _ in row], pa.string()), np.array([s for _, s in row]))
             for row in rows
         ]
-    )
+    ).hits()
 
 
 def asked(*questions: tuple[list[list[int]], Found, Found, Found]) -> pa.Table:
