@@ -18,7 +18,7 @@ from srrag.step import Place
 from tests.tiny_models import make_colbert
 from tests.unit.index.tables import uid, vectors
 
-Found = list[tuple[int, float]]
+Scored = list[tuple[int, float]]
 """Units by number with their scores."""
 
 X, Y = [127, 0], [0, 127]
@@ -34,7 +34,7 @@ def at(tmp_path: Path) -> Place:
     return Place(artifacts={"tokens": tmp_path})
 
 
-def hits(rows: list[Found]) -> pa.Array:
+def hits(rows: list[Scored]) -> pa.Array:
     return Found.of(
         [
             (pa.array([uid(n) for n, _ in row], pa.string()), np.array([s for _, s in row]))
@@ -43,7 +43,7 @@ def hits(rows: list[Found]) -> pa.Array:
     ).hits()
 
 
-def asked(*questions: tuple[list[list[int]], Found, Found, Found]) -> pa.Table:
+def asked(*questions: tuple[list[list[int]], Scored, Scored, Scored]) -> pa.Table:
     """Question tokens, then the hits: fused, sparse and dense."""
     tokens = [np.array(rows, np.int8).reshape(-1, 2) for rows, _, _, _ in questions]
     scales = [np.full(len(t), 1 / 127, np.float16).tobytes() for t in tokens]
@@ -58,7 +58,7 @@ def asked(*questions: tuple[list[list[int]], Found, Found, Found]) -> pa.Table:
     )
 
 
-def reranked(step: RerankMaxSim, batch: pa.Table, at: Place) -> list[Found]:
+def reranked(step: RerankMaxSim, batch: pa.Table, at: Place) -> list[Scored]:
     out = step.open(at)(batch)
     assert out.schema.field("hits").type.equals(HITS)
     rows = out["hits"].to_pylist()
@@ -68,13 +68,13 @@ def reranked(step: RerankMaxSim, batch: pa.Table, at: Place) -> list[Found]:
     return [[(int(hit["unit_id"][:16], 16), hit["score"]) for hit in row] for row in rows]
 
 
-def order(row: Found) -> list[int]:
+def order(row: Scored) -> list[int]:
     return [number for number, _ in row]
 
 
-FUSED: Found = [(1, 0.9), (2, 0.5), (3, 0.1)]
-SPARSE: Found = [(1, 9.0), (3, 5.0), (4, 1.0)]
-DENSE: Found = [(2, 0.8), (1, 0.4)]
+FUSED: Scored = [(1, 0.9), (2, 0.5), (3, 0.1)]
+SPARSE: Scored = [(1, 9.0), (3, 5.0), (4, 1.0)]
+DENSE: Scored = [(2, 0.8), (1, 0.4)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ DENSE: Found = [(2, 0.8), (1, 0.4)]
         (("hits_sparse", "hits_dense"), [(2, 2 / 3), (1, 1.5 / 3), (3, 0.5 / 3)]),
     ],
 )
-def test_the_blend_by_hand(at: Place, blend: tuple[str, ...], expected: Found) -> None:
+def test_the_blend_by_hand(at: Place, blend: tuple[str, ...], expected: Scored) -> None:
     """Stretched to 0…1, for windows 1, 2, 3: MaxSim 1/2, 1, 0; fused 1, 1/2, 0; sparse 1, -, 1/2
     (its worst is window 4); dense 0, 1, -. A dash counts 0.
     """
