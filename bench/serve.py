@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import shlex
 import statistics
 import sys
 import time
@@ -118,9 +119,12 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--pipeline", default="hybrid_maxsim")
     given = parser.parse_args()
     overrides = [f"root={given.root}", f"port={PORT}", f"profile.threads={given.threads}"]
-    config = {**configure("serve", overrides), "command": "srrag serve"}
+    overrides.append(f"pipeline={given.pipeline}")
+    command = shlex.join(["srrag", "serve", *overrides])
+    config = {**configure("serve", overrides), "command": command}
     asked = [row["text"] for row in read_gold(resource_path(SAMPLE))]
     texts = list(itertools.islice(itertools.cycle(asked), given.questions))
     best: dict[str, dict[str, float]] = {}
@@ -142,7 +146,8 @@ def main() -> None:
         "32 clients over 1, time a question": many["s_each"] / one["s_each"],
         "32 clients over 1, CPU a question": many["cpu_s_each"] / one["cpu_s_each"],
     }
-    print(json.dumps({"questions": len(texts), "ratios": ratios, **best}))
+    told = {"pipeline": given.pipeline, "questions": len(texts)}
+    print(json.dumps({**told, "ratios": ratios, **best}))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from srrag.engine.log import CompletionLog
 from srrag.engine.tokens import TokenCounter
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of, log_folder
-from srrag.runner.estimate import Counting, _figures
+from srrag.runner.estimate import Counting, figures_of
 from srrag.runner.part import live
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.source import write_source
@@ -142,7 +142,7 @@ class Counted:
         opened: dict[str, Function | Counting] = {
             name: counting for name, (_, counting) in self.counting.items()
         }
-        figures = _figures(stages, opened, windows)
+        figures = figures_of(stages, opened, windows)
         return {**figures, "windows": figures.pop("documents"), "not_counted": []}
 
 

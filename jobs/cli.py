@@ -46,16 +46,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def usage() -> str:
     """The list of jobs, in a screen."""
-    lines = [f"  {name:<10} {text}" for name, text in JOBS.items()]
+    width = max(map(len, JOBS))
     return "\n".join(
         [
             "srrag <job> [key=value …]      evidence-based retrieval-augmented generation",
             "",
-            "Jobs:",
-            *lines,
+            *(f"  {name:<{width}} {text}" for name, text in JOBS.items()),
             "",
             "srrag <job> --help             its keys, defaults and choices",
-            "",
             "Progress goes to stderr; the last line on stdout is one JSON object.",
             "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
         ]

@@ -15,7 +15,7 @@ from jobs.answer import write_run
 from jobs.evaluate_answers import evaluate_answers
 from jobs.evaluate_filter import evaluate_filter
 from jobs.evaluate_nli import evaluate_nli
-from jobs.launch import UsageError, with_pipeline
+from jobs.launch import UsageError, check_numbers, with_pipeline
 from jobs.ranked import read_judged
 from jobs.record import Evaluated, bench_name, record, with_windows
 from srrag.completion import Rules
@@ -36,6 +36,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if kind != "answers" and path.is_dir() != (kind in FOLDERS):
         wanted = "folder" if kind in FOLDERS else "file"
         raise UsageError(f"bench.path={path}: bench.kind={kind} reads a {wanted}")
+    check_numbers(config, resamples=1, seed=0)
     return KINDS[kind](config, path)
 
 

@@ -39,7 +39,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Judge a system's answers, and a second one's, with the differences between the two."""
     started = time.perf_counter()
     steps = judges(config["bench"]["judges"])
-    gold = _gold(config, path)
+    gold = read_gold(config, path)
     summary: dict[str, Any] = {
         "questions": len(gold),
         "judge": judge_name(config),
@@ -77,7 +77,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     return summary
 
 
-def _gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+def read_gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
     """The questions of the benchmark; raises UsageError if there is none."""
     try:
         gold = list(read_gold_answers(path, config["bench"]["subset"]))
@@ -198,7 +198,7 @@ def _answers(
 ) -> tuple[Cases, Evaluated]:
     """Stored answers, or those of a pipeline, with their gold."""
     if path:
-        file = Path(path)
+        file = Path(str(path))
         if not file.exists():
             raise UsageError(f"answers: {file} does not exist")
         stored = read_answers(file)

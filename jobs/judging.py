@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +13,24 @@ from jobs import parts
 from jobs.launch import UsageError
 from srrag.completion import Rules, Usage
 from srrag.evaluate.judgements import CASES, JUDGEMENTS, PREPARED, Preparation, metrics_of
-from srrag.ids import content_id, segment_id
+from srrag.runner.source import write_source
 from srrag.runner.summary import usage_of
 from srrag.schema import empty_value
-from srrag.spec import canonical, fingerprint
+from srrag.spec import fingerprint
 from srrag.stage import Plan, Stage
 from srrag.step import Step
-from srrag.store import Receipt, Store
+from srrag.store import Store
 
 PART_CASES = 32
 
 
 def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
     """The judges by name; one that is null is left out. Raises UsageError if none is left."""
-    made = {name: parts.make(node, f"bench.judges.{name}") for name, node in nodes.items() if node}
+    named = nodes if isinstance(nodes, Mapping) else {"judges": nodes}
+    for name, node in named.items():
+        if node and not isinstance(node, Mapping):
+            raise UsageError(f"bench.judges: {name}={node} is no judge; null leaves one out")
+    made = {name: parts.make(node, f"bench.judges.{name}") for name, node in named.items() if node}
     if not any(map(metrics_of, made.values())):
         raise UsageError("bench.judges: there is no judge")
     sources(made)
@@ -74,9 +77,7 @@ def judge(
     )
     at = replace(parts.place(config), root=store.root)
     with store.lock():
-        starts = range(0, cases.num_rows, PART_CASES)
-        source = plan.fingerprint("cases")
-        names = [_write_part(store, source, cases.slice(n, PART_CASES)) for n in starts]
+        names = write_source(store, "cases", plan.fingerprint("cases"), cases, PART_CASES)
         parts.runner(config).run(plan, store, list(dict.fromkeys(names)), at)
         made = {
             name: pa.concat_tables(
@@ -125,17 +126,3 @@ def _store(config: Mapping[str, Any]) -> Store:
     store.root.mkdir(parents=True, exist_ok=True)
     store.create()
     return store
-
-
-def _write_part(store: Store, source: str, table: pa.Table) -> str:
-    started = time.perf_counter()
-    part = segment_id(content_id(canonical(row)) for row in table.to_pylist())
-    if part not in store.parts("cases", source):
-        size = table.num_rows
-
-        def receipt(sha256: str, num_bytes: int) -> Receipt:
-            seconds = round(time.perf_counter() - started, 4)
-            return Receipt(part, size, 0, 0, size, 0, sha256, num_bytes, seconds)
-
-        store.write_part("cases", source, table, receipt)
-    return part

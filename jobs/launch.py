@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +87,21 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         if isinstance(error, UsageError):
             raise
-        text = _first_line(error)
+        text = re.sub(r"^\w+ raised while resolving interpolation: ", "", _first_line(error))
         if text.startswith("Could not override"):
             text += " The file does not name it: put + before the key, if there is such a field."
         raise UsageError(text) from error
     assert isinstance(config, dict)
     composed_of = {"overrides": list(argv)}
     return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+
+
+def check_numbers(config: Mapping[str, Any], **least: int) -> None:
+    """Raise UsageError unless each of these keys is a whole number that is not below its least."""
+    for key, bound in least.items():
+        number = config[key]
+        if isinstance(number, bool) or not isinstance(number, int) or number < bound:
+            raise UsageError(f"{key}={number}: a whole number, at least {bound}")
 
 
 def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def record(
 def bench_name(config: Mapping[str, Any]) -> str:
     """How a benchmark is called in results: its kind, and the end of its path."""
     path = Path(config["bench"]["path"])
-    return f"{config['bench']['kind']} {path.parent.name}/{path.name}"
+    return f"{config['bench']['kind']} {'/'.join(path.parts[-2:])}"
 
 
 def score_tables(name: str, scores: Sequence[Scores], questions: Sequence[str]) -> list[pa.Table]:

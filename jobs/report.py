@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError
+from jobs.launch import UsageError, check_numbers
 from srrag.report import markdown, page
 from srrag.report.forest import draw
 from srrag.report.results import Results, read_results
@@ -53,14 +53,13 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sections(results: Results, config: Mapping[str, Any]) -> list[Section]:
-    for key, least in (("worst", 0), ("resamples", 1), ("seed", 0)):
-        number = config[key]
-        if key == "worst" and number is None:
-            continue
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise UsageError(f"{key}={number}: a number, at least {least}")
+    check_numbers(config, resamples=1, seed=0)
+    if config["worst"] is not None:
+        check_numbers(config, worst=0)
     if config["wandb"] not in (False, True, "offline", "online"):
         raise UsageError(f"wandb={config['wandb']}: one of false, true, offline, online")
+    if not isinstance(config["metrics"], (list, type(None))):
+        raise UsageError(f"metrics={config['metrics']}: a list of metrics, as [nDCG@10,miss@10]")
     options = {key: config[key] for key in ("worst", "resamples", "seed")}
     shown = benches(results.rows, config["metrics"])
     return [section(results, bench, **options) for bench in shown]

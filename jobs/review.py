@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError
+from jobs.launch import UsageError, check_numbers
 from srrag.evaluate.cases import STRATA, read_answers, read_gold_answers
 from srrag.evaluate.gold import resource_path
 from srrag.review.figures import Board, by_question, differences, figures
@@ -26,6 +26,7 @@ ALONE = "system"
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Make the sheets, or with `import=` read them back."""
+    check_numbers(config, questions=1, resamples=1, seed=0)
     if config["import"] is not None:
         return report(config)
     if config["answers"] is None:
@@ -73,7 +74,7 @@ def report(config: dict[str, Any]) -> dict[str, Any]:
     """Read filled sheets back: figures of each system, differences, a plot."""
     form, key_sample, items = _key(_existing(config["key"], "key"))
     given = config["import"] if isinstance(config["import"], list) else [config["import"]]
-    files = sheet_files([Path(path) for path in given])
+    files = sheet_files([Path(str(path)) for path in given])
     ratings = read_sheets(files, form, key_sample, items)
     systems = sorted({each["system"] for each in items.values()})
     boards = {

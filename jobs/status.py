@@ -30,6 +30,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         summary["grades"] = _counts(Units(artifacts["units"]).documents["grade"])
     if "entities" in artifacts:
         summary |= _types(open_graph(artifacts))
+    if "schema_growth" in artifacts:
+        summary["schema_report"] = str(artifacts["schema_growth"] / "report.md")
     say(readable(summary))
     return summary
 
@@ -69,6 +71,7 @@ def readable(summary: dict[str, Any]) -> str:
         lines.append(
             f"  schema growth: {growth['accepted']:,} of {growth['proposed']:,} proposals accepted"
             + (f": {growth['elements']}" if growth["accepted"] else "")
+            + f"; {summary['schema_report']}"
         )
     for title in ("grades", "entity_types", "attribute_types"):
         counts = summary.get(title, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,14 +10,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from jobs.evaluate_answers import scores
+from jobs.evaluate_answers import read_gold, scores
 from jobs.judging import judge, judge_name, judges
 from jobs.launch import UsageError
 from jobs.ranked import Judged, read_judged
 from jobs.record import with_windows
 from srrag.answer.free import freed
 from srrag.completion import Usage
-from srrag.evaluate.cases import make_cases, read_gold_answers
+from srrag.evaluate.benchmarks.shape import gold_rows
+from srrag.evaluate.cases import make_cases
 from srrag.evaluate.scores import Scores, broke_down
 from srrag.index.units import Units
 from srrag.pipeline import Pipeline
@@ -166,12 +166,11 @@ def read_bench(config: dict[str, Any], path: Path) -> Bench:
         return Rankings(read_judged(config, path), documents)
     if bench["answers"] or bench["baseline_answers"]:
         raise UsageError("bench.answers: a sweep's configurations answer themselves")
-    rows = list(read_gold_answers(path))
-    if not rows or not all(row["text"] for row in rows):
-        raise UsageError(f"bench.path={path} holds no question, or one without its text")
-    lines = filter(str.strip, path.read_text("utf-8").splitlines())
-    facts = [told_apart({**json.loads(line), **row}, documents)
-             for line, row in zip(lines, rows, strict=True)]  # fmt: skip
+    rows = read_gold(config, path)
+    if not all(row["text"] for row in rows):
+        raise UsageError(f"bench.path={path} holds a question without its text")
+    given = (facts for _, facts in gold_rows(path, bench["subset"]))
+    facts = [told_apart({**each, **row}, documents) for each, row in zip(given, rows, strict=True)]
     return Answers(config, rows, facts, judges(bench["judges"]), judge_name(config))
 
 

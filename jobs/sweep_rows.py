@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from jobs import parts
-from jobs.launch import UsageError, configure, listed
+from jobs.launch import UsageError, check_numbers, configure, listed
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import check_prices, engines_of
 from srrag.runner.pipeline_run import PipelineRun
@@ -94,6 +94,8 @@ def configurations(
 
 def named(rows: Mapping[str, Any], argv: Sequence[str]) -> Iterator[tuple[str, Overrides]]:
     """Name and overrides of every configuration: each row, by each combination of its lists."""
+    if rows and not isinstance(rows, Mapping):
+        raise UsageError("sweep.rows: rows have names; add one by +sweep.rows.NAME='…'")
     lists = [item for item in argv if listed(item)]
     for name, given in (rows or {"": ""}).items():
         items = overrides_of(name, given)
@@ -151,6 +153,7 @@ def _composed(
     keys = {key_of(item) for item in overrides}
     argv = (*(item for item in common if key_of(item) not in keys), *overrides)
     config = configure("evaluate", argv)
+    check_numbers(config, resamples=1, seed=0)
     pipeline = asked(parts.make(config["pipeline"], "pipeline"))
     run = parts.pipeline_run(config, pipeline, evaluating=True)
     at = run.place(parts.place(config))

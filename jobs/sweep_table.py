@@ -16,6 +16,7 @@ SHOWN = (
     "semantic_similarity", "picot_match", "choice_accuracy",
 )  # fmt: skip
 """Metrics of the table that a terminal shows."""
+NO_VALUE = "–"
 
 
 def compared(
@@ -55,8 +56,8 @@ def compared(
 
 
 def readable(rows: Sequence[Row], baseline: str) -> str:
-    """The table, for a terminal: values, and p of the difference where it is below .05."""
-    names = [n for n in SHOWN if any(n in row.metrics for row in rows)]
+    """The table, for a terminal: values, and p of the difference; no column that is empty."""
+    names = [n for n in SHOWN if any(_cell(row, n) != NO_VALUE for row in rows)]
     width = max(len(row.name) for row in rows)
     head = "".join(f"{name:>20}" for name in names)
     lines = ["", f"{'':<{width}}{head}{'seconds':>10}{'tokens':>10}{'failed':>8}"]
@@ -74,6 +75,6 @@ def readable(rows: Sequence[Row], baseline: str) -> str:
 def _cell(row: Row, metric: str) -> str:
     value = row.metrics[metric].value if metric in row.metrics else None
     if value is None:
-        return "–"
+        return NO_VALUE
     p = row.difference[metric].p_holm if metric in row.difference else None
     return f"{value:.4f}" + ("" if p is None else f" ({p:.4f})")

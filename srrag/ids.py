@@ -27,6 +27,11 @@ def segment_id(row_ids: Iterable[str]) -> str:
     return content_id(*row_ids)
 
 
+def question_id(unit_id: str) -> str:
+    """Name the question that is written from a window: by it the window can be told again."""
+    return content_id("question", unit_id)
+
+
 def file_sha256(path: Path) -> str:
     """Return the sha256 of a file as hex, read in blocks of 1 MiB."""
     digest = hashlib.sha256()

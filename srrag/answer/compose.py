@@ -38,6 +38,9 @@ DIFFERING_WEIGHT = 0.5
 class ComposeAnswer(LLMStep):
     """Answer `text` from `evidence`, with markers [n] that count the evidence from 1.
 
+    The model is shown the `options` of a question that has any, and settles on one; they are not
+    searched for (MIRAGE's question-only retrieval), and the rules do not look at them.
+
     Paragraphs, with a blank line between them: the answer, the evidence by grade, the limits.
     Citations outside the block are dropped and counted in `invalid_citations`. A sentence that
     is left without one is dropped, or kept and marked (`uncited`), and counted in
@@ -75,8 +78,8 @@ class ComposeAnswer(LLMStep):
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Question and evidence, and what was found in them."""
-        return ("text", "evidence", *filter(None, (self.snippets, self.mismatches)))
+        """Question, options and evidence, and what was found in them."""
+        return ("text", "options", "evidence", *filter(None, (self.snippets, self.mismatches)))
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that no answer can keep."""
@@ -95,6 +98,7 @@ class ComposeAnswer(LLMStep):
                 system,
                 self.prompt_file.user(
                     question=quoted(question["text"]),
+                    options=_offered(question["options"]),
                     num_evidence=len(question["evidence"]),
                     evidence="\n".join(_lines(question["evidence"], self._marked(question))),
                     differences=_listed(self._differences(question)),
@@ -216,6 +220,11 @@ def _lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[st
             }
             | ({"snippets": snippets} if snippets else {})
         )
+
+
+def _offered(options: Sequence[str]) -> str:
+    """The options on a line of their own, nothing if there are none."""
+    return f"\nOptions: {quoted(options)}" if options else ""
 
 
 def _listed(differences: Sequence[Difference]) -> str:

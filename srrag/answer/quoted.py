@@ -48,18 +48,22 @@ def quoted_answer(
     `grades` are those of the evidence, number by number.
     """
     core, others = extract.choices[:NUM_CORE], extract.choices[NUM_CORE:]
-    missing = ""
-    if not extract.choices:
-        missing = f"The best passage covers {extract.coverage:.0%} of the question."
-        if words := [word for word in extract.absent if len(word) > MIN_ABSENT_CHARS]:
-            missing += f" Nowhere in the evidence: {', '.join(words)}."
     return CitedAnswer(
         answer=[_sentence(choice.text, choice.cites) for choice in core][:MAX_ANSWER],
         evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
         limits=_limits(extract.choices, grades, differences)[:MAX_LIMITS],
         insufficient=not extract.choices,
-        missing=missing[:600],
+        missing="" if extract.choices else _missing(extract)[:600],
     )
+
+
+def _missing(extract: Extract) -> str:
+    """How much of the question the evidence holds, unless that is nothing, and what not."""
+    covered = f"{extract.coverage:.0%}"
+    told = [] if covered == "0%" else [f"The best passage covers {covered} of the question."]
+    if words := [word for word in extract.absent if len(word) > MIN_ABSENT_CHARS]:
+        told.append(f"Nowhere in the evidence: {', '.join(words)}.")
+    return " ".join(told)
 
 
 def _by_grade(choices: Sequence[Choice], grades: Sequence[str]) -> list[CitedSentence]:

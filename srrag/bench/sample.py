@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from srrag.bench.relations import SEEDS
-from srrag.ids import content_id
+from srrag.ids import content_id, question_id
 from srrag.index.units import Units
 
 STRATA = ("grade", "condition")
@@ -98,7 +98,7 @@ def seeds(units: Units, unit_ids: Sequence[str]) -> pa.Table:
     windows = units.take(unit_ids)
     documents = units.take_documents(windows["doc_id"].to_pylist())
     columns = {
-        "query_id": pa.array([content_id("question", name) for name in unit_ids], pa.string()),
+        "query_id": pa.array(list(map(question_id, unit_ids)), pa.string()),
         "window": windows["text"],
         **{n: windows[n] for n in ("unit_id", "doc_id", "grade", "section")},
         **{n: windows[n] for n in ("char_start", "char_end")},

@@ -25,6 +25,7 @@ STRATA = ("condition", "topic", "task_kind", "certainty", "type", "decision", "s
 
 _OWN = {"sentences", "insufficient", "evidence"}
 _GOLD = ("ideal_answer", "nuggets", "picot", "options")
+_SHAPES = {"nuggets": list, "picot": dict, "options": list}
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ def _gold(row: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("there is no query_id")
     if row.keys() >= _OWN:
         raise ValueError("an answer that `srrag answer` wrote")
+    for key, kind in _SHAPES.items():
+        if row.get(key) and not isinstance(row[key], kind):
+            raise ValueError(f"{key!r} is no {'object' if kind is dict else 'list'}")
     picot = row.get("picot") or {}
     options, right = _options(row)
     return {
@@ -93,12 +97,14 @@ def _ideal(row: Mapping[str, Any]) -> str:
 
 
 def _nugget(nugget: Any) -> dict[str, str]:
-    found = {"text": nugget} if isinstance(nugget, str) else dict(nugget)
+    found = {"text": nugget} if isinstance(nugget, str) else nugget
+    if not isinstance(found, dict):
+        raise ValueError("a nugget is neither a text nor an object with one")
     importance = found.get("importance", "vital")
     if importance not in IMPORTANCE:
         raise ValueError(f"importance {importance!r} of a nugget: there are vital and okay")
-    if not isinstance(found["text"], str) or not found["text"].strip():
-        raise ValueError("a nugget is empty")
+    if not isinstance(found.get("text"), str) or not found["text"].strip():
+        raise ValueError("a nugget has no text")
     return {"text": found["text"].strip(), "importance": importance}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 from collections.abc import Sequence
@@ -16,6 +14,7 @@ from srrag.export.graph import DOCUMENT_TYPE, GRADE_COLUMNS, GRADES, Graph, Ints
 from srrag.export.layout import place
 from srrag.export.quotes import Passages
 from srrag.export.select import Selection
+from srrag.html import policy
 
 _ASSETS = Path(__file__).parent / "page"
 MAX_MENTIONS = 20
@@ -71,9 +70,7 @@ def render(content: Row) -> str:
     script, style = ((_ASSETS / name).read_text("utf-8") for name in ("page.js", "page.css"))
     parts = {
         "title": html.escape(content["title"]),
-        "policy": "; ".join(
-            ["default-src 'none'", f"script-src {_digest(script)}", f"style-src {_digest(style)}"]
-        ),
+        "policy": policy(script, style),
         "style": style,
         "script": script,
         "content": text,
@@ -81,11 +78,6 @@ def render(content: Row) -> str:
     # One pass over the template, so that no part is searched for the marks of another.
     pieces = (_ASSETS / "page.html").read_text("utf-8").split("%%")
     return "".join(parts[piece] if n % 2 else piece for n, piece in enumerate(pieces))
-
-
-def _digest(source: str) -> str:
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _nodes(graph: Graph, centres: Ints) -> list[Row]:

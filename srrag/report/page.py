@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -11,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from srrag.answer.quoted import GRADES
+from srrag.html import policy, templates
 from srrag.report.drilldown import Drilldown
 from srrag.report.section import Section, common_versions
 from srrag.report.view import COSTS
@@ -25,17 +24,13 @@ _ASSETS = Path(__file__).parent / "page"
 def render(title: str, summary: str, sections: Sequence[Section]) -> str:
     """The page of these sections."""
     script, style = ((_ASSETS / name).read_text("utf-8") for name in ("report.js", "report.css"))
-    policy = [
-        "default-src 'none'", f"script-src {_digest(script)}", f"style-src {_digest(style)}",
-        "base-uri 'none'", "form-action 'none'",
-    ]  # fmt: skip
     lists, blobs = _packed([each for section in sections for each in section.drilldowns])
     rows = [row for section in sections for row in section.bench.rows]
     return _environment().get_template("report.html").render(
         title=title,
         summary=summary,
         sections=[_Shown(section, lists) for section in sections],
-        policy="; ".join(policy),
+        policy=policy(script, style),
         # Ours, not of any document: what stands in a script element is not to be escaped.
         script=script,
         style=style,
@@ -84,13 +79,7 @@ def _packed(drilldowns: Sequence[Drilldown]) -> tuple[list[tuple[Drilldown, Any]
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_ASSETS),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates(_ASSETS)
     environment.filters["breakable"] = _breakable
     return environment
 
@@ -102,8 +91,3 @@ def _breakable(name: str) -> Markup:
 
 def _pretty(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) if value else ""
-
-
-def _digest(source: str) -> str:
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

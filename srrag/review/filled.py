@@ -72,12 +72,13 @@ def read_sheets(
         blank = dict.fromkeys(form.keys)
         found += [Rating(sheet.rater, name, blank, "", str(path)) for name in left]
         for each in found:
-            before = first.setdefault((each.rater.casefold(), each.item), each.place)
-            if before != each.place:
+            key = (each.rater.casefold(), each.item)
+            if key in first:
                 raise ValueError(
                     f"{each.place}, column 'item': rater {each.rater!r} rated {each.item} already "
-                    f"in {before}"
+                    f"in {first[key]}"
                 )
+            first[key] = each.place
         ratings += found
     return ratings
 
@@ -182,6 +183,6 @@ def _value(value: Any, place: str) -> int | None:
         return None
     if isinstance(value, str) and value.strip().isdecimal():
         return int(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0:
         raise ValueError(f"{place}: {value!r} is not a whole number")
     return int(value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -12,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
+from srrag.html import policy, templates
 from srrag.review.forms import Form
 from srrag.review.kit import Item, Kit, Row
 
@@ -41,14 +40,10 @@ def write_page(kit: Kit, form: Form, path: Path) -> None:
 def render(kit: Kit, form: Form) -> str:
     """The page. Texts are escaped, and no script but its own runs; it asks the network nothing."""
     script, style = ((_ASSETS / name).read_text("utf-8") for name in ("sheet.js", "sheet.css"))
-    policy = [
-        "default-src 'none'", f"script-src {_digest(script)}", f"style-src {_digest(style)}",
-        "base-uri 'none'", "form-action 'none'",
-    ]  # fmt: skip
     return _environment().get_template("sheet.html").render(
         kit=kit,
         form=form,
-        policy="; ".join(policy),
+        policy=policy(script, style),
         # Ours, not of any document: what stands in a script element is not to be escaped.
         script=script,
         style=style,
@@ -98,17 +93,6 @@ def _rules(kit: Kit, form: Form) -> str:
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
-        loader=FileSystemLoader(_ASSETS),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    found = templates(_ASSETS)
     found.globals |= {"paragraphs": paragraphs, "passage": passage}
     return found
-
-
-def _digest(source: str) -> str:
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -130,7 +130,7 @@ class EstimateJob:
             documents += self._run(stages, opened, part, table)
             say(f"{documents:,} documents counted")
         asking = [stage.name for stage in self.plan.builds if engines_of([stage.run])]
-        return {**_figures(stages, opened, documents), "not_counted": asking}
+        return {**figures_of(stages, opened, documents), "not_counted": asking}
 
     def _raw(self, records: Iterable[RawRecord]) -> Iterator[tuple[str, pa.Table]]:
         """The segments that a build would make of the records, and those that stand."""
@@ -186,7 +186,7 @@ def _counter(engine: Model) -> TokenCounter:
     return TokenCounter(engine.counts_by)
 
 
-def _figures(
+def figures_of(
     stages: Sequence[Stage], opened: dict[str, Function | Counting], documents: int
 ) -> dict[str, Any]:
     total = Estimate()

@@ -7,7 +7,6 @@ the same command goes on; until then `verify` says that it is not finished.
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +19,16 @@ from srrag.completion import Engine
 from srrag.engine.log import CompletionLog
 from srrag.engine.log_lock import LogLock
 from srrag.engine.model import Model
+from srrag.ids import question_id
 from srrag.runner.derive import derive_part, of_documents, units_of
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.forgotten import Forgotten
 from srrag.runner.keys import asked_keys, keys_of_build, logged_keys
 from srrag.runner.progress import say
-from srrag.runner.prune import drop_builds, drop_part, drop_unfinished
+from srrag.runner.prune import drop_builds, drop_outputs, drop_part, drop_unfinished
 from srrag.runner.rejects import write_rejects
 from srrag.runner.runner import Runner
-from srrag.runner.segments import FOLDER
+from srrag.runner.segments import FOLDER, SOURCE
 from srrag.runner.traces import holding
 from srrag.runner.whole import WholeStages
 from srrag.spec import build, spec
@@ -41,7 +41,8 @@ from srrag.store import Store, commit_json, read_json
 class Note:
     """What is being forgotten: `sources` as they were named, and `parts` that hold documents.
 
-    `documents` maps each to its `sources`, its `units` and the `keys` of its prompts.
+    `documents` maps each to its `sources`, the `keys` of its prompts, and its `units`, with the ids
+    of the questions that a benchmark asks of them.
     """
 
     documents: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class ForgetJob:
         for name, plan in self._plans(note, Place()).items():
             for part in parts & set(self._parts(name)):
                 for document, unit in sorted(set(units_of(self.store, plan, part, found))):
-                    found[document]["units"].append(unit)
+                    found[document]["units"] += [unit, question_id(unit)]
         if found and log.exists():
             self._note_keys(found, log)
         return note.joined(begun)
@@ -245,16 +246,13 @@ class ForgetJob:
                 drop_part(path.with_suffix(".parquet"))
         builds = drop_builds(self.store)
         ids = {*note.documents, *note.all_of("units")}
-        answers = list(holding(list(stages.glob(f"{FOLDER}*")), ids.__contains__))
+        answers = list(holding([*stages.glob(f"{FOLDER}*"), stages / SOURCE], ids.__contains__))
         for path in answers:
             drop_part(path)
-        outputs = sorted(path for path in self.store.root.glob("jobs/*") if _shows_rows(path))
-        for path in outputs:
-            shutil.rmtree(path)
         return {
             "builds_deleted": builds,
             "answer_parts_deleted": len(answers),
-            "outputs_deleted": [path.name for path in outputs],
+            "outputs_deleted": drop_outputs(self.store.root / "jobs", ids.__contains__),
         }
 
     def _forget_completions(self, note: Note, log: Path) -> int:
@@ -287,11 +285,6 @@ class ForgetJob:
             for stage in plan.builds:
                 found |= keys_of_build(stage, whole.inputs(stage), log)
         return found
-
-
-def _shows_rows(output: Path) -> bool:
-    """Whether a job wrote more than figures: an export, say, whose rows need not bear any id."""
-    return any(path.is_file() and path.name != "summary.json" for path in output.rglob("*"))
 
 
 def _wanted(table: pa.Table, documents: Collection[str], sources: Collection[str]) -> pa.Array:

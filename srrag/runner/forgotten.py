@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +24,13 @@ class Forgotten:
 
     `documents` maps the mark of a document to those of its source's id and of its units, and to
     the keys of its prompts: `verify` looks for these. `sources` are ids under which nothing is
-    read any more, whatever its content.
+    read any more, whatever its content. `at_s` is when the last was forgotten (Unix time).
     """
 
     path: Path
     documents: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
+    at_s: float = 0.0
     skipped: int = 0
 
     @classmethod
@@ -36,7 +38,7 @@ class Forgotten:
         """Read the list; empty where nothing was forgotten."""
         path = root / "forgotten.json"
         kept: dict[str, Any] = read_json(path) if path.exists() else {}
-        return cls(path, kept.get("documents", {}), kept.get("sources", []))
+        return cls(path, kept.get("documents", {}), kept.get("sources", []), kept.get("at_s", 0.0))
 
     def has(self, document: str) -> bool:
         """Whether a document was forgotten."""
@@ -55,6 +57,7 @@ class Forgotten:
                 "keys": sorted(held["keys"]),
             }
         self.sources = sorted({*self.sources, *map(mark, sources)})
+        self.at_s = time.time()
         self._write()
 
     def take_back(self, documents: Iterable[str], sources: Iterable[str]) -> int:
@@ -86,4 +89,5 @@ class Forgotten:
         return not names.isdisjoint(self.sources) or mark(record.raw_id) in self.documents
 
     def _write(self) -> None:
-        commit_json(self.path, {"documents": self.documents, "sources": self.sources})
+        kept = {"documents": self.documents, "sources": self.sources, "at_s": self.at_s}
+        commit_json(self.path, kept)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from srrag.runner.segments import FOLDER, SOURCE
+from srrag.runner.traces import Wanted, holding, shown
 from srrag.store import Store, read_json
 
 
@@ -52,6 +54,24 @@ def drop_part(path: Path) -> None:
     path.unlink(missing_ok=True)
     path.with_suffix(".json").unlink(missing_ok=True)
     path.with_name(f".attempt-{path.stem[5:]}.json").unlink(missing_ok=True)
+
+
+def drop_outputs(jobs: Path, wanted: Wanted) -> list[str]:
+    """Remove what jobs wrote but figures, and summaries with an id that is wanted; their names.
+
+    Some keep a store of their own, as a benchmark does: raises ValueError while that is written.
+    """
+    gone = sorted(path for path in jobs.glob("*") if any(shown(path)))
+    for path in gone:
+        if not path.is_dir():
+            path.unlink()
+            continue
+        with Store(path).lock() if (path / ".lock").exists() else nullcontext():
+            shutil.rmtree(path)
+    told = list(holding([jobs], wanted))
+    for path in told:
+        path.unlink()
+    return [path.relative_to(jobs).as_posix() for path in [*gone, *told]]
 
 
 def drop_unfinished(store: Store) -> None:

@@ -19,13 +19,25 @@ def write_source(
 
     Rows that are the same in the same order are the same part, so a name may come twice.
     """
-    starts = range(0, table.num_rows, rows)
-    return [_write(store, stage, fingerprint, table.slice(start, rows)) for start in starts]
+    return [_write(store, stage, fingerprint, part) for part in _slices(table, rows)]
+
+
+def part_names(table: pa.Table, rows: int) -> list[str]:
+    """The names that `write_source` gives to its parts."""
+    return [_name(part) for part in _slices(table, rows)]
+
+
+def _slices(table: pa.Table, rows: int) -> list[pa.Table]:
+    return [table.slice(start, rows) for start in range(0, table.num_rows, rows)]
+
+
+def _name(table: pa.Table) -> str:
+    return segment_id(content_id(canonical(row)) for row in table.to_pylist())
 
 
 def _write(store: Store, stage: str, fingerprint: str, table: pa.Table) -> str:
     started = time.perf_counter()
-    part = segment_id(content_id(canonical(row)) for row in table.to_pylist())
+    part = _name(table)
     if part not in store.parts(stage, fingerprint):
         size, reasons = table.num_rows, count_reasons(table)
 

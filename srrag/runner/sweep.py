@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.completion import Usage, one_line
-from srrag.ids import content_id, segment_id
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.runner.segments import SOURCE, Resourcing, SegmentPlan
+from srrag.runner.source import part_names, write_source
 from srrag.runner.summary import usage_of
 from srrag.schema import QUESTIONS
-from srrag.spec import canonical
 from srrag.stage import Resources, Stage
 from srrag.step import Place, Step
 from srrag.store import Receipt, Store, check_files
@@ -63,8 +61,8 @@ class Sweep:
         if questions.num_rows == 0:
             raise ValueError("there is no question")
         at = self.place(at)
-        source = self.plan.fingerprint(SOURCE)
-        parts = [_write_questions(self.store, source, table) for table in _slices(questions)]
+        source, asked = self.plan.fingerprint(SOURCE), questions.cast(QUESTIONS)
+        parts = write_source(self.store, SOURCE, source, asked, PART_QUESTIONS)
         self.runner.run(self.plan, self.store, list(dict.fromkeys(parts)), at)
 
     def run_each(self, questions: pa.Table, at: Place) -> dict[int, str]:
@@ -146,32 +144,8 @@ class Sweep:
     @staticmethod
     def parts(questions: pa.Table) -> list[str]:
         """The names of the parts that the questions come in."""
-        return [_part_name(table) for table in _slices(questions)]
+        return part_names(questions, PART_QUESTIONS)
 
 
 def _keys(table: pa.Table) -> Iterator[tuple[str, str]]:
     return zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True)
-
-
-def _slices(questions: pa.Table) -> list[pa.Table]:
-    starts = range(0, questions.num_rows, PART_QUESTIONS)
-    return [questions.slice(start, PART_QUESTIONS) for start in starts]
-
-
-def _part_name(table: pa.Table) -> str:
-    return segment_id(content_id(canonical(row)) for row in table.to_pylist())
-
-
-def _write_questions(store: Store, fingerprint_: str, table: pa.Table) -> str:
-    started = time.perf_counter()
-    part = _part_name(table)
-    if part not in store.parts(SOURCE, fingerprint_):
-        rejected = table.num_rows - table["reject"].null_count
-
-        def receipt(sha256: str, num_bytes: int) -> Receipt:
-            seconds = round(time.perf_counter() - started, 4)
-            size = table.num_rows
-            return Receipt(part, size, 0, 0, size, rejected, sha256, num_bytes, seconds)
-
-        store.write_part(SOURCE, fingerprint_, table.cast(QUESTIONS), receipt)
-    return part

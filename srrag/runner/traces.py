@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import contextlib
 import mmap
 import re
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,7 @@ from srrag.store import Store, read_json
 
 _ID_CHARS = 32
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+_PACKED = re.compile(rb">([A-Za-z0-9+/]{16,}={0,2})<")
 _OURS = ("forgotten.json", "forgetting.json", ".lock")
 
 Wanted = Callable[[str], bool]
@@ -26,9 +32,11 @@ Wanted = Callable[[str], bool]
 def traces_of(store: Store, document: str, log: Path) -> list[str]:
     """What is left of a document, a line a file: its id, those of its units, its completions.
 
-    Indexes that cannot be searched are traced to the parts that they were made of.
+    Indexes that cannot be searched are traced to the parts that they were made of; outputs, whose
+    rows need not bear any id, must be of after the forgetting.
     """
-    forgotten = Forgotten.of(store.root).documents.get(mark(document), {})
+    known = Forgotten.of(store.root)
+    forgotten = known.documents.get(mark(document), {})
     marks = {mark(document), *forgotten.get("units", [])}
     problems = [
         f"{path} holds {document} or a unit of it"
@@ -39,7 +47,16 @@ def traces_of(store: Store, document: str, log: Path) -> list[str]:
     keys = [bytes.fromhex(key) for key in forgotten.get("keys", [])]
     if keys and log.exists() and (left := CompletionLog(log).lookup(keys)):
         problems.append(f"{log} holds {len(left)} answers to prompts with its text")
+    before = [path for path in shown(store.root / "jobs") if path.stat().st_mtime < known.at_s]
+    problems += [f"{path} is of before the forgetting and may show what it held" for path in before]
     return problems + list(unaccounted(store))
+
+
+def shown(output: Path) -> Iterator[Path]:
+    """The files of an output that show more than figures: an export's, say, or a log's."""
+    for path in sorted([output, *output.rglob("*")]):
+        if path.is_file() and path.name not in ("summary.json", ".lock"):
+            yield path
 
 
 def holding(folders: Collection[Path], wanted: Wanted, text: str = "") -> Iterator[Path]:
@@ -67,9 +84,25 @@ def _holds(path: Path, wanted: Wanted, text: str) -> bool:
     if not path.stat().st_size:
         return False
     with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        if text and content.find(text.encode()) >= 0:
-            return True
-        return any(wanted(match[0].decode()) for match in _ID.finditer(content))
+        return any(_in_bytes(each, wanted, text) for each in _readable(path, content))
+
+
+def _in_bytes(content: bytes | mmap.mmap, wanted: Wanted, text: str) -> bool:
+    if text and content.find(text.encode()) >= 0:
+        return True
+    return any(wanted(match[0].decode()) for match in _ID.finditer(content))
+
+
+def _readable(path: Path, content: mmap.mmap) -> Iterator[bytes | mmap.mmap]:
+    """The bytes of a file, and what a workbook's or a report's have packed."""
+    yield content
+    if path.suffix == ".xlsx" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            yield from map(file.read, file.namelist())
+    if path.suffix == ".html":
+        for match in _PACKED.finditer(content):
+            with contextlib.suppress(zlib.error, binascii.Error):
+                yield zlib.decompress(base64.b64decode(match[1]), -zlib.MAX_WBITS)
 
 
 def _in_table(batch: pa.RecordBatch, wanted: Wanted, text: str) -> bool:

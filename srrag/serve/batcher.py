@@ -78,11 +78,13 @@ class Batcher(Generic[T, R]):
         self._start()
         return ticket
 
-    def full_s(self) -> float:
-        """About when there is room again, 0 if there is now."""
-        if len(self._waiting) >= self.max_waiting:
+    def full_s(self, coming: int = 0) -> float:
+        """About when there is room again, 0 if there is now, with so many on their way here."""
+        idle = self.workers - len(self._in_hand)
+        places = self.max_waiting - max(0, coming - idle)
+        if len(self._waiting) >= places:
             self._drop()
-        return self.wait_s() if len(self._waiting) >= self.max_waiting else 0.0
+        return self.wait_s() if len(self._waiting) >= places else 0.0
 
     async def result(self, ticket: Ticket[T, R]) -> R:
         """Wait for a ticket until its deadline; what has not begun by then never does."""

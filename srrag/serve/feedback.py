@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
 from srrag.serve.faults import RequestFault
@@ -25,6 +25,10 @@ _RETRY_S = 3600.0
 
 class Feedback(Request):
     """A verdict on one answer; the question goes with it only if the reader says so."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"answer_id": "1", "verdict": "helpful"}]}
+    )
 
     answer_id: str = Field(pattern=r"^[\w.-]{1,64}$", description="`id` of the answer")
     verdict: Literal["helpful", "not_helpful"]

@@ -61,6 +61,15 @@ class GraphView:
         found = [self._entity(int(row)) for row in rows[order][:_LISTED]]
         return {"entities": found, "communities": []}
 
+    def entity(self, wanted: str) -> Row | None:
+        """An entity by its id or whole name, of several of a name the best connected; or None."""
+        row = pc.index(self.graph.ids, pa.scalar(wanted, self.graph.ids.type)).as_py()
+        if row >= 0:
+            return self._entity(row)
+        key = folded(pa.chunked_array([[wanted]]))[0]
+        rows = np.flatnonzero(pc.equal(self._keys, key).to_numpy() & ~self._is_value)
+        return self._entity(int(rows[np.argmax(self._degrees[rows])])) if len(rows) else None
+
     def around_entity(self, entity_id: str, hops: int, max_nodes: int) -> Row | None:
         """What a page shows of an entity's neighbourhood; None if there is no such entity."""
         row = pc.index(self.graph.ids, pa.scalar(entity_id, self.graph.ids.type)).as_py()

@@ -42,10 +42,13 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _TRACED = ("pipeline", "version", "batch_rows", "code")
+_READING_S = 1.0
+"""A body that comes more slowly keeps no place of the queue."""
+
 _ID = re.compile(r"[\w.-]{1,64}")
 
 
-@dataclass
+@dataclass(eq=False)
 class Passing:
     """One request on its way: what its log line will say, and when it has to be answered."""
 
@@ -69,6 +72,8 @@ class Guard:
         self._metrics, self._log, self._traces = host.metrics, host.log, host.traces
         limits = host.settings.limits
         self._rate = Rate(limits.per_minute, limits.burst)
+        self._reading: set[Passing] = set()
+        """Who was let in to the queue and whose body is still to come."""
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Let a request pass, or answer it with its fault."""
@@ -99,6 +104,7 @@ class Guard:
                 raise
             await answer_fault(fault, passing, sent)
         finally:
+            self._reading.discard(passing)
             self._told(scope, headers, passing)
 
     def _check(self, scope: Scope, headers: dict[str, str], passing: Passing) -> None:
@@ -122,11 +128,18 @@ class Guard:
         if scope["method"] == "POST" and kind != "application/json":
             # Pages of other sites can send no other kind of body without asking first.
             raise RequestFault(415, "content_type", "the body has to be application/json")
-        if path in QUEUED_PATHS and (wait := self._host.batcher.full_s()):
+        if path in QUEUED_PATHS:
             # Before its body is read, which is a call to Ray's proxy: a refusal has to be quick.
-            raise busy(wait)
+            if wait := self._host.batcher.full_s(self._coming()):
+                raise busy(wait)
+            self._reading.add(passing)
         if text := headers.get("x-timeout-s"):
             passing.deadline = passing.began + _seconds(text, settings.limits.timeout_s)
+
+    def _coming(self) -> int:
+        """How many will be in the queue once their bodies are read."""
+        lately = time.monotonic() - _READING_S
+        return sum(each.began > lately for each in self._reading)
 
     def _capped(self, receive: Any, passing: Passing) -> Any:
         """The same body, up to the cap; raises RequestFault beyond."""
@@ -135,6 +148,8 @@ class Guard:
         async def received() -> Any:
             nonlocal read
             message = await receive()
+            if not message.get("more_body"):
+                self._reading.discard(passing)
             if message["type"] == "http.request":
                 read += len(message.get("body", b""))
                 if read > most:
@@ -145,8 +160,9 @@ class Guard:
         return received
 
     def _told(self, scope: Scope, headers: dict[str, str], passing: Passing) -> None:
-        route = scope.get("route")
-        path = getattr(route, "path", "-")  # never as it came: each value is a series
+        # Never as it came, as each value is a series; what was refused here has no route yet.
+        came = scope["path"] if scope["path"] in QUEUED_PATHS else "-"
+        path = getattr(scope.get("route"), "path", came)
         seconds = time.monotonic() - passing.began
         self._metrics.requests.labels(path, str(passing.status or 499)).inc()
         self._metrics.seconds.labels(path).observe(seconds)

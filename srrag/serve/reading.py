@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Path, Query, Request
 
 from srrag.serve.asking import passing_of
 from srrag.serve.faults import RequestFault
@@ -31,6 +31,9 @@ MAX_ROWS = 200
 
 _Text = Annotated[str, Query(max_length=200)]
 _Id = Annotated[str, Query(max_length=200)]
+_Hops = Annotated[int, Query(ge=1, le=3)]
+_MaxNodes = Annotated[int, Query(ge=1, le=MAX_NODES)]
+_Named = Annotated[str, Path(max_length=1000, examples=["low back pain"])]
 
 
 def add_reading(app: FastAPI, host: Host) -> None:
@@ -115,6 +118,20 @@ def _add_graph(app: FastAPI, host: Host) -> None:
                 opened[version] = fresh
             return opened[version]
 
+    @app.get("/v1/graph/{entity:path}")  # a name may hold a slash
+    def graph(entity: _Named, hops: _Hops = 1, max_nodes: _MaxNodes = 50) -> Json:
+        """An entity by its id or name, and around it: nodes, relations, sentences, documents.
+
+        `source` and `target` of a relation count in `nodes`, `document` of a sentence in
+        `documents`.
+        """
+        version, shown = host.edition.version, view()
+        if (found := shown.entity(entity)) is None:
+            message = "there is no such entity; /v1/graph_view/names finds by likeness"
+            raise RequestFault(404, "not_found", message, "entity")
+        around = shown.around_entity(found["id"], hops, max_nodes)
+        return {"entity": found, **(around or {}), "version": version}
+
     @app.get("/v1/graph_view/names")
     def names(text: _Text = "") -> Json:
         """Entities by a part of their name, and the largest communities."""
@@ -124,8 +141,8 @@ def _add_graph(app: FastAPI, host: Host) -> None:
     def graph_view(
         entity: _Id = "",
         community: _Id = "",
-        hops: Annotated[int, Query(ge=1, le=3)] = 1,
-        max_nodes: Annotated[int, Query(ge=1, le=MAX_NODES)] = 120,
+        hops: _Hops = 1,
+        max_nodes: _MaxNodes = 120,
     ) -> Json:
         """A neighbourhood or a community as a drawing: places, relations, sentences."""
         if bool(entity) == bool(community):

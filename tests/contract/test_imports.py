@@ -9,7 +9,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "step", "stage", "spec", "ids", "store", "pipeline", "completion", "ask",
-        "fence", "rows"}  # fmt: skip
+        "fence", "rows", "html"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "organize", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "bench"}  # fmt: skip
 ALLOWED = {

@@ -137,11 +137,12 @@ def test_a_folder_that_is_cut_is_one_line_and_leaves_nothing(tmp_path: Path) -> 
     ("settings", "message"),
     [
         (["metrics=[F1]"], "metrics: no row has 'F1'; there are coverage, nuggets"),
-        (["worst=some"], "worst=some: a number, at least 0"),
-        (["worst=-1"], "worst=-1: a number, at least 0"),
+        (["metrics=3"], "metrics=3: a list of metrics"),
+        (["worst=some"], "worst=some: a whole number, at least 0"),
+        (["worst=-1"], "worst=-1: a whole number, at least 0"),
         (["wandb=maybe"], "wandb=maybe: one of false, true, offline, online"),
-        (["resamples=0"], "resamples=0: a number, at least 1"),
-        (["seed=x"], "seed=x: a number, at least 0"),
+        (["resamples=0"], "resamples=0: a whole number, at least 1"),
+        (["seed=x"], "seed=x: a whole number, at least 0"),
         (["results=/nowhere"], "results=/nowhere: there is no such folder"),
     ],
 )

@@ -112,6 +112,7 @@ def to_answer(fill: Fill) -> pa.Table:
     return pa.table(
         {
             "text": [fill(QUESTION)],
+            "options": [[fill("Strength training"), "Stretching"]],
             "evidence": pa.array([evidence(fill)], EVIDENCE),
             "snippets": pa.array([[snippet]], SNIPPETS),
             "mismatches": pa.array([[mismatch]], MISMATCHES),

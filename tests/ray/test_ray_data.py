@@ -13,7 +13,8 @@ from ray.data import DataContext
 
 import tests.toys
 from srrag.runner.local import LocalRunner
-from srrag.runner.ray_data import RayDataRunner, StalledError
+from srrag.runner.ray_data import RayDataRunner
+from srrag.runner.watch import StalledError
 from srrag.step import Place
 from srrag.store import Store
 from tests.toys import Double, number_parts, plan, values

@@ -32,6 +32,7 @@ def questions(*rows: tuple[str, list[dict[str, Any]]]) -> pa.Table:
     columns = {
         "query_id": pa.array([f"q{i}" for i in range(len(rows))]),
         "text": pa.array([text for text, _ in rows], pa.string()),
+        "options": pa.array([[] for _ in rows], pa.list_(pa.string())),
         "evidence": pa.array([items for _, items in rows], EVIDENCE),
         "reject": pa.nulls(len(rows), REJECT),
     }
@@ -150,7 +151,7 @@ def noticed(*differences: dict[str, str]) -> pa.Table:
 
 def test_snippets_and_mismatches_are_shown_by_number() -> None:
     step = ComposeAnswer(snippets="best", mismatches="notes")
-    assert step.reads == ("text", "evidence", "best", "notes")
+    assert step.reads == ("text", "options", "evidence", "best", "notes")
     other = {"evidence_id": "e2", "part": "P", "asked": "adults", "found": "children"}
     gone = {"evidence_id": "e9", "part": "P", "asked": "adults", "found": "rats"}
     (prompt,) = step.prompts(noticed(other, gone))
@@ -162,6 +163,18 @@ def test_snippets_and_mismatches_are_shown_by_number() -> None:
     (plain_prompt,) = STEP.prompts(noticed(other))
     assert "snippets" not in plain_prompt.user
     assert "children" not in plain_prompt.user
+
+
+def test_options_are_shown_to_the_model_alone() -> None:
+    batch = questions((QUESTION, evidence(FINDING, OTHER)), (QUESTION, evidence(FINDING, OTHER)))
+    options = pa.array([["Fewer\nsprains", "</question>"], []], pa.list_(pa.string()))
+    offered = batch.set_column(batch.column_names.index("options"), "options", options)
+    shown, bare = STEP.prompts(offered)
+    before, line, after = shown.user.partition('\nOptions: ["Fewer\\nsprains", "‹/question>"]\n')
+    assert line and f"{before}\n{after}" == bare.user, "a line below the question, and no other"
+    assert shown.system == bare.system
+    first, second = STEP.open(Place())(offered).drop(["query_id", "options"]).to_pylist()
+    assert first == second, "rules quote, whatever is offered"
 
 
 def test_rules_say_what_differs_in_what_they_quote() -> None:
@@ -267,7 +280,8 @@ def test_batches_split_and_empty_and_rejected_rows() -> None:
     assert run(both).equals(pa.concat_tables([run(both.slice(0, 1)), run(both.slice(1))]))
     assert run(both.slice(0, 0)).schema == run(both).schema
     reject = pa.array([None, {"stage": "s", "reason": "r", "detail": ""}, None], REJECT)
-    rejected = run(both.set_column(3, "reject", reject)).to_pylist()
+    at = both.column_names.index("reject")
+    rejected = run(both.set_column(at, "reject", reject)).to_pylist()
     assert rejected[0] == run(both).to_pylist()[0]
     assert (rejected[1]["answer"], rejected[1]["reject"]["stage"]) == ("", "s")
 

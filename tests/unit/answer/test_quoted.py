@@ -50,3 +50,8 @@ def test_without_quotes_there_is_an_abstention_that_says_why() -> None:
     assert answer.missing.startswith("The best passage covers 22% of the question.")
     assert answer.missing.endswith("Nowhere in the evidence: allograft.")
     assert not quoted_answer(Extract(CHOICES, 1.0, []), GRADES, []).insufficient
+
+
+def test_evidence_that_holds_nothing_of_the_question_has_no_share_of_it() -> None:
+    answer = quoted_answer(Extract([], 0.004, ["ketamine", "hiccups"]), GRADES, [])
+    assert answer.missing == "Nowhere in the evidence: ketamine, hiccups."

@@ -31,6 +31,7 @@ def question() -> pa.Table:
     items = [empty | {"evidence_id": f"e{n}", "grade": "A", "text": TEXT} for n in (1, 2)]
     columns = {
         "text": [TEXT],
+        "options": pa.array([[]], pa.list_(pa.string())),
         "evidence": pa.array([items], EVIDENCE),
         "reject": pa.nulls(1, REJECT),
     }

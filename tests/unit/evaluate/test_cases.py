@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,16 @@ def test_gold_in_the_shapes_that_benchmarks_have(tmp_path: Path) -> None:
     [
         [], {"text": "no id"}, {"id": "a", "nuggets": [{"text": "n", "importance": "high"}]},
         {"id": "a", "nuggets": [{"text": " "}]}, {"id": "a", "options": ["x"], "gold_option": "y"},
+        {"id": "a", "nuggets": [3]}, {"id": "a", "nuggets": {"text": "n"}},
+        {"id": "a", "nuggets": [{}]}, {"id": "a", "options": "x", "gold_option": "x"},
         {"id": True}, {"id": "a", "decision": "perhaps"}, {"id": "a", "picot": ["P"]},
         {"query_id": "a", "answer": "A", "sentences": [], "insufficient": False, "evidence": []},
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(tmp_path: Path, row: Any) -> None:
-    with pytest.raises(ValueError, match=r"gold\.jsonl:2: not gold"):
+    with pytest.raises(ValueError, match=r"gold\.jsonl:2: not gold") as told:
         gold(tmp_path, {"id": "first"}, row)
+    assert not re.search(r"'(int|str|list|dict)' object|attribute", str(told.value))
 
 
 def test_an_id_may_stand_once(tmp_path: Path) -> None:

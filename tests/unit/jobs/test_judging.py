@@ -17,7 +17,7 @@ from srrag.evaluate.judgements import JUDGEMENTS
 from tests.endpoint import Endpoint, serve
 from tests.judged import answers, case
 
-GOLD = [
+GOLD: list[dict[str, Any]] = [
     {"id": "a", "text": "What helps?", "answer": "Training.", "picot": {"I": "eccentric training"},
      "nuggets": ["Eccentric training reduces tendon pain", "Shock waves calm calcium"]},
     {"id": "b", "text": "And braces?", "answer": "They do not.", "nuggets": ["Braces do not help"]},
@@ -87,6 +87,10 @@ def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
         (["bench.answers=null"], "root= is missing"),
         (["bench.judges.evidence.depth=0"], "depth is 0"),
         (["bench.depth=0"], "depth is 0"),
+        (["bench.judges=3"], "bench.judges: judges=3 is no judge"),
+        (["bench.judges.nuggets=3"], "bench.judges: nuggets=3 is no judge"),
+        (["bench.answers=3"], "answers: 3 does not exist"),
+        (["resamples=0"], "resamples=0: a whole number, at least 1"),
         (
             ["bench.judges.support=null"],
             "bench.judges.evidence reads support, which no step before",

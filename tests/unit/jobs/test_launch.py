@@ -179,6 +179,6 @@ def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
     other = with_pipeline("evaluate", config, "hybrid")
     assert other["root"] == "R"
     assert other["baseline"] is None
-    assert other["pipeline"]["rank"][0]["encoder"]["backend"] == "torch-int8"
+    assert other["pipeline"]["rank"]["encode"]["encoder"]["backend"] == "torch-int8"
     neutral = with_pipeline("evaluate", config, "srrag_neutral_schema")
     assert (config["build"], neutral["build"]) == ("default", "neutral")

@@ -61,3 +61,9 @@ def test_a_ranking_is_kept_with_the_texts_of_its_first_windows(sample_root: Path
     evidence = kept["evidence"].to_pylist()[0]
     assert [item["unit_id"] for item in evidence] == names[:10]
     assert all(item["text"] for item in evidence)
+
+
+def test_a_benchmark_is_called_by_the_end_of_its_path() -> None:
+    for path in ("b.json", "a/b.json", "/x/a/b.json", "pkg://x/a/b.json"):
+        named = bench_name({"bench": {"kind": "answers", "path": path}})
+        assert named == ("answers b.json" if path == "b.json" else "answers a/b.json")

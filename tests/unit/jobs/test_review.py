@@ -34,6 +34,8 @@ def folder(tmp_path: Path) -> Path:
         (["answers=[{A}]"], "answers: name the systems"),
         (["answers={A}", "gold=none.jsonl"], "gold=none.jsonl does not exist"),
         (["answers={A}", "form=stars"], "form=stars: there are likert, rasrag"),
+        (["answers={A}", "questions=some"], "questions=some: a whole number, at least 1"),
+        (["import=3"], "key.json: there is no such file"),
         (["answers={A}", "questions=40"], "questions=40: only 6"),
         (["answers={A}", "strata=colour"], "strata=colour"),
         (["answers={A}", "evidence=some"], "evidence=some: there are cited and all"),

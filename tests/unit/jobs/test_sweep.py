@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jobs import evaluate, sweep
-from jobs.launch import configure
+from jobs.launch import UsageError, configure
+from jobs.sweep_bench import read_bench
 from srrag.algo.significance import holm
 from srrag.report.results import read_results
 
@@ -54,3 +58,18 @@ def test_each_value_has_its_strata_and_again_nothing_is_made(
     kept = read_results(tmp_path).answers("dense")
     assert kept is not None
     assert len(kept["evidence"][0].as_py()) == 10
+
+
+def test_benchmarks_of_any_shape_are_swept(sample_root: Path, tmp_path: Path) -> None:
+    asked = {"question": "Is rest advised?", "options": {"A": "yes", "B": "no"}, "answer": "B"}
+    path = tmp_path / "benchmark.json"
+    path.write_text(json.dumps({"one": {"1": asked, "2": asked}, "two": {"1": asked}}, indent=1))
+    config = configure("sweep", [f"root={sample_root}", "bench=mirage", f"bench.path={path}"])
+    assert read_bench(config, path).questions["options"].to_pylist() == [["yes", "no"]] * 3
+    config["bench"]["subset"] = "two"
+    bench = read_bench(config, path)
+    assert bench.questions["query_id"].to_pylist() == ["two:1"]
+    assert [(row["subset"], row["gold_option"]) for row in bench.gold] == [("two", "no")]
+    config["bench"]["subset"] = "three"
+    with pytest.raises(UsageError, match=r"bench\.subset=three: .* has one, two"):
+        read_bench(config, path)

@@ -88,7 +88,7 @@ def test_a_bad_rating_is_named(tmp_path: Path, values: Any, message: str) -> Non
         read_sheets([path], LIKERT, made.sample, items(made))
 
 
-@pytest.mark.parametrize("value", ["4.5", 4.5, "five", True, [4]])
+@pytest.mark.parametrize("value", ["4.5", 4.5, "five", True, [4], float("nan"), float("inf")])
 def test_a_rating_that_is_no_whole_number(tmp_path: Path, value: Any) -> None:
     made = kit()
     path = filled(tmp_path, made, "Bo", {"Q01": [value, 5, 5, 5, 5]})
@@ -113,6 +113,8 @@ def test_the_same_rater_twice_on_an_item(tmp_path: Path) -> None:
     path.write_text(json.dumps({**content, "ratings": content["ratings"] * 2}))
     with pytest.raises(ValueError, match=r"Bo\.json: row 2, column 'item': .*Bo\.json: row 1"):
         read_sheets([path], LIKERT, made.sample, items(made))
+    with pytest.raises(ValueError, match=r"a\.xlsx: row 2, .* already in .*a\.xlsx: row 2"):
+        read_sheets([other, other], LIKERT, made.sample, items(made))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +16,8 @@ import jobs.forget
 import jobs.verify
 from jobs.launch import UsageError, configure
 from srrag.engine.log import CompletionLog
-from srrag.ids import content_id
+from srrag.ids import content_id, question_id
+from srrag.report.drilldown import pack
 from srrag.runner import forget as module
 from srrag.runner.keys import asked_keys, logged_keys
 from srrag.store import Store
@@ -200,13 +203,95 @@ def test_answers_that_cite_it_and_all_outputs_are_deleted(
             pa.table({"evidence": [[{"doc_id": cited}]]}), folder / f"part-{name}.parquet"
         )
         (folder / f"part-{name}.json").write_text('{"sha256": ""}')
-    for name, file in (("export", "graph.json"), ("build", "summary.json")):
-        (root / "jobs" / name).mkdir(parents=True)
-        (root / "jobs" / name / file).write_text("{}")
+    files = {"export/graph.json": "{}", "build/summary.json": "{}", "ask/summary.json": document}
+    for file, text in files.items():
+        plant(root / "jobs" / file, text)
+    plant(root / "jobs" / "run.trec", "")
     figures = forget(root, f"doc_id='{document}'")
-    assert (figures["answer_parts_deleted"], figures["outputs_deleted"]) == (1, ["export"])
+    assert figures["answer_parts_deleted"] == 1
+    assert figures["outputs_deleted"] == ["export", "run.trec", "ask/summary.json"]
     assert sorted(path.name for path in folder.iterdir()) == ["part-two.json", "part-two.parquet"]
-    assert sorted(path.name for path in (root / "jobs").iterdir()) == ["build"]
+    left = [path for path in (root / "jobs").rglob("*") if path.is_file()]
+    assert left == [root / "jobs" / "build" / "summary.json"]
+
+
+def plant(path: Path, text: str) -> None:
+    """Write a text into a file, of whatever kind its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"hits": [[{"id": text}]]}), path)
+    elif path.suffix == ".xlsx":
+        workbook = openpyxl.Workbook()
+        workbook.worksheets[0].append([text])
+        workbook.save(path)
+    elif path.suffix == ".html":
+        path.write_text(f"<script>{pack({'doc_id': text})}</script>")
+    else:
+        path.write_text(text)
+
+
+PLACES = (
+    "stages/questions/f/part-a.parquet", "stages/answers-SearchSparse-0123abcd/f/part-a.parquet",
+    "jobs/benchmark/stages/seeds/f/part-a.parquet", "jobs/judged/stages/cases/f/part-a.parquet",
+    "jobs/make_benchmark/review.xlsx", "jobs/sweep/answers/bm25.parquet",
+    "jobs/sweep/report/report.html", "jobs/serve/feedback.jsonl", "jobs/ask/summary.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("held", ["document", "window", "question"])
+def test_what_any_job_keeps_of_it_is_found_and_deleted(
+    papers: Path, tmp_path: Path, held: str
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    store = Store(root)
+    chunks = store.read_pointer("default")["stages"]["chunks"]
+    rows = pa.concat_tables(
+        store.read_part("chunks", chunks["fingerprint"], part) for part in chunks["parts"]
+    ).to_pylist()
+    unit = next(row["unit_id"] for row in rows if row["doc_id"] == document)
+    text = {"document": document, "window": unit, "question": question_id(unit)}[held]
+    for place in PLACES:
+        plant(root / place, text)
+    forget(root, f"doc_id='{document}'")
+    assert [place for place in PLACES if (root / place).exists()] == []
+    assert traces(root, document) == []
+    for place in PLACES:
+        plant(root / place, text)
+    found = traces(root, document)
+    assert [place for place in PLACES if not any(place in line for line in found)] == []
+
+
+def test_an_output_of_before_the_forgetting_is_a_trace(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    shown = root / "jobs" / "export" / "graph.graphml"
+    plant(shown, SECRET)
+    written = shown.stat().st_mtime_ns
+    forget(root, f"doc_id='{document}'")
+    plant(shown, SECRET)
+    plant(root / "jobs" / "build" / "summary.json", "{}")
+    assert traces(root, document) == [], "names alone say nothing of where they are from"
+    os.utime(shown, ns=(written, written))
+    (line,) = traces(root, document)
+    assert str(shown) in line
+
+
+def test_a_benchmark_that_is_being_made_is_not_deleted_under_it(
+    papers: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    made = Store(root / "jobs" / "benchmark")
+    plant(made.root / "stages" / "seeds" / "part-a.parquet", document)
+    with made.lock(), pytest.raises(ValueError, match="benchmark is being written by process"):
+        forget(root, f"doc_id='{document}'")
+    forget(root)
+    assert not made.root.exists()
+    assert traces(root, document) == []
 
 
 STEPS = ("derive_part", "write_rejects", "drop_builds", "drop_part", "asked_keys", "holding")

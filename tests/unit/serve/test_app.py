@@ -152,7 +152,7 @@ def test_rerank_weighs_grades_as_the_pipeline_learned(sample_root: Path, tmp_pat
     stated = {"parameters": {"a": 0.5, "u": biases}, "reranker": scorer(inner)}
     (tmp_path / "betr.json").write_text(json.dumps(stated))
     told = settings(
-        sample_root, "pipeline=hybrid_betr", f"pipeline.rank.4.model={tmp_path}/betr.json"
+        sample_root, "pipeline=hybrid_betr", f"pipeline.rank.fine.model={tmp_path}/betr.json"
     )
     texts = ["An ankle in a cast.", "An ankle in a cast.", "An ankle in a cast."]
     body = {"query": "cast for a sprained ankle", "documents": texts, "grades": ["D", None, "A"]}
@@ -257,6 +257,16 @@ def test_metrics_count_requests_stages_and_batches(client: TestClient) -> None:
     assert 'srrag_errors_total{code="not_found"}' in text
     assert "srrag_batch_rows_sum" in text and "srrag_queue_waiting 0.0" in text
     assert "made-up-path" not in text, "no series for what callers make up"
+
+
+def test_metrics_name_the_path_of_what_is_refused_before_it_is_read(client: TestClient) -> None:
+    before = client.get("/metrics").text
+    client.post("/v1/search", content=b"{}")
+    client.post("/v1/made-up-path", content=b"{}")
+    named = 'srrag_requests_total{path="/v1/search",status="415"}'
+    text = client.get("/metrics").text
+    assert named not in before and named in text
+    assert "made-up-path" not in text
 
 
 def test_the_log_holds_no_question_unless_asked(

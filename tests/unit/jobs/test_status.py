@@ -1,0 +1,39 @@
+"""`srrag status` counts nodes by type as SR-RAG reports them (section 2.1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import jobs.status
+from jobs.launch import configure
+from srrag.store import Store
+from tests.unit.runner.test_forget import PLAIN, build, write_papers
+
+
+def test_types_are_counted_apart_from_documents_and_attributes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "root"
+    build(root, write_papers(tmp_path / "papers"), *PLAIN)
+    found = jobs.status.run(configure("status", [f"root={root}"]))
+    folder = Store(root).artifacts("default")["entities"]
+    edges = pq.read_table(folder / "edges.parquet", columns=["relation", "tail_id"]).to_pylist()
+    values = {edge["tail_id"] for edge in edges if edge["relation"] == "has_attribute"}
+    columns = ["entity_id", "type"]
+    nodes = pq.read_table(folder / "entities.parquet", columns=columns).to_pylist()
+    core = Counter(n["type"] for n in nodes if n["entity_id"] not in values)
+    assert core.pop("Document") == 4
+    assert found["nodes"] == len(nodes)
+    assert found["entity_types"] == core
+    assert found["core_entities"] == core.total() > 0
+    attributes = Counter(n["type"] for n in nodes if n["entity_id"] in values)
+    assert found["attribute_types"] == attributes and attributes
+    assert Path(found["schema_report"]).is_file()
+    said = capsys.readouterr().err
+    share = 100 * core["Intervention"] / core.total()
+    assert f"Intervention {core['Intervention']} ({share:.1f} %)" in said
+    assert found["schema_report"] in said
