@@ -189,6 +189,7 @@ def _counter(engine: Model) -> TokenCounter:
 def figures_of(
     stages: Sequence[Stage], opened: dict[str, Function | Counting], documents: int
 ) -> dict[str, Any]:
+    """What was counted, by stage and in all: prompts, calls, tokens, dollars, hours."""
     total = Estimate()
     by_stage = {}
     for stage in stages:
