@@ -58,6 +58,8 @@ class Cluster:
     max_replicas: int = 1
     target_requests: float = 16.0
     """Requests in hand per replica above which one more is started."""
+    max_engine_replicas: int = 0
+    """Replicas that an engine may grow to from `engine.replicas`; 0 keeps it at those."""
     upscale_delay_s: float = 5.0
     downscale_delay_s: float = 60.0
     start_s: float = 300.0
@@ -181,12 +183,20 @@ def _models(settings: Settings) -> list[Model]:
 def _engine(model: Model, number: int, settings: Settings, cluster: Cluster) -> Any:
     worker = model.worker()
     assert worker is not None
+    most = max(model.replicas, cluster.max_engine_replicas)
     options = {
         "name": f"engine-{number}" if number else "engine",
-        "num_replicas": model.replicas,
+        "autoscaling_config": AutoscalingConfig(
+            min_replicas=model.replicas,
+            max_replicas=most,
+            # A model answers many calls together: one more is worth its GPU when that is used up.
+            target_ongoing_requests=max(1.0, 0.8 * model.concurrency),
+            upscale_delay_s=cluster.upscale_delay_s,
+            downscale_delay_s=cluster.downscale_delay_s,
+        ),
         "ray_actor_options": {"num_cpus": worker.cpus, "num_gpus": worker.gpus},
         "max_ongoing_requests": model.concurrency,
-        "max_queued_requests": model.concurrency * model.replicas,
+        "max_queued_requests": model.concurrency * most,
         **_care(settings),
     }
     return serve.deployment(**options)(ModelReplica).bind(model)

@@ -21,8 +21,9 @@ def args(root: Path, *more: str) -> dict[str, Any]:
     return {"overrides": [f"root={root}", *overrides, *more]}
 
 
-def names(application: Any) -> list[str]:
-    found: list[str] = []
+def deployments(application: Any) -> dict[str, Any]:
+    """The deployments of an application by name, the ingress first."""
+    found: dict[str, Any] = {}
 
     def look(item: Any) -> None:
         if isinstance(item, dict):
@@ -31,11 +32,15 @@ def names(application: Any) -> list[str]:
             for each in item:
                 look(each)
         elif hasattr(item, "_bound_deployment"):
-            found.append(item._bound_deployment.name)
+            found[item._bound_deployment.name] = item._bound_deployment
             look(item._bound_deployment.init_args)
 
     look(application)
     return found
+
+
+def names(application: Any) -> list[str]:
+    return list(deployments(application))
 
 
 def test_serve_deploy_understands_the_file(sample_root: Path) -> None:
@@ -58,3 +63,16 @@ def test_a_cluster_is_not_opened_without_keys_by_oversight(sample_root: Path) ->
         application({"overrides": [f"root={sample_root}"]})
     with pytest.raises(UsageError, match="api_keys"):
         application(args(sample_root, "host=0.0.0.0"))
+
+
+def test_an_engine_grows_when_it_is_told_to(sample_root: Path) -> None:
+    engine = ["engine=vllm", "engine.model=lab/chat", f"engine.revision={'0' * 40}"]
+    engine += ["engine.replicas=2", "engine.concurrency=10"]
+
+    def bounds(*more: str) -> tuple[int, int, float]:
+        made = deployments(application(args(sample_root, *engine, *more)))["engine"]
+        config = made._deployment_config.autoscaling_config
+        return config.min_replicas, config.max_replicas, config.target_ongoing_requests
+
+    assert bounds() == (2, 2, 8.0)
+    assert bounds("ray.max_engine_replicas=6") == (2, 6, 8.0)
