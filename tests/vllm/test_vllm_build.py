@@ -94,9 +94,7 @@ def test_a_killed_engine_and_a_killed_run_lose_no_row(model: Path, tmp_path: Pat
     killed = 0
     for target in (40, 120):
         _wait_for(root, target, process)
-        cores = [p for p in _family(process) if "EngineCore" in _title(p)]
-        assert cores, "no process of the engine"
-        os.kill(cores[0].pid, signal.SIGKILL)
+        os.kill(_core(process).pid, signal.SIGKILL)
         killed += 1
     _wait_for(root, 200, process)
     os.kill(process.pid, signal.SIGKILL)
@@ -122,6 +120,17 @@ def _wait_for(root: Path, answers: int, process: subprocess.Popen[str]) -> None:
     raise AssertionError(f"no {answers} answers in time")
 
 
+def _core(process: subprocess.Popen[str]) -> psutil.Process:
+    """The engine's process; one that was killed takes a while to be replaced."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the run ended too soon"
+        if cores := [p for p in _family(process) if "EngineCore" in _title(p)]:
+            return cores[0]
+        time.sleep(0.2)
+    raise AssertionError("no process of the engine")
+
+
 def _family(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
@@ -129,5 +138,5 @@ def _family(process: subprocess.Popen[str]) -> list[psutil.Process]:
 def _title(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())
-    except psutil.NoSuchProcess:
+    except psutil.Error:
         return ""

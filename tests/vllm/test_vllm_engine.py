@@ -209,10 +209,17 @@ if __name__ == "__main__":
     assert not alive
 
 
+def title(process: psutil.Process) -> str:
+    """Its command line; empty for one that has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 def test_a_dead_engine_ends_its_calls(up: Open) -> None:
     """The last of this module: its engine dies."""
-    mine = psutil.Process().children(recursive=True)
-    [core] = [child for child in mine if "EngineCore" in " ".join(child.cmdline())]
+    [core] = [c for c in psutil.Process().children(recursive=True) if "EngineCore" in title(c)]
     calls = [call(up, f"{i}", CitedAnswer, temperature=1.0, max_tokens=1500) for i in range(20)]
 
     async def killed() -> list[Reply | BaseException]:
