@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +20,10 @@ EXAMPLES = 12
 
 
 @pytest.fixture(scope="module")
-def url(sample_root: Path) -> Iterator[str]:
-    told = settings(sample_root, "pipeline=bm25", "log=null", "limits.max_body_bytes=20000")
+def url(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("fuzzed") / "root"
+    shutil.copytree(sample_root, root)  # its own, as feedback is written into it
+    told = settings(root, "pipeline=bm25", "log=null", "limits.max_body_bytes=20000")
     with listening(told) as url:
         yield url
 
