@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import parts
-from jobs.launch import UsageError
+from jobs.launch import UsageError, reading
 from srrag.answer.reply import answer_json
 from srrag.index.units import open_units
 from srrag.retrieve.hits import unpack_hits
@@ -23,7 +23,10 @@ from srrag.store import commit, commit_json, write_parquet
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Answer every question of `queries`; what was answered before is not answered again."""
     started = time.perf_counter()
-    questions = question_table(read_queries(Path(config["queries"])))
+    asked = list(read_queries(path := Path(config["queries"])))
+    if not asked:
+        raise UsageError(f"queries={path}: there is no question")
+    questions = question_table(asked)
     pipeline = parts.answering(config)
     bound = parts.pipeline_run(config, pipeline)
     at = bound.place(parts.place(config))
@@ -58,17 +61,14 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 def read_queries(path: Path) -> Iterator[dict[str, Any]]:
     """Read questions, one JSON object a line: `query_id` or `_id` or `id`, and `text`."""
     first: dict[str, int] = {}
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    query = _query(path, number, line)
-                    if (before := first.setdefault(query["query_id"], number)) != number:
-                        detail = f"id {query['query_id']!r} was first seen in line {before}"
-                        raise UsageError(f"{path}:{number}: {detail}")
-                    yield query
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"queries={path}: {error}") from error
+    with reading(path), path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                query = _query(path, number, line)
+                if (before := first.setdefault(query["query_id"], number)) != number:
+                    detail = f"id {query['query_id']!r} was first seen in line {before}"
+                    raise UsageError(f"{path}:{number}: {detail}")
+                yield query
 
 
 def _query(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.answer import _write_lines as write_lines
-from jobs.launch import UsageError
+from jobs.launch import UsageError, reading
 from srrag.bench.assemble import composition
 from srrag.bench.pool import CHALLENGE
 from srrag.bench.public import public_row, read_public, rebuilt
@@ -83,7 +83,8 @@ def rebuild(config: dict[str, Any]) -> dict[str, Any]:
     path = Path(config["rebuild"])
     if not path.is_file():
         raise UsageError(f"rebuild={path} is not a file")
-    rows = read_public(path)
+    with reading(path):
+        rows = read_public(path)
     found, lost = rebuilt(rows, _texts(config, {g["doc"] for row in rows for g in row["gold"]}))
     if not found:
         raise ValueError(f"rebuild={path}: no gold of it is in root={config['root']}: {dict(lost)}")

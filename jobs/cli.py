@@ -55,7 +55,7 @@ def usage() -> str:
             "",
             "srrag <job> --help             its keys, defaults and choices",
             "Progress goes to stderr; the last line on stdout is one JSON object.",
-            "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+            "Exit codes: 0 done, 1 failed, 2 wrong usage, configuration or input.",
         ]
     )
 

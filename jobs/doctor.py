@@ -26,6 +26,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "packages": _packages,
         "model": lambda: _model(config),
         "device": lambda: _device(config["profile"]),
+        "faiss": lambda: _faiss(config["profile"]),
         "cpus": lambda: _cpus(config),
         "disk": lambda: _disk(Path(config["root"])),
         **doctor_cluster.probes(config),
@@ -54,7 +55,7 @@ def _python() -> str:
 
 
 def _packages() -> str:
-    names = ("ray", "torch", "transformers", "sentence-transformers", "pyarrow", "faiss-cpu")
+    names = ("ray", "torch", "transformers", "sentence-transformers", "pyarrow")
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
 
 
@@ -81,6 +82,20 @@ def _device(profile: Mapping[str, Any]) -> str:
     if not torch.cuda.is_available():
         raise ValueError(f"profile asks for {device}, but there is no GPU that torch can use")
     return f"{torch.cuda.get_device_name(0)}, {torch.cuda.device_count()} of them"
+
+
+def _faiss(profile: Mapping[str, Any]) -> str:
+    import faiss
+
+    version = f"faiss {faiss.__version__}"
+    if profile["device"] == "cpu" or profile["runner"].get("address", "local") != "local":
+        return version
+    if not (found := faiss.get_num_gpus()):
+        raise ValueError(
+            f"{version} finds no GPU, so the dense index would be on the CPU; "
+            f"install faiss-gpu=={faiss.__version__} in place of faiss-cpu"
+        )
+    return f"{version}, {found} GPUs"
 
 
 def _cpus(config: dict[str, Any]) -> str:

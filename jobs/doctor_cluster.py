@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import parts
 from jobs.launch import UsageError
+from srrag.mirror import shown
 from srrag.runner.ray_data import RayDataRunner
 from srrag.store import Store
 
@@ -42,7 +43,7 @@ def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
         "memory": lambda: memory(nodes, asked["memory_gb"]),
         "versions": lambda: versions(nodes),
         "clocks": lambda: clocks(nodes),
-        "storage": lambda: storage(nodes, config["root"]),
+        "storage": lambda: storage(nodes, shown(Path(config["root"]))),
         "models": lambda: models(nodes, asked["model"]),
         "workers": lambda: workers(config, nodes),
         "token": lambda: token(with_token),

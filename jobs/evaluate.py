@@ -15,7 +15,7 @@ from jobs.answer import write_run
 from jobs.evaluate_answers import evaluate_answers
 from jobs.evaluate_filter import evaluate_filter
 from jobs.evaluate_nli import evaluate_nli
-from jobs.launch import UsageError, check_numbers, with_pipeline
+from jobs.launch import UsageError, check_numbers, reading, with_pipeline
 from jobs.ranked import read_judged
 from jobs.record import Evaluated, bench_name, record, with_windows
 from srrag.completion import Rules
@@ -114,7 +114,8 @@ def evaluate_extraction(config: dict[str, Any], path: Path) -> dict[str, Any]:
         raise UsageError(f"engine: bench.kind={kind} scores mentions; leave engine=rules")
     mentions = parts.make(config["mentions"], "mentions")
     mentions.open(parts.place(config).threads)
-    metrics = score[kind](path, mentions.read)
+    with reading(path):
+        metrics = score[kind](path, mentions.read)
     for name, value in metrics.items():
         say(f"  {name:<28}{value:8.4f}")
     return {"metrics": metrics, **metrics, "model": mentions.name}

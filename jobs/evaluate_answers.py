@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from jobs import parts
 from jobs.judging import judge, judge_name, judges
-from jobs.launch import UsageError, with_pipeline
+from jobs.launch import UsageError, reading, with_pipeline
 from jobs.record import Evaluated, bench_name, record
 from srrag.answer.free import freed
 from srrag.completion import Usage
 from srrag.evaluate.accuracy import trial_means
-from srrag.evaluate.benchmarks.mirage import NoSuchSubset
 from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers
 from srrag.evaluate.groups import by_group
 from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
@@ -57,12 +56,13 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         judged, usage[name] = judge(config, cases.table, steps)
         found = scores(steps, judged, [row["query_id"] for row in gold])
         # A judge that failed wherever it was asked has judged nothing: that is no result.
-        broken |= {judge_ for judge_, each in found.items() if broke_down(each)}
+        lost = [judge_ for judge_, each in found.items() if broke_down(each)]
+        broken |= set(lost)
         listed[name] = [each for scored in found.values() for each in scored]
         prefix = "" if name == "pipeline" else "baseline_"
         summary |= _counts(prefix, cases, judged) | _figures(config, prefix, listed[name], gold)
         _write(config, f"{prefix}judgements.parquet", judged)
-        kept.append(_evaluated(answered, cases, listed[name], judged))
+        kept.append(replace(_evaluated(answered, cases, listed[name], judged), broken_judges=lost))
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]
         summary["difference"] = compare(*pair, **_resampling(config))
@@ -79,10 +79,8 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def read_gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
     """The questions of the benchmark; raises UsageError if there is none."""
-    try:
+    with reading(path):
         gold = list(read_gold_answers(path, config["bench"]["subset"]))
-    except NoSuchSubset as error:
-        raise UsageError(str(error)) from error
     if not gold:
         raise UsageError(f"bench.path={path}: there is no question")
     return gold
@@ -147,6 +145,8 @@ def scores(
 def readable(summary: dict[str, Any]) -> str:
     """The metrics, for a terminal."""
     lines = [f"{summary['questions']} questions, judged by {summary['judge']}"]
+    if broken := summary["broken_judges"]:
+        lines += ["", f"NO RESULT: no answer of the judge could be used for {', '.join(broken)}"]
     for prefix in ("", "baseline_"):
         if f"{prefix}metrics" not in summary:
             continue
@@ -165,8 +165,6 @@ def readable(summary: dict[str, Any]) -> str:
     if "difference" in summary:
         lines += ["", "difference"]
         lines += _by_judge(summary, summary["difference"])
-    if broken := summary["broken_judges"]:
-        lines += ["", f"NO RESULT: no answer of the judge could be used for {', '.join(broken)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -201,7 +199,8 @@ def _answers(
         file = Path(str(path))
         if not file.exists():
             raise UsageError(f"answers: {file} does not exist")
-        stored = read_answers(file)
+        with reading(file):
+            stored = read_answers(file)
         return _cases(gold, stored), Evaluated(name, config, stored, [], 0.0)
     if config["root"] is None:
         raise UsageError("root= is missing: bench.answers is null, so the pipeline has to answer")

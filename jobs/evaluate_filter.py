@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError
+from jobs.launch import UsageError, reading
 from srrag.model.filter import load_filter
 from srrag.runner.progress import say
 from srrag.train.filter.judge import Scored, judge
@@ -19,9 +19,10 @@ def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
     folder = Path(config["bench"]["model"])
     if not folder.is_dir():
         raise UsageError(f"bench.model={folder}: no such folder; `srrag train_filter` makes it")
-    pairs = read_judged(path)
+    with reading(path):
+        pairs = read_judged(path)
     if not 0 < pairs.labels.sum() < len(pairs):
-        raise ValueError(f"{path}: all pairs have the same label; there is nothing to tell apart")
+        raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
     loaded = load_filter(folder, config["profile"]["device"])
     threshold = loaded.facts.decision.threshold
     probabilities = loaded.probabilities(pairs.questions, pairs.passages)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jobs import parts
 from jobs.judging import judge, judge_name, judges
+from jobs.launch import reading
 from srrag.evaluate.nli import (
     agreement,
     best_threshold,
@@ -27,7 +28,8 @@ from srrag.runner.summary import calls_made
 def evaluate_nli(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Compare the verdicts of the judge of nuggets with physicians' votes."""
     started = time.perf_counter()
-    rows = read_nli(path)
+    with reading(path):
+        rows = read_nli(path)
     steps = judges(config["bench"]["judges"])
     judged, usage = judge(config, nli_cases(rows), steps)
     given = verdicts(judged["nuggets"])

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from jobs import parts
 from jobs.gold_pairs import betr_of, make_pairs
-from jobs.launch import UsageError
+from jobs.launch import UsageError, reading
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
 from srrag.train.betr import Certainty, Fit, Settings, Task, certainty, run_plain, run_task
@@ -36,7 +36,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     check(config)
     out = Path(config["out"] or default_out(config))
     config["out"] = str(out)
-    file = read_pairs(train["pairs"] or make_pairs(config, out / "pairs.parquet"))
+    pairs = Path(train["pairs"] or make_pairs(config, out / "pairs.parquet"))
+    with reading(pairs):
+        file = read_pairs(pairs)
     facts = describe(file, train)
     tasks = [task(train, file, facts["num_queries"], settings) for settings in candidates]
     outcome = choose_and_fit(file, tasks, fitter(config, file, out / "state"), refit=train["refit"])

@@ -34,7 +34,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         summary = job.run(documents, sources, parts.place(config))
         say(f"{summary['documents']} documents and {summary['completions']} completions forgotten")
     if config["prune"]:
-        with store.lock():
+        with store.lock(), store.whole():
             summary["pruned"] = prune(store)
     return summary
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from jobs import parts
 from jobs.launch import UsageError
-from srrag.evaluate.gold import read_gold, resource_path, window_qrels
-from srrag.evaluate.split import questions_of
+from jobs.ranked import read_windows
+from srrag.evaluate.gold import resource_path
 from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.rerank.betr import RerankBETR, scorer
@@ -46,8 +46,7 @@ def make_pairs(config: dict[str, Any], path: Path) -> Path:
     reranker = pipeline.rank[-1]
     bound = parts.pipeline_run(config, pipeline)
     units = Units(bound.store.artifacts(config["build"])["units"])
-    questions = questions_of(read_gold(resource_path(bench["path"])), bench.get("split"))
-    gold = window_qrels(questions, units)
+    questions, gold = read_windows(config, resource_path(bench["path"]), units)
     asked = question_table(row for row in questions if row["query_id"] in gold)
     table = bound.run(asked, parts.place(config))
     unit_ids, scores, offsets = unpack_hits(table["hits"])

@@ -12,29 +12,40 @@ import pyarrow as pa
 from jobs import parts
 from jobs.launch import UsageError
 from srrag.completion import Rules, Usage
+from srrag.engine.model import Model
 from srrag.evaluate.judgements import CASES, JUDGEMENTS, PREPARED, Preparation, metrics_of
 from srrag.runner.source import write_source
 from srrag.runner.summary import usage_of
 from srrag.schema import empty_value
 from srrag.spec import fingerprint
 from srrag.stage import Plan, Stage
-from srrag.step import Step
+from srrag.step import LLMStep, Step
 from srrag.store import Store
 
 PART_CASES = 32
 
 
 def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
-    """The judges by name; one that is null is left out. Raises UsageError if none is left."""
+    """The judges by name; one that is null is left out. Raises UsageError if none is left.
+
+    `engine.seed` and `engine.temperature` are for what answers: all rows have the same judges.
+    """
     named = nodes if isinstance(nodes, Mapping) else {"judges": nodes}
     for name, node in named.items():
         if node and not isinstance(node, Mapping):
             raise UsageError(f"bench.judges: {name}={node} is no judge; null leaves one out")
-    made = {name: parts.make(node, f"bench.judges.{name}") for name, node in named.items() if node}
+    made = {name: _made(name, node) for name, node in named.items() if node}
     if not any(map(metrics_of, made.values())):
         raise UsageError("bench.judges: there is no judge")
     sources(made)
     return made
+
+
+def _made(name: str, node: Any) -> Step:
+    step: Step = parts.make(node, f"bench.judges.{name}")
+    if isinstance(step, LLMStep) and isinstance(step.engine, Model):
+        return replace(step, engine=step.engine.started)
+    return step
 
 
 def sources(steps: Mapping[str, Step]) -> dict[str, str]:

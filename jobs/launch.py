@@ -21,6 +21,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from srrag import mirror
 from srrag.runner.progress import say
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
@@ -55,6 +56,8 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
         with _stdout_to_stderr():
             summary = {"job": name, **job(config)}
             _write_summary(config, name, summary)
+            if config.get("out"):
+                mirror.join(Path(config["out"]))  # what was not put there on the way
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
     except KeyboardInterrupt:
@@ -83,6 +86,9 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
             composed = compose(
                 name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
             )
+        for key in ("root", "out"):  # what is below an address is below its folder here
+            if isinstance(given := composed.get(key), str) and "://" in given:
+                composed[key] = str(mirror.located(given))
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         if isinstance(error, UsageError):
@@ -94,6 +100,36 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     assert isinstance(config, dict)
     composed_of = {"overrides": list(argv)}
     return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+
+
+@contextlib.contextmanager
+def reading(*paths: Path) -> Iterator[None]:
+    """Raise UsageError, which names the file, for what is wrong with those that were given.
+
+    So a line that cannot be taken is wrong usage in every job, whichever reader meets it.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except (ValueError, OSError) as error:
+        said = _first_line(error)
+        if isinstance(error.__cause__ or error, UnicodeDecodeError):
+            raise UsageError(next(filter(None, map(_undecoded, paths)), said)) from error
+        named = any(str(path) in said for path in paths)
+        raise UsageError(said if named else f"{paths[0]}: {said}") from error
+
+
+def _undecoded(path: Path) -> str:
+    """The line of a file that is not UTF-8: readers decode many at once, and cannot name it."""
+    if path.is_file():
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return f"{path}:{number}: not UTF-8 ({error.reason})"
+    return ""
 
 
 def check_numbers(config: Mapping[str, Any], **least: int) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from jobs import parts
 from jobs.benchmark_files import rebuild, report, write
 from jobs.benchmark_stages import Counted, Stages, Standing
-from jobs.launch import UsageError, with_pipeline
+from jobs.launch import UsageError, reading, with_pipeline
 from srrag.bench.assemble import question_row
 from srrag.bench.decisions import (
     Decision,
@@ -112,8 +112,11 @@ def make(config: dict[str, Any], stages: Stages, decisions: Sequence[Decision]) 
     referenced, counts = candidates(config, stages, dropped)
     rows = referenced.to_pylist()
     why = {row["row_id"]: f"dropped at {row['stage']} ({row['reason']})" for row in dropped.rows}
-    check_decisions(decisions, rows, why)
-    kept, refused = apply(decisions, rows)
+    try:
+        check_decisions(decisions, rows, why)
+        kept, refused = apply(decisions, rows)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     for row in refused:
         dropped.add(row, "review", "rejected", "a reviewer rejected the question")
     step = parts.make(config["nuggets"], "nuggets")
@@ -198,7 +201,8 @@ def _decisions(config: dict[str, Any]) -> tuple[list[Decision], int]:
     for path in paths:
         if not path.is_file():
             raise UsageError(f"decisions={path} is not a file")
-    return read_decisions(paths)
+    with reading(*paths):
+        return read_decisions(paths)
 
 
 def _review(decision: Decision | None) -> dict[str, str]:

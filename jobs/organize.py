@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs import parts
-from jobs.launch import UsageError
+from jobs.launch import UsageError, reading
 from srrag.runner.progress import say
 from srrag.schema import EDGES, ENTITIES
 from srrag.store import Store, read_json
@@ -25,7 +25,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if not path.is_file():
         raise UsageError(f"graph.path={path} is not a file")
     step = parts.make(config["communities"], "communities")
-    nodes, edges = read_graph(path)
+    with reading(path):
+        nodes, edges = read_graph(path)
     store = Store(config["root"])
     store.create()
     folder = store.root / "organize"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from jobs.launch import UsageError
 from srrag.completion import Account
+from srrag.mirror import located
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of
+from srrag.runner.loopback import keep_ray_here
 from srrag.runner.pipeline_run import PipelineRun, check_encoder
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
@@ -55,7 +56,7 @@ def account(config: Mapping[str, Any]) -> Account:
         if value is not None and not value > 0:
             raise UsageError(f"budget.{key}={value}: a ceiling has to be positive")
     return Account(
-        log=None if config["root"] is None else Path(config["completions"]).expanduser().resolve(),
+        log=None if config["root"] is None else located(config["completions"]),
         fresh=config.get("retry_failed", False),
         max_lost_share=config.get("max_failed_share", 1.0),
         **ceilings,
@@ -64,6 +65,8 @@ def account(config: Mapping[str, Any]) -> Account:
 
 def runner(config: Mapping[str, Any]) -> Runner:
     """The runner of the profile."""
+    if config["profile"]["runner"].get("address") == "local":
+        keep_ray_here()
     made: Runner = make(config["profile"]["runner"], "profile.runner")
     return made
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.answer import read_queries
-from jobs.launch import UsageError
+from jobs.launch import UsageError, reading
 from srrag.algo.intervals import Values
 from srrag.evaluate.gold import must_have, quote_windows, read_gold, window_qrels
 from srrag.evaluate.judgements import Metric
@@ -107,14 +107,16 @@ def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
     cutoffs = _cutoffs(config["bench"]["k"])
     units = Units(Store(config["root"]).artifacts(config["build"])["units"])
     if config["bench"]["kind"] == "gold":
-        questions = questions_of(read_gold(path), config["bench"].get("split"))
+        questions, windows = read_windows(config, path, units)
         statements = must_have(quote_windows(questions, units))
-        return Judged(window_qrels(questions, units), questions, True, 0, statements, cutoffs)
+        return Judged(windows, questions, True, 0, statements, cutoffs)
     files = path / "qrels" / f"{config['bench']['split']}.tsv", path / "queries.jsonl"
     for file in files:
         if not file.is_file():
             raise UsageError(f"bench.path={path}: {file.relative_to(path)} is missing")
-    qrels, queries = read_qrels(files[0]), list(read_queries(files[1]))
+    with reading(files[0]):
+        qrels = read_qrels(files[0])
+    queries = list(read_queries(files[1]))
     unknown = sorted(qrels.keys() - {row["query_id"] for row in queries})
     if unknown:
         raise UsageError(
@@ -128,6 +130,21 @@ def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
             f"root={config['root']} holds none of the documents that bench.path judges"
         )
     return Judged(qrels, queries, missing=len(missing), cutoffs=cutoffs)
+
+
+def read_windows(
+    config: Mapping[str, Any], path: Path, units: Units
+) -> tuple[list[dict[str, Any]], Qrels]:
+    """The questions of a set with gold quotes, and the windows that hold those.
+
+    Raises UsageError for a file that cannot be taken, or that names no window.
+    """
+    with reading(path):
+        questions = questions_of(read_gold(path), config["bench"].get("split"))
+        qrels = window_qrels(questions, units)
+        if not qrels:
+            raise ValueError("no question names a gold quote")
+    return questions, qrels
 
 
 def _cutoffs(given: Any) -> tuple[int, ...]:

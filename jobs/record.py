@@ -36,7 +36,7 @@ class Evaluated:
     """A system that was evaluated: how it was asked, what it made of the questions, its scores.
 
     `run` is None for stored answers, `abstained` None for a ranking, `missing` counts answers
-    that failed, by reason.
+    that failed, by reason, `broken_judges` failed wherever they were asked.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Evaluated:
     judgements: pa.Table | None = None
     abstained: int | None = None
     missing: Mapping[str, int] = field(default_factory=dict)
+    broken_judges: Sequence[str] = ()
 
 
 def record(
@@ -117,6 +118,7 @@ def _row(
         failed=sum(system.missing.values()) if system.missing else len(lost),
         abstained=system.abstained,
         missing=dict(system.missing),
+        broken_judges=tuple(system.broken_judges),
         failures=tuple(Failure(query_id=row["query_id"], **row["reject"]) for row in lost),
         tokens_in=system.usage.tokens_in,
         tokens_out=system.usage.tokens_out,

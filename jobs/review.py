@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError, check_numbers
+from jobs.launch import UsageError, check_numbers, reading
 from srrag.evaluate.cases import STRATA, read_answers, read_gold_answers
 from srrag.evaluate.gold import resource_path
 from srrag.review.figures import Board, by_question, differences, figures
@@ -74,8 +74,10 @@ def report(config: dict[str, Any]) -> dict[str, Any]:
     """Read filled sheets back: figures of each system, differences, a plot."""
     form, key_sample, items = _key(_existing(config["key"], "key"))
     given = config["import"] if isinstance(config["import"], list) else [config["import"]]
-    files = sheet_files([Path(str(path)) for path in given])
-    ratings = read_sheets(files, form, key_sample, items)
+    paths = [Path(str(path)) for path in given]
+    with reading(*paths):
+        files = sheet_files(paths)
+        ratings = read_sheets(files, form, key_sample, items)
     systems = sorted({each["system"] for each in items.values()})
     boards = {
         name: Board(ratings, form, {k: v for k, v in items.items() if v["system"] == name})
@@ -170,7 +172,8 @@ def _gold(given: str | None) -> list[dict[str, Any]]:
     path = resource_path(str(given))
     if not path.exists():
         raise UsageError(f"gold={given} does not exist")
-    return list(read_gold_answers(path))
+    with reading(path):
+        return list(read_gold_answers(path))
 
 
 def _existing(path: str, key: str) -> Path:
@@ -181,7 +184,8 @@ def _existing(path: str, key: str) -> Path:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_answers(path, STRATA).to_pylist()
+    with reading(path):
+        rows: list[dict[str, Any]] = read_answers(path, STRATA).to_pylist()
     return rows
 
 
@@ -192,7 +196,8 @@ def _keep_former(path: Path, kit: Kit) -> None:
 
 
 def _key(path: Path) -> tuple[Form, str, dict[str, dict[str, str]]]:
-    content = read_json(path)
+    with reading(path):
+        content = read_json(path)
     try:
         form, name, items = form_of(content["form"]), content["sample"], content["items"]
         assert all({"query_id", "system"} <= each.keys() for each in items.values())

@@ -12,6 +12,7 @@ from typing import Any
 from jobs import parts
 from jobs.launch import UsageError, configure
 from srrag.pipeline import Pipeline
+from srrag.runner.loopback import keep_ray_here
 from srrag.runner.progress import say
 from srrag.serve.keys import read_keys
 from srrag.serve.settings import Apart, Settings
@@ -22,9 +23,12 @@ _POLL_S = 1.0
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Serve until interrupted, or for `stop_after_s`."""
-    from srrag.serve.on_ray import failed, served
-
     settings = settings_of(config)
+    if config["ray"]["address"] == "local":
+        keep_ray_here()
+    from srrag.serve.health import Health
+    from srrag.serve.on_ray import served
+
     cluster = parts.make({"_target_": "srrag.serve.on_ray.Cluster", **config["ray"]}, "ray")
     up = time.monotonic()
     url = ""
@@ -35,9 +39,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             say(f"  curl {url}/v1/answers -H 'content-type: application/json' \\")
             say("""       -d '{"question": "How long should a sprained ankle be in a cast?"}'""")
             say(f"log: {settings.log or 'in the folder of Ray'}")
+            health = Health(cluster.start_s)
             until = up + (config["stop_after_s"] or float("inf"))
             while time.monotonic() < until:
-                if reason := failed():
+                if reason := health.failed():
                     raise RuntimeError(reason)
                 time.sleep(_POLL_S)
     except KeyboardInterrupt:

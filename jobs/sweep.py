@@ -25,6 +25,7 @@ from srrag.evaluate.scores import figure
 from srrag.report.provenance import models_of
 from srrag.report.results import gold_table, write_answers, write_judgements, write_results
 from srrag.report.row import Failure, Figure, Row
+from srrag.report.seeds import spreads
 from srrag.runner.build import versions
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
@@ -159,6 +160,7 @@ def _counts(table: pa.Table, outcome: Outcome) -> dict[str, Any]:
         "failed": len(lost),
         "failures": tuple(failures[:_SHOWN_FAILURES]),
         "missing": dict(outcome.missing),
+        "broken_judges": tuple(outcome.broken),
     }
     if "insufficient" in table.column_names:
         alive = table.filter(table["reject"].is_null())
@@ -233,6 +235,13 @@ def _summary(
         "seconds_unshared": round(sum(row.seconds for row in made), 3),
         **calls_made(usage, bench.questions.num_rows),
         "rows": values,
+        "over_seeds": {
+            each.name: {
+                name: {"mean": round(mean, 4), "sd": round(sd, 4), "seeds": len(each.seeds)}
+                for name, (mean, sd) in each.metrics.items()
+            }
+            for each in spreads(made)
+        },
         "ok": not (failed or broken),
     }
 

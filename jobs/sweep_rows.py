@@ -52,7 +52,7 @@ class Configuration:
 
         Where another one answers, that takes two commands.
         """
-        if self.config["engine"] == judge:
+        if _asked(self.config["engine"]) == _asked(judge):
             return shlex.join(["srrag", "evaluate", *self.argv])
         out = f"{self.config['root']}/jobs/{re.sub(r'[^A-Za-z0-9]+', '-', self.name)}"
         known = {*configure("answer", ["root=R", "queries=Q"])} - {"overrides"}
@@ -61,6 +61,11 @@ class Configuration:
         answer = ["srrag", "answer", f"queries={gold}", *asks, f"out={out}"]
         judge = ["srrag", "evaluate", *judges, f"bench.answers={out}/answers.parquet"]
         return f"{shlex.join(answer)} && {shlex.join(judge)}"
+
+
+def _asked(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """Who is asked, however its answers are sampled: judges have a sampling of their own."""
+    return {key: value for key, value in engine.items() if key not in ("seed", "temperature")}
 
 
 def configurations(

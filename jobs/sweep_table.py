@@ -9,7 +9,10 @@ from jobs.sweep_bench import Outcome
 from jobs.sweep_rows import Configuration
 from srrag.algo.significance import holm
 from srrag.evaluate.scores import compare
+from srrag.report import numbers
+from srrag.report.failures import stated
 from srrag.report.row import Difference, Row
+from srrag.report.seeds import spreads
 
 SHOWN = (
     "nDCG@10", "recall@100", "MRR@10", "coverage@10", "nugget_coverage", "faithfulness",
@@ -56,20 +59,30 @@ def compared(
 
 
 def readable(rows: Sequence[Row], baseline: str) -> str:
-    """The table, for a terminal: values, and p of the difference; no column that is empty."""
+    """What failed, then the table, for a terminal: values, and p of the difference.
+
+    It has no column that is empty. Rows that differ in the engine's seed are summed up below it.
+    """
     names = [n for n in SHOWN if any(_cell(row, n) != NO_VALUE for row in rows)]
     width = max(len(row.name) for row in rows)
     head = "".join(f"{name:>20}" for name in names)
-    lines = ["", f"{'':<{width}}{head}{'seconds':>10}{'tokens':>10}{'failed':>8}"]
+    lines = [f"! {each}" for each in stated(rows)]
+    lines += ["", f"{'':<{width}}{head}{'seconds':>10}{'tokens':>10}{'failed':>8}"]
     for row in rows:
         if row.state == "failed":
-            lines.append(f"{row.name:<{width}}  FAILED: {row.reason}")
+            lines.append(f"{row.name:<{width}}  FAILED")
             continue
         cells = "".join(f"{_cell(row, name):>20}" for name in names)
         tokens = row.tokens_in + row.tokens_out
         lines.append(f"{row.name:<{width}}{cells}{row.seconds:>10.1f}{tokens:>10}{row.failed:>8}")
     lines.append(f"in brackets: p of the difference to {baseline}, Holm over the configurations")
-    return "\n".join([*lines, ""])
+    if over := spreads(rows):
+        lines += ["", "over seeds, mean ± SD"]
+    for each in over:
+        pairs = (each.metrics.get(name) for name in names)
+        shown = [NO_VALUE if pair is None else numbers.spread(*pair) for pair in pairs]
+        lines.append(f"{each.name:<{width}}" + "".join(f"{text:>20}" for text in shown))
+    return "\n".join(["", *lines, ""])
 
 
 def _cell(row: Row, metric: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jobs import parts
 from jobs.filter_settings import check, read_base, read_candidates, seed_list
+from jobs.launch import reading
 from srrag.algo.classification import best_threshold
 from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
 from srrag.runner.progress import say
@@ -36,11 +37,12 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     train = config["train"]
     base, candidates = read_base(train), read_candidates(train)
     check(config)
-    files = [train[key] or Path(train["data"]) / name for key, name in FILES.items()]
-    test = read_judged(Path(files[1]))
-    pairs = read_training(str(files[0]), str(files[1]))
-    for some in (pairs, test):
-        check_both_classes(some)
+    files = [Path(train[key] or Path(train["data"]) / name) for key, name in FILES.items()]
+    with reading(*files):
+        test = read_judged(files[1])
+        pairs = read_training(str(files[0]), str(files[1]))
+        for some in (pairs, test):
+            check_both_classes(some)
     out = Path(config["out"] or default_out(config))
     config["out"] = str(out)
 

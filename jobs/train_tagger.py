@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jobs import parts
-from jobs.launch import UsageError
+from jobs.launch import UsageError, reading
 from srrag.algo.token_f1 import Counts, figures, macro_f1_interval, token_counts
 from srrag.evaluate.pico import Extract, token_labels
 from srrag.extract.find_mentions import FindByTagger
@@ -36,8 +36,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
     train = config["train"]
     settings, seeds = read_settings(config)
-    crowd = read_abstracts(Path(train["crowd"]))
-    expert = read_abstracts(Path(train["expert"])) if train["expert"] else []
+    with reading(*(Path(train[name]) for name in ("crowd", "expert") if train[name])):
+        crowd = read_abstracts(Path(train["crowd"]))
+        expert = read_abstracts(Path(train["expert"])) if train["expert"] else []
     try:
         training, held = split(crowd, train["validation_share"], train["split_seed"])
     except ValueError as error:

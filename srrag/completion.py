@@ -261,7 +261,8 @@ class Client(Protocol):
 
 def one_line(error: object, most_chars: int = 500) -> str:
     """What an error says, in one line without controls."""
-    text = "".join(c if c.isprintable() else " " for c in str(error))
+    said = f"no {error}" if isinstance(error, KeyError) else str(error)  # it says the key alone
+    text = "".join(c if c.isprintable() else " " for c in said)
     return " ".join(text.split())[:most_chars]
 
 

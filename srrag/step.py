@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from srrag.ask import ask
 from srrag.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
+from srrag.mirror import pull_build
 
 Function = Callable[[pa.Table], pa.Table]
 
@@ -44,7 +45,7 @@ class Place:
         if stage not in self.artifacts:
             built = ", ".join(sorted(self.artifacts)) or "nothing"
             raise ValueError(f"stage {stage!r} is not built here; the root holds {built}")
-        return Path(self.artifacts[stage])
+        return pull_build(Path(self.artifacts[stage]))
 
     def client(self, engine: Engine) -> Client | None:
         """The client of an engine, None for the rules; raises ValueError if it is not up."""

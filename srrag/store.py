@@ -6,19 +6,18 @@
     root/stages/<stage>/<fingerprint>/manifest.json         what the stage is
     root/builds/<name>.json                           every stage's fingerprint and parts
 
-Present means done: a part is renamed into place after its receipt, so whatever was killed
-leaves either a whole part or none.
+A part counts once its receipt stands beside it, and a build once its manifest does; each file comes
+into its place whole, so whatever was killed leaves either a whole part or none. Where the root is
+on an object store, `commit` puts each file there, and reading brings it here (srrag.mirror).
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import socket
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag import lock, mirror
 from srrag.ids import file_sha256
 
 LAYOUT = 1
@@ -54,13 +54,17 @@ class Receipt:
 
 
 def commit(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file beside its place, flush it to disk, and rename it into place."""
+    """Write a file beside its place, flush it to disk, and rename it into place.
+
+    Of a root on an object store it is put there first: what stands here is never newer.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         write(temporary)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
+        mirror.put(path, temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -76,60 +80,76 @@ def commit_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; raises ValueError that names it when it is not JSON."""
+    """Read a JSON file, where it lies; raises ValueError that names it when it is not JSON."""
+    return _parsed(mirror.read(path), path)
+
+
+def _parsed(text: bytes, path: Path) -> Any:
     try:
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(text.decode("utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error})") from error
+        raise ValueError(f"{mirror.shown(path)}: not valid JSON ({error})") from error
 
 
 class Store:
-    """The artifacts under one root folder on a local or shared file system."""
+    """The artifacts under one root: a local or shared folder, or one on an object store."""
 
     def __init__(self, root: str | Path) -> None:
-        """Bind a root; raises ValueError for an address that is not a folder path."""
-        text = str(root)
-        if "://" in text:
-            raise ValueError(f"root={text}: only folders on a local or shared path are supported")
-        self.root = Path(text).expanduser().resolve()
+        """Bind a root; raises ValueError for an address of an unknown kind."""
+        self.root = mirror.located(root)
+
+    def __str__(self) -> str:
+        """The root as its user gave it."""
+        return mirror.shown(self.root)
 
     def create(self) -> None:
         """Make the folder if need be and check that it is ours."""
         if self.root.exists() and not self.root.is_dir():
-            raise ValueError(f"root={self.root} is a file, not a folder")
-        if self.root.is_dir() and any(self.root.iterdir()) and not self._marker.exists():
-            raise ValueError(f"root={self.root} holds files that are not ours (no srrag.json)")
+            raise ValueError(f"root={self} is a file, not a folder")
+        self._refresh()
         if not self._marker.exists():
+            if mirror.listing(self.root):
+                raise ValueError(f"root={self} holds files that are not ours (no srrag.json)")
             commit_json(self._marker, {"layout": LAYOUT})
         self.check()
 
     def check(self) -> None:
         """Raise ValueError unless the folder exists and has the layout of this version."""
+        self._refresh()
         if not self._marker.exists():
-            raise ValueError(f"root={self.root} holds no build; run `srrag build root=…` first")
+            raise ValueError(f"root={self} holds no build; run `srrag build root=…` first")
         layout = read_json(self._marker).get("layout")
         if layout != LAYOUT:
-            raise ValueError(f"root={self.root} has layout {layout}; this version reads {LAYOUT}")
+            raise ValueError(f"root={self} has layout {layout}; this version reads {LAYOUT}")
+
+    def _refresh(self) -> None:
+        """Have the pointers, and what else says how the root stands, as they are on the store."""
+        mirror.pull(self.root, recursive=False)
+        mirror.pull(self.root / "builds")
+
+    def bring_all(self) -> None:
+        """Have the whole root here, as it is on the store; what jobs have left here stays."""
+        for folder in _FOLDERS:
+            mirror.pull(self.root / folder, alone=folder != "jobs")
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Have the whole root here, and have gone from the store what is deleted meanwhile.
+
+        Only for who holds the root. Killed on the way, the store still has what was to go.
+        """
+        self.bring_all()
+        yield
+        for folder in _FOLDERS:
+            mirror.match(self.root / folder)
 
     @property
     def _marker(self) -> Path:
         return self.root / "srrag.json"
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold the root for one writer; the lock goes with the process, however it ends."""
-        with (self.root / ".lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read().strip() or "another process"
-                raise ValueError(f"root={self.root} is being written by {holder}") from None
-            file.seek(0)
-            file.truncate()
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
-            yield
+        return lock.writer_lock(self.root)
 
     def stage_dir(self, stage: str, fingerprint: str) -> Path:
         """The folder of a stage with this fingerprint."""
@@ -140,11 +160,9 @@ class Store:
         return self.stage_dir(stage, fingerprint) / f"part-{part}.parquet"
 
     def parts(self, stage: str, fingerprint: str) -> set[str]:
-        """Names of the parts that stand."""
+        """Names of the parts that stand; their receipts are then here."""
         folder = self.stage_dir(stage, fingerprint)
-        if not folder.is_dir():
-            return set()
-        names = set(os.listdir(folder))  # noqa: PTH208 (names alone, for many parts)
+        names = mirror.pull(folder, _is_receipt, recursive=False)
         return {
             name[5:-8]
             for name in names
@@ -153,11 +171,24 @@ class Store:
             and f"{name[:-8]}.json" in names
         }
 
+    def has_part(self, stage: str, fingerprint: str, part: str) -> bool:
+        """Whether a part stands."""
+        paths = (
+            self.receipt_path(stage, fingerprint, part),
+            self.part_path(stage, fingerprint, part),
+        )
+        return all(map(mirror.exists, paths))
+
+    def drop_part(self, stage: str, fingerprint: str, part: str) -> None:
+        """Remove a part, its receipt first: without it nothing counts."""
+        mirror.remove(self.receipt_path(stage, fingerprint, part))
+        mirror.remove(self.part_path(stage, fingerprint, part))
+
     def read_part(
         self, stage: str, fingerprint: str, part: str, columns: Sequence[str] | None = None
     ) -> pa.Table:
         """Read one part, memory-mapped."""
-        path = self.part_path(stage, fingerprint, part)
+        path = mirror.fetch(self.part_path(stage, fingerprint, part))
         return pq.read_table(path, columns=columns, memory_map=True, partitioning=None)
 
     def write_part(
@@ -167,17 +198,18 @@ class Store:
         table: pa.Table,
         receipt: Callable[[str, int], Receipt],
     ) -> Receipt:
-        """Write a part: data, then receipt, then the rename that makes it count."""
+        """Write a part: its data, then the receipt that makes it count."""
+        path = self.part_path(stage, fingerprint, receipt("", 0).part)
         written: list[Receipt] = []
 
         def write(temporary: Path) -> None:
             write_parquet(table, temporary)
-            done = receipt(file_sha256(temporary), temporary.stat().st_size)
-            commit_json(self.receipt_path(stage, fingerprint, done.part), asdict(done))
-            written.append(done)
+            written.append(receipt(file_sha256(temporary), temporary.stat().st_size))
 
-        probe = receipt("", 0)
-        commit(self.part_path(stage, fingerprint, probe.part), write)
+        # Of a part that is written again no receipt may speak of other data.
+        mirror.remove(path.with_suffix(".json"))
+        commit(path, write)
+        commit_json(path.with_suffix(".json"), asdict(written[0]))
         return written[0]
 
     def receipt_path(self, stage: str, fingerprint: str, part: str) -> Path:
@@ -187,12 +219,19 @@ class Store:
     def read_receipt(self, stage: str, fingerprint: str, part: str) -> Receipt:
         """Read the receipt of a part."""
         path = self.receipt_path(stage, fingerprint, part)
-        if not path.exists():
-            raise ValueError(f"{path} is missing; the same build command makes the part again")
         try:
-            return Receipt(**read_json(path))
+            here = path if path.exists() else mirror.fetch(path)
+            return Receipt(**_parsed(here.read_bytes(), path))
+        except FileNotFoundError:
+            again = "the same build command makes the part again"
+            raise ValueError(f"{mirror.shown(path)} is missing; {again}") from None
         except TypeError as error:
             raise ValueError(f"{path}: not a receipt ({error})") from error
+
+    def receipts(self, stage: str, fingerprint: str, parts: Iterable[str]) -> list[Receipt]:
+        """Read the receipts of parts, in their order."""
+        self.parts(stage, fingerprint)
+        return [self.read_receipt(stage, fingerprint, part) for part in parts]
 
     def pointer_path(self, build: str) -> Path:
         """The pointer of a named build."""
@@ -203,14 +242,19 @@ class Store:
         self.check()
         path = self.pointer_path(build)
         if not path.exists():
-            raise ValueError(f"root={self.root} holds no finished build {build!r}")
+            raise ValueError(f"root={self} holds no finished build {build!r}")
         pointer = read_json(path)
         if not isinstance(pointer, dict) or not isinstance(pointer.get("stages"), dict):
             raise ValueError(f"{path}: not the pointer of a build; run the build again")
         return pointer
 
+    def write_pointer(self, build: str, pointer: dict[str, Any]) -> None:
+        """Swap a build's pointer; raises RuntimeError if another run took the root over."""
+        lock.check_held(self.root)
+        commit_json(self.pointer_path(build), pointer)
+
     def artifacts(self, build: str) -> dict[str, Path]:
-        """Folder of every stage of a finished build."""
+        """Folder of every stage of a finished build; `mirror.pull_build` has its files here."""
         stages = self.read_pointer(build)["stages"]
         return {name: self.stage_dir(name, entry["fingerprint"]) for name, entry in stages.items()}
 
@@ -225,13 +269,19 @@ class Store:
                 continue
             fingerprint = entry["fingerprint"]
             if "parts" in entry:
-                receipts = (self.read_receipt(name, fingerprint, p) for p in entry["parts"])
+                receipts = self.receipts(name, fingerprint, entry["parts"])
                 held: Any = {receipt.part: receipt.sha256 for receipt in receipts}
             else:
                 held = manifest_files(self.stage_dir(name, fingerprint))
             found[name] = [fingerprint, held]
         return found
 
+
+def _is_receipt(name: str) -> bool:
+    return name.startswith("part-") and name.endswith(".json")
+
+
+_FOLDERS = ("stages", "builds", "jobs")
 
 _checked: set[tuple[str, int, int]] = set()
 
@@ -246,10 +296,11 @@ def manifest_files(folder: Path) -> dict[str, str]:
 
 
 def check_files(folder: Path) -> None:
-    """Check a build's files against the hashes of its manifest, once a process and file.
+    """Have a build's files here and check them against its manifest, once a process and file.
 
     Raises ValueError that names the file which is missing or not what was built.
     """
+    mirror.pull_build(folder)
     for name, sha256 in manifest_files(folder).items():
         path = folder / name
         if not path.exists():

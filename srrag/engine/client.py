@@ -11,7 +11,6 @@ from typing import Any
 from srrag.completion import (
     NOT_ASKED,
     Completion,
-    Engine,
     EngineStopped,
     Fault,
     Prompt,
@@ -21,6 +20,7 @@ from srrag.completion import (
 )
 from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.log import CompletionLog
+from srrag.engine.model import Model
 
 Send = Callable[[Sequence[Call]], list[Reply]]
 """Carries calls to the host and waits for the replies; raises HostLostError or EngineStopped."""
@@ -37,7 +37,7 @@ class HostLostError(RuntimeError):
 class LogClient:
     """The Client of one engine in one process; threads may share it, and it travels by pickle."""
 
-    engine: Engine
+    engine: Model
     log_folder: Path
     send: Send
     fresh: bool = False
@@ -64,7 +64,7 @@ class LogClient:
         answers = self._known(dict(zip(keys, prompts, strict=True)))
         cached = set(answers)
         missing = {
-            key: Call(key, prompt, attempt)
+            key: Call(key, self.engine.sampled(prompt), attempt)
             for key, prompt, may in zip(keys, prompts, may_call, strict=True)
             if may and key not in answers
         }

@@ -50,6 +50,7 @@ class HttpEngine(Model):
 
     def __post_init__(self) -> None:
         """Check each field; raises ValueError that names it, never showing what may be a key."""
+        super().__post_init__()
         rules = {
             "model": (bool(self.model.strip()), "is empty"),
             "structured": (self.structured in STRUCTURED, f"is one of {', '.join(STRUCTURED)}"),

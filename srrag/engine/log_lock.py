@@ -10,39 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import threading
-import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 
 import pydantic
 
+from srrag.holder import HOLDER, Holder
+from srrag.mirror import shown, store_at
 from srrag.store import commit_json
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holder:
-    """A process on a machine: `machine` tells hosts of one name, and containers, apart."""
-
-    host: str
-    machine: str
-    pid: int
-    started: str
-    since: str
-    released: bool = False
-
-    def is_gone(self) -> bool:
-        """Whether that process has surely ended, as seen from this machine."""
-        if self.released:
-            return True
-        return self.machine == _machine() and _started(self.pid) != self.started
-
-
-_PROC = Path("/proc/self/stat")
-_HOLDER = pydantic.TypeAdapter(Holder)
 
 
 class LogLock:
@@ -62,14 +40,13 @@ class LogLock:
 
     def take(self) -> None:
         """Take the lock; raises ValueError that names the holder."""
+        if store_at(self.folder):
+            raise ValueError(
+                f"completions={shown(self.folder)}: the log of answers is appended to, which an "
+                f"object store cannot do; give a folder that all nodes see"
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
-        me = Holder(
-            host=socket.gethostname(),
-            machine=_machine(),
-            pid=os.getpid(),
-            started=_started(os.getpid()),
-            since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        )
+        me = Holder.this()
         self._number = self._follow(me)
         self._holder = me
         self._stop = threading.Event()
@@ -125,7 +102,7 @@ class LogLock:
     def _check(self, path: Path, now: float) -> None:
         try:
             with path.open("rb") as file:  # opened first: it makes a network mount look again
-                holder = _HOLDER.validate_json(file.read(), strict=True)
+                holder = HOLDER.validate_json(file.read(), strict=True)
                 age_s = now - os.fstat(file.fileno()).st_mtime
         except FileNotFoundError:
             raise ValueError(f"{self.folder} was taken by another run just now") from None
@@ -134,10 +111,7 @@ class LogLock:
                 f"{path} is damaged; delete it if no run writes {self.folder}"
             ) from None
         if not holder.is_gone() and age_s < self.stale_s:
-            raise ValueError(
-                f"{self.folder} is being written by process {holder.pid} on {holder.host} "
-                f"since {holder.since} (last sign of life {max(age_s, 0):.0f} s ago)"
-            )
+            raise ValueError(f"{self.folder} is being written by {holder.told(age_s)}")
 
     def _beat(self, number: int, stop: threading.Event) -> None:
         while not stop.wait(self.beat_s):
@@ -153,34 +127,3 @@ class LogLock:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"lock-{number:06d}.json"
-
-
-def _machine() -> str:
-    """The machine since its last boot, and the process namespace in which pids count."""
-    if not _PROC.exists():
-        return socket.gethostname()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    return f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"
-
-
-def _started(pid: int) -> str:
-    """When a process started, in clock ticks since boot; "" if it has ended."""
-    if not _PROC.exists():
-        return _answers(pid)
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    fields = stat[stat.rindex(")") + 2 :].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _answers(pid: int) -> str:
-    """Where no start times can be read: "running" for a process that there is."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return ""
-    except PermissionError:
-        pass
-    return "running"

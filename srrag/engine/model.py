@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
-from srrag.completion import Engine
+from srrag.completion import Engine, Prompt
 from srrag.engine.call import Session
 from srrag.spec import place_field
 
@@ -20,19 +21,39 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class Model(Engine):
-    """An engine that starts a session; the fields here are where it runs, not what it is.
+    """An engine that starts a session; but for sampling, the fields here are where it runs.
 
+    `seed` tells repetitions apart: it is in the key of every prompt, from which the seed of each
+    answer derives. `temperature` is that of prompts which ask for none of their own, None for 0.
     Prices are US dollars a million tokens, rates tokens a second (of the whole engine): both are
     for estimates and ceilings. `tokenizer` is a folder, a hub id, or "utf8" for four bytes a
     token; it only counts for estimates.
     """
 
+    seed: int = 0
+    temperature: float | None = None
     concurrency: int = place_field(64)
     usd_per_mtok_in: float | None = place_field(None)
     usd_per_mtok_out: float | None = place_field(None)
     tokens_per_s_in: float | None = place_field(None)
     tokens_per_s_out: float | None = place_field(None)
     tokenizer: str | None = place_field(None)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a temperature that cannot be."""
+        if self.temperature is not None and not 0.0 <= self.temperature <= 2.0:
+            raise ValueError(f"engine.temperature: {self.temperature} is not in [0, 2]")
+
+    @property
+    def started(self) -> Self:
+        """What is started: engines that differ in sampling alone share a session."""
+        return replace(self, seed=0, temperature=None)
+
+    def sampled(self, prompt: Prompt) -> Prompt:
+        """The prompt as it is sent."""
+        if self.temperature is None or prompt.temperature:
+            return prompt
+        return replace(prompt, temperature=self.temperature)
 
     @property
     def replicas(self) -> int:

@@ -86,6 +86,7 @@ class VllmEngine(Model):
 
     def __post_init__(self) -> None:
         """Fill in what follows from other fields; raises ValueError that names the field."""
+        super().__post_init__()
         if self.device not in DEVICES:
             raise ValueError(f"engine.device: {self.device!r} is not one of {', '.join(DEVICES)}")
         for name in ("replicas", "tensor_parallel", "pipeline_parallel", "max_num_seqs"):

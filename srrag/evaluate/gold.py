@@ -26,6 +26,7 @@ def resource_path(path: str) -> Path:
 
 def read_gold(path: Path) -> Iterator[dict[str, Any]]:
     """Yield questions, one JSON object a line; raises ValueError that names the line."""
+    first: dict[str, int] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -34,9 +35,13 @@ def read_gold(path: Path) -> Iterator[dict[str, Any]]:
                     {"doc": g["doc"], "quote": g["quote"], "relevance": int(g["relevance"])}
                     for g in row["gold"]
                 ]
-                yield {**row, "gold": gold, "text": str(row["text"])}
+                question = {"query_id": str(row["query_id"]), "text": str(row["text"])}
+                "".join(question.values()).encode()  # an escape may stand for half a character
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{path}:{number}: not a question with `gold`") from error
+            if (before := first.setdefault(question["query_id"], number)) != number:
+                raise ValueError(f"{path}:{number}: id was first seen in line {before}")
+            yield {**row, **question, "gold": gold}
 
 
 def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.index.units import Units
+from srrag.mirror import pull_build
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -174,7 +175,7 @@ def open_graph(artifacts: Mapping[str, Path]) -> Graph:
     """
     if "entities" not in artifacts:
         raise ValueError("this build has no graph: the stage 'entities' is missing")
-    folder = Path(artifacts["entities"])
+    folder = pull_build(Path(artifacts["entities"]))
     entities, edges = folder / "entities.parquet", folder / "edges.parquet"
     ids = _column(entities, "entity_id")
     community, community_ids = _communities(artifacts, ids)
@@ -208,7 +209,7 @@ def _communities(artifacts: Mapping[str, Path], ids: pa.Array) -> tuple[Ints, li
     """The community of every entity as a position in the sorted list of community ids."""
     if "communities" not in artifacts:
         return np.full(len(ids), -1, np.int64), []
-    path = Path(artifacts["communities"]) / "communities.parquet"
+    path = pull_build(Path(artifacts["communities"])) / "communities.parquet"
     names = sorted(pc.unique(_column(path, "community_id")).to_pylist())
     members = _column(path, "entity_id")
     codes = pc.index_in(_column(path, "community_id"), value_set=pa.array(names, pa.string()))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag import mirror
 from srrag.model.encoder import Encoder
 from srrag.schema import VECTORS
 from srrag.spec import spec
@@ -110,10 +111,7 @@ class VectorCache:
     def __init__(self, root: Path | None, step: EncodeWindows) -> None:
         """Read the text keys (8 bytes a row) of the parts that stand now."""
         self.paths = [] if root is None else _parts_of(root, spec(step))
-        blocks = [
-            np.asarray(pq.read_table(path, columns=["text_key"])["text_key"].combine_chunks())
-            for path in self.paths
-        ]
+        blocks = [np.asarray(_text_keys(path).combine_chunks()) for path in self.paths]
         sizes = [len(block) for block in blocks]
         keys = np.concatenate(blocks) if blocks else np.zeros(0, np.uint64)
         order = np.argsort(keys, kind="stable")
@@ -130,17 +128,25 @@ class VectorCache:
         found: dict[int, tuple[bytes, bytes, bytes, bool]] = {}
         for part in np.unique(self.part[place[hits]]):
             here = hits[self.part[place[hits]] == part]
-            table = pq.read_table(self.paths[int(part)], columns=self.columns, memory_map=True)
+            path = mirror.fetch(self.paths[int(part)])
+            table = pq.read_table(path, columns=self.columns, memory_map=True)
             rows = table.take(pa.array(self.row[place[here]]))
             values = zip(*(rows[name].to_pylist() for name in self.columns), strict=True)
             found.update(zip(keys[here].tolist(), values, strict=True))
         return found
 
 
+def _text_keys(path: Path) -> pa.ChunkedArray:
+    """One small column: on an object store it is read there, and the vectors stay."""
+    with mirror.opened(path) as file:
+        return pq.read_table(file, columns=["text_key"])["text_key"]
+
+
 def _parts_of(root: Path, identity: object) -> list[Path]:
     return [
-        path
-        for manifest in sorted((root / "stages").glob("*/*/manifest.json"))
+        manifest.parent / name
+        for manifest in mirror.found(root / "stages", "manifest.json", depth=2)
         if read_json(manifest).get("spec") == identity
-        for path in sorted(manifest.parent.glob("part-*.parquet"))
+        for name in sorted(mirror.sizes(manifest.parent))
+        if name.startswith("part-") and name.endswith(".parquet")
     ]

@@ -22,10 +22,9 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from srrag.algo.graph_scores import segments, triple_lengths
-from srrag.index.dense import unpack_vectors
 from srrag.index.lookup import Lookup
 from srrag.index.mentions import WindowSpans, mentioned
-from srrag.index.parts import read_live
+from srrag.index.parts import read_live, unpack_vectors
 from srrag.index.sparse import analyzer
 from srrag.model.embed import quantise_rows
 from srrag.step import Build, Place

@@ -7,20 +7,32 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from srrag.mirror import fetch
+
+Matrix = npt.NDArray[np.float32]
 
 
 def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the live rows of each part, with these columns."""
     for path in paths:
-        names = pq.read_schema(path).names
+        names = pq.read_schema(fetch(path)).names
         wanted = [*columns, "reject"] if "reject" in names else list(columns)
         table = pq.read_table(path, columns=wanted, memory_map=True, partitioning=None)
         if "reject" in names:
             table = table.filter(pc.is_null(table["reject"])).drop_columns(["reject"])
         yield table
+
+
+def unpack_vectors(column: pa.ChunkedArray) -> Matrix:
+    """Binary rows of equal length → (rows, dimension) float32."""
+    rows = column.to_pylist()
+    return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1)
 
 
 def link_or_copy(path: Path, to: Path) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import tantivy
 
-from srrag.index.dense import Ranked, rank, tied
 from srrag.index.grades import GRADES, counted_as
 from srrag.index.parts import link_or_copy, read_live
+from srrag.index.ranking import Ranked, rank, tied
 from srrag.step import Build, Former, Place
 
 _ANALYZER = "srrag_english"

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from srrag.index.lookup import Lookup, write_lookup
 from srrag.index.parts import read_live
+from srrag.mirror import pull_build
 from srrag.step import Build, Place
 
 UNIT_COLUMNS = (
@@ -64,6 +65,7 @@ class Units:
 
     def __init__(self, folder: Path) -> None:
         """Map the files; nothing is read until it is asked for."""
+        pull_build(folder)
         self.units = pa.ipc.open_file(pa.memory_map(str(folder / "units.arrow"))).read_all()
         self.documents = pa.ipc.open_file(pa.memory_map(str(folder / "documents.arrow"))).read_all()
         self._unit_rows = Lookup(folder, "units")

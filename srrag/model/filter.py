@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from srrag.mirror import pull_build
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.model.pair_causal import LoRA, PairCausal, base_files
@@ -112,7 +113,7 @@ class FilterFacts:
 
 def read_facts(folder: Path) -> FilterFacts:
     """Read filter.json; raises ValueError that names it and what is wrong."""
-    path = folder / FACTS
+    path = pull_build(folder) / FACTS
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; `srrag train_filter` writes it")
     stated = read_json(path)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from srrag.ids import file_sha256
+from srrag.mirror import join, pull_build
+from srrag.object_store import MANIFEST
 from srrag.store import commit_json, read_json
-
-MANIFEST = "manifest.json"
 
 
 def seal(folder: Path, facts: dict[str, Any] | None = None) -> str:
@@ -18,6 +18,7 @@ def seal(folder: Path, facts: dict[str, Any] | None = None) -> str:
         for path in sorted(folder.iterdir())
         if path.is_file() and path.name != MANIFEST and not path.name.startswith(".")
     }
+    join(folder)
     commit_json(folder / MANIFEST, {"files": hashes, **(facts or {})})
     return sealed_revision(folder)
 
@@ -50,7 +51,7 @@ def check_sealed(folder: Path, revision: str | None = None) -> str:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    path = folder / MANIFEST
+    path = pull_build(folder) / MANIFEST
     if not path.is_file():
         raise ValueError(f"{folder}: no {MANIFEST}; it is not the folder of a trained model")
     stated = read_json(path)

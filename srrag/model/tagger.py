@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.algo.token_f1 import CLASSES
+from srrag.mirror import pull_build
 from srrag.model.encoder import BACKENDS
 from srrag.model.network import is_plain_bert, pack
 from srrag.model.sealed import check_sealed
@@ -232,7 +233,7 @@ def _lines(text: str, label: str, start: Ints, end: Ints, sure: Floats) -> Itera
 
 def read_reading(folder: Path) -> Reading:
     """Read tagger.json; raises ValueError that names the file and the field."""
-    path = folder / FACTS
+    path = pull_build(folder) / FACTS
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     stated = read_json(path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.ask import ask
@@ -16,6 +17,7 @@ from srrag.completion import Completion, Engine, Prompt, Rules
 from srrag.ids import content_id
 from srrag.organize.describe import PROMPT, Described, Description, Topic, by_rules, describe
 from srrag.organize.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
+from srrag.organize.foretell import foretold
 from srrag.organize.tables import coding
 from srrag.organize.tree_graph import TreeGraph
 from srrag.organize.tree_layout import Layout
@@ -56,6 +58,10 @@ class BuildKnowledgeTree(Build):
         for name, least in (("max_keywords", 1), ("min_members", 1), ("max_chars", 2_000)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it has to be {least} or more")
+
+    def foretold(self, triples: Iterable[pa.Table]) -> tuple[list[Prompt], list[str]]:
+        """About what it will ask of the facts in TRIPLES, for an estimate; and rules' answers."""
+        return foretold(triples, self.max_chars)
 
     def identity(self) -> dict[str, Any]:
         """The sha256 of the prompt file."""

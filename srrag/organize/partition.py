@@ -22,12 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag import mirror
 from srrag.index.parts import read_live
 from srrag.organize.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.organize.grouping import group_ends, group_links
 from srrag.organize.tables import coding
 from srrag.schema import EDGES, ENTITIES
 from srrag.step import Spread
+from srrag.store import commit
 
 _SPILL_FACTS = 1 << 17
 _GROUP_ROWS = 1 << 16
@@ -80,9 +82,7 @@ def spill(lane: tuple[int, Sequence[Path]], folder: Path, buckets: int) -> pa.Ta
     for number, facts in enumerate(_read(paths, sources)):
         for (name, side), rows in zip(SIDES.items(), key_facts(facts), strict=True):
             path = folder / f"{name}-{lane_number}-{number}.arrow"
-            with pa.ipc.new_file(path, side.flat) as writer:
-                for piece in split(rows, side.key, buckets):
-                    writer.write_batch(piece)
+            commit(path, partial(_write, side.flat, list(split(rows, side.key, buckets))))
     return pa.concat_tables(sources)
 
 
@@ -138,16 +138,23 @@ def _bucket_numbers(ids: pa.ChunkedArray, buckets: int) -> npt.NDArray[np.uint16
 def group_bucket(bucket: tuple[str, int], folder: Path) -> Path:
     """Group one bucket of a table into a file of its rows, sorted by id."""
     name, number = bucket
-    pieces = [_opened(path).get_batch(number) for path in sorted(folder.glob(f"{name}-*.arrow"))]
+    spilled = sorted(file for file in mirror.files(folder) if file.startswith(f"{name}-"))
+    pieces = [_opened(folder / file).get_batch(number) for file in spilled]
     grouped = SIDES[name].group(pa.Table.from_batches(pieces, SIDES[name].flat))
     out = folder / f"grouped-{name}-{number}.arrow"
-    with pa.ipc.new_file(out, grouped.schema) as writer:
-        writer.write_table(grouped)
+    commit(out, partial(_write, grouped.schema, grouped.to_batches()))
     return out
 
 
+def _write(schema: pa.Schema, batches: Sequence[pa.RecordBatch], path: Path) -> None:
+    """Write record batches; through `commit`, as the worker of a lost node may write on."""
+    with pa.ipc.new_file(path, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
 def _opened(path: Path) -> pa.ipc.RecordBatchFileReader:
-    return pa.ipc.open_file(pa.memory_map(str(path)))
+    return pa.ipc.open_file(mirror.opened(path))
 
 
 def merge_parts(

@@ -32,8 +32,14 @@ def _section(section: Section, plots: Mapping[tuple[str, str], str]) -> Iterator
     bench = section.bench
     judged = f" Judged by {'; '.join(bench.judges)}." if bench.judges else ""
     yield from (f"## {_plain(bench.name)}", "", _plain(section.size + judged), "")
+    if section.lost:
+        yield from (*(f"- **{_plain(each)}.**" for each in section.lost), "")
     yield from _systems(section.table, costs=True)
     yield from (_plain(section.explained), "")
+    if section.seeds:
+        yield from ("### Over seeds", "", "Mean ± SD over the seeds of the engine.", "")
+        heads = ["system", "seeds", *(column.title for column in bench.main)]
+        yield from _grid(heads, [[s.name, s.seeds, *s.cells] for s in section.seeds], 3)
     if section.failures:
         yield from ("### Failures", "")
         rows = [[row, f.query_id, f.stage, f.reason, f.detail] for row, f in section.failures]

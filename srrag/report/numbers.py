@@ -20,6 +20,11 @@ def signed(value: float, digits: int = 3) -> str:
     return text if text.startswith(MINUS) or float(text) == 0 else f"+{text}"
 
 
+def spread(mean: float, sd: float) -> str:
+    """A mean with its standard deviation."""
+    return f"{plain(mean)} ± {plain(sd)}"
+
+
 def p_value(p: float | None) -> str:
     """A p-value; below a thousandth that is all that is said."""
     if p is None:

@@ -58,7 +58,8 @@ class Row(Stated):
     `command` repeats it, `overrides` are what set it apart, `pipeline` is its spec, `models` the
     revision of each model by name, `usd` None where no price is known. `failed` questions got no
     answer, `abstained` ones an answer that claims nothing, `missing` counts both by reason.
-    `difference` is that to the row named `baseline`, on the same questions.
+    `difference` is that to the row named `baseline`, on the same questions. `broken_judges` failed
+    wherever they were asked.
     """
 
     name: str = pydantic.Field(pattern=r"^\S[^\x00-\x1f]{0,119}$")
@@ -74,6 +75,7 @@ class Row(Stated):
     abstained: int | None = None
     missing: dict[str, int] = {}
     failures: tuple[Failure, ...] = ()
+    broken_judges: tuple[str, ...] = ()
     tokens_in: int = 0
     tokens_out: int = 0
     calls: int = 0

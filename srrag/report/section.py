@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 from srrag.report import numbers
 from srrag.report.breakdown import MIN_QUESTIONS, Breakdown, breakdowns
 from srrag.report.drilldown import Drilldown, drilldown
+from srrag.report.failures import stated
 from srrag.report.forest import Forest, forest
 from srrag.report.results import STRATA, Results
 from srrag.report.row import Failure, Row
+from srrag.report.seeds import spreads
 from srrag.report.view import Bench, Cell, Column, Notes, Table, cell, explained, mark_of, table
 
 MAX_FAILURES = 20
@@ -47,13 +49,24 @@ class BreakdownTable:
 
 
 @dataclass(frozen=True)
+class SeedLine:
+    """A system over its seeds as it is printed: mean ± SD of each main metric."""
+
+    name: str
+    seeds: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Section:
-    """All that is shown of a benchmark."""
+    """All that is shown of a benchmark; `lost` says first what failed."""
 
     bench: Bench
     size: str
+    lost: tuple[str, ...]
     table: Table
     explained: str
+    seeds: tuple[SeedLine, ...]
     failures: tuple[tuple[str, Failure], ...]
     more_failures: int
     forests: tuple[Forest, ...]
@@ -84,8 +97,10 @@ def section(
     return Section(
         bench=bench,
         size=_size(results, bench),
+        lost=tuple(stated(bench.rows)),
         table=table(bench, bench.main),
         explained=explained(bench),
+        seeds=tuple(_over_seeds(bench)),
         failures=tuple(failures[:MAX_FAILURES]),
         more_failures=len(failures[MAX_FAILURES:]),
         forests=tuple(forest(bench, column) for column in bench.main),
@@ -121,6 +136,13 @@ def _size(results: Results, bench: Bench) -> str:
     described = results.gold.filter(pc.equal(results.gold["bench"], bench.name)).num_rows
     unknown = "" if described else " The questions themselves were not kept."
     return f"{text}{f', of which {lost} failed as a whole' if lost else ''}.{unknown}"
+
+
+def _over_seeds(bench: Bench) -> Iterator[SeedLine]:
+    for each in spreads(bench.rows):
+        found = (each.metrics.get(column.name) for column in bench.main)
+        cells = (numbers.NONE if pair is None else numbers.spread(*pair) for pair in found)
+        yield SeedLine(each.name, ", ".join(each.seeds), tuple(cells))
 
 
 def _compared(bench: Bench) -> tuple[tuple[Compared, ...], tuple[str, ...]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from srrag.algo.betr import GRADES
 from srrag.index.grades import UNGRADED
 from srrag.index.units import open_units
+from srrag.mirror import bring
 from srrag.rerank.reranker import rank_hits
 from srrag.retrieve.hits import unpack_hits
 from srrag.schema import HITS
@@ -48,7 +49,7 @@ class Calibration:
 
 def read_calibration(path: str | Path) -> Calibration:
     """Read a betr.json; raises ValueError that names the file and what is wrong with it."""
-    if not Path(path).is_file():
+    if not bring(Path(path)).is_file():
         raise ValueError(
             f"{path}: there is no such file; `srrag fit_betr pipeline=…` writes it on a root with "
             f"gold windows (the sample), and pipeline.rank.fine.model names another root's"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.rrf import rank_scores
-from srrag.index.dense import SCORE_DECIMALS
+from srrag.index.ranking import SCORE_DECIMALS
 from srrag.retrieve.fuse import codes, pack_ranking
 from srrag.retrieve.hits import Offsets, unpack_hits
 from srrag.schema import HITS

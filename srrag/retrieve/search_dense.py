@@ -9,7 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from srrag.index.dense import DenseIndex, Matrix, pool
+from srrag.index.dense_search import DenseIndex
+from srrag.index.parts import Matrix
+from srrag.index.ranking import pool
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.hits import Found, Offsets
 from srrag.step import Place
@@ -35,7 +37,7 @@ class SearchDense(SearchChannel):
 
     def searcher(self, at: Place) -> Search:
         """Map the index."""
-        index = DenseIndex(at.artifact(self.index), at.threads)
+        index = DenseIndex(at.artifact(self.index), at.threads, at.device)
 
         def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[Found]:
             queries, ends = self._queries(batch, index.dimension)

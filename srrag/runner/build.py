@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from srrag import mirror
 from srrag.completion import LOST
 from srrag.corpus.record import RawRecord
 from srrag.engine.log import CompletionLog
@@ -108,7 +109,7 @@ class BuildJob:
             for stage in self.plan.steps
         ]
         lacking = [part for part in parts if not all(part in names for names in standing)]
-        receipts = [self.store.read_receipt(self.plan.source, source, part) for part in lacking]
+        receipts = self.store.receipts(self.plan.source, source, lacking)
         return sum(receipt.rows_out for receipt in receipts)
 
     def _ingest(self, records: Iterable[RawRecord]) -> list[str]:
@@ -133,23 +134,28 @@ class BuildJob:
         for stage in self.plan.steps:
             standing = self.store.parts(stage.name, self.plan.fingerprint(stage.name)) & set(parts)
             before = lacking[stage.inputs[0]]
+            sizes = mirror.sizes(
+                self.store.stage_dir(stage.name, self.plan.fingerprint(stage.name))
+            )
             again = {
-                part for part in standing if part in before or self._is_amiss(stage.name, part)
+                part
+                for part in standing
+                if part in before or self._is_amiss(stage.name, part, sizes)
             }
             lacking[stage.name] = (set(parts) - standing) | again
             gone += [(stage.name, part) for part in sorted(again)]
         for name, part in reversed(gone):
             say(f"{name:<12} part {part} is made again")
-            self.store.part_path(name, self.plan.fingerprint(name), part).unlink()
+            self.store.drop_part(name, self.plan.fingerprint(name), part)
 
-    def _is_amiss(self, stage: str, part: str) -> bool:
+    def _is_amiss(self, stage: str, part: str, sizes: Mapping[str, int]) -> bool:
         """Whether a part is not what was written, or lost rows that are to be tried again."""
         fingerprint = self.plan.fingerprint(stage)
         try:
             receipt = self.store.read_receipt(stage, fingerprint, part)
         except ValueError:
             return True
-        size = self.store.part_path(stage, fingerprint, part).stat().st_size
+        size = sizes.get(self.store.part_path(stage, fingerprint, part).name)
         return receipt.num_bytes != size or (self.retry_failed and lost_rows(receipt) > 0)
 
     def _standing(self, parts: Sequence[str]) -> dict[str, int]:
@@ -164,13 +170,13 @@ class BuildJob:
         for stage in self.plan.steps:
             fingerprint = self.plan.fingerprint(stage.name)
             path = self.store.stage_dir(stage.name, fingerprint) / "manifest.json"
-            if not path.exists():
+            if not mirror.exists(path):
                 commit_json(path, manifest_of(stage, fingerprint))
 
     def _check_failures(self, parts: Sequence[str]) -> None:
         for stage in self.plan.steps:
             fingerprint = self.plan.fingerprint(stage.name)
-            receipts = [self.store.read_receipt(stage.name, fingerprint, part) for part in parts]
+            receipts = self.store.receipts(stage.name, fingerprint, parts)
             failed = sum(map(lost_rows, receipts))
             alive = sum(receipt.rows_in - receipt.skipped for receipt in receipts)
             if self.max_failed_share < 1 and failed > self.max_failed_share * alive:
@@ -192,7 +198,7 @@ class BuildJob:
             return
         for name in (self.plan.source, *(stage.name for stage in self.plan.steps)):
             fingerprint = self.plan.fingerprint(name)
-            receipts = [self.store.read_receipt(name, fingerprint, part) for part in parts]
+            receipts = self.store.receipts(name, fingerprint, parts)
             rejected = sum(receipt.rejected for receipt in receipts)
             if rejected and rejected == sum(receipt.rows_out for receipt in receipts):
                 part = next(receipt.part for receipt in receipts if receipt.rejected)
@@ -222,8 +228,8 @@ class BuildJob:
                 entry["parts"] = list(parts)
                 entry["keeps_rows"] = stage.step.keeps_rows
             stages[stage.name] = entry
-        commit_json(
-            self.store.pointer_path(self.name),
+        self.store.write_pointer(
+            self.name,
             {
                 "build": self.name,
                 "command": self.command,

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag import mirror
 from srrag.ids import file_sha256
 from srrag.runner.ingest import known_rows, write_segment
 from srrag.runner.part import count_reasons, live
@@ -67,8 +68,8 @@ def derive_part(store: Store, plan: Plan, part: str, documents: Collection[str])
     for stage in plan.steps:
         before = plan.fingerprint(stage.inputs[0])
         if (
-            name not in store.parts(stage.name, plan.fingerprint(stage.name))
-            and name in store.parts(stage.inputs[0], before)
+            not store.has_part(stage.name, plan.fingerprint(stage.name), name)
+            and store.has_part(stage.inputs[0], before, name)
             and _whole(store, plan, stage, part)
         ):
             _derive(store, plan, stage, (part, name), (documents, units))
@@ -80,9 +81,9 @@ def _whole(store: Store, plan: Plan, stage: Stage, part: str) -> bool:
     if not set(OWNERS) & set(stage.step.writes.names):
         return False
     fingerprint = plan.fingerprint(stage.name)
-    if part not in store.parts(stage.name, fingerprint):
+    if not store.has_part(stage.name, fingerprint, part):
         return False
-    path = store.part_path(stage.name, fingerprint, part)
+    path = mirror.fetch(store.part_path(stage.name, fingerprint, part))
     return file_sha256(path) == store.read_receipt(stage.name, fingerprint, part).sha256
 
 

@@ -99,12 +99,12 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
     folder = log_folder(at)
     lock = locked_log(at) if exclusive else nullcontext()
     with lock as held, closing(_Loop()) as loop:
-        openers: dict[Model, Opener] = {engine: engine.open for engine in models}
+        openers: dict[Model, Opener] = {each.started: each.started.open for each in models}
         hosts = Hosts(openers, folder, at.account)
 
         def client(engine: Model) -> LogClient:
             def send(calls: Sequence[Call]) -> list[Reply]:
-                return loop.run(hosts.complete(engine, calls))
+                return loop.run(hosts.complete(engine.started, calls))
 
             return LogClient(engine, folder, send, at.account.fresh)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag import mirror
 from srrag.completion import Engine
 from srrag.engine.log import CompletionLog
 from srrag.engine.log_lock import LogLock
@@ -80,20 +81,21 @@ class ForgetJob:
         Raises ValueError if one is not here, or if nothing would be left of a build.
         """
         self.store.check()
+        at = dataclasses.replace(at, root=self.store.root)
         with self.store.lock():
-            at = dataclasses.replace(at, root=self.store.root)
-            drop_unfinished(self.store)
-            note = self._noted(documents, sources, log_folder(at))
-            plans = self._plans(note, at)
-            for name, plan in plans.items():
-                self._check(name, plan, note)
-            commit_json(self._note, vars(note))
-            Forgotten.of(self.store.root).add(note.documents, note.sources)
-            for name, plan in plans.items():
-                self._rebuild(name, plan, note, at)
-            figures = self._delete(note)
-            figures["completions"] = self._forget_completions(note, log_folder(at))
-            self._note.unlink()
+            with self.store.whole():
+                drop_unfinished(self.store)
+                note = self._noted(documents, sources, log_folder(at))
+                plans = self._plans(note, at)
+                for name, plan in plans.items():
+                    self._check(name, plan, note)
+                commit_json(self._note, vars(note))
+                Forgotten.of(self.store.root).add(note.documents, note.sources)
+                for name, plan in plans.items():
+                    self._rebuild(name, plan, note, at)
+                figures = self._delete(note)
+                figures["completions"] = self._forget_completions(note, log_folder(at))
+            mirror.remove(self._note)
         return {
             "documents": len(note.documents),
             "parts_rewritten": len(note.parts),
@@ -235,7 +237,7 @@ class ForgetJob:
             if "parts" in entry:
                 entry["parts"] = parts
         write_rejects(self.store, plan, name, parts)
-        commit_json(self.store.pointer_path(name), pointer)
+        self.store.write_pointer(name, pointer)
         say(f"build {name}: {len(note.documents)} documents taken out")
 
     def _delete(self, note: Note) -> dict[str, Any]:

@@ -107,6 +107,6 @@ def write_segment(store: Store, fingerprint: str, table: pa.Table) -> str:
             reasons=reasons,
         )
 
-    if part not in store.parts("raw", fingerprint):
+    if not store.has_part("raw", fingerprint, part):
         store.write_part("raw", fingerprint, table, receipt)
     return part

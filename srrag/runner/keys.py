@@ -16,6 +16,7 @@ from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.client import LogClient
 from srrag.engine.journal import read_journal
 from srrag.engine.log_listing import Standing, journal_file
+from srrag.engine.model import Model
 from srrag.runner.engines import engines_of
 from srrag.runner.part import live
 from srrag.spec import build, spec
@@ -35,8 +36,8 @@ def asked_keys(
     version of the code or of a prompt cannot be rendered.
     """
     found: defaultdict[str, set[bytes]] = defaultdict(set)
-    for step, inputs in _asking(store):
-        recorder = _Recorder(step.engine, log, _never, keys=found)
+    for step, engine, inputs in _asking(store):
+        recorder = _Recorder(engine, log, _never, keys=found)
         asking = Asking(step, recorder)
         for name in inputs:
             for path in sorted((store.root / "stages" / name).glob("*/part-*.parquet")):
@@ -70,8 +71,8 @@ def logged_keys(log: Path) -> set[bytes]:
     return keys
 
 
-def _asking(store: Store) -> Iterator[tuple[LLMStep, list[str]]]:
-    """The steps of all stages that ask a model, with the names of their inputs, each once."""
+def _asking(store: Store) -> Iterator[tuple[LLMStep, Model, list[str]]]:
+    """The steps of all stages that ask a model, with it and the names of inputs, each once."""
     seen = []
     for path in sorted((store.root / "stages").glob("*/*/manifest.json")):
         manifest = read_json(path)
@@ -84,8 +85,8 @@ def _asking(store: Store) -> Iterator[tuple[LLMStep, list[str]]]:
             same = (spec(step), step.identity()) == made_by[:2]
         except (ValueError, TypeError):
             continue
-        if same and isinstance(step, LLMStep) and engines_of([step]):
-            yield step, manifest["inputs"]
+        if same and isinstance(step, LLMStep) and isinstance(step.engine, Model):
+            yield step, step.engine, manifest["inputs"]
 
 
 def _ask(asking: Asking, recorder: _Recorder, rows: pa.Table) -> None:

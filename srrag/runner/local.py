@@ -33,13 +33,12 @@ class LocalRunner:
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
         """Run each stage on the parts that it lacks."""
-        missing = {
-            stage.name: [
-                part
-                for part in parts
-                if part not in store.parts(stage.name, plan.fingerprint(stage.name))
-            ]
+        standing = {
+            stage.name: store.parts(stage.name, plan.fingerprint(stage.name))
             for stage in plan.steps
+        }
+        missing = {
+            name: [part for part in parts if part not in names] for name, names in standing.items()
         }
         stages = [stage for stage in plan.steps if missing[stage.name]]
         with engines_here(engines_of([stage.step for stage in stages]), at) as engines:
@@ -52,7 +51,7 @@ class LocalRunner:
         """Nothing has to be up."""
         return nullcontext()
 
-    def spread(self) -> AbstractContextManager[None]:
+    def spread(self, gpus: float = 0.0) -> AbstractContextManager[None]:
         """There is nothing but this process."""
         return nullcontext()
 

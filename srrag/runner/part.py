@@ -24,7 +24,7 @@ from srrag.completion import EngineStopped, Usage, one_line, tallied
 from srrag.schema import conform, empty_value
 from srrag.stage import Stage
 from srrag.step import Asking, Function
-from srrag.store import Receipt, Store, read_json
+from srrag.store import Receipt, Store
 
 BATCHES_IN_FLIGHT = 2
 """Batches of one part whose prompts a model answers at a time."""
@@ -47,7 +47,7 @@ class Attempt:
         """Read the note of a former attempt, if there is one."""
         self.path = path
         self.careful = path.exists()
-        note = read_json(path) if self.careful else {}
+        note = json.loads(path.read_text("utf-8")) if self.careful else {}
         self.poison: list[int] = note.get("poison", [])
         self.died: int | None = note.get("died")
         self.deaths: int = note.get("deaths", 0)

@@ -40,7 +40,7 @@ def capacity(pools: Sequence[Resources], models: Sequence[Model], grows_s: float
 def bundles(pools: Sequence[Resources], models: Sequence[Model]) -> list[Bundle]:
     """What each worker takes."""
     found = [{"CPU": one.cpus, "GPU": one.gpus} for one in pools for _ in range(one.workers)]
-    for model in models:
+    for model in dict.fromkeys(each.started for each in models):
         if (worker := model.worker()) is not None:
             found += [{"CPU": worker.cpus, "GPU": worker.gpus}] * model.replicas
     return found

@@ -90,7 +90,7 @@ class PartWorker:
 
     def _run(self, work: Work, part: str) -> None:
         name, fingerprint = work.stage.name, work.fingerprint
-        if not self.store.part_path(name, fingerprint, part).exists():
+        if not self.store.has_part(name, fingerprint, part):
             function = self.functions[name]
             run_part(self.store, work.stage, fingerprint, work.source, part, function)
 
@@ -183,9 +183,9 @@ class RayDataRunner:
                 drawing = (each for each in threading.enumerate() if isinstance(each, Consumer))
                 shut_down(next(drawing, None))
 
-    def spread(self) -> AbstractContextManager[Spread]:
+    def spread(self, gpus: float = 0.0) -> AbstractContextManager[Spread]:
         """Calls over Ray, which is joined or started when there is the first one."""
-        return spread_over_ray(self.session)
+        return spread_over_ray(self.session, gpus)
 
     @contextmanager
     def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:
@@ -203,6 +203,8 @@ class RayDataRunner:
     ) -> ray.data.Dataset:
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
+        # Else the worker that is up first is given the next parts too, while others have none.
+        context.max_tasks_in_flight_per_actor = 1
         dataset: ray.data.Dataset = ray.data.from_arrow(
             [pa.table({"part": [name]}) for name in names]
         )

@@ -164,7 +164,7 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
         return
     check_prices(models, at)
     with locked_log(at) as lock:
-        replicas = {engine: _replicas(engine) for engine in models}
+        replicas = {each: _replicas(each) for each in dict.fromkeys(m.started for m in models)}
         host: ActorHandle[Any] = _actor(HostActor, 0.0, 0.0).remote(
             replicas, log_folder(at), at.account
         )
@@ -180,8 +180,10 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
         try:
             yield Engines(
                 {
-                    engine: LogClient(engine, log_folder(at), _Send(host, engine), at.account.fresh)
-                    for engine in models
+                    each: LogClient(
+                        each, log_folder(at), _Send(host, each.started), at.account.fresh
+                    )
+                    for each in models
                 },
                 figures,
             )

@@ -16,6 +16,8 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from srrag import mirror
+
 PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "vllm")
 _POLL_S = 1.0
 
@@ -55,11 +57,12 @@ def nodes_of(root: Path, model: Path | None, *, wait_for: int, wait_s: float) ->
     name = f".doctor-{os.getpid()}-{time.time_ns()}"
     mark = root / name
     mark.write_text(name, "utf-8")
+    mirror.put(mark)
     try:
         return [_ask(node, mark, model) for node in alive]
     finally:
         for path in root.glob(f"{name}*"):
-            path.unlink(missing_ok=True)
+            mirror.remove(path)
 
 
 def token_is_asked_for() -> bool:
@@ -82,7 +85,7 @@ def _ask(node: dict[str, Any], mark: Path, model: Path | None) -> Node:
     before = time.time()
     found: dict[str, Any] = ray.get(look.remote(*asked))
     after = time.time()
-    written = mark.with_name(name)
+    written = mirror.bring(mark.with_name(name))
     return Node(
         address=node["NodeManagerAddress"],
         cpus=node["Resources"].get("CPU", 0.0),
@@ -97,12 +100,14 @@ def _ask(node: dict[str, Any], mark: Path, model: Path | None) -> Node:
 def look_around(mark: str, name: str, model: str | None) -> dict[str, Any]:
     """What one node is like; runs there."""
     asked_at = time.time()
-    path = Path(mark)
+    path, reads = Path(mark), False
     try:
-        reads = path.read_text("utf-8") == path.name
+        reads = mirror.read(path).decode("utf-8") == path.name
+        path.parent.mkdir(parents=mirror.store_at(path) is not None, exist_ok=True)
         path.with_name(name).write_text(name, "utf-8")
+        mirror.put(path.with_name(name))
     except OSError:
-        reads = path.exists()
+        pass  # `reads` and what the asker finds tell
     names, memory = _gpus()
     return {
         "time": asked_at,

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import ray
+from ray.exceptions import RayTaskError
 
 from srrag.step import Spread
 
@@ -18,7 +19,9 @@ MAX_RETRIES = 3
 
 
 @contextmanager
-def spread_over_ray(session: Callable[[], AbstractContextManager[None]]) -> Iterator[Spread]:
+def spread_over_ray(
+    session: Callable[[], AbstractContextManager[None]], gpus: float = 0.0
+) -> Iterator[Spread]:
     """A Spread that enters `session`, and so has Ray up, from its first call to the end."""
     with ExitStack() as entered:
         up: list[None] = []
@@ -26,15 +29,21 @@ def spread_over_ray(session: Callable[[], AbstractContextManager[None]]) -> Iter
         def spread(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
             if not up:
                 up.append(entered.enter_context(session()))
-            return over_ray(call, items)
+            return over_ray(call, items, gpus)
 
         yield spread
 
 
-def over_ray(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """The values of a function on items, in their order, each a task of one logical CPU."""
-    task: Any = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_called)
-    values: list[Any] = ray.get([task.remote(call, item) for item in items])
+def over_ray(call: Callable[[Any], Any], items: Sequence[Any], gpus: float = 0.0) -> list[Any]:
+    """The values of a function on items, in their order, each a task of one logical CPU.
+
+    The error of a task is raised as the function raised it.
+    """
+    task: Any = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=MAX_RETRIES)(_called)
+    try:
+        values: list[Any] = ray.get([task.remote(call, item) for item in items])
+    except RayTaskError as error:
+        raise error.cause from None
     return values
 
 

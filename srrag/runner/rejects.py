@@ -23,10 +23,10 @@ def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) ->
 def _rejects(store: Store, plan: Plan, parts: Sequence[str]) -> Iterator[pa.Table]:
     for name in (plan.source, *(stage.name for stage in plan.steps)):
         fingerprint = plan.fingerprint(name)
-        for part in parts:
-            if not store.read_receipt(name, fingerprint, part).rejected:
+        for receipt in store.receipts(name, fingerprint, parts):
+            if not receipt.rejected:
                 continue
-            table = store.read_part(name, fingerprint, part)
+            table = store.read_part(name, fingerprint, receipt.part)
             rows = table.filter(pc.is_valid(table["reject"]))
             rejects = rows["reject"].combine_chunks()
             # What a row is known by: its own id, and the file or document that it came from.

@@ -40,8 +40,8 @@ class Runner(Protocol):
         """Keep what several runs need up between them."""
         ...
 
-    def spread(self) -> AbstractContextManager[Spread | None]:
-        """Where builds may do what is too much for this process; None if there is no such place."""
+    def spread(self, gpus: float = 0.0) -> AbstractContextManager[Spread | None]:
+        """Where builds may do what is too much for this process, if anywhere; GPUs are a call's."""
         ...
 
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:

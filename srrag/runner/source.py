@@ -38,7 +38,7 @@ def _name(table: pa.Table) -> str:
 def _write(store: Store, stage: str, fingerprint: str, table: pa.Table) -> str:
     started = time.perf_counter()
     part = _name(table)
-    if part not in store.parts(stage, fingerprint):
+    if not store.has_part(stage, fingerprint, part):
         size, reasons = table.num_rows, count_reasons(table)
 
         def receipt(sha256: str, num_bytes: int) -> Receipt:

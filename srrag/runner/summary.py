@@ -26,7 +26,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
             if manifest.get("usage"):
                 usage[name] = Usage.of(manifest["usage"])
             continue
-        receipts = [store.read_receipt(name, entry["fingerprint"], part) for part in entry["parts"]]
+        receipts = store.receipts(name, entry["fingerprint"], entry["parts"])
         reasons: Counter[str] = Counter()
         for receipt in receipts:
             reasons.update(receipt.reasons)
@@ -41,7 +41,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
     )
     return {
         "build": build,
-        "root": str(store.root),
+        "root": str(store),
         "engines": engines,
         **calls_made(usage, rows.get("documents", 0)),
         "rows": rows,

@@ -126,13 +126,7 @@ class Sweep:
         parts = dict.fromkeys(self.parts(questions))
         path = (stage for stage in self.plan.steps if stage.name in self.plan.paths[number])
         return [
-            (
-                stage,
-                [
-                    self.store.read_receipt(stage.name, self.plan.fingerprint(stage.name), part)
-                    for part in parts
-                ],
-            )
+            (stage, self.store.receipts(stage.name, self.plan.fingerprint(stage.name), parts))
             for stage in path
         ]
 

@@ -19,6 +19,7 @@ _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}
 
 def verify(store: Store, build: str) -> dict[str, Any]:
     """Check every part and file of a build; `problems` lists what does not hold, a line each."""
+    store.bring_all()
     stages = store.read_pointer(build)["stages"]
     problems: list[str] = []
     rows: dict[str, dict[str, int]] = {}

@@ -7,7 +7,6 @@ before is one of its inputs, and the manifest names it (`former`) by all that it
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import time
 import uuid
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from srrag import mirror
 from srrag.completion import Usage, tallied
 from srrag.ids import file_sha256
 from srrag.runner.engines import engines_of
@@ -74,10 +74,9 @@ class WholeStages:
                 },
             }
             commit_json(out / "manifest.json", manifest)
-            shutil.rmtree(final, ignore_errors=True)
-            out.rename(final)
+            mirror.move_folder(out, final)
         finally:
-            shutil.rmtree(out, ignore_errors=True)
+            mirror.remove_folder(out)
         say(f"{stage.name:<12} built")
         return figures, False
 
@@ -86,26 +85,32 @@ class WholeStages:
         assert isinstance(stage.run, Build)
         inputs = self.inputs(stage)
         models = engines_of([stage.run])
-        with self.runner.engines(models, at) as engines, self.runner.spread() as spread:
+        gpus = stage.resources.gpus
+        with self.runner.engines(models, at) as engines, self.runner.spread(gpus) as spread:
             place = dataclasses.replace(
                 at, threads=stage.resources.threads, clients=engines.clients, spread=spread
             )
             if former is None:
-                return dict(stage.run.build(inputs, out, place))
-            return dict(stage.run.update(inputs, out, place, former))
+                figures = dict(stage.run.build(inputs, out, place))
+            else:
+                figures = dict(stage.run.update(inputs, out, place, former))
+        mirror.join(out)
+        return figures
 
     def inputs(self, stage: Stage) -> dict[str, list[Path]]:
-        """What a build reads: the parts of steps, the folders of builds."""
+        """What a build reads: the parts of steps, the folders of builds; their files are here."""
         builds = {item.name for item in self.plan.builds}
-        return {
-            name: [self.store.stage_dir(name, self.plan.fingerprint(name, self.parts))]
-            if name in builds
-            else [
-                self.store.part_path(name, self.plan.fingerprint(name), part)
-                for part in sorted(self.parts)
-            ]
-            for name in stage.inputs
-        }
+        found = {}
+        for name in stage.inputs:
+            if name in builds:
+                folder = self.store.stage_dir(name, self.plan.fingerprint(name, self.parts))
+                found[name] = [mirror.pull_build(folder)]
+            else:
+                folder = self.store.stage_dir(name, self.plan.fingerprint(name))
+                paths = [folder / f"part-{part}.parquet" for part in sorted(self.parts)]
+                mirror.pull(folder, {path.name for path in paths}.__contains__, recursive=False)
+                found[name] = paths
+        return found
 
     def _contents(self, stage: Stage) -> dict[str, dict[str, str]]:
         """The sha256 of all that a build reads.
@@ -120,10 +125,8 @@ class WholeStages:
             if isinstance(item.run, Build):
                 contents[item.name] = manifest_files(self.store.stage_dir(item.name, fingerprint))
             else:
-                contents[item.name] = {
-                    part: self.store.read_receipt(item.name, fingerprint, part).sha256
-                    for part in sorted(self.parts)
-                }
+                receipts = self.store.receipts(item.name, fingerprint, sorted(self.parts))
+                contents[item.name] = {receipt.part: receipt.sha256 for receipt in receipts}
         return contents
 
     def _from_nothing(self, stage: Stage) -> bool:
@@ -157,7 +160,7 @@ class WholeStages:
             for part, sha256 in contents[name].items()
             if manifest["contents"].get(name, {}).get(part) == sha256
         )
-        return Former(folder, kept)
+        return Former(mirror.pull_build(folder), kept)
 
 
 def manifest_of(stage: Stage, fingerprint: str) -> dict[str, Any]:
@@ -183,13 +186,25 @@ def _remembers(stage: Stage) -> bool:
 
 def _stands(folder: Path, contents: Contents | None = None) -> bool:
     """Whether a build is there, every file of it is what was built, and of these contents."""
-    if not (folder / "manifest.json").exists():
+    if not mirror.exists(folder / "manifest.json"):
         return False
     if contents is not None and read_json(folder / "manifest.json").get("contents") != contents:
         return False
     try:
-        check_files(folder)
+        if mirror.store_at(folder):
+            _check_names(folder)
+        else:
+            check_files(folder)
     except ValueError as error:
         say(f"built again: {error}")
         return False
     return True
+
+
+def _check_names(folder: Path) -> None:
+    """The same for an object store, where what stands came there whole: only names are looked at.
+
+    To hash the files would be to bring them here.
+    """
+    if missing := manifest_files(folder).keys() - mirror.files(folder):
+        raise ValueError(f"{mirror.shown(folder / min(missing))} is missing")

@@ -15,7 +15,8 @@ from srrag import __version__
 from srrag.completion import one_line
 from srrag.serve import replies
 from srrag.serve.asking import ask, passing_of, pipeline_of
-from srrag.serve.chat import chat_reply, chat_stream, model_list
+from srrag.serve.chat import ChatCompletion, ModelList, chat_reply, chat_stream, model_list
+from srrag.serve.described import EVENT_STREAM, DescribedApi, fault_responses, shown
 from srrag.serve.events import answer_events
 from srrag.serve.faults import RequestFault
 from srrag.serve.guard import Guard
@@ -26,19 +27,6 @@ from srrag.serve.requests import AnswerRequest, ChatRequest, SearchRequest
 from srrag.serve.reranking import add_reranking
 
 _CODES = {400: "invalid", 404: "not_found", 405: "method"}
-_EVENT_STREAM = "text/event-stream"
-_FAULTS: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {"application/json": {}}}
-    for status, text in {
-        400: "not what the API takes; `error.field` names the part at fault",
-        401: "no valid API key",
-        413: "the body is too large",
-        422: "cannot be asked, such as a question without a word",
-        429: "too many requests of this key; see Retry-After",
-        503: "busy, starting, stopping, or the engine is gone; see Retry-After",
-        504: "the deadline passed",
-    }.items()
-}
 
 
 def create_app(host: Host) -> Guard:
@@ -49,14 +37,14 @@ def create_app(host: Host) -> Guard:
         async with host.running():
             yield
 
-    app = FastAPI(
+    app = DescribedApi(
         title="SR-RAG",
         version=__version__,
         description="Clinical questions, answered from graded evidence. Not medical advice.",
         lifespan=lifespan,
         docs_url=None,  # its page would load script from elsewhere
         redoc_url=None,
-        responses=_FAULTS,
+        responses=fault_responses(),
     )
     _add_answers(app, host)
     _add_retrieval(app, host)
@@ -70,7 +58,7 @@ def create_app(host: Host) -> Guard:
 
 
 def _add_answers(app: FastAPI, host: Host) -> None:
-    @app.post("/v1/answers", response_model_exclude_none=True)
+    @app.post("/v1/answers", response_model_exclude_none=True, responses=shown("answer"))
     async def answers(body: AnswerRequest, request: Request) -> replies.Answer:
         """Answer a question: sentences with citations, and the evidence with its grades."""
         name = pipeline_of(host, body.pipeline)
@@ -80,7 +68,7 @@ def _add_answers(app: FastAPI, host: Host) -> None:
     @app.post(
         "/v1/answers/stream",
         response_class=StreamingResponse,
-        responses={200: {"content": {_EVENT_STREAM: {}}, "description": "server-sent events"}},
+        responses=shown("", stream="answer_stream"),
     )
     async def answers_stream(body: AnswerRequest, request: Request) -> StreamingResponse:
         """The same while it is made: `stage`, `evidence`, `token`, then `final`."""
@@ -93,11 +81,11 @@ def _add_answers(app: FastAPI, host: Host) -> None:
 def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
     """Server-sent events, which a proxy in front is asked not to hold back."""
     headers = {"x-accel-buffering": "no"}
-    return StreamingResponse(events, media_type=_EVENT_STREAM, headers=headers)
+    return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
 
 
 def _add_retrieval(app: FastAPI, host: Host) -> None:
-    @app.post("/v1/search")
+    @app.post("/v1/search", responses=shown("search"))
     async def search(body: SearchRequest, request: Request) -> replies.Hits:
         """The best windows for a question, without an answer."""
         name = pipeline_of(host, body.pipeline)
@@ -105,7 +93,7 @@ def _add_retrieval(app: FastAPI, host: Host) -> None:
         found = await asked.answered()
         return replies.hits(found, id=asked.passing.id, k=body.k, pipeline=name)
 
-    @app.get("/v1/windows/{unit_id}")
+    @app.get("/v1/windows/{unit_id}", responses=shown("window"))
     async def window(unit_id: str) -> replies.Window:
         """A window with its document."""
         edition = host.edition
@@ -116,12 +104,16 @@ def _add_retrieval(app: FastAPI, host: Host) -> None:
 
 
 def _add_chat(app: FastAPI, host: Host) -> None:
-    @app.get("/v1/models")
+    @app.get("/v1/models", responses=shown("models", ModelList))
     async def models() -> dict[str, Any]:
         """The pipelines, as OpenAI lists models."""
         return model_list(host)
 
-    @app.post("/v1/chat/completions", response_model=None)
+    @app.post(
+        "/v1/chat/completions",
+        response_model=None,
+        responses=shown("chat", ChatCompletion, stream="chat_stream"),
+    )
     async def chat(body: ChatRequest, request: Request) -> dict[str, Any] | StreamingResponse:
         """OpenAI's chat completions; citations stand in the text and in `srrag`."""
         name = pipeline_of(host, body.model, field="model")
@@ -133,33 +125,37 @@ def _add_chat(app: FastAPI, host: Host) -> None:
 
 
 def _add_operations(app: FastAPI, host: Host) -> None:
-    @app.get("/healthz")
-    async def healthz() -> dict[str, str]:
+    @app.get("/healthz", responses=shown("healthz"))
+    async def healthz() -> replies.Alive:
         """Alive: no batch is stuck."""
         try:
             host.check()
         except RuntimeError as error:
             raise RequestFault(503, "stuck", one_line(error), retry_s=10.0) from None
-        return {"status": "ok"}
+        return replies.Alive(status="ok")
 
-    @app.get("/readyz")
-    async def readyz() -> dict[str, Any]:
+    @app.get("/readyz", response_model_exclude_none=True, responses=shown("readyz"))
+    async def readyz() -> replies.Ready:
         """Ready: a build is open."""
-        ready = {"status": "ready", "version": host.edition.version}
-        return {**ready, **({"stale": "see the log"} if host.stale else {})}
+        stale = "see the log" if host.stale else None
+        return replies.Ready(status="ready", version=host.edition.version, stale=stale)
 
-    @app.get("/metrics")
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def metrics() -> Response:
         """Prometheus metrics of the replica that answers."""
         return Response(host.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.post("/admin/reload")
-    async def reload() -> dict[str, str]:
+    @app.post("/admin/reload", responses=shown("reload"))
+    async def reload() -> replies.Reloaded:
         """Open the build as it stands now; every request is answered meanwhile."""
         if not host.settings.keys:
             raise RequestFault(401, "unauthorized", "a server without API keys has no admin")
         try:
-            return {"version": await host.reload()}
+            return replies.Reloaded(version=await host.reload())
         except (ValueError, OSError) as error:
             raise RequestFault(503, "reload", one_line(error), retry_s=10.0) from error
 

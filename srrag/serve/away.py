@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.index.dense import rank
+from srrag.index.ranking import rank
 from srrag.pipeline import Pipeline
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.hits import Found, unpack_hits

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from srrag.completion import Usage
 from srrag.serve import replies
@@ -20,6 +22,59 @@ from srrag.serve.faults import RequestFault
 from srrag.serve.host import Host
 
 Json = dict[str, Any]
+
+
+class ModelCard(BaseModel):
+    """A pipeline, as OpenAI lists models."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    alias_of: str = Field("", description="the pipeline that this name stands for")
+
+
+class ModelList(BaseModel):
+    """The pipelines of this server."""
+
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+class ChatReply(BaseModel):
+    """What is said, with its sources as plain text."""
+
+    role: Literal["assistant"]
+    content: str
+
+
+class ChatChoice(BaseModel):
+    """The only choice."""
+
+    index: int
+    message: ChatReply
+    finish_reason: Literal["stop"]
+    logprobs: None
+
+
+class ChatUsage(BaseModel):
+    """Tokens of the engine; `rules` use none."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatCompletion(BaseModel):
+    """OpenAI's chat completion, and what it has no place for."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: ChatUsage
+    srrag: Json = Field(description="an Answer without its id, question, answer and trace")
 
 
 def model_list(host: Host) -> Json:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from srrag.completion import EngineStopped
 
@@ -42,6 +44,23 @@ class RequestFault(Exception):
                 "request_id": request_id,
             }
         }
+
+
+class FaultTold(BaseModel):
+    """Why there is no answer; OpenAI's clients read `type`, `param`, `code` and `message`."""
+
+    code: str = Field(description="what went wrong, in one word, for programs")
+    message: str = Field(description="the same in one line, for people")
+    field: str | None = Field(description="the part of the request that is at fault")
+    param: str | None
+    type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
+    request_id: str = Field(description="as in X-Request-Id and in the log")
+
+
+class Fault(BaseModel):
+    """The body of every response that is no answer."""
+
+    error: FaultTold
 
 
 class Refused(EngineStopped):

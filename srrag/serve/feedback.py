@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from srrag import mirror
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
 from srrag.serve.faults import RequestFault
 from srrag.serve.requests import Request
@@ -50,14 +52,22 @@ def keep_feedback(root: Path, feedback: Feedback, caller: str) -> Kept:
     line |= feedback.model_dump(exclude_none=True, exclude_defaults=True)
     if caller:
         line["key"] = caller
-    path = root / FILE
+    path = _file(root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _append(path, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        mirror.put(path)
     except OSError as error:
-        message = f"{FILE} cannot be written ({error.strerror}); nothing was kept"
+        message = f"{path.relative_to(root)} cannot be written ({error.strerror}); nothing was kept"
         raise RequestFault(503, "feedback", message, retry_s=_RETRY_S) from error
-    return Kept(kept_in=str(FILE))
+    return Kept(kept_in=str(path.relative_to(root)))
+
+
+def _file(root: Path) -> Path:
+    """One for all replicas, or, where nothing can be appended to, one for each of them."""
+    if mirror.store_at(root) is None:
+        return root / FILE
+    return (root / FILE).with_suffix(f".{socket.gethostname()}-{os.getpid()}{FILE.suffix}")
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import BaseModel, Field
 
 from srrag.export.graph import DOCUMENT_TYPE, open_graph
 from srrag.export.page import page_content
@@ -23,6 +24,100 @@ _LISTED = 12
 _PER_TYPE = 6
 
 Row = dict[str, Any]
+
+
+class Entity(BaseModel):
+    """A node by its name."""
+
+    id: str
+    name: str
+    type: str
+    relations: int
+
+
+class Community(BaseModel):
+    """A community by its best connected entities."""
+
+    id: str
+    names: list[str]
+    size: int
+
+
+class Names(BaseModel):
+    """Where to begin."""
+
+    entities: list[Entity]
+    communities: list[Community]
+
+
+class Mention(BaseModel):
+    """A sentence that says it."""
+
+    document: int = Field(description="its place in `documents`")
+    quote: list[str] = Field(description="before, the words themselves, after")
+    section: str
+
+
+class Node(BaseModel):
+    """An entity in a drawing."""
+
+    id: str
+    name: str
+    type: str
+    attribute: bool = Field(description="a value that belongs to another entity")
+    centre: bool
+    count: int
+    num_documents: int
+    grades: list[int] = Field(description="documents by grade: A, B, C, D, E, none")
+    grade: str = Field(description="of a document")
+    mentions: list[Mention]
+    more: int = Field(description="mentions that are not shown")
+    x: float
+    y: float
+    r: float
+    community: str | None
+
+
+class Relation(BaseModel):
+    """A relation; `source` and `target` are places in `nodes`."""
+
+    source: int
+    target: int
+    relation: str
+    confidence: float
+    count: int
+    mentions: list[Mention]
+    more: int
+
+
+class Paper(BaseModel):
+    """A document that is quoted."""
+
+    doc_id: str
+    title: str
+    source_id: str
+    grade: str
+    year: int
+    pmid: str
+
+
+class Drawing(BaseModel):
+    """A part of the graph, with places for its nodes."""
+
+    title: str
+    note: str
+    total: int = Field(description="nodes of the whole, of which the first are shown")
+    nodes: list[Node]
+    edges: list[Relation]
+    documents: list[Paper]
+    explore: bool
+
+
+class Around(Drawing):
+    """The neighbourhood of an entity."""
+
+    entity: Entity
+    version: str
 
 
 class GraphView:

@@ -15,7 +15,7 @@ from typing import Any
 
 from srrag.serve.faults import RequestFault, busy
 from srrag.serve.host import Host
-from srrag.serve.keys import Rate, owner
+from srrag.serve.keys import owner
 from srrag.serve.pages import PAGE_PATHS
 from srrag.serve.settings import is_loopback
 from srrag.serve.traces import Steps
@@ -70,8 +70,6 @@ class Guard:
         """Bind the app and the rules."""
         self._app, self._host, self._settings = app, host, host.settings
         self._metrics, self._log, self._traces = host.metrics, host.log, host.traces
-        limits = host.settings.limits
-        self._rate = Rate(limits.per_minute, limits.burst)
         self._reading: set[Passing] = set()
         """Who was let in to the queue and whose body is still to come."""
 
@@ -119,7 +117,7 @@ class Guard:
             passing.caller = name
         if path not in OPEN_PATHS:
             client = scope.get("client") or ("",)
-            if wait := self._rate.wait_s(passing.caller or client[0]):
+            if wait := self._host.rate.wait_s(passing.caller or client[0]):
                 raise RequestFault(429, "rate", "too many requests of this key", retry_s=wait)
         most = settings.limits.max_body_bytes
         if (length := headers.get("content-length", "0")).isdigit() and int(length) > most:

@@ -1,18 +1,20 @@
-"""Other deployments as this one sees them: steps that work there, engines that answer there.
+"""Other replicas as this one sees them: steps that work there, engines that answer there.
 
 A replica that dies under a call is not the end of it: the call goes to another one.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from ray import serve
 from ray.exceptions import RayActorError, RayTaskError
-from ray.serve.exceptions import BackPressureError
+from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from srrag.completion import EngineStopped, one_line
@@ -20,6 +22,7 @@ from srrag.engine.call import Call, CallError, Opener, Reply, SessionLostError
 from srrag.serve.away import Work
 from srrag.serve.faults import Refused, RequestFault, busy, late
 from srrag.serve.heard import Abandoned
+from srrag.serve.keys import Rate
 
 TRIES = 3
 """Replicas that a call may outlive, less one: it may be what kills them."""
@@ -28,6 +31,28 @@ OPEN_S = 600.0
 """What opening a step may take: it loads a model."""
 
 _LOOK_S = 0.05
+
+
+class Peers:
+    """Tells a rate limit how many replicas of this one's deployment share it."""
+
+    def __init__(self, rate: Rate) -> None:
+        """Bind the limit."""
+        self._rate, self._looking = rate, threading.Lock()
+
+    def look(self) -> None:
+        """Look how many there are, in a thread: the controller may take its time."""
+        if self._rate.per_minute and self._looking.acquire(blocking=False):
+            threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        try:
+            own = serve.get_replica_context()
+            deployments = serve.status().applications[own.app_name].deployments
+            states = deployments[own.deployment].replica_states
+            self._rate.replicas = sum(n for state, n in states.items() if state == "RUNNING") or 1
+        finally:
+            self._looking.release()
 
 
 @dataclass(frozen=True)
@@ -46,7 +71,7 @@ class StepCaller:
                 return self._asked(work, table, until, wanted)
             except RayActorError:
                 continue
-            except BackPressureError as error:
+            except RayServeException as error:  # at its limit, or not to be deployed
                 raise Refused(busy(1.0)) from error
             except RayTaskError as error:
                 raise error.cause from None
@@ -96,8 +121,8 @@ class ServedSession:
                 return reply
             except RayActorError as error:
                 reason = one_line(error)
-            except BackPressureError as error:
-                raise EngineStopped(f"the engine is at its limit: {one_line(error)}") from error
+            except RayServeException as error:
+                raise EngineStopped(f"the engine takes no call: {one_line(error)}") from error
             except RayTaskError as error:
                 raise EngineStopped(one_line(error.cause)) from None
         raise SessionLostError(reason)

@@ -13,6 +13,7 @@ from pathlib import Path
 from srrag.completion import one_line
 from srrag.engine.call import Opener
 from srrag.engine.model import Model
+from srrag.mirror import bring
 from srrag.serve.away import all_here
 from srrag.serve.batcher import Batcher
 from srrag.serve.edition import (
@@ -26,6 +27,7 @@ from srrag.serve.edition import (
 )
 from srrag.serve.engines import Engines
 from srrag.serve.faults import RequestFault, stopping
+from srrag.serve.keys import Rate
 from srrag.serve.logs import Log
 from srrag.serve.metrics import Metrics
 from srrag.serve.settings import Settings
@@ -61,9 +63,10 @@ class Host:
         self._exchange = asyncio.Lock()
         self._watcher: asyncio.Task[None] | None = None
         self._stopped_at = 0.0
+        limits = settings.limits
+        self.rate = Rate(limits.per_minute, limits.burst)
         self.stale = ""
         """Why the newest version of the build does not answer; "" if it does."""
-        limits = settings.limits
         models = any(settings.asks_model(name) for name in settings.pipelines)
         self.batcher: Batcher[Asked, Found] = Batcher(
             self._work, self._max_rows, limits.max_waiting,
@@ -208,7 +211,7 @@ class Host:
 def _state(path: Path) -> tuple[int, int] | None:
     """What changes whenever a pointer is swapped."""
     try:
-        state = path.stat()
+        state = bring(path).stat()
     except FileNotFoundError:
         return None
     return state.st_ino, state.st_mtime_ns

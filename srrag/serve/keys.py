@@ -42,10 +42,14 @@ def owner(keys: Mapping[str, str], key: str) -> str | None:
 
 @dataclass
 class Rate:
-    """A token bucket a caller: `burst` at once, then `per_minute`; 0 a minute for any number."""
+    """A token bucket a caller: `burst` at once, then `per_minute`; 0 a minute for any number.
+
+    Of several replicas each gives out its share, and one at once at least.
+    """
 
     per_minute: float
     burst: int
+    replicas: int = 1
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def wait_s(self, caller: str, now: float | None = None) -> float:
@@ -53,9 +57,10 @@ class Rate:
         if not self.per_minute:
             return 0.0
         now = time.monotonic() if now is None else now
-        left, then = self._buckets.pop(caller, (float(self.burst), now))
-        left = min(self.burst, left + (now - then) * self.per_minute / 60)
-        wait = 0.0 if left >= 1 else (1 - left) * 60 / self.per_minute
+        most, a_second = max(1.0, self.burst / self.replicas), self.per_minute / 60 / self.replicas
+        left, then = self._buckets.pop(caller, (most, now))
+        left = min(most, left + (now - then) * a_second)
+        wait = 0.0 if left >= 1 else (1 - left) / a_second
         self._buckets[caller] = (left - (0 if wait else 1), now)
         if len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]  # the one that asked longest ago

@@ -26,5 +26,6 @@ class Log:
         if self.path is None:
             print(line, file=sys.stderr, flush=True)
             return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8", errors="replace") as file:
             file.write(line + "\n")

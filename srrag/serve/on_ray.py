@@ -1,8 +1,7 @@
 """The server as a Ray Serve application.
 
 One deployment holds the HTTP API and every CPU step, each engine with a model of its own process
-one more. Steps that settings put apart stand in deployments of their own: each hop costs more than
-most steps, so that is for another device, another number of replicas, or a part of the windows.
+one more. Steps that settings put apart have deployments of their own, at the cost of a hop each.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,6 @@ import ray
 from ray import serve
 from ray.serve.config import AutoscalingConfig, HTTPOptions
 from ray.serve.handle import DeploymentHandle
-from ray.serve.schema import ApplicationStatus
 
 from srrag.engine.call import Call, Reply, Session, SessionLostError
 from srrag.engine.model import Model
@@ -30,14 +27,16 @@ from srrag.serve import again
 from srrag.serve.app import create_app
 from srrag.serve.away import Work, apart
 from srrag.serve.faults import RequestFault
-from srrag.serve.handles import StepCaller, opener, pieces_of
+from srrag.serve.handles import Peers, StepCaller, opener, pieces_of
+from srrag.serve.health import NAME, wait_until_up
 from srrag.serve.host import Host
+from srrag.serve.loopback import keep_replica_here
 from srrag.serve.settings import Settings
 from srrag.serve.step_host import StepHost
 
-NAME = "srrag"
-_POLL_S = 0.5
 _SWITCH_S = 0.001
+
+keep_replica_here()  # in every process that holds a replica, before its server is up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,7 @@ class Cluster:
     upscale_delay_s: float = 5.0
     downscale_delay_s: float = 60.0
     start_s: float = 300.0
-    """A server that is not up by then has failed."""
+    """A server that is not up by then has failed, and so has one that answers nothing for it."""
 
 
 @serve.ingress()
@@ -82,6 +81,7 @@ class Replica:
         callers = {name: [StepCaller(each) for each in shards] for name, shards in steps.items()}
         openers = zip(_models(settings), map(opener, engines), strict=True)
         self._host = Host(settings, move=apart(settings, callers), openers=dict(openers))
+        self._peers = Peers(self._host.rate)
 
     def __serve_build_asgi_app__(self) -> Any:
         """The app that Ray runs."""
@@ -89,6 +89,7 @@ class Replica:
 
     def check_health(self) -> None:
         """Raise if a batch is stuck: Ray then starts another replica."""
+        self._peers.look()
         self._host.check()
 
 
@@ -257,40 +258,12 @@ def served(settings: Settings, cluster: Cluster) -> Iterator[str]:
         serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
         target = serve.RunTarget(application(settings, cluster), name=NAME, route_prefix="/")
         serve.run_many([target], wait_for_applications_running=False)
-        _wait(cluster.start_s)
+        wait_until_up(cluster.start_s)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{name}:{settings.port}"
         serve.delete(NAME)  # drains; what ends the proxies at once comes after
     finally:
+        if not started or cluster.address != "local":  # a cluster would keep proxies and port
+            serve.shutdown()  # type: ignore[no-untyped-call]
         if started:
             ray.shutdown()
-        else:
-            serve.shutdown()  # type: ignore[no-untyped-call]
-
-
-def _wait(most_s: float) -> None:
-    """Wait until the server is up; raises RuntimeError if it fails or takes too long."""
-    until = time.monotonic() + most_s
-    while time.monotonic() < until:
-        app = serve.status().applications[NAME]
-        if app.status == ApplicationStatus.RUNNING:
-            return
-        if app.status == ApplicationStatus.DEPLOY_FAILED:
-            raise RuntimeError(_reason(app.message))
-        time.sleep(_POLL_S)
-    raise RuntimeError(f"the server was not up within {most_s:g} s")
-
-
-def failed() -> str:
-    """Why the server no longer answers, "" while it does."""
-    app = serve.status().applications.get(NAME)
-    if app is None:
-        return "the server is gone"
-    bad = app.status in (ApplicationStatus.DEPLOY_FAILED, ApplicationStatus.UNHEALTHY)
-    return _reason(app.message) if bad else ""
-
-
-def _reason(message: str) -> str:
-    """The last line that says something of a traceback."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return lines[-1] if lines else "the server failed"

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Path, Query, Request
 
 from srrag.serve.asking import passing_of
+from srrag.serve.described import shown
 from srrag.serve.faults import RequestFault
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
-from srrag.serve.graph_view import MAX_NODES, GraphView
+from srrag.serve.graph_view import MAX_NODES, Around, Drawing, GraphView, Names
 from srrag.serve.host import Host
 from srrag.serve.replies import with_known_sources
 from srrag.serve.runs import (
@@ -44,7 +45,7 @@ def add_reading(app: FastAPI, host: Host) -> None:
 
 
 def _add_feedback(app: FastAPI, host: Host) -> None:
-    @app.post("/v1/feedback")
+    @app.post("/v1/feedback", responses=shown("feedback"))
     def feedback(body: Feedback, request: Request) -> Kept:
         """Keep what a reader says of an answer, in a file of the root and nowhere else."""
         return keep_feedback(host.settings.root, body, passing_of(request).caller)
@@ -57,13 +58,13 @@ def _add_runs(app: FastAPI, host: Host) -> None:
         except KeyError:
             raise RequestFault(404, "not_found", "there is no such run", field) from None
 
-    @app.get("/v1/runs")
+    @app.get("/v1/runs", responses=shown("runs"))
     def runs() -> Json:
         """Stored runs of answers, the newest first."""
         told = [run_summary(run) for run in find_runs(host.settings.run_folders).values()]
         return {"runs": sorted(told, key=lambda run: -run.get("modified", 0))}
 
-    @app.get("/v1/runs/{run_id}")
+    @app.get("/v1/runs/{run_id}", responses=shown("run"))
     def answers(
         run_id: str,
         against: _Id = "",
@@ -81,7 +82,7 @@ def _add_runs(app: FastAPI, host: Host) -> None:
         shown = [brief(row) for row in found[offset : offset + limit]]
         return {"total": len(found), "of": len(rows), "answers": shown}
 
-    @app.get("/v1/runs/{run_id}/answer")
+    @app.get("/v1/runs/{run_id}/answer", responses=shown("run_answer"))
     def answer(run_id: str, query_id: _Id) -> Json:
         """One stored answer with its citations, evidence and trace."""
         run = run_of(run_id, "run_id")
@@ -118,7 +119,7 @@ def _add_graph(app: FastAPI, host: Host) -> None:
                 opened[version] = fresh
             return opened[version]
 
-    @app.get("/v1/graph/{entity:path}")  # a name may hold a slash
+    @app.get("/v1/graph/{entity:path}", responses=shown("graph", Around))  # names hold slashes
     def graph(entity: _Named, hops: _Hops = 1, max_nodes: _MaxNodes = 50) -> Json:
         """An entity by its id or name, and around it: nodes, relations, sentences, documents.
 
@@ -132,12 +133,12 @@ def _add_graph(app: FastAPI, host: Host) -> None:
         around = shown.around_entity(found["id"], hops, max_nodes)
         return {"entity": found, **(around or {}), "version": version}
 
-    @app.get("/v1/graph_view/names")
+    @app.get("/v1/graph_view/names", responses=shown("names", Names))
     def names(text: _Text = "") -> Json:
         """Entities by a part of their name, and the largest communities."""
         return view().names(text)
 
-    @app.get("/v1/graph_view")
+    @app.get("/v1/graph_view", responses=shown("graph_view", Drawing))
     def graph_view(
         entity: _Id = "",
         community: _Id = "",

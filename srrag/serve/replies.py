@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -133,6 +133,26 @@ class Window(BaseModel):
     source: str
     source_id: str
     pmid: str
+    version: str
+
+
+class Alive(BaseModel):
+    """No batch is stuck."""
+
+    status: Literal["ok"]
+
+
+class Ready(BaseModel):
+    """A build is open."""
+
+    status: Literal["ready"]
+    version: str
+    stale: str | None = Field(None, description="where there is a newer one that cannot be opened")
+
+
+class Reloaded(BaseModel):
+    """The build that answers from now on."""
+
     version: str
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_fault
 from srrag.serve.asking import passing_of, pipeline_of
+from srrag.serve.described import shown
 from srrag.serve.edition import Asked
 from srrag.serve.faults import RequestFault
 from srrag.serve.host import Host
@@ -66,7 +67,7 @@ class Reranked(BaseModel):
 def add_reranking(app: FastAPI, host: Host) -> None:
     """Add the route."""
 
-    @app.post("/v1/rerank")
+    @app.post("/v1/rerank", responses=shown("rerank"))
     async def rerank(body: RerankRequest, request: HttpRequest) -> Reranked:
         """Rank texts for a query by what their vectors say, and by their grades if given."""
         terms = _checked(host, body)

@@ -35,7 +35,7 @@ class Limits:
     watch_s: float = 1.0
     """How often the build's pointer is looked at; 0 never."""
     per_minute: float = 0.0
-    """Requests of one key (or address) a minute on one replica; 0 for any number."""
+    """Requests of one key (or address) a minute, which replicas share; 0 for any number."""
     burst: int = 30
     """Requests at once, of `per_minute`."""
 

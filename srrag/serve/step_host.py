@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from srrag.mirror import pull_build
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.search_dense import SearchDense
 from srrag.serve.away import Work, found_table, packed, unpacked
@@ -117,7 +118,7 @@ class StepHost:
     def _place(self, work: Work) -> Place:
         step, artifacts = self._steps[work.step], dict(work.artifacts)
         if self._apart.shards > 1 and isinstance(step, SearchDense):
-            artifacts[step.index] = self._part(Path(artifacts[step.index]))
+            artifacts[step.index] = self._part(pull_build(Path(artifacts[step.index])))
         return Place(
             artifacts=artifacts,
             root=self._settings.root,
@@ -132,7 +133,7 @@ class StepHost:
             raise ValueError(f"shards: {self._apart.shards}, and {folder} has {len(files)} files")
         part = Path(tempfile.mkdtemp(dir=self._folders.name))
         for path in files[self._shard :: self._apart.shards]:
-            for each in (path, path.with_suffix(".arrow")):
+            for each in folder.glob(f"{path.stem}.*"):
                 (part / each.name).symlink_to(each)
         (part / "index.json").symlink_to(folder / "index.json")
         return part

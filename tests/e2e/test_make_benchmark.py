@@ -138,7 +138,7 @@ def test_reviewers_decisions_are_applied_and_wrong_ones_named(
     assert ids[1] not in rows
     assert rows[ids[2]]["exact_answer"] == "Yes. It does."
     (tmp_path / "odd.jsonl").write_text('{"query_id": "nobody", "decision": "accept"}\n')
-    told = fault(*command, f"decisions={tmp_path}/odd.jsonl")
+    told = fault(*command, f"decisions={tmp_path}/odd.jsonl", code=2)
     assert "odd.jsonl:1" in told and "nobody" in told
 
 

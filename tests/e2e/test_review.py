@@ -127,5 +127,5 @@ def test_filled_sheets_become_figures(page: Any, folder: Path) -> None:
 def test_a_bad_rating_is_one_line_that_names_it(page: Any, folder: Path) -> None:
     bad = folder / "bad.json"
     bad.write_text((folder / "filled" / "Ann.json").read_text().replace('"picot": 1', '"picot": 9'))
-    said = fault("review", f"import={bad}", f"out={folder}/kit")
+    said = fault("review", f"import={bad}", f"out={folder}/kit", code=2)
     assert "bad.json: row 1, column 'picot': 9 is not on the scale of 1 to 5" in said

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +9,6 @@ from typing import Any
 
 import pytest
 import ray
-import ray.cloudpickle
-from ray._private.state import actors
 from ray.cluster_utils import Cluster
 
 import tests.toys
@@ -20,46 +16,36 @@ from srrag.runner.ray_data import RayDataRunner
 from srrag.stage import Plan
 from srrag.step import Place
 from srrag.store import Store
+from tests.ray.nodes import Running, actors, by_value, lose, node, nodes_up
 from tests.toys import Double, number_parts, plan, values
 
 pytestmark = pytest.mark.ray
-NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 * 1024**2}
-PARTS = 24
+CPUS = 2
+PARTS = 120
+"""More than two workers do while a busy machine starts a node."""
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """A head that runs nothing, and two nodes."""
-    if ray.is_initialized():
-        ray.shutdown()
-    ray.cloudpickle.register_pickle_by_value(tests.toys)
-    head = {**NODE, "num_cpus": 0, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args=head)
-    for _ in range(2):
-        made.add_node(**NODE)
-    ray.init(address=made.address, log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.shutdown()
-    ray.cloudpickle.unregister_pickle_by_value(sys.modules["tests.toys"])
+    with nodes_up(0, CPUS, CPUS) as made, by_value(tests.toys):
+        ray.init(address=made.address, log_to_driver=False)
+        yield made
 
 
-def start(store: Store, made: Plan, parts: list[str], **settings: Any) -> threading.Thread:
-    """Run a plan beside this thread: only the main one may add and remove nodes."""
+def start(store: Store, made: Plan, parts: list[str], **settings: Any) -> Running:
     runner = RayDataRunner(stall_s=90, **settings)
-    thread = threading.Thread(target=runner.run, args=(made, store, parts, Place()), daemon=True)
-    thread.start()
-    return thread
+    return Running(lambda: runner.run(made, store, parts, Place()))
 
 
-def wait_for(store: Store, made: Plan, count: int, thread: threading.Thread) -> set[str]:
+def wait_for(store: Store, made: Plan, count: int, running: Running) -> set[str]:
     """The parts that stand as soon as there are so many of them."""
-    until = time.monotonic() + 90
-    while time.monotonic() < until and thread.is_alive():
-        if len(standing := store.parts("s1", made.fingerprint("s1"))) >= count:
-            return standing
-        time.sleep(0.05)
-    raise AssertionError(f"{count} parts did not come to stand")
+
+    def standing() -> set[str]:
+        return store.parts("s1", made.fingerprint("s1"))
+
+    running.wait_for(lambda: len(standing()) >= count)
+    return standing()
 
 
 def made_at(store: Store, made: Plan, parts: set[str]) -> dict[str, int]:
@@ -71,19 +57,15 @@ def test_a_node_that_dies_and_one_that_joins(cluster: Cluster, tmp_path: Path) -
     store = Store(tmp_path)
     parts = number_parts(store, [2] * PARTS)
     chain = plan(Double(pause_s=0.3), cpus=1, workers=4)
-    thread = start(store, chain, parts)
-    before = made_at(store, chain, wait_for(store, chain, 4, thread))
-    nodes = cluster.list_all_nodes()
-    lost, *_ = [node for node in nodes if node is not cluster.head_node]
-    cluster.remove_node(lost, allow_graceful=False)
-    wait_for(store, chain, 8, thread)
-    joined = cluster.add_node(**NODE)
-    thread.join(timeout=120)
-    assert not thread.is_alive()
+    running = start(store, chain, parts)
+    before = made_at(store, chain, wait_for(store, chain, 4, running))
+    lose(cluster, "PartWorker")
+    wait_for(store, chain, 8, running)
+    joined = cluster.add_node(**node(CPUS))
+    running.ended()
     assert values(tmp_path, chain, "s1", parts) == [2 * n for n in range(2 * PARTS)]
     assert made_at(store, chain, set(before)) == before, "what stood was not made again"
-    worked_on = {actor["Address"]["NodeID"] for actor in actors().values()}
-    assert joined.node_id in worked_on
+    assert joined.node_id in actors(cluster, "PartWorker")
 
 
 def test_a_cluster_that_grows_is_waited_for(cluster: Cluster, tmp_path: Path) -> None:
@@ -94,9 +76,9 @@ def test_a_cluster_that_grows_is_waited_for(cluster: Cluster, tmp_path: Path) ->
         RayDataRunner().run(chain, store, parts, Place())
     with pytest.raises(ValueError, match=r"waited 1 s for nodes"):
         RayDataRunner(grows_s=1).run(chain, store, parts, Place())
-    thread = start(store, chain, parts, grows_s=60)
+    running = start(store, chain, parts, grows_s=60)
     time.sleep(1)
     assert store.parts("s1", chain.fingerprint("s1")) == set()
-    cluster.add_node(**NODE)
-    thread.join(timeout=120)
+    cluster.add_node(**node(CPUS))
+    running.ended()
     assert values(tmp_path, chain, "s1", parts) == [2 * n for n in range(8)]

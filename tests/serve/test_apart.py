@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import statistics
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import httpx
+import psutil
 import pytest
 
 from bench.serve_load import load, replicas
@@ -26,10 +28,12 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
 LOAD_S = 6.0
 CLIENTS = 6
+READY_S = 30.0
 APART = [
     "+deployments.ranker.steps=[RerankMaxSim]", "+deployments.ranker.min_replicas=2",
     "+deployments.ranker.cpus=0.5", "+deployments.windows.steps=[SearchDense]",
     "+deployments.windows.shards=2", "+deployments.windows.cpus=0.5",
+    "+deployments.windows.min_replicas=2",
 ]  # fmt: skip
 
 
@@ -78,41 +82,88 @@ def test_what_is_too_much_is_refused_at_once_and_nothing_is_lost(url: str) -> No
 
 @pytest.mark.parametrize(
     ("deployment", "pipeline"),
-    [("srrag", "hybrid_maxsim"), ("ranker", "hybrid_maxsim"), ("engine", "model")],
+    [
+        ("srrag", "hybrid_maxsim"),
+        ("ranker", "hybrid_maxsim"),
+        ("windows-0", "hybrid_maxsim"),
+        ("engine", "model"),
+    ],
 )
 def test_one_replica_of_two_dies_and_no_request_fails(
     url: str, deployment: str, pipeline: str
 ) -> None:
-    before = replicas(deployment)
-    assert len(before) == 2
+    wait_for_both(deployment)
     texts = [row["text"] for row in read_gold(resource_path(SAMPLE))]
-    outcomes: Counter[str] = Counter()
-    killed_at = 0.0
+    texts = [f"{text} ({deployment} {number})" for number, text in enumerate(texts * 40)]
+    seen = asyncio.run(asked_while_killed(url, pipeline, texts, replicas(deployment)[:1]))
+    assert {reply.status for reply in seen} == {200}, {reply.text for reply in seen}
+    wait_for_both(deployment)
 
-    async def asked() -> None:
-        until = time.monotonic() + LOAD_S
-        async with aiohttp.ClientSession(url) as session:
 
-            async def client(number: int) -> None:
-                place = number
-                while time.monotonic() < until:
-                    place += CLIENTS
-                    text = f"{texts[place % len(texts)]} ({deployment} {place})"
-                    body = {"question": text, "pipeline": pipeline}
-                    async with session.post("/v1/answers", json=body) as response:
-                        text = "answered" if response.status == 200 else await response.text()
-                        outcomes[text] += 1
+def test_all_replicas_of_a_shard_die_and_no_answer_lacks_its_windows(url: str) -> None:
+    texts = [row["text"] for row in read_gold(resource_path(SAMPLE))][:CLIENTS]
+    wait_for_both("windows-1")
+    before = asyncio.run(asked_while_killed(url, "hybrid_maxsim", texts, []))
+    whole = {reply.asked: reply.found() for reply in before}
+    killed = replicas("windows-1")
+    seen = asyncio.run(asked_while_killed(url, "hybrid_maxsim", texts * 40, killed))
+    failed = [reply for reply in seen if reply.status != 200]
+    assert {reply.status for reply in failed} <= {503}, {reply.text for reply in failed}
+    assert all(reply.began < 0 for reply in failed), "those that came later wait for it"
+    assert len(failed) <= CLIENTS
+    assert all(reply.found() == whole[reply.asked] for reply in seen if reply not in failed)
+    assert 0 < min(reply.ended for reply in seen if reply.began > 0) < READY_S
+    wait_for_both("windows-1")
 
-            async def kill() -> None:
-                nonlocal killed_at
-                await asyncio.sleep(LOAD_S / 3)
-                os.kill(before[0].pid, signal.SIGKILL)
-                killed_at = time.monotonic()
 
-            await asyncio.gather(kill(), *map(client, range(CLIENTS)))
+@dataclass(frozen=True)
+class Reply:
+    """What became of a request; its times are seconds after the kill."""
 
-    asyncio.run(asked())
-    assert set(outcomes) == {"answered"}, outcomes
+    asked: str
+    status: int
+    text: str
+    began: float
+    ended: float
+
+    def found(self) -> list[Any]:
+        """What the answer rests on."""
+        told = json.loads(self.text)
+        return [told["answer"], *((item["unit_id"], item["score"]) for item in told["evidence"])]
+
+
+async def asked_while_killed(
+    url: str, pipeline: str, texts: Sequence[str], killed: Sequence[psutil.Process]
+) -> list[Reply]:
+    """Ask by a few clients, each text once, for at most LOAD_S; processes die in the middle."""
+    began, waiting = time.monotonic(), iter(texts)
+    kill_at = began + LOAD_S / 3
+    seen: list[Reply] = []
+    async with aiohttp.ClientSession(url) as session:
+
+        async def client() -> None:
+            for text in waiting:
+                if (asked_at := time.monotonic()) > began + LOAD_S:
+                    return
+                body = {"question": text, "pipeline": pipeline}
+                async with session.post("/v1/answers", json=body) as response:
+                    told = await response.text()
+                    times = asked_at - kill_at, time.monotonic() - kill_at
+                    seen.append(Reply(text, response.status, told, *times))
+
+        async def kill() -> None:
+            if killed:
+                await asyncio.sleep(kill_at - time.monotonic())
+            for process in killed:
+                os.kill(process.pid, signal.SIGKILL)
+
+        await asyncio.gather(kill(), *(client() for _ in range(CLIENTS)))
+    return seen
+
+
+def wait_for_both(deployment: str) -> None:
+    """Wait until two replicas are there: a killed one has a successor."""
+    until = time.monotonic() + 90
     while len(replicas(deployment)) < 2:
-        assert time.monotonic() < killed_at + 90
+        assert time.monotonic() < until
         time.sleep(0.2)

@@ -1,55 +1,98 @@
-"""`srrag serve` from start to end."""
+"""`srrag serve` from start to end, as a process with a Ray of its own."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
-import jobs.serve
-from jobs.launch import configure
+from srrag.serve.settings import is_loopback
 from tests.unit.serve.serving import CAST, free_port
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
 
 
-def test_the_job_serves_drains_and_ends(
-    ray_cluster: None, sample_root: Path, tmp_path: Path
-) -> None:
-    port = free_port()
-    argv = [f"root={sample_root}", f"port={port}", "stop_after_s=3", "pipeline=bm25"]
-    log = tmp_path / "log.jsonl"
-    argv.append(f"log={log}")
-    config = {**configure("serve", argv), "command": " ".join(["srrag serve", *argv])}
+@contextmanager
+def asking(url: str) -> Iterator[list[str]]:
+    """Two clients that ask without end; what became of each request."""
     outcomes: list[str] = []
     ended = threading.Event()
 
     def ask() -> None:
-        url = f"http://127.0.0.1:{port}/v1/answers"
         while not ended.is_set():
             try:
-                answered = httpx.post(url, json={"question": CAST}, timeout=30)
+                answered = httpx.post(f"{url}/v1/answers", json={"question": CAST}, timeout=30)
                 outcomes.append(str(answered.status_code))
             except httpx.HTTPError as error:
                 outcomes.append(type(error).__name__)
                 time.sleep(0.05)
 
-    asking = [threading.Thread(target=ask) for _ in range(2)]
-    for each in asking:
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for each in threads:
         each.start()
     try:
-        summary = jobs.serve.run(config)
+        yield outcomes
     finally:
         ended.set()
-        for each in asking:
+        for each in threads:
             each.join()
-    assert summary["url"] == f"http://127.0.0.1:{port}" and summary["pipelines"] == ["bm25"]
-    first = outcomes.index("200")
-    last = len(outcomes) - outcomes[::-1].index("200")
+
+
+def listening(pid: int) -> dict[str, set[str]]:
+    """The addresses that a process and those below it listen on, by their names."""
+    found: dict[str, set[str]] = {}
+    for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+        for each in process.net_connections("inet"):
+            if each.status == psutil.CONN_LISTEN:
+                address = each.laddr.ip.removeprefix("::ffff:")
+                found.setdefault(process.name(), set()).add(address)
+    return found
+
+
+def own(pid: int) -> tuple[str, Path]:
+    """The token and the folder of the Ray below a process."""
+    below = psutil.Process(pid).children(recursive=True)
+    told = next(process.environ() for process in below if process.name() == "raylet")
+    return told["RAY_AUTH_TOKEN"], Path(told["RAY_TMPDIR"])
+
+
+def test_the_job_serves_on_loopback_alone_drains_and_ends(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    url, log = f"http://127.0.0.1:{(port := free_port())}", tmp_path / "log.jsonl"
+    overrides = [f"root={sample_root}", f"port={port}", f"log={log}", "pipeline=bm25"]
+    command = [sys.executable, "-m", "jobs.serve", *overrides, "stop_after_s=4"]
+    # As a user's shell has it: what this run set for Rays of its own is no part of the job.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    pipe = subprocess.PIPE
+    job = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=kept)
+    assert job.stdout is not None and job.stderr is not None
+    with asking(url) as outcomes:
+        said = []
+        for line in job.stderr:
+            said.append(line)
+            if line.startswith("log:"):
+                found, secrets = listening(job.pid), own(job.pid)
+        summary = json.loads(job.stdout.read().splitlines()[-1])
+    assert job.wait() == 0, said
+    assert summary["url"] == url and summary["pipelines"] == ["bm25"]
+    assert {"gcs_server", "raylet"} < set(found) and len(found) >= 6
+    assert all(map(is_loopback, set.union(*found.values()))), found
+    token, folder = secrets
+    assert len(token) == 64 and folder.stat().st_mode & 0o077 == 0
+    shutil.rmtree(folder)
+    first, last = outcomes.index("200"), len(outcomes) - outcomes[::-1].index("200")
     assert outcomes.count("200") > 3
     assert set(outcomes[first:last]) <= {"200", "404"}, "what was taken is answered"
     lines = [json.loads(line) for line in log.read_text().splitlines()]

@@ -54,8 +54,8 @@ def test_a_root_without_a_build_says_so(tmp_path: Path) -> None:
 
 
 def test_addresses_that_are_no_folder_are_refused() -> None:
-    with pytest.raises(ValueError, match="s3://bucket"):
-        Store("s3://bucket/x")
+    with pytest.raises(ValueError, match="ftp://host"):
+        Store("ftp://host/x")
 
 
 def _try_lock(root: Path, queue: multiprocessing.Queue[str]) -> None:

@@ -22,7 +22,8 @@ def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _row(place: str, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
+        json.dumps(row, ensure_ascii=False).encode()  # an escape may stand for half a character
+    except ValueError as error:
         raise ValueError(f"{place}: not gold of a question ({error})") from error
     if not isinstance(row, dict):
         raise ValueError(f"{place}: not gold of a question (no JSON object)")

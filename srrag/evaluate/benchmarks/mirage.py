@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 
-class NoSuchSubset(ValueError):
-    """A part is asked for that a benchmark does not have."""
-
-
 def fits(content: object) -> bool:
     """Whether this is such a file: subsets of questions that have options."""
     if not isinstance(content, dict) or not content:
@@ -28,7 +24,7 @@ def rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The questions of one subset, or of all; ids are subset:id. Raises ValueError naming both."""
     if subset is not None and subset not in content:
-        raise NoSuchSubset(f"bench.subset={subset}: {path} has {', '.join(content)}")
+        raise ValueError(f"bench.subset={subset}: {path} has {', '.join(content)}")
     for name, questions in content.items():
         if subset in (None, name):
             for number, row in questions.items():

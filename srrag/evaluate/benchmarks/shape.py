@@ -46,9 +46,9 @@ def gold_rows(path: Path, subset: str | None = None) -> Iterator[Placed]:
 
 
 def refuse(path: Path, subset: str | None) -> None:
-    """Raise NoSuchSubset if a part is asked for of what has none."""
+    """Raise ValueError if a part is asked for of what has none."""
     if subset is not None:
-        raise mirage.NoSuchSubset(f"bench.subset={subset}: {path} has no subsets")
+        raise ValueError(f"bench.subset={subset}: {path} has no subsets")
 
 
 def _folder(path: Path) -> Iterator[Placed]:

@@ -93,14 +93,18 @@ def test_a_quote_that_is_in_no_window_is_named(units: Units, gold: tuple[str, st
 
 def test_gold_is_read(tmp_path: Path) -> None:
     path = tmp_path / "gold.jsonl"
-    rows = [question(("brace", "x", 1)), {**question(), "text": "Übung?"}]
+    rows = [question(("brace", "x", 1)), {**question(), "query_id": "r", "text": "Übung?"}]
     path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), "utf-8")
     assert list(read_gold(path)) == rows
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", '"x"', "5", '{"text": "?"}', '{"gold": []}', '{"gold": 5, "text": "?"}']
-)
+    "line",
+    [
+        "{", "[]", '"x"', "5", '{"text": "?"}', '{"gold": []}', '{"gold": 5, "text": "?"}',
+        '{"gold": [], "text": "?"}', '{"gold": [], "text": "\\ud800", "query_id": "r"}',
+    ],
+)  # fmt: skip
 def test_a_bad_line_of_gold_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "gold.jsonl"
     path.write_text(json.dumps(question()) + "\n" + line + "\n")

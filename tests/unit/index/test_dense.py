@@ -11,15 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.index.dense import (
-    SCORE_DECIMALS,
-    BuildDenseIndex,
-    DenseIndex,
-    pool,
-    rank,
-    unpack_vectors,
-)
+from srrag.index.dense import BuildDenseIndex
+from srrag.index.dense_search import DenseIndex
 from srrag.index.grades import GRADES, UNGRADED
+from srrag.index.parts import unpack_vectors
+from srrag.index.ranking import SCORE_DECIMALS, pool, rank
 from srrag.schema import UNITS
 from srrag.step import Place
 from tests.unit.index.tables import hashed, row, uid, vectors, write
@@ -66,7 +62,10 @@ def test_flat_is_the_exact_search(tmp_path: Path) -> None:
         vectors(ids[120:], matrix[120:], tmp_path / "b.parquet"),
     ]
     index, figures = built(tmp_path / "flat", paths)
-    assert figures == {"windows": 300, "exact": 300, "shards": 1, "recall_at_100": 1.0}
+    assert figures == {
+        "windows": 300, "exact": 300, "shards": 1, "recall_at_100": 1.0,
+        "bytes_per_vector": 64.2, "made_on": "cpu",
+    }  # fmt: skip
     scores = queries @ matrix.T
     for place, (found, score) in enumerate(index.search(queries, 10)):
         order = np.argsort(-scores[place])[:10]

@@ -14,6 +14,7 @@ import pytest
 from jobs.evaluate import run
 from jobs.launch import UsageError, configure, launch
 from srrag.evaluate.judgements import JUDGEMENTS
+from srrag.report.results import read_results
 from tests.endpoint import Endpoint, serve
 from tests.judged import answers, case
 
@@ -174,6 +175,8 @@ def test_a_judge_that_answers_nonsense_is_no_result(folder: Path) -> None:
     assert "failed on all 3 items" in coverage["reason"]
     assert summary["metrics"]["citation_valid"]["value"] == 1.0
     assert "citations" in summary["broken_judges"]
+    (row,) = read_results(folder / "out").rows
+    assert sorted(row.broken_judges) == summary["broken_judges"]
     assert summary["not_judged"] == sum(each["failed"] for each in summary["metrics"].values())
     assert summary["failures"][0]["reason"] == "invalid_json"
 

@@ -13,6 +13,11 @@ from jobs.launch import UsageError, configure
 from jobs.sweep_bench import read_bench
 from srrag.algo.significance import holm
 from srrag.report.results import read_results
+from tests.endpoint import Endpoint, serve
+from tests.endpoint_script import answer_by_rules
+from tests.sample_json import asked_schema
+
+SAMPLE = Path(__file__).parents[3] / "srrag" / "sample" / "questions.jsonl"
 
 
 def run(out: Path, root: Path, *argv: str) -> dict[str, Any]:
@@ -73,3 +78,45 @@ def test_benchmarks_of_any_shape_are_swept(sample_root: Path, tmp_path: Path) ->
     config["bench"]["subset"] = "three"
     with pytest.raises(UsageError, match=r"bench\.subset=three: .* has one, two"):
         read_bench(config, path)
+
+
+def test_seeds_are_rows_with_answers_of_their_own_and_are_summed_up(
+    sample_root: Path, tmp_path: Path, capsys: Any
+) -> None:
+    """The judge answers nonsense: that is said before any figure."""
+
+    def script(request: dict[str, Any]) -> str:
+        if asked_schema(request).get("title") == "CitedAnswer":  # type: ignore[union-attr]
+            asked.append((request["seed"], request["temperature"]))
+            return answer_by_rules(request)
+        judged.append(request["temperature"])
+        return "I had rather not say."
+
+    asked: list[tuple[int, float]] = []
+    judged: list[float] = []
+    rows = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()[:4]]
+    path = tmp_path / "gold.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    judges = configure("sweep", [f"root={sample_root}", "bench=answers"])["bench"]["judges"]
+    left = [f"bench.judges.{name}=null" for name in judges if name not in ("nuggets", "similarity")]
+    with serve(Endpoint(script=script)) as endpoint:
+        summary = run(
+            tmp_path / "out", sample_root, "bench=answers", f"bench.path={path}", "pipeline=bm25",
+            "engine=http", "engine.model=seeded", f"engine.base_url={endpoint.url}", *left,
+            "engine.temperature=0.7", "engine.seed=0,1,2",
+        )  # fmt: skip
+    assert summary["configurations"] == 3
+    assert summary["stages"] == 5, "what comes before the answers once, these by each seed"
+    answered = len(rows) * 3
+    assert len(asked) == len(set(asked)) == answered
+    assert {heat for _, heat in asked} == {0.7}
+    assert set(judged) == {0.0}, "sampling is that of the answers"
+    assert summary["over_seeds"]["all seeds"]["semantic_similarity"]["seeds"] == 3
+    assert summary["broken_judges"] == ["nuggets"] and not summary["ok"]
+    said = capsys.readouterr().err
+    assert "NO RESULT of the judge nuggets: it failed wherever it was asked, for all" in said
+    assert said.index("NO RESULT") < said.index("in brackets: p of") < said.index("over seeds")
+    results = read_results(tmp_path / "out").rows
+    assert {row.broken_judges for row in results} == {("nuggets",)}
+    assert results[1].command.endswith("engine.temperature=0.7 engine.seed=1")
+    assert "&&" not in results[1].command, "the same judge, so that one command repeats it"

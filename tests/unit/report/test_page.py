@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from srrag.report import markdown, page
 from srrag.report.results import read_results
-from srrag.report.section import Section, section
+from srrag.report.section import Section, SeedLine, section
 from srrag.report.view import benches
 from tests.unit.report.toy_results import write_toy
 
@@ -55,10 +56,13 @@ def test_the_page_is_whole_and_asks_for_nothing(sections: list[Section]) -> None
     ):  # fmt: skip
         assert told in seen.text, told
     assert text.count('type="text/plain"') == 6, "a packed text for each question of two systems"
+    assert seen.text.index("lost/model failed as a whole: engine") < seen.text.index("coverage")
 
 
 def test_the_markdown_says_the_same(sections: list[Section]) -> None:
     plots = {("toy", "coverage"): "plots/toy-coverage.png"}
+    seeds = (SeedLine("ours", "0, 1", ("0.900 ± 0.010",)),)
+    sections = [replace(each, seeds=seeds) for each in sections]
     text = markdown.render("Results", "Three rows.", sections, plots)
     assert "| ours | 0.900 \\[0.800–1.000\\] ▲ (1) | 1 (2) |" in text
     assert "![coverage](plots/toy-coverage.png)" in text
@@ -70,3 +74,7 @@ def test_the_markdown_says_the_same(sections: list[Section]) -> None:
     assert widths == {4}, "no text of a question makes a column"
     assert "<img" not in text.replace("\\<img", "")
     assert "NaN" not in text
+    first = text.index("- **lost/model failed as a whole: engine 'gone' is not up.**")
+    assert first < text.index("| system |")
+    assert "| ours | 0, 1 | 0.900 ± 0.010 |" in text
+    assert "0.900 ± 0.010" in Seen(page.render("Results", "Three rows.", sections)).text

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.index.dense import DenseIndex
+from srrag.index.dense_search import DenseIndex
 from srrag.index.sparse import SparseIndex
 from srrag.retrieve.channel import SearchChannel
 from srrag.retrieve.fuse import FuseRanks

@@ -50,7 +50,7 @@ class Here:
         if self.fault is not None and table:
             raise Refused(self.fault)
         running = self.host.run(work, table, seconds if table else 60)
-        result = asyncio.run_coroutine_threadsafe(running, self.loop).result()
+        result = asyncio.run_coroutine_threadsafe(running, self.loop).result(60)
         if isinstance(result, RequestFault):
             raise Refused(result)
         return result
@@ -130,6 +130,16 @@ def test_what_another_deployment_refuses_reaches_every_request(
     edition.close()
 
 
+def test_without_one_shard_there_is_no_answer(
+    sample_root: Path, loop: asyncio.AbstractEventLoop
+) -> None:
+    told = settings(sample_root, *APART)
+    callers = callers_of(told, loop)
+    callers["windows"][-1].fault = busy(3.0)  # the last, as the others have answered by then
+    with pytest.raises(Refused):
+        answers(told, callers, [CAST])
+
+
 def test_versions_are_opened_apart_and_the_oldest_goes(
     sample_root: Path, loop: asyncio.AbstractEventLoop
 ) -> None:
@@ -139,10 +149,10 @@ def test_versions_are_opened_apart_and_the_oldest_goes(
     at = PipelineRun(Store(told.root), "default", pipeline, LocalRunner()).place(told.at)
     for version in ("first", "second", "third"):
         opened = host.run(Work(0, version, dict(at.artifacts)), b"", 60)
-        asyncio.run_coroutine_threadsafe(opened, loop).result()
+        asyncio.run_coroutine_threadsafe(opened, loop).result(60)
     assert {version for version, _ in host._functions} == {"second", "third"}
     late = host.run(Work(0, "third", dict(at.artifacts)), b"", -1)
-    fault = asyncio.run_coroutine_threadsafe(late, loop).result()
+    fault = asyncio.run_coroutine_threadsafe(late, loop).result(60)
     assert isinstance(fault, RequestFault) and fault.status == 504
 
 

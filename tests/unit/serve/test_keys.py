@@ -48,5 +48,15 @@ def test_a_bucket_gives_a_burst_and_then_its_rate() -> None:
     assert [rate.wait_s("a", 100.0) for _ in range(3)] == [0, 0, 1], "no more than the burst"
 
 
+def test_replicas_share_a_rate() -> None:
+    rates = [Rate(per_minute=60, burst=4, replicas=2) for _ in range(2)]
+    given = [sum(not rate.wait_s("a", at / 4) for at in range(401)) for rate in rates]
+    assert given == [52, 52], "two at once, and every other second one, of 100 seconds"
+    few = Rate(per_minute=60, burst=1, replicas=4)
+    assert [few.wait_s("a", now) for now in (0.0, 0.0, 4.0)] == [0, 4, 0]
+    few.replicas = 1
+    assert [few.wait_s("a", now) for now in (4.5, 5.0)] == [0.5, 0]
+
+
 def test_without_a_rate_nobody_waits() -> None:
     assert {Rate(per_minute=0, burst=1).wait_s("a", 0.0) for _ in range(5)} == {0}

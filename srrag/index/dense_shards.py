@@ -1,0 +1,249 @@
+"""The shards of the dense index: which rows make one, the codec they share, and their files.
+
+Each function reads the parts it is given and writes files of its own, so that a Spread may call
+it anywhere, and again where a worker died: the files are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.index.dense_search import Shard
+from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
+from srrag.index.grades import GRADES, counted_as
+from srrag.index.parts import Matrix, read_live, unpack_vectors
+from srrag.index.ranking import merge
+from srrag.mirror import fetch
+from srrag.store import commit
+
+_TRAINING_ROWS_PER_LIST = 64
+_SAMPLED_FROM = 16
+_CODE_BITS = 8
+_RECALL_QUERIES = 200
+_RECALL_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of vectors, the part of their windows, and how many rows of a grade it has."""
+
+    vectors: Path
+    windows: Path
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The live rows of one grade in some parts: what a shard holds, or a codec is trained on."""
+
+    grade: str
+    parts: tuple[Part, ...]
+
+    def __len__(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How shards are made (BuildDenseIndex says what is what), and where."""
+
+    pq_bytes: int | None
+    probes: int
+    rescored: int
+    seed: int
+    threads: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Codec:
+    """An index to be trained: inverted lists and, with `pq_bytes`, short codes of the vectors."""
+
+    path: Path
+    rows: Rows
+    lists: int
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A shard to be written; without a codec its vectors are searched one by one."""
+
+    path: Path
+    rows: Rows
+    codec: Path | None
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Made:
+    """A shard that is written: its recall@100 on its own vectors, and the size of its index."""
+
+    rows: int
+    recall: float
+    num_bytes: int
+    device: str
+
+
+def count(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
+    """The live rows of each grade in each part, (parts, grades)."""
+    return np.array(
+        [np.bincount(_grades(part), minlength=len(GRADES)) for part in parts], np.int64
+    ).reshape(-1, len(GRADES))
+
+
+def cut(rows: Rows, shard_rows: int) -> list[Rows]:
+    """Divide rows into shards: the next parts until there are `shard_rows` or more."""
+    shards: list[list[Part]] = [[]]
+    size = 0
+    for part in rows.parts:
+        if size >= shard_rows:
+            shards.append([])
+            size = 0
+        shards[-1].append(part)
+        size += part.rows
+    return [Rows(rows.grade, tuple(parts)) for parts in shards if parts]
+
+
+def train(codec: Codec) -> None:
+    """Write the empty index that all shards of a grade start from, trained on a random sample.
+
+    Lists are found by spherical k-means; a code is that of the residual, one byte for an equal
+    share of its dimensions (IVFADC: Jégou et al. 2011, doi:10.1109/TPAMI.2010.57, §IV).
+    """
+    settings = codec.settings
+    faiss.omp_set_num_threads(settings.threads)
+    matrix = _sample(codec.rows, codec.lists * _TRAINING_ROWS_PER_LIST, settings.seed)
+    index: faiss.Index = _empty(matrix.shape[1], codec.lists, settings)
+    on_gpu = gpus(settings.device) > 0
+    index = to_gpu(index, 0) if on_gpu else index
+    index.train(matrix)
+    _write_index(to_cpu(index) if on_gpu else index, codec.path)
+
+
+def _empty(dimension: int, lists: int, settings: Settings) -> faiss.IndexIVF:
+    coarse, metric = faiss.IndexFlatIP(dimension), faiss.METRIC_INNER_PRODUCT
+    index: faiss.IndexIVF = faiss.IndexIVFFlat(coarse, dimension, lists, metric)
+    if settings.pq_bytes is not None:
+        if dimension % settings.pq_bytes:
+            raise ValueError(
+                f"pq_bytes: {settings.pq_bytes} does not divide the dimension, {dimension}"
+            )
+        coded = faiss.IndexIVFPQ(coarse, dimension, lists, settings.pq_bytes, _CODE_BITS, metric)
+        coded.pq.cp.seed = settings.seed + 1
+        coded.pq.cp.min_points_per_centroid = 1
+        index = coded
+    index.cp.seed = settings.seed + 1
+    index.cp.min_points_per_centroid = 1  # of a small partition's sample FAISS would warn
+    return index
+
+
+def write(draft: Draft) -> Made:
+    """Write a shard: its vectors where codes are rescored, its unit ids, and its index."""
+    settings = draft.settings
+    faiss.omp_set_num_threads(settings.threads)
+    ids, matrix = _read(draft.rows)
+    index: faiss.Index = faiss.IndexFlatIP(matrix.shape[1])
+    if draft.codec is not None:
+        index = faiss.read_index(str(fetch(draft.codec)))
+    gpu = 0 if draft.codec is not None and gpus(settings.device) else None
+    index = index if gpu is None else to_gpu(index, gpu)
+    index.add(matrix)
+    if draft.codec is not None and settings.pq_bytes and settings.rescored:
+        commit(draft.path.with_suffix(".npy"), partial(_write_vectors, matrix))
+    commit(draft.path.with_suffix(".arrow"), partial(_write_ids, ids))
+    _write_index(index if gpu is None else to_cpu(index), draft.path)
+    del index
+    recall = 1.0
+    if draft.codec is not None:
+        shard = Shard(draft.path, settings.probes, settings.rescored, gpu)
+        recall = _recall(shard, matrix, settings.seed)
+    size = draft.path.stat().st_size
+    return Made(len(ids), recall, size, "cpu" if gpu is None else settings.device)
+
+
+def _read(rows: Rows) -> tuple[pa.Array, Matrix]:
+    """Ids and vectors of rows, (n, dimension), in the order of the parts."""
+    ids, matrix, start = [], np.zeros((0, 0), np.float32), 0
+    for part, (names, block) in zip(rows.parts, _blocks(rows), strict=True):
+        if not start:
+            matrix = np.empty((len(rows), block.shape[1]), np.float32)
+        if block.shape[1] != matrix.shape[1]:
+            raise ValueError(
+                f"{part.vectors}: vectors of {block.shape[1]} numbers, and {matrix.shape[1]} before"
+            )
+        matrix[start : start + len(block)] = block
+        ids.append(names)
+        start += len(block)
+    return pa.concat_arrays(ids), matrix
+
+
+def _blocks(rows: Rows) -> Iterator[tuple[pa.Array, Matrix]]:
+    for part in rows.parts:
+        (table,) = read_live([part.vectors], ("unit_id", "vector"))
+        table = table.filter(pa.array(_grades(part) == GRADES.index(rows.grade)))
+        yield table["unit_id"].combine_chunks(), unpack_vectors(table["vector"])
+
+
+def _sample(rows: Rows, size: int, seed: int) -> Matrix:
+    """About `size` random vectors, from random parts that have some times as many, or all."""
+    draw = np.random.default_rng(seed)
+    order = draw.permutation(len(rows.parts))
+    ends = np.cumsum([rows.parts[place].rows for place in order])
+    few = order[: 1 + int(np.searchsorted(ends, size * _SAMPLED_FROM))]
+    chosen = Rows(rows.grade, tuple(rows.parts[place] for place in sorted(few)))
+    kept = np.zeros(len(chosen), np.bool_)
+    kept[draw.permutation(len(chosen))[:size]] = True
+    blocks, start = [], 0
+    for _, block in _blocks(chosen):
+        blocks.append(block[kept[start : start + len(block)]])
+        start += len(block)
+    return np.concatenate(blocks)
+
+
+def _grades(part: Part) -> npt.NDArray[np.int8]:
+    """The place in GRADES of each live row of vectors, from its window."""
+    (vector,) = read_live([part.vectors], ("unit_id",))
+    (window,) = read_live([part.windows], ("unit_id", "grade"))
+    place = pc.index_in(vector["unit_id"], value_set=window["unit_id"].combine_chunks())
+    if place.null_count:
+        lost = vector["unit_id"].filter(pc.is_null(place))[0]
+        raise ValueError(f"{part.vectors}: {lost} has a vector and no window; run the build again")
+    codes = pc.index_in(counted_as(window["grade"]), value_set=pa.array(GRADES))
+    return np.asarray(codes.take(place)).astype(np.int8)
+
+
+def _recall(shard: Shard, matrix: Matrix, seed: int) -> float:
+    rows = np.random.default_rng(seed).permutation(len(matrix))[:_RECALL_QUERIES]
+    depth = min(_RECALL_DEPTH, len(matrix))
+    _, truth = faiss.knn(matrix[rows], matrix, depth, metric=faiss.METRIC_INNER_PRODUCT)
+    found = [merge([hits], depth)[0] for hits in shard.search(matrix[rows], depth)]
+    shared = [
+        pc.is_in(ids, value_set=shard.ids.take(pa.array(best))).true_count
+        for ids, best in zip(found, truth, strict=True)
+    ]
+    return float(np.mean(shared)) / depth
+
+
+def _write_index(index: faiss.Index, path: Path) -> None:
+    commit(path, lambda temporary: faiss.write_index(index, str(temporary)))
+
+
+def _write_ids(ids: pa.Array, path: Path) -> None:
+    table = pa.table({"unit_id": ids})
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+
+
+def _write_vectors(matrix: Matrix, path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, matrix)

@@ -1,0 +1,58 @@
+"""Whether the server on Ray has come up, and whether it still answers."""
+
+from __future__ import annotations
+
+import time
+
+from ray import serve
+from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
+
+NAME = "srrag"
+_POLL_S = 0.5
+
+
+def wait_until_up(most_s: float) -> None:
+    """Wait until the server is up; raises RuntimeError if it fails or takes too long."""
+    until = time.monotonic() + most_s
+    while time.monotonic() < until:
+        app = serve.status().applications[NAME]
+        if app.status == ApplicationStatus.RUNNING:
+            return
+        if app.status == ApplicationStatus.DEPLOY_FAILED:
+            raise RuntimeError(_reason(app.message))
+        time.sleep(_POLL_S)
+    raise RuntimeError(f"the server was not up within {most_s:g} s")
+
+
+class Health:
+    """Tells a server that is lost from one that has lost replicas, which Ray starts again.
+
+    While Ray does so it calls the whole server unhealthy; where nodes are too few, for ever.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        """The server is up now, and may be without an answer for so long."""
+        self._most_s = most_s
+        self._answered = time.monotonic()
+
+    def failed(self) -> str:
+        """Why the server no longer answers; "" while it does, or may do so again."""
+        app = serve.status().applications.get(NAME)
+        if app is None:
+            return "the server is gone"
+        now = time.monotonic()
+        if _answers(app):
+            self._answered = now
+        return _reason(app.message) if now - self._answered > self._most_s else ""
+
+
+def _answers(app: ApplicationStatusOverview) -> bool:
+    """Whether each of its deployments has a replica that runs."""
+    states = (each.replica_states for each in app.deployments.values())
+    return all(any(n for state, n in each.items() if state == "RUNNING") for each in states)
+
+
+def _reason(message: str) -> str:
+    """The last line that says something of a traceback."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return lines[-1] if lines else "the server failed"

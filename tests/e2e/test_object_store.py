@@ -1,0 +1,139 @@
+"""A root on a real S3 server, by the real commands, each on a machine that never saw the root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from tests.bucket import Bucket, s3_server
+from tests.conftest import REPOSITORY
+from tests.e2e.answered import assert_equal_tables
+from tests.e2e.test_command import SRRAG, fault, srrag
+from tests.unit.serve.serving import free_port
+
+pytestmark = pytest.mark.e2e
+QUESTION = "question=Should adolescents return to sport nine months after ACL reconstruction?"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def bucket(cache: Path) -> Iterator[Bucket]:
+    with pytest.MonkeyPatch.context() as patch, s3_server(patch, cache) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def root(bucket: Bucket) -> str:
+    address = f"s3://{bucket.name}/graph"
+    built, _ = srrag("build", f"root={address}")
+    assert built["root"] == address
+    return f"root={address}"
+
+
+@pytest.fixture(autouse=True)
+def another_machine(root: str, cache: Path) -> None:
+    """Nothing of any root is here."""
+    for folder in cache.iterdir():
+        shutil.rmtree(folder)
+
+
+def document(cache: Path) -> str:
+    """One of the documents that are here."""
+    part = next(cache.glob("*/stages/documents/*/part-*.parquet"))
+    first: str = pq.read_table(part, columns=["doc_id"])["doc_id"][3].as_py()
+    return first
+
+
+def test_what_one_machine_built_another_goes_on_with(root: str, sample_root: Path) -> None:
+    again, _ = srrag("build", root)
+    assert all(again["reused"].values())
+    here, _ = srrag("ask", f"root={sample_root}", QUESTION)
+    there, _ = srrag("ask", root, QUESTION)
+    assert there["answer"] == here["answer"] and there["evidence"] == here["evidence"]
+    assert srrag("verify", root)[0]["ok"]
+
+
+def test_a_server_elsewhere_answers_and_keeps_feedback_on_the_store(
+    root: str, bucket: Bucket
+) -> None:
+    port = free_port()
+    command = [*SRRAG, "serve", root, "pipeline=bm25", f"port={port}", "stop_after_s=120"]
+    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL) as server:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            until = time.monotonic() + 100
+            while time.monotonic() < until:
+                try:
+                    if httpx.get(f"{url}/readyz").status_code == 200:
+                        break
+                except httpx.TransportError:
+                    assert server.poll() is None
+                time.sleep(0.5)
+            asked = {"question": QUESTION.partition("=")[2]}
+            answer = httpx.post(f"{url}/v1/answers", json=asked, timeout=60).json()
+            assert answer["sentences"] and answer["evidence"]
+            told = {"answer_id": answer["id"], "verdict": "helpful"}
+            kept = httpx.post(f"{url}/v1/feedback", json=told).json()["kept_in"]
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(60)
+    assert answer["id"].encode() in bucket.read(f"graph/{kept}")
+
+
+def test_a_build_killed_on_one_machine_is_finished_on_another(
+    bucket: Bucket, cache: Path, sample_root: Path
+) -> None:
+    """Killed when its first index stands: by then parts, and parts of builds, are on the store."""
+    name = f"s3://{bucket.name}/killed"
+    with subprocess.Popen(
+        [*SRRAG, "build", f"root={name}"], cwd=REPOSITORY, stderr=subprocess.DEVNULL
+    ) as process:
+        until = time.monotonic() + 120
+        while not any(each.endswith("manifest.json") for each in bucket.names("killed/stages/un")):
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        process.kill()
+    stand = {each for each in bucket.names("killed") if "/part-" in each}
+    bodies = {each: bucket.read(each) for each in stand}
+    assert not bucket.names("killed/builds"), "no pointer yet"
+    for folder in cache.iterdir():
+        shutil.rmtree(folder)
+    built, _ = srrag("build", f"root={name}")
+    assert all(built["reused"][stage] == 1 for stage in ("parsed", "chunks", "vectors"))
+    assert {each: bucket.read(each) for each in stand} == bodies, "nothing was done again"
+    assert srrag("verify", f"root={name}")[0]["ok"]
+    assert_equal_tables(next(cache.iterdir()), sample_root)
+
+
+def test_what_is_forgotten_is_gone_from_the_store(root: str, bucket: Bucket, cache: Path) -> None:
+    srrag("build", root)
+    srrag("verify", root)
+    gone = document(cache)
+    before = set(bucket.names("graph"))
+    srrag("forget", root, f"doc_id={gone}")
+    assert srrag("verify", root, f"forgotten={gone}")[0]["ok"]
+    after = set(bucket.names("graph"))
+    assert not [name for name in after if gone.encode() in bucket.read(name)]
+    assert before - after, "what held it was deleted there"
+    assert not any(name.endswith("forgetting.json") for name in after)
+
+
+def test_what_a_store_cannot_do_is_said_in_one_line(root: str, bucket: Bucket) -> None:
+    model = ["engine=http", "engine.base_url=http://127.0.0.1:9/v1", "engine.model=x"]
+    assert "the log of answers is appended to" in fault("build", root, *model)
+    assert "NO_SUCH_BUCKET" in fault("build", "root=s3://not-there/x")
+    assert "the environment" in fault("build", "root=s3://key:secret@b/x", code=2)
+    assert os.environ["SRRAG_CACHE"]

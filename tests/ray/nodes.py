@@ -1,0 +1,164 @@
+"""Several Ray nodes on this machine: bring them up, take one away, see what ran on which."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ray
+import ray.cloudpickle
+from ray.cluster_utils import Cluster
+
+from srrag.runner.ray_data import RayDataRunner
+from srrag.serve.on_ray import prepare
+from srrag.step import Spread
+
+PATIENCE_S = 150.0
+FREE_PIECES = 3
+MISSED_SOON = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
+"""A node that is gone counts as gone after seconds, not after a quarter of a minute."""
+
+
+def node(cpus: float) -> dict[str, Any]:
+    """What a small node is started with."""
+    return {"num_cpus": cpus, "object_store_memory": 80 * 1024**2}
+
+
+@contextmanager
+def nodes_up(*cpus: float) -> Iterator[Cluster]:
+    """A cluster with a node for each of these numbers of logical CPUs, the head first."""
+    if ray.is_initialized():
+        ray.shutdown()
+    prepare()
+    head = {**node(cpus[0]), "include_dashboard": False, "_system_config": MISSED_SOON}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        for each in cpus[1:]:
+            cluster.add_node(**node(each))
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@contextmanager
+def by_value(module: ModuleType) -> Iterator[None]:
+    """Let what a module holds travel to workers, which may not import it."""
+    ray.cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        ray.cloudpickle.unregister_pickle_by_value(module)
+
+
+def ids(cluster: Cluster) -> set[str]:
+    """The nodes that there are."""
+    return {str(each.node_id) for each in cluster.list_all_nodes()}
+
+
+def actors(cluster: Cluster, name: str, alive: bool = False) -> set[str]:
+    """The nodes of all actors of a class, or of those that are alive."""
+    return {
+        actor["Address"]["NodeID"]
+        for actor in cluster.global_state.actor_table(None, None, None).values()
+        if name in actor["ActorClassName"] and (actor["State"] == "ALIVE" or not alive)
+    }
+
+
+def losable(cluster: Cluster, name: str) -> bool:
+    """Whether a node beside the head holds a live actor of a class."""
+    return any(each.node_id in actors(cluster, name, alive=True) for each in cluster.worker_nodes)
+
+
+def lose(cluster: Cluster, name: str) -> None:
+    """Take away a node that holds a live actor of a class, without a word to anybody."""
+    busy = actors(cluster, name, alive=True)
+    lost = next(each for each in cluster.worker_nodes if each.node_id in busy)
+    cluster.remove_node(lost, allow_graceful=False)
+
+
+class Running(threading.Thread):
+    """A job beside the main thread, which alone may add and remove nodes."""
+
+    def __init__(self, job: Callable[[], Any]) -> None:
+        """Start it."""
+        super().__init__(daemon=True)
+        self._job = job
+        self._value: Any = None
+        self._failure: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Do the job."""
+        try:
+            self._value = self._job()
+        except BaseException as error:  # for the main thread
+            self._failure = error
+
+    def wait_for(self, found: Callable[[], bool]) -> None:
+        """Wait until something is found while the job runs."""
+        until = time.monotonic() + PATIENCE_S
+        while not found():
+            assert self.is_alive(), f"the job was over before: {self._failure!r}"
+            assert time.monotonic() < until, "it was not found"
+            time.sleep(0.05)
+
+    def ended(self) -> Any:
+        """What the job returned; raises what it raised."""
+        self.join(PATIENCE_S)
+        assert not self.is_alive(), "the job hangs"
+        if self._failure is not None:
+            raise self._failure
+        return self._value
+
+
+@dataclass(frozen=True)
+class HeldPieces(RayDataRunner):
+    """A runner that notes where each piece of a build was made, and holds one on some nodes.
+
+    `held` names by function the node that keeps the first piece of it for ever. There the others
+    go on when this has happened, but for a few, which are done before.
+    """
+
+    notes: str = ""
+    held: Mapping[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def spread(self, gpus: float = 0.0) -> Iterator[Spread]:
+        """Spread as ever, but for that."""
+        piece = partial(_noted, Path(self.notes), self.held)
+        with super().spread(gpus) as spread:
+            yield lambda call, items: spread(partial(piece, call), items)
+
+
+def _noted(notes: Path, held: Mapping[str, str], call: Callable[[Any], Any], item: Any) -> Any:
+    name = getattr(call, "func", call).__name__
+    here, sign = ray.get_runtime_context().get_node_id(), notes / f"{name}.held"
+    if held.get(name) == here:
+        sign.touch()
+        time.sleep(PATIENCE_S)
+    while name in held and not sign.exists() and len(made(notes, name)) >= FREE_PIECES:
+        time.sleep(0.02)
+    value = call(item)
+    piece = hashlib.md5(repr(item).encode()).hexdigest()
+    with (notes / f"{name}-{piece}.made").open("a", encoding="utf-8") as note:
+        note.write(f"{here}\n")
+    return value
+
+
+def made(notes: Path, name: str) -> list[list[str]]:
+    """For each piece that was made by a function, where that was."""
+    return [note.read_text("utf-8").split() for note in notes.glob(f"{name}-*.made")]
+
+
+def is_held(notes: Path, name: str) -> bool:
+    """Whether a piece of a function is held, and others are made."""
+    return (notes / f"{name}.held").exists() and len(made(notes, name)) >= FREE_PIECES

@@ -1,0 +1,294 @@
+"""The jobs on three nodes: what one process makes, also when a node is lost under them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import ray.serve
+from ray.cluster_utils import Cluster
+
+import jobs.build
+import jobs.evaluate
+import jobs.fit_betr
+import jobs.parts
+import jobs.serve
+import jobs.sweep
+import srrag.runner.ingest
+import srrag.runner.sweep
+import tests.ray.nodes
+from jobs.launch import configure
+from srrag.evaluate.gold import resource_path
+from srrag.ids import file_sha256
+from srrag.runner.build import BuildJob
+from srrag.store import Store, read_json
+from tests.e2e.answered import GRAPH
+from tests.e2e.test_sweep import command, copy_build, parts, table
+from tests.endpoint import Endpoint, serve
+from tests.endpoint_script import answer_by_rules
+from tests.ray.nodes import (
+    FREE_PIECES,
+    HeldPieces,
+    Running,
+    actors,
+    by_value,
+    ids,
+    is_held,
+    losable,
+    lose,
+    made,
+    node,
+    nodes_up,
+)
+from tests.unit.serve.serving import CAST, free_port, settings
+from tests.unit.serve.serving import served as served_here
+
+pytestmark = pytest.mark.ray
+CONCURRENCY = 16
+CPUS = 1
+"""Of a node: so few that a job finds no room on one."""
+
+HERE = ["profile.threads=1", "profile.resources.vectors.batch_rows=256"]
+QUICK = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20", "pipeline=srrag"]
+SHARDS = ["+stages.dense.run.shard_rows=10"]
+SCORED = ["bench=sample", "resamples=100"]
+QUESTIONS = resource_path("pkg://srrag/sample/questions.jsonl")
+CUT = {"ReadError", "RemoteProtocolError"}
+STEPS = ("raw", "parsed", "documents", "chunks", "windows", "triples", "vectors")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_parts() -> Iterator[None]:
+    """The sample comes in several parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(srrag.runner.ingest, "SEGMENT_ROWS", 6)
+        yield
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Cluster]:
+    with nodes_up(CPUS, CPUS, CPUS) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(started: Cluster) -> Cluster:
+    """Three nodes, whatever the test before has taken away."""
+    while len(started.list_all_nodes()) < 3:
+        started.add_node(**node(CPUS))
+    return started
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root whose jobs were run in this process."""
+    root = tmp_path_factory.mktemp("here")
+    run("build", f"root={root}", *SHARDS, *HERE)
+    run("fit_betr", f"root={root}", *QUICK, *HERE)
+    return root
+
+
+def told(job: str, *argv: str) -> Callable[[], dict[str, Any]]:
+    """What `srrag` does with these arguments."""
+    config = {**configure(job, argv), "command": " ".join(["srrag", job, *argv])}
+    return partial(getattr(jobs, job).run, config)
+
+
+def run(job: str, *argv: str) -> dict[str, Any]:
+    """Do it here and now."""
+    return told(job, *argv)()
+
+
+def begin(job: str, *argv: str) -> Running:
+    """Do it beside this thread."""
+    return Running(told(job, *argv))
+
+
+def there(cluster: Cluster) -> list[str]:
+    """The profile that joins the cluster: workers that ask for little, three of each kind."""
+    small = "cpus: 0.25, threads: 1, workers: 3"
+    return [
+        "profile=ray",
+        f"profile.runner.address={cluster.address}",
+        "+profile.runner.stall_s=90",
+        f"profile.resources.default={{{small}, batch_rows: 256}}",
+        f"profile.resources.vectors={{{small}, batch_rows: 256}}",
+        "profile.resources.ranking={cpus: 0.25, threads: 1, workers: 1}",
+        "profile.resources.calls={cpus: 0.25, workers: 3}",
+    ]
+
+
+def test_build_fit_and_evaluate_are_those_of_one_process(
+    cluster: Cluster, here: Path, tmp_path: Path
+) -> None:
+    run(
+        "build",
+        f"root={tmp_path}",
+        "+stages.entities.run.bucket_facts=50",
+        *SHARDS,
+        *there(cluster),
+    )
+    assert actors(cluster, "PartWorker") == ids(cluster)
+    assert contents(tmp_path) == contents(here)
+    fitted = run("fit_betr", f"root={tmp_path}", "train.workers=3", *QUICK, *there(cluster))
+    assert len(actors(cluster, "RayTrainWorker")) > 1
+    alone = read_json(here / "jobs/fit_betr/srrag/betr.json")["parameters"]
+    assert fitted["a"] == pytest.approx(alone["a"], abs=1e-6)
+    assert fitted["u"] == pytest.approx(alone["u"], abs=1e-6)
+    shutil.copytree(here / "jobs", tmp_path / "jobs", dirs_exist_ok=True)
+    scored = [run("evaluate", f"root={root}", "pipeline=srrag", *SCORED, *profile)
+              for root, profile in ((here, HERE), (tmp_path, there(cluster)))]  # fmt: skip
+    assert scored[0]["metrics"] == scored[1]["metrics"]
+
+
+def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
+    cluster: Cluster, here: Path
+) -> None:
+    url = f"http://127.0.0.1:{(port := free_port())}/v1/answers"
+    serving = begin(
+        "serve", f"root={here}", f"port={port}", "pipeline=srrag", "profile.threads=1",
+        f"ray.address={cluster.address}", "ray.min_replicas=3", "ray.max_replicas=3",
+        "log=null",
+    )  # fmt: skip
+
+    def asked() -> Any:
+        try:
+            reply = httpx.post(url, json={"question": CAST}, timeout=30)
+        except httpx.TransportError as error:
+            return type(error).__name__
+        return shown(reply.json()) if reply.status_code == 200 else reply.status_code
+
+    with served_here(settings(here, "pipeline=srrag")) as (client, _):
+        alone = shown(client.post("/v1/answers", json={"question": CAST}).json())
+    serving.wait_for(lambda: all(asked() == alone for _ in range(12)))
+    assert actors(cluster, "ServeReplica", alive=True) == ids(cluster)
+    lose(cluster, "ServeReplica")
+    replies = [asked() for _ in range(30)]
+    cut = [reply for reply in replies if reply != alone]
+    assert len(cut) <= 2 and set(cut) <= CUT, "what the lost proxy had in hand"
+    assert replies[-20:] == [alone] * 20
+    assert serving.is_alive()
+    ray.serve.delete("srrag")
+    with pytest.raises(RuntimeError, match="the server is gone"):
+        serving.ended()
+    assert not actors(cluster, "Proxy", alive=True), "nothing is left on the cluster"
+
+
+def shown(reply: dict[str, Any]) -> dict[str, Any]:
+    return {name: reply[name] for name in ("answer", "sentences", "evidence", "version")}
+
+
+def test_extraction_goes_on_when_a_node_is_lost(cluster: Cluster, tmp_path: Path) -> None:
+    whole, root = tmp_path / "whole", tmp_path / "lost"
+    with serve(Endpoint(script=answer_by_rules)) as endpoint:
+        asks = [*GRAPH, "engine=http", "engine.model=toy", f"engine.base_url={endpoint.url}",
+                f"engine.concurrency={CONCURRENCY}"]  # fmt: skip
+        calls = run("build", f"root={whole}", *asks, *HERE)["calls"]
+        endpoint.calls.clear()
+        endpoint.latency_s = 1.0
+        building = begin("build", f"root={root}", *asks, *there(cluster))
+        building.wait_for(lambda: len(written(root)) > 12 and losable(cluster, "PartWorker"))
+        stood = written(root)
+        lose(cluster, "PartWorker")
+        endpoint.latency_s = 0.0
+        building.ended()
+        assert len(endpoint.calls) == calls
+        assert sum(endpoint.calls.values()) <= calls + CONCURRENCY
+    assert len(stood) < len(written(root))
+    assert stood.items() <= written(root).items(), "what stood was not made again"
+    assert contents(root) == contents(whole)
+
+
+def test_only_the_lost_piece_of_an_index_is_made_again(
+    cluster: Cluster, here: Path, tmp_path: Path
+) -> None:
+    root, notes = tmp_path / "root", tmp_path / "notes"
+    notes.mkdir()
+    for name in STEPS:
+        shutil.copytree(here / "stages" / name, root / "stages" / name)
+    shutil.copy(here / "srrag.json", root)
+    argv = [f"root={root}", *SHARDS, "+stages.entities.run.bucket_facts=100"]
+    config = configure("build", [*argv, "stages.communities=null"])
+    reader, at = jobs.parts.make(config["corpus"], "corpus"), jobs.parts.place(config)
+    lost = dict(zip(("group_bucket", "write"), cluster.worker_nodes, strict=True))
+    held = {name: str(each.node_id) for name, each in lost.items()}
+    runner = HeldPieces(cluster.address, notes=str(notes), held=held)
+    job = BuildJob(Store(root), jobs.parts.plan(config, reader), runner)
+    with by_value(tests.ray.nodes):
+        building = Running(lambda: job.run(reader.scan(), at))
+        for name, each in lost.items():
+            building.wait_for(partial(is_held, notes, name))
+            cluster.remove_node(each, allow_graceful=False)
+        building.ended()
+    for name in lost:
+        pieces = made(notes, name)
+        assert len(pieces) > 2 * FREE_PIECES
+        assert {len(where) for where in pieces} == {1}, "each was made once"
+    assert contents(root).items() <= contents(here).items()
+
+
+def test_a_sweep_goes_on_when_a_node_is_lost(
+    cluster: Cluster, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(srrag.runner.sweep, "PART_QUESTIONS", 6)
+    whole, root = tmp_path / "whole", tmp_path / "lost"
+    with serve(Endpoint(script=answer_by_rules)) as endpoint:
+        for each in (whole, root):
+            copy_build(here, each)
+        run(*command(whole, QUESTIONS, endpoint.url, k="4"), *HERE)
+        endpoint.latency_s = 1.0
+        sweeping = begin(*command(root, QUESTIONS, endpoint.url, k="4"), *there(cluster))
+        sweeping.wait_for(lambda: len(parts(root)) > 6 and losable(cluster, "PartWorker"))
+        stood = parts(root)
+        lose(cluster, "PartWorker")
+        endpoint.latency_s = 0.0
+        sweeping.ended()
+    assert len(stood) < len(parts(root))
+    assert stood.items() <= parts(root).items(), "what stood was not made again"
+    assert table(root) == table(whole)
+    assert answers(root) == answers(whole)
+
+
+def answers(root: Path) -> dict[str, pa.Table]:
+    """Of each part of a pipeline's stage, all but what measures time."""
+    return {name: pq.read_table(root / name).drop_columns(["trace"]) for name in parts(root)}
+
+
+def written(root: Path) -> dict[str, int]:
+    """When each part of a build was written."""
+    found = (root / "stages").glob("*/*/part-*.parquet")
+    return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in found}
+
+
+def contents(root: Path) -> dict[tuple[str, str], Any]:
+    """The sha256 of all that stands in a build, by stage and part or name of the file."""
+    store = Store(root)
+    found: dict[tuple[str, str], Any] = {}
+    for name, entry in store.read_pointer("default")["stages"].items():
+        fingerprint = entry["fingerprint"]
+        for part in entry.get("parts", []):
+            found[name, part] = store.read_receipt(name, fingerprint, part).sha256
+        folder = store.stage_dir(name, fingerprint)
+        if not entry.get("parts"):
+            # Tantivy draws the names of its files.
+            found[name, ""] = frozenset(
+                (path.suffix, file_sha256(path))
+                for path in folder.rglob("*")
+                if path.is_file()
+                and path.name
+                not in (
+                    "manifest.json",
+                    "meta.json",
+                    ".managed.json",
+                    ".tantivy-meta.lock",
+                    ".tantivy-writer.lock",
+                )
+            )
+    return found

@@ -1,0 +1,211 @@
+"""A root on a real S3 server, with what goes wrong there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from srrag import lock, mirror, object_store
+from srrag.store import Receipt, Store, commit_json
+from tests.bucket import Bucket, s3_server
+
+TABLE = pa.table({"x": list(range(50_000))})
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    cache = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch, s3_server(patch, cache) as found:
+        yield found
+
+
+@pytest.fixture
+def address(bucket: Bucket, request: pytest.FixtureRequest) -> str:
+    return f"s3://{bucket.name}/{request.node.name.replace('[', '-').replace(']', '')}"
+
+
+def receipt(sha256: str, num_bytes: int) -> Receipt:
+    return Receipt("p", 1, 0, 0, 1, 0, sha256, num_bytes, 0.0)
+
+
+def elsewhere(address: str) -> Store:
+    """The root as another machine sees it: nothing is here."""
+    shutil.rmtree(Store(address).root, ignore_errors=True)
+    return Store(address)
+
+
+def test_a_part_written_here_is_read_elsewhere(address: str) -> None:
+    store = Store(address)
+    store.create()
+    done = store.write_part("s", "f", TABLE, receipt)
+    other = elsewhere(address)
+    assert not other.root.exists()
+    other.check()
+    assert other.has_part("s", "f", "p") and other.parts("s", "f") == {"p"}
+    assert other.receipts("s", "f", ["p"]) == [done]
+    assert other.read_part("s", "f", "p").equals(TABLE)
+    assert str(other) == address
+
+
+def test_a_part_without_its_receipt_does_not_count(address: str, bucket: Bucket) -> None:
+    store = Store(address)
+    store.create()
+    store.write_part("s", "f", TABLE, receipt)
+    mirror.remove(store.receipt_path("s", "f", "p"))
+    other = elsewhere(address)
+    assert other.parts("s", "f") == set() and not other.has_part("s", "f", "p")
+
+
+def test_what_was_written_again_elsewhere_is_brought_again(address: str) -> None:
+    store = Store(address)
+    store.create()
+    store.write_part("s", "f", TABLE, receipt)
+    kept = store.root.with_name("kept")
+    shutil.copytree(store.root, kept, copy_function=shutil.copy2)
+    store.write_part("s", "f", TABLE.slice(0, 7), receipt)
+    shutil.rmtree(store.root)
+    kept.rename(store.root)  # a machine that saw the first version alone
+    assert store.read_part("s", "f", "p").num_rows == 7
+    store.parts("s", "f")
+    assert (
+        store.read_receipt("s", "f", "p").num_bytes == store.part_path("s", "f", "p").stat().st_size
+    )
+
+
+def test_what_is_gone_from_the_store_goes_from_here(address: str, bucket: Bucket) -> None:
+    store = Store(address)
+    store.create()
+    commit_json(store.pointer_path("default"), {"stages": {}})
+    assert store.read_pointer("default") == {"stages": {}}
+    path = address.removeprefix(f"s3://{bucket.name}/")
+    assert f"{path}/builds/default.json" in bucket.names()
+    mirror.store_at(store.root).fs.delete_file(  # type: ignore[union-attr]
+        f"{bucket.name}/{path}/builds/default.json"
+    )
+    with pytest.raises(ValueError, match=f"root={address} holds no finished build 'default'"):
+        store.read_pointer("default")
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"), [("503", "PUT"), ("half", "PUT"), ("503", "HEAD"), ("hang", "PUT")]
+)
+def test_a_fault_of_the_store_is_outlived(
+    address: str, bucket: Bucket, kind: str, method: str
+) -> None:
+    store = Store(address)
+    store.create()
+    bucket.faults.set(kind, method, "part-p", times=2, seconds=5)
+    store.write_part("s", "f", TABLE, receipt)
+    assert bucket.faults.hit == 2
+    bucket.faults.set(kind.replace("hang", "half"), "GET", "part-p", times=2)
+    assert elsewhere(address).read_part("s", "f", "p").equals(TABLE)
+    assert bucket.faults.hit >= 1
+
+
+def test_a_store_that_stays_away_fails_the_write_and_nothing_counts(
+    address: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "_ATTEMPTS", 2)
+    store = Store(address)
+    store.create()
+    bucket.faults.set("503", "PUT", "part-p.parquet", times=100)
+    with pytest.raises(OSError, match=r"part-p\.parquet"):
+        store.write_part("s", "f", TABLE, receipt)
+    bucket.faults.set("", "", times=0)
+    assert not store.part_path("s", "f", "p").exists(), "here neither"
+    assert store.parts("s", "f") == set() and not store.has_part("s", "f", "p")
+    store.write_part("s", "f", TABLE, receipt)
+    assert elsewhere(address).read_part("s", "f", "p").equals(TABLE)
+
+
+def test_a_folder_takes_anothers_place_manifest_last(address: str, bucket: Bucket) -> None:
+    store = Store(address)
+    store.create()
+    final = store.stage_dir("dense", "f")
+    for version in (1, 2):
+        out = final.with_name(f".f.{version}")
+        (out / "deep").mkdir(parents=True)
+        (out / f"only-{version}").write_text("x")
+        (out / "deep" / "file").write_text(str(version))
+        mirror.put(out / "deep" / "file")  # as a task of another node does
+        commit_json(out / "manifest.json", {"version": version})
+        bucket.faults.requests.clear()
+        mirror.move_folder(out, final)
+        mirror.remove_folder(out)
+    assert mirror.files(final) == {"only-2", "deep/file", "manifest.json"}
+    assert not [name for name in bucket.names() if "/.f." in name]
+    shutil.rmtree(store.root)
+    assert (mirror.pull_build(final) / "deep" / "file").read_text() == "2"
+    before = bucket.faults.requests["GET"]
+    mirror.pull_build(final)
+    assert bucket.faults.requests["GET"] == before, "what is current is not brought again"
+
+
+def test_one_writer_at_a_time(
+    address: str, monkeypatch: pytest.MonkeyPatch, bucket: Bucket
+) -> None:
+    monkeypatch.setattr(lock, "SETTLE_S", 0.1)
+    store = Store(address)
+    store.create()
+    key = f"{address.removeprefix(f's3://{bucket.name}/')}/.lock.json"
+    with store.lock():
+        mine = bucket.read(key)
+        (store.root / ".lock").unlink()  # another machine has a file of its own
+        written = f"root={address} is being written by process"
+        with pytest.raises(ValueError, match=written), store.lock():
+            pass
+        bucket.write(key, mine.replace(b'"token": "', b'"token": "other'))
+        with pytest.raises(RuntimeError, match="was taken over by process"):
+            store.write_pointer("default", {"stages": {}})
+    bucket.write(key, b"{}")
+    with pytest.raises(ValueError, match=r"\.lock\.json is damaged"), store.lock():
+        pass
+    mirror.remove(store.root / ".lock.json")
+    with store.lock():
+        store.write_pointer("default", {"stages": {}})
+    assert key not in bucket.names()
+
+
+def test_a_writer_that_died_on_another_machine_is_succeeded(
+    address: str, monkeypatch: pytest.MonkeyPatch, bucket: Bucket
+) -> None:
+    monkeypatch.setattr(lock, "SETTLE_S", 0.1)
+    store = Store(address)
+    store.create()
+    key = f"{address.removeprefix(f's3://{bucket.name}/')}/.lock.json"
+    with store.lock():
+        held = bucket.read(key)
+    bucket.write(key, held.replace(b'"machine": "', b'"machine": "other '))
+    with pytest.raises(ValueError, match="is being written by"), store.lock():
+        pass
+    monkeypatch.setattr(lock, "STALE_S", 0.0)
+    with store.lock():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("ftp://host/x", "ftp://host/x: not a folder"),
+        ("s3://key:secret@bucket/x", "an address holds no keys"),
+        ("s3:///x", "not a folder"),
+        ("s3://b/" + 300 * "x", "too long"),
+    ],
+)
+def test_addresses_that_cannot_be_a_root_are_refused(wrong: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        Store(wrong)
+    assert "secret" not in str(error.value)
+
+
+def test_a_query_is_of_the_address_and_unknown_keys_are_refused(
+    address: str, bucket: Bucket
+) -> None:
+    store = Store(f"{address}?region=eu-central-1")
+    store.create()
+    assert str(store) == address and bucket.names(address.rpartition("/")[2])
+    with pytest.raises(ValueError, match="'secret_key' cannot be set in an address"):
+        Store(f"{address}?secret_key=x").create()
