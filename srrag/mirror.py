@@ -198,7 +198,8 @@ def sizes(folder: Path) -> dict[str, int]:
 
 
 def opened(path: Path) -> pa.NativeFile:
-    """A file to read parts of: memory-mapped, or read on the store where it lies."""
-    if store := store_at(path):
-        return store.fs.open_input_file(store.key(path))
-    return pa.memory_map(str(path))
+    """A file to read columns of: memory-mapped if it is here, else read where it lies."""
+    store = store_at(path)
+    if store is None or store.is_current(path):
+        return pa.memory_map(str(path))
+    return store.fs.open_input_file(store.key(path))

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from srrag.ask import ask
 from srrag.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
-from srrag.mirror import pull_build
+from srrag.mirror import store_at
+from srrag.store import check_files
 
 Function = Callable[[pa.Table], pa.Table]
 
@@ -45,7 +46,10 @@ class Place:
         if stage not in self.artifacts:
             built = ", ".join(sorted(self.artifacts)) or "nothing"
             raise ValueError(f"stage {stage!r} is not built here; the root holds {built}")
-        return pull_build(Path(self.artifacts[stage]))
+        folder = Path(self.artifacts[stage])
+        if store_at(folder):  # elsewhere they are here, and whoever bound them has checked them
+            check_files(folder)
+        return folder
 
     def client(self, engine: Engine) -> Client | None:
         """The client of an engine, None for the rules; raises ValueError if it is not up."""

@@ -295,13 +295,19 @@ def manifest_files(folder: Path) -> dict[str, str]:
     return files
 
 
-def check_files(folder: Path) -> None:
+def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> None:
     """Have a build's files here and check them against its manifest, once a process and file.
 
-    Raises ValueError that names the file which is missing or not what was built.
+    `wanted` chooses files by name, all by default. Raises ValueError that names the file which is
+    missing or not what was built.
     """
-    mirror.pull_build(folder)
+    if wanted is None:
+        mirror.pull_build(folder)
+    else:
+        mirror.pull(folder, wanted, alone=False)
     for name, sha256 in manifest_files(folder).items():
+        if wanted is not None and not wanted(name):
+            continue
         path = folder / name
         if not path.exists():
             raise ValueError(f"{path} is missing; run the build again")

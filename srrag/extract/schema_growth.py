@@ -13,6 +13,7 @@ import yaml
 
 from srrag.extract.ontology import Ontology
 from srrag.extract.proposals import Element, Row, Support, Verdict, collect, grown, judge
+from srrag.mirror import opened
 from srrag.spec import spec
 from srrag.step import Build, Place
 
@@ -120,7 +121,7 @@ def _title(element: Element) -> str:
 def _refused(paths: Sequence[Path]) -> Iterator[Row]:
     """Facts refused for want of a type, with a quote that their window holds."""
     for path in paths:
-        table = pq.read_table(path, columns=list(_COLUMNS), memory_map=True, partitioning=None)
+        table = pq.ParquetFile(opened(path)).read(columns=list(_COLUMNS))
         reason = pc.struct_field(table["reject"], "reason")
         # An ungrounded quote has an empty span: it may be of the model's own making.
         grounded = pc.greater(table["char_end"], table["char_start"])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.mirror import fetch
+from srrag.mirror import opened
 
 Matrix = npt.NDArray[np.float32]
 
@@ -21,9 +21,10 @@ Matrix = npt.NDArray[np.float32]
 def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the live rows of each part, with these columns."""
     for path in paths:
-        names = pq.read_schema(fetch(path)).names
+        file = pq.ParquetFile(opened(path))
+        names = file.schema_arrow.names
         wanted = [*columns, "reject"] if "reject" in names else list(columns)
-        table = pq.read_table(path, columns=wanted, memory_map=True, partitioning=None)
+        table = file.read(columns=wanted)
         if "reject" in names:
             table = table.filter(pc.is_null(table["reject"])).drop_columns(["reject"])
         yield table

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.mirror import opened
 from srrag.organize.partition import SIDES, merge_parts, on_threads, read_facts, write_rows
 from srrag.organize.revision import revised
 from srrag.spec import place_field
@@ -72,7 +73,7 @@ class MergeEntities(Build):
 
 
 def _facts(paths: Sequence[Path]) -> int:
-    return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+    return sum(int(pq.read_metadata(opened(path)).num_rows) for path in paths)
 
 
 def _finish(sources: pa.Table, rows: Mapping[str, int], out: Path) -> dict[str, float | int | str]:

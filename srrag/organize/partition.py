@@ -164,7 +164,7 @@ def merge_parts(
 
     Each worker's memory is bounded by a bucket of about `bucket_facts` facts; time is linear.
     """
-    facts = sum(pq.read_metadata(path).num_rows for path in paths)
+    facts = sum(pq.read_metadata(mirror.opened(path)).num_rows for path in paths)
     buckets = min(1 << _ID_BITS, facts // bucket_facts + 1)
     lanes = [paths[lane::workers] for lane in range(workers)]
     with tempfile.TemporaryDirectory(dir=out, prefix=".spill-") as scratch:

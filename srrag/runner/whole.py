@@ -98,7 +98,10 @@ class WholeStages:
         return figures
 
     def inputs(self, stage: Stage) -> dict[str, list[Path]]:
-        """What a build reads: the parts of steps, the folders of builds; their files are here."""
+        """What a build reads: the folders of builds, which are here, and the parts of steps.
+
+        Of parts on an object store a build reads the columns that it needs, where they lie.
+        """
         builds = {item.name for item in self.plan.builds}
         found = {}
         for name in stage.inputs:
@@ -107,9 +110,7 @@ class WholeStages:
                 found[name] = [mirror.pull_build(folder)]
             else:
                 folder = self.store.stage_dir(name, self.plan.fingerprint(name))
-                paths = [folder / f"part-{part}.parquet" for part in sorted(self.parts)]
-                mirror.pull(folder, {path.name for path in paths}.__contains__, recursive=False)
-                found[name] = paths
+                found[name] = [folder / f"part-{part}.parquet" for part in sorted(self.parts)]
         return found
 
     def _contents(self, stage: Stage) -> dict[str, dict[str, str]]:

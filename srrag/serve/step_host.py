@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from srrag.mirror import pull_build
+from srrag.mirror import store_at
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.search_dense import SearchDense
 from srrag.serve.away import Work, found_table, packed, unpacked
@@ -18,11 +19,14 @@ from srrag.serve.batcher import Batcher, Ticket
 from srrag.serve.faults import RequestFault
 from srrag.serve.settings import Settings
 from srrag.step import Function, Place
+from srrag.store import check_files, manifest_files
 
 VERSIONS = 2
 """Versions of the build that are open: the current one, and the one that it replaces."""
 
 Key = tuple[str, int]
+
+_SHARD = re.compile(r"shard-.*\.faiss")
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class StepHost:
     def _place(self, work: Work) -> Place:
         step, artifacts = self._steps[work.step], dict(work.artifacts)
         if self._apart.shards > 1 and isinstance(step, SearchDense):
-            artifacts[step.index] = self._part(pull_build(Path(artifacts[step.index])))
+            artifacts[step.index] = self._part(Path(artifacts[step.index]))
         return Place(
             artifacts=artifacts,
             root=self._settings.root,
@@ -127,13 +131,19 @@ class StepHost:
         )
 
     def _part(self, folder: Path) -> Path:
-        """A folder of links to every n-th file of an index of vectors, which maps them."""
-        files = sorted(folder.glob("shard-*.faiss"))
-        if len(files) < self._apart.shards:
-            raise ValueError(f"shards: {self._apart.shards}, and {folder} has {len(files)} files")
+        """A folder of links to every n-th shard of an index of vectors, which maps them."""
+        names = manifest_files(folder)
+        shards = sorted(Path(name).stem for name in names if _SHARD.fullmatch(name))
+        if len(shards) < self._apart.shards:
+            raise ValueError(f"shards: {self._apart.shards}, and {folder} has {len(shards)} files")
+        own = {*shards[self._shard :: self._apart.shards], "index"}
+
+        def is_own(name: str) -> bool:
+            return Path(name).stem in own
+
+        if store_at(folder):  # elsewhere whoever bound them has checked them
+            check_files(folder, is_own)
         part = Path(tempfile.mkdtemp(dir=self._folders.name))
-        for path in files[self._shard :: self._apart.shards]:
-            for each in folder.glob(f"{path.stem}.*"):
-                (part / each.name).symlink_to(each)
-        (part / "index.json").symlink_to(folder / "index.json")
+        for name in filter(is_own, names):
+            (part / name).symlink_to(folder / name)
         return part

@@ -37,7 +37,7 @@ def apart(address: str, cache: Path, disk: Path) -> Iterator[None]:
     disk.mkdir()
     start = (
         f"mount --bind {disk} {cache} && exec {sys.executable} -m ray.scripts.scripts start "
-        f"--address={address} --num-cpus=4 --object-store-memory={80 << 20} --block"
+        f"--address={address} --num-cpus=1 --object-store-memory={80 << 20} --block"
     )
     command = ["unshare", "--mount", "sh", "-c", start]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -84,8 +84,9 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
                     time.sleep(0.2)
             ray.shutdown()
             joined = ["profile=ray", f"profile.runner.address={cluster.address}"]
+            each = ["profile.resources.default.cpus=1", "profile.resources.default.workers=2"]
             built, _ = srrag(
-                "build", f"root=s3://{bucket.name}/r", *what, *joined,
+                "build", f"root=s3://{bucket.name}/r", *what, *joined, *each,
                 "+stages.entities.run.bucket_facts=500",
             )  # fmt: skip
             assert all(any(disk.rglob("part-*.parquet")) for disk in disks), "both have worked"
