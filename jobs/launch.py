@@ -10,11 +10,13 @@ import re
 import shlex
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -22,6 +24,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from srrag import mirror
+from srrag.runner.loopback import keep_ray_here
 from srrag.runner.progress import say
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
@@ -52,22 +55,34 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
         return _fail(error, WRONG_USAGE)
     config["command"] = shlex.join(["srrag", name, *argv])
     signal.signal(signal.SIGTERM, _stop)
+    if "local" in (_address(config, "ray"), _address(config, "profile", "runner")):
+        keep_ray_here()
+    began = time.time()
     try:
         with _stdout_to_stderr():
             summary = {"job": name, **job(config)}
             _write_summary(config, name, summary)
             if config.get("out"):
-                mirror.join(Path(config["out"]))  # what was not put there on the way
+                mirror.join(Path(config["out"]), began)  # what was not put there on the way
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
     except KeyboardInterrupt:
         return _fail("interrupted; the same command resumes", FAILED)
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError, RuntimeError, pa.ArrowException) as error:
         if os.environ.get("SRRAG_TRACEBACK"):
             raise
         return _fail(error, FAILED)
     print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
+
+
+def _address(config: Mapping[str, Any], *keys: str) -> str | None:
+    """Which Ray a job joins, if any; "local" is one that it starts."""
+    found: Any = config
+    for key in keys:
+        found = found.get(key) or {}
+    address: str | None = found.get("address")
+    return address
 
 
 def _stop(number: int, frame: object) -> None:

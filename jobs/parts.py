@@ -12,7 +12,6 @@ from srrag.completion import Account
 from srrag.mirror import located
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of
-from srrag.runner.loopback import keep_ray_here
 from srrag.runner.pipeline_run import PipelineRun, check_encoder
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
@@ -65,8 +64,6 @@ def account(config: Mapping[str, Any]) -> Account:
 
 def runner(config: Mapping[str, Any]) -> Runner:
     """The runner of the profile."""
-    if config["profile"]["runner"].get("address") == "local":
-        keep_ray_here()
     made: Runner = make(config["profile"]["runner"], "profile.runner")
     return made
 

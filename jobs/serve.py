@@ -11,8 +11,8 @@ from typing import Any
 
 from jobs import parts
 from jobs.launch import UsageError, configure
+from srrag.mirror import shown
 from srrag.pipeline import Pipeline
-from srrag.runner.loopback import keep_ray_here
 from srrag.runner.progress import say
 from srrag.serve.keys import read_keys
 from srrag.serve.settings import Apart, Settings
@@ -24,8 +24,6 @@ _POLL_S = 1.0
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Serve until interrupted, or for `stop_after_s`."""
     settings = settings_of(config)
-    if config["ray"]["address"] == "local":
-        keep_ray_here()
     from srrag.serve.health import Health
     from srrag.serve.on_ray import served
 
@@ -35,7 +33,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     try:
         with served(settings, cluster) as url:
             up = time.monotonic()
-            say(f"{url} answers from {settings.root} by {', '.join(settings.pipelines)}.")
+            say(f"{url} answers from {shown(settings.root)} by {', '.join(settings.pipelines)}.")
             say(f"  curl {url}/v1/answers -H 'content-type: application/json' \\")
             say("""       -d '{"question": "How long should a sprained ankle be in a cast?"}'""")
             say(f"log: {settings.log or 'in the folder of Ray'}")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from jobs.build import headline
 from srrag.export.graph import DOCUMENT_TYPE, Graph, open_graph
+from srrag.mirror import shown
 from srrag.runner.progress import say
 from srrag.runner.summary import summarise
 from srrag.store import Store
@@ -31,7 +32,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if "entities" in artifacts:
         summary |= _types(open_graph(artifacts))
     if "schema_growth" in artifacts:
-        summary["schema_report"] = str(artifacts["schema_growth"] / "report.md")
+        summary["schema_report"] = shown(artifacts["schema_growth"] / "report.md")
     say(readable(summary))
     return summary
 

@@ -80,22 +80,23 @@ class _StoreLock:
         """Take it, beat, and give it back."""
         found = self._read()
         if found and not found[0].is_gone():
-            age_s = self._now() - self.path.stat().st_mtime
+            age_s = self._now() - mirror.fetch(self.path).stat().st_mtime
             if age_s < STALE_S:
                 told = found[0].told(age_s)
                 raise ValueError(f"root={mirror.shown(self.root)} is being written by {told}")
         self._write()
-        time.sleep(SETTLE_S)
-        self.check()
         beats = threading.Thread(target=self._beat, name="root-lock", daemon=True)
-        beats.start()
-        _held[self.root] = self
         try:
+            time.sleep(SETTLE_S)
+            self.check()
+            beats.start()
+            _held[self.root] = self
             yield
         finally:
-            del _held[self.root]
+            _held.pop(self.root, None)
             self._stop.set()
-            beats.join()
+            if beats.is_alive():
+                beats.join()
             with suppress(OSError, RuntimeError):  # it grows stale by itself
                 self.check()
                 mirror.remove(self.path)
@@ -131,9 +132,9 @@ class _StoreLock:
         return now
 
     def _read(self) -> tuple[Holder, str] | None:
-        """Who holds it, and its token."""
+        """Who holds it, and its token: as the store has it, not a copy here."""
         try:
-            stated = json.loads(mirror.fetch(self.path).read_bytes())
+            stated = json.loads(mirror.read(self.path))
             token = str(stated.pop("token"))
             return HOLDER.validate_json(json.dumps(stated), strict=True), token
         except FileNotFoundError:

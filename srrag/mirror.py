@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pyarrow as pa
 
 from srrag.object_store import MANIFEST, ObjectStore, Wanted, store_of
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
+SETTINGS = {"region", "endpoint_override", "scheme"}
+"""What an address may set: whatever else there is could be a key."""
+
 CACHE = "SRRAG_CACHE"
 """Names the folder that holds the folders of roots: the same path on every node."""
 
@@ -34,9 +38,11 @@ def located(address: str | Path) -> Path:
     if "://" not in text:
         return Path(text).expanduser().resolve()
     parts = urlsplit(text)
-    if "@" in parts.netloc and parts.scheme in ("s3", "gs", "gcs"):
-        raise ValueError(f"{parts.scheme}://…@…: an address holds no keys; they are read from the "
-                         f"environment")  # fmt: skip
+    is_azure = parts.scheme in ("abfs", "abfss")  # there `container@account` is no key
+    set_there = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    if parts.password or ("@" in parts.netloc and not is_azure) or set_there - SETTINGS:
+        raise ValueError(f"{parts.scheme}://…: an address holds no keys; they are read from the "
+                         f"environment; it may set {', '.join(sorted(SETTINGS))}")  # fmt: skip
     if parts.scheme not in SCHEMES or not parts.netloc:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise ValueError(f"{text}: not a folder, nor an address that begins with {known}")
@@ -82,8 +88,8 @@ def read(path: Path) -> bytes:
 
 def bring(path: Path) -> Path:
     """Have a file here as it is on the store, if it is there."""
-    if (store := store_at(path)) and store.has(path):
-        store.fetch(path)
+    with suppress(FileNotFoundError):
+        fetch(path)
     return path
 
 
@@ -104,14 +110,9 @@ def pull(
 
 
 def pull_build(folder: Path) -> Path:
-    """The same for a folder that counts by its manifest: nothing is looked at if that stands."""
-    if store := store_at(folder):
-        manifest = folder / MANIFEST
-        if not store.is_current(manifest):
-            manifest.unlink(missing_ok=True)
-            store.pull(folder, lambda name: name != manifest.name, recursive=True)
-            if store.has(manifest):
-                store.fetch(manifest)
+    """Have the files of a folder here, on an ordinary path without a look at them."""
+    if store_at(folder):
+        pull(folder)
     return folder
 
 
@@ -137,16 +138,22 @@ def move_folder(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def join(folder: Path) -> None:
-    """Have a folder's files both here and on the store: several nodes may have written it."""
+def join(folder: Path, since: float = 0.0) -> None:
+    """Have a folder's files both here and on the store: several nodes may have written it.
+
+    Nothing older here than `since` is put: it may be gone there, or another's by now.
+    """
     if store := store_at(folder):
-        store.join(folder)
+        store.join(folder, since)
 
 
-def match(folder: Path) -> None:
-    """Have gone from the store what is not here."""
+def match(folder: Path, names: set[str]) -> None:
+    """Have gone from the store which of these files are not here: others may put more meanwhile.
+
+    Manifests go last: by them a build that is to go is found again, if this is killed.
+    """
     if store := store_at(folder):
-        for name in store.listed(folder, recursive=True).keys() - files_here(folder):
+        for name in sorted(names - files_here(folder), key=lambda name: name.endswith(MANIFEST)):
             store.remove(folder / name)
 
 
@@ -176,7 +183,7 @@ def listing(folder: Path) -> set[str]:
         return {name.partition("/")[0] for name in store.listed(folder, recursive=True)}
     try:
         return set(os.listdir(folder))  # noqa: PTH208 (names alone, for many parts)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return set()
 
 

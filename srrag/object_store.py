@@ -62,10 +62,16 @@ class ObjectStore:
         with source.open("rb") as file:
             # Read before the object is opened: to close one is to complete it.
             block = file.read(_BLOCK_BYTES)
-            with self.fs.open_output_stream(key) as sink:
-                while block:
-                    sink.write(block)
-                    block = file.read(_BLOCK_BYTES)
+            try:
+                with self.fs.open_output_stream(key) as sink:
+                    while block:
+                        sink.write(block)
+                        block = file.read(_BLOCK_BYTES)
+            except BaseException:
+                if size > _BLOCK_BYTES:  # the stream was closed: what it had by then may stand
+                    with suppress(OSError):
+                        self.fs.delete_file(key)
+                raise
         info = self.fs.get_file_info(key)
         if info.type != fs.FileType.File or info.size != size:
             raise OSError(f"{self.shown(path)}: {info.size} of {size} bytes stand on the store")
@@ -83,20 +89,28 @@ class ObjectStore:
         self, folder: Path, wanted: Wanted, *, recursive: bool = True, alone: bool = True
     ) -> set[str]:
         """Have the files of a folder here whose names are wanted; `alone`: no others of these."""
+        # Looked at first: what a process puts there and then here from now on is not to go.
+        here = list(folder.rglob("*") if recursive else folder.glob("*")) if alone else []
         found = self.listed(folder, recursive)
         kept = {name: found[name] for name in found if _is_meant(name, wanted)}
-        for path in (folder.rglob("*") if recursive else folder.glob("*")) if alone else ():
+        for path in here:
             name = path.relative_to(folder).as_posix()
             if name not in found and _is_meant(name, wanted) and path.is_file():
                 path.unlink(missing_ok=True)
         with ThreadPoolExecutor(_THREADS) as pool:
             for last in (False, True):  # a manifest here says that all it names is here
-                names = [name for name in kept if (name.rpartition("/")[2] == MANIFEST) == last]
+                names = [
+                    name
+                    for name, info in kept.items()
+                    if (name.rpartition("/")[2] == MANIFEST) == last
+                    and not _is_current(folder / name, info)
+                ]
                 for each in [pool.submit(self._bring, folder / n, kept[n]) for n in names]:
-                    each.result()
+                    with suppress(FileNotFoundError):  # removed since it was listed
+                        each.result()
         return {name for name in found if "/" not in name}
 
-    def join(self, folder: Path) -> None:
+    def join(self, folder: Path, since: float) -> None:
         """Put what is new or changed here, and bring what is on the store alone."""
         found = self.listed(folder, recursive=True)
         here = {
@@ -109,6 +123,7 @@ class ObjectStore:
                 pool.submit(self.put, path, path)
                 for name, path in here.items()
                 if not _IN_HAND.search(name)
+                and path.stat().st_ctime >= since
                 and (name not in found or path.stat().st_mtime_ns != found[name].mtime_ns)
             ]
             missing = [name for name in found.keys() - here.keys() if _is_meant(name, bool)]
@@ -156,11 +171,14 @@ class ObjectStore:
         """The objects below a folder by their paths relative to it."""
         key = self.key(folder)
         selector = fs.FileSelector(key, allow_not_found=True, recursive=recursive)
-        return {
+        found = {
             info.path[len(key) + 1 :]: info
             for info in self.fs.get_file_info(selector)
             if info.type == fs.FileType.File
         }
+        if outside := [name for name in found if {"", ".", ".."} & {*name.split("/")}]:
+            raise ValueError(f"{self.shown(folder)}: {outside[0]!r} is no name of a file")
+        return found
 
     def has(self, path: Path) -> bool:
         """Whether an object is there."""
@@ -173,7 +191,7 @@ class ObjectStore:
 
     def remove(self, path: Path) -> None:
         """Remove an object, if it is there."""
-        if self.has(path):
+        with suppress(FileNotFoundError):
             self.fs.delete_file(self.key(path))
 
     def remove_folder(self, folder: Path) -> None:
@@ -233,8 +251,6 @@ def _system(address: str) -> tuple[fs.FileSystem, str]:
         system, base = fs.FileSystem.from_uri(address)
         return system, str(base)
     options: dict[str, Any] = {**_endpoint(), **dict(parse_qsl(parts.query))}
-    if unknown := set(options) - {"region", "endpoint_override", "scheme"}:
-        raise ValueError(f"{address}: {min(unknown)!r} cannot be set in an address")
     system = fs.S3FileSystem(
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         connect_timeout=_CONNECT_S,

@@ -138,10 +138,15 @@ class Store:
 
         Only for who holds the root. Killed on the way, the store still has what was to go.
         """
+        if mirror.store_at(self.root) is None:
+            yield
+            return
+        before = {folder: mirror.files(self.root / folder) for folder in _FOLDERS}
         self.bring_all()
         yield
-        for folder in _FOLDERS:
-            mirror.match(self.root / folder)
+        lock.check_held(self.root)
+        for folder, names in before.items():
+            mirror.match(self.root / folder, names)
 
     @property
     def _marker(self) -> Path:
@@ -226,7 +231,7 @@ class Store:
             again = "the same build command makes the part again"
             raise ValueError(f"{mirror.shown(path)} is missing; {again}") from None
         except TypeError as error:
-            raise ValueError(f"{path}: not a receipt ({error})") from error
+            raise ValueError(f"{mirror.shown(path)}: not a receipt ({error})") from error
 
     def receipts(self, stage: str, fingerprint: str, parts: Iterable[str]) -> list[Receipt]:
         """Read the receipts of parts, in their order."""
@@ -245,7 +250,9 @@ class Store:
             raise ValueError(f"root={self} holds no finished build {build!r}")
         pointer = read_json(path)
         if not isinstance(pointer, dict) or not isinstance(pointer.get("stages"), dict):
-            raise ValueError(f"{path}: not the pointer of a build; run the build again")
+            raise ValueError(
+                f"{mirror.shown(path)}: not the pointer of a build; run the build again"
+            )
         return pointer
 
     def write_pointer(self, build: str, pointer: dict[str, Any]) -> None:
@@ -291,7 +298,8 @@ def manifest_files(folder: Path) -> dict[str, str]:
     manifest = read_json(folder / "manifest.json")
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict) or not files:
-        raise ValueError(f"{folder / 'manifest.json'} names no files; run the build again")
+        named = mirror.shown(folder / "manifest.json")
+        raise ValueError(f"{named} names no files; run the build again")
     return files
 
 
@@ -310,7 +318,7 @@ def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> No
             continue
         path = folder / name
         if not path.exists():
-            raise ValueError(f"{path} is missing; run the build again")
+            raise ValueError(f"{mirror.shown(path)} is missing; run the build again")
         state = path.stat()
         key = (str(path), state.st_mtime_ns, state.st_size)
         if key in _checked:

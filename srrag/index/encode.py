@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder, TokenVectors
 
 Keys = npt.NDArray[np.uint64]
+_READERS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,8 @@ class VectorCache:
     def __init__(self, root: Path | None, step: EncodeWindows) -> None:
         """Read the text keys (8 bytes a row) of the parts that stand now."""
         self.paths = [] if root is None else _parts_of(root, spec(step))
-        blocks = [np.asarray(_text_keys(path).combine_chunks()) for path in self.paths]
+        with ThreadPoolExecutor(_READERS) as pool:  # an object store takes its time for each
+            blocks = list(pool.map(_text_keys, self.paths))
         sizes = [len(block) for block in blocks]
         keys = np.concatenate(blocks) if blocks else np.zeros(0, np.uint64)
         order = np.argsort(keys, kind="stable")
@@ -136,10 +139,11 @@ class VectorCache:
         return found
 
 
-def _text_keys(path: Path) -> pa.ChunkedArray:
+def _text_keys(path: Path) -> Keys:
     """One small column: on an object store it is read there, and the vectors stay."""
     with mirror.opened(path) as file:
-        return pq.read_table(file, columns=["text_key"])["text_key"]
+        table = pq.read_table(file, columns=["text_key"])
+    return np.asarray(table["text_key"].combine_chunks())
 
 
 def _parts_of(root: Path, identity: object) -> list[Path]:
@@ -147,6 +151,10 @@ def _parts_of(root: Path, identity: object) -> list[Path]:
         manifest.parent / name
         for manifest in mirror.found(root / "stages", "manifest.json", depth=2)
         if read_json(manifest).get("spec") == identity
-        for name in sorted(mirror.sizes(manifest.parent))
-        if name.startswith("part-") and name.endswith(".parquet")
+        for name in _standing(mirror.sizes(manifest.parent))
     ]
+
+
+def _standing(names: Collection[str]) -> list[str]:
+    """The parts with a receipt beside them: what else there is may be half of one."""
+    return [n for n in sorted(names) if n.endswith(".parquet") and f"{n[:-8]}.json" in names]

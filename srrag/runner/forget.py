@@ -114,9 +114,9 @@ class ForgetJob:
         known = Forgotten.of(self.store.root)
         unknown = [name for name in documents if name not in found and not known.has(name)]
         if unknown:
-            raise ValueError(f"doc_id={unknown[0]}: no part of {self.store.root} holds it")
+            raise ValueError(f"doc_id={unknown[0]}: no part of {self.store} holds it")
         if sources and not (found or all(map(known.has_source, sources))):
-            raise ValueError(f"source_id={sources[0]}: no document in {self.store.root} has it")
+            raise ValueError(f"source_id={sources[0]}: no document in {self.store} has it")
         note = Note(documents=found, sources=sorted(set(sources)), parts=sorted(parts))
         for name, plan in self._plans(note, Place()).items():
             for part in parts & set(self._parts(name)):
@@ -191,7 +191,7 @@ class ForgetJob:
             if plan.fingerprint(item.name) != entries[item.name]["fingerprint"]:
                 raise ValueError(
                     f"build {name!r}: another version made its stage {item.name}; run `srrag "
-                    f"build` again first, or delete {self.store.pointer_path(name)}"
+                    f"build` again first, or delete {mirror.shown(self.store.pointer_path(name))}"
                 )
         return plan
 
@@ -216,7 +216,7 @@ class ForgetJob:
             ids = self.store.read_part(plan.source, source, part, ["raw_id"])["raw_id"]
             if not documents.issuperset(ids.to_pylist()):
                 return
-        raise ValueError(f"build {name!r}: nothing would be left; delete {self.store.root} instead")
+        raise ValueError(f"build {name!r}: nothing would be left; delete {self.store} instead")
 
     def _rebuild(self, name: str, plan: Plan, note: Note, at: Place) -> None:
         """Derive the parts of a build, build what is made of them, and swap its pointer."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
+from srrag import lock, mirror
 from srrag.runner.segments import FOLDER, SOURCE
 from srrag.runner.traces import Wanted, holding, shown
 from srrag.store import Store, read_json
@@ -66,7 +67,8 @@ def drop_outputs(jobs: Path, wanted: Wanted) -> list[str]:
         if not path.is_dir():
             path.unlink()
             continue
-        with Store(path).lock() if (path / ".lock").exists() else nullcontext():
+        held = any(mirror.exists(path / name) for name in (lock.FILE, f"{lock.FILE}.json"))
+        with Store(path).lock() if held else nullcontext():
             shutil.rmtree(path)
     told = list(holding([jobs], wanted))
     for path in told:

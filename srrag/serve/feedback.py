@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import threading
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,8 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 """A file of this size takes no more: whoever may ask should not be able to fill a disk."""
 
 _RETRY_S = 3600.0
+_ME = uuid.uuid4().hex
+_one = threading.Lock()
 
 
 class Feedback(Request):
@@ -55,10 +58,11 @@ def keep_feedback(root: Path, feedback: Feedback, caller: str) -> Kept:
     path = _file(root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _append(path, json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        mirror.put(path)
+        with _one:  # the file is put as a whole: a later one must not be overtaken
+            _append(path, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            mirror.put(path)
     except OSError as error:
-        message = f"{path.relative_to(root)} cannot be written ({error.strerror}); nothing was kept"
+        message = f"{path.relative_to(root)} cannot be written ({error.strerror or error})"
         raise RequestFault(503, "feedback", message, retry_s=_RETRY_S) from error
     return Kept(kept_in=str(path.relative_to(root)))
 
@@ -67,7 +71,7 @@ def _file(root: Path) -> Path:
     """One for all replicas, or, where nothing can be appended to, one for each of them."""
     if mirror.store_at(root) is None:
         return root / FILE
-    return (root / FILE).with_suffix(f".{socket.gethostname()}-{os.getpid()}{FILE.suffix}")
+    return (root / FILE).with_suffix(f".{_ME}{FILE.suffix}")
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -198,14 +198,14 @@ class Host:
         while True:
             await asyncio.sleep(pause)
             pause = self.settings.limits.watch_s
-            now = await asyncio.to_thread(_state, path)
-            if now != seen:
-                try:
+            try:
+                now = await asyncio.to_thread(_state, path)
+                if now != seen:
                     await self.reload()
                     seen = now
-                except (ValueError, OSError, RuntimeError, RequestFault) as error:
-                    pause *= _FAILED_PAUSE
-                    self.log(event="reload", error=one_line(error))
+            except (ValueError, OSError, RuntimeError, RequestFault) as error:
+                pause *= _FAILED_PAUSE
+                self.log(event="reload", error=one_line(error))
 
 
 def _state(path: Path) -> tuple[int, int] | None:

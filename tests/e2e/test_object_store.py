@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -88,7 +87,7 @@ def test_a_server_elsewhere_answers_and_keeps_feedback_on_the_store(
             told = {"answer_id": answer["id"], "verdict": "helpful"}
             kept = httpx.post(f"{url}/v1/feedback", json=told).json()["kept_in"]
         finally:
-            server.send_signal(signal.SIGINT)
+            server.terminate()
             server.wait(60)
     assert answer["id"].encode() in bucket.read(f"graph/{kept}")
 

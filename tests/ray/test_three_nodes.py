@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray.serve
 from ray.cluster_utils import Cluster
+from ray.exceptions import RayActorError
 
 import jobs.build
 import jobs.evaluate
@@ -175,7 +177,8 @@ def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
     assert len(cut) <= 2 and set(cut) <= CUT, "what the lost proxy had in hand"
     assert replies[-20:] == [alone] * 20
     assert serving.is_alive()
-    ray.serve.delete("srrag")
+    with suppress(RayActorError):  # the job ends Serve as soon as it sees that
+        ray.serve.delete("srrag")
     with pytest.raises(RuntimeError, match="the server is gone"):
         serving.ended()
     assert not actors(cluster, "Proxy", alive=True), "nothing is left on the cluster"

@@ -33,6 +33,7 @@ def stand(root: Path, fingerprint: str, table: pa.Table, step: EncodeWindows = S
     folder = root / "stages" / "vectors" / fingerprint
     folder.mkdir(parents=True)
     write_parquet(conform(table, VECTORS), folder / "part-p.parquet")
+    commit_json(folder / "part-p.json", {})
     commit_json(folder / "manifest.json", {"spec": spec(step)})
 
 
