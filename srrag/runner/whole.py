@@ -203,9 +203,9 @@ def _stands(folder: Path, contents: Contents | None = None) -> bool:
 
 
 def _check_names(folder: Path) -> None:
-    """The same for an object store, where what stands came there whole: only names are looked at.
+    """Raise ValueError if an object store lacks a file of a build's manifest.
 
-    To hash the files would be to bring them here.
+    What stands there came there whole, and to hash it would be to bring it here.
     """
     if missing := manifest_files(folder).keys() - mirror.files(folder):
         raise ValueError(f"{mirror.shown(folder / min(missing))} is missing")

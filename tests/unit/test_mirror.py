@@ -150,17 +150,21 @@ def test_a_folder_takes_anothers_place_manifest_last(address: str, bucket: Bucke
     assert (final / "deep" / "file").stat().st_ino == before, "what is current is not"
 
 
-def test_one_writer_at_a_time(
-    address: str, monkeypatch: pytest.MonkeyPatch, bucket: Bucket
-) -> None:
+@pytest.fixture
+def lockable(address: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> tuple[Store, str]:
+    """A root whose lock settles quickly, and the key of the object that is its lock."""
     monkeypatch.setattr(lock, "SETTLE_S", 0.1)
     store = Store(address)
     store.create()
-    key = f"{address.removeprefix(f's3://{bucket.name}/')}/.lock.json"
+    return store, f"{address.removeprefix(f's3://{bucket.name}/')}/.lock.json"
+
+
+def test_one_writer_at_a_time(lockable: tuple[Store, str], bucket: Bucket) -> None:
+    store, key = lockable
     with store.lock():
         mine = bucket.read(key)
         (store.root / ".lock").unlink()  # another machine has a file of its own
-        written = f"root={address} is being written by process"
+        written = f"root={store} is being written by process"
         with pytest.raises(ValueError, match=written), store.lock():
             pass
         bucket.write(key, mine.replace(b'"token": "', b'"token": "other'))
@@ -176,12 +180,9 @@ def test_one_writer_at_a_time(
 
 
 def test_a_writer_that_died_on_another_machine_is_succeeded(
-    address: str, monkeypatch: pytest.MonkeyPatch, bucket: Bucket
+    lockable: tuple[Store, str], bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "SETTLE_S", 0.1)
-    store = Store(address)
-    store.create()
-    key = f"{address.removeprefix(f's3://{bucket.name}/')}/.lock.json"
+    store, key = lockable
     with store.lock():
         held = bucket.read(key)
     bucket.write(key, held.replace(b'"machine": "', b'"machine": "other '))
