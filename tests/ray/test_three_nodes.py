@@ -55,7 +55,10 @@ from tests.unit.serve.serving import served as served_here
 pytestmark = pytest.mark.ray
 CONCURRENCY = 16
 CPUS = 1
-"""Of a node: so few that a job finds no room on one."""
+"""Of a node."""
+ALONE = 0.6
+"""CPUs of a worker that leave no room for a second one on its node: Ray fills a node by half
+before it turns to the next, so that smaller workers may all sit on two of three."""
 
 HERE = ["profile.threads=1", "profile.resources.vectors.batch_rows=256"]
 QUICK = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20", "pipeline=srrag"]
@@ -113,9 +116,9 @@ def begin(job: str, *argv: str) -> Running:
     return Running(told(job, *argv))
 
 
-def there(cluster: Cluster) -> list[str]:
+def there(cluster: Cluster, cpus: float = 0.25) -> list[str]:
     """The profile that joins the cluster: workers that ask for little, three of each kind."""
-    small = "cpus: 0.25, threads: 1, workers: 3"
+    small = f"cpus: {cpus}, threads: 1, workers: 3"
     return [
         "profile=ray",
         f"profile.runner.address={cluster.address}",
@@ -135,7 +138,7 @@ def test_build_fit_and_evaluate_are_those_of_one_process(
         f"root={tmp_path}",
         "+stages.entities.run.bucket_facts=50",
         *SHARDS,
-        *there(cluster),
+        *there(cluster, cpus=ALONE),
     )
     assert actors(cluster, "PartWorker") == ids(cluster)
     assert contents(tmp_path) == contents(here)
