@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import ray
 
+from srrag.commit import commit_json, write_parquet
 from srrag.ids import content_id
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
@@ -30,7 +31,6 @@ from srrag.index.dense_shards import cut, train, write
 from srrag.index.parts import Matrix, read_live, unpack_vectors
 from srrag.runner.ray_spread import over_ray
 from srrag.step import Place
-from srrag.store import commit_json, write_parquet
 
 DIMENSION, QUESTIONS, PART_ROWS, SHARDS, ROUNDS = 384, 500, 500, 4, 7
 KINDS: Mapping[str, Mapping[str, Any]] = {

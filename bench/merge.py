@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.commit import write_parquet
 from srrag.ids import content_id
 from srrag.organize.entities import MergeEntities
 from srrag.schema import TRIPLES
 from srrag.step import Former, Place
-from srrag.store import write_parquet
 
 CORE_SHARE = 44_033 / 357_844
 EDGES_PER_NODE = 371_226 / 357_844

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from bench.merge import peak_mib
 from bench.update import GivenFacts, Names, documents
+from srrag.commit import write_parquet
 from srrag.index.units import BuildUnits
 from srrag.model.encoder import Encoder
 from srrag.organize import communities as organize
@@ -35,7 +36,6 @@ from srrag.organize.facts import entity_id
 from srrag.organize.knowledge_tree import BuildKnowledgeTree
 from srrag.schema import DOCUMENTS, UNITS
 from srrag.step import Build, Place
-from srrag.store import write_parquet
 
 NODES, EDGES = 357_844, 371_226
 TOPIC_SIZE = 203

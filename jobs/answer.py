@@ -13,11 +13,11 @@ from typing import Any
 from jobs import parts
 from jobs.launch import UsageError, reading
 from srrag.answer.reply import answer_json
+from srrag.commit import commit, commit_json, write_parquet
 from srrag.index.units import open_units
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
 from srrag.runner.summary import calls_made
-from srrag.store import commit, commit_json, write_parquet
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,12 @@ from srrag.bench.pool import CHALLENGE
 from srrag.bench.public import public_row, read_public, rebuilt
 from srrag.bench.review import review_rows, write_sheet
 from srrag.bench.split import TRAIN, VALIDATION, shared_documents, split_questions
+from srrag.commit import commit, write_parquet
 from srrag.rows import Row
 from srrag.runner.part import live
 from srrag.runner.progress import say
 from srrag.schema import REJECTS
-from srrag.store import Store, commit, write_parquet
+from srrag.store import Store
 
 
 def write(

@@ -15,6 +15,7 @@ from jobs.judging import judge, judge_name, judges
 from jobs.launch import UsageError, reading, with_pipeline
 from jobs.record import Evaluated, bench_name, record
 from srrag.answer.free import freed
+from srrag.commit import commit, write_parquet
 from srrag.completion import Usage
 from srrag.evaluate.accuracy import trial_means
 from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers
@@ -25,7 +26,6 @@ from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 from srrag.step import Step
-from srrag.store import commit, write_parquet
 
 _SHOWN_FAILURES = 20
 _APART = ("without_gold", "answers_without_question")

@@ -18,8 +18,9 @@ from srrag.export.neo4j_csv import IMPORT, write_neo4j
 from srrag.export.select import Selection, select_community, select_entity
 from srrag.export.texts import open_texts
 from srrag.export.youtu import write_nodes_and_edges, write_triples
+from srrag.manifest import check_files
 from srrag.runner.progress import say
-from srrag.store import Store, check_files
+from srrag.store import Store
 
 Parts = Mapping[str, list[Path]]
 CHECKED = ("entities", "communities", "units")

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from jobs import parts
 from jobs.launch import UsageError, reading
+from srrag.commit import read_json
 from srrag.runner.progress import say
 from srrag.schema import EDGES, ENTITIES
-from srrag.store import Store, read_json
+from srrag.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from jobs.launch import UsageError, check_numbers
+from srrag.commit import commit
 from srrag.report import markdown, page
 from srrag.report.forest import draw
 from srrag.report.results import Results, read_results
 from srrag.report.section import Section, section
 from srrag.report.view import benches
 from srrag.runner.progress import say
-from srrag.store import commit
 
 Plots = Mapping[tuple[str, str], str]
 

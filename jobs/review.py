@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.launch import UsageError, check_numbers, reading
+from srrag.commit import commit, commit_json, read_json
 from srrag.evaluate.cases import STRATA, read_answers, read_gold_answers
 from srrag.evaluate.gold import resource_path
 from srrag.review.figures import Board, by_question, differences, figures
@@ -18,7 +19,6 @@ from srrag.review.page import write_page
 from srrag.review.plots import plot_review
 from srrag.review.workbook import write_workbook
 from srrag.runner.progress import say
-from srrag.store import commit, commit_json, read_json
 
 ALONE = "system"
 """Name of the system where only one is reviewed and none was given."""

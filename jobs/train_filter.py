@@ -15,10 +15,10 @@ from jobs import parts
 from jobs.filter_settings import check, read_base, read_candidates, seed_list
 from jobs.launch import reading
 from srrag.algo.classification import best_threshold
+from srrag.commit import commit_json, read_json
 from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
-from srrag.store import commit_json, read_json
 from srrag.train.filter.choose import Choice, Result, Trained, Trainer, choose_and_train
 from srrag.train.filter.decide import TradeOff, at_threshold, decide, trade_off
 from srrag.train.filter.judge import PAIRED, Scored, judge_filter

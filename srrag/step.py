@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from srrag.ask import ask
 from srrag.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
+from srrag.manifest import check_files
 from srrag.mirror import store_at
-from srrag.store import check_files
 
 Function = Callable[[pa.Table], pa.Table]
 

@@ -13,9 +13,6 @@ on an object store, `commit` puts each file there, and reading brings it here (s
 
 from __future__ import annotations
 
-import json
-import os
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,7 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag import lock, mirror
+from srrag.commit import commit, commit_json, parse_json, read_json, write_parquet
 from srrag.ids import file_sha256
+from srrag.manifest import manifest_files
 
 LAYOUT = 1
 
@@ -51,44 +50,6 @@ class Receipt:
     seconds: float
     reasons: dict[str, int] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
-
-
-def commit(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file beside its place, flush it to disk, and rename it into place.
-
-    Of a root on an object store it is put there first: what stands here is never newer.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        mirror.put(path, temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def commit_json(path: Path, value: Any) -> None:
-    """Commit a JSON file, indented for people."""
-
-    def write(temporary: Path) -> None:
-        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-    commit(path, write)
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file, where it lies; raises ValueError that names it when it is not JSON."""
-    return _parsed(mirror.read(path), path)
-
-
-def _parsed(text: bytes, path: Path) -> Any:
-    try:
-        return json.loads(text.decode("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{mirror.shown(path)}: not valid JSON ({error})") from error
 
 
 class Store:
@@ -226,7 +187,7 @@ class Store:
         path = self.receipt_path(stage, fingerprint, part)
         try:
             here = path if path.exists() else mirror.fetch(path)
-            return Receipt(**_parsed(here.read_bytes(), path))
+            return Receipt(**parse_json(here.read_bytes(), path))
         except FileNotFoundError:
             again = "the same build command makes the part again"
             raise ValueError(f"{mirror.shown(path)} is missing; {again}") from None
@@ -289,59 +250,3 @@ def _is_receipt(name: str) -> bool:
 
 
 _FOLDERS = ("stages", "builds", "jobs")
-
-_checked: set[tuple[str, int, int]] = set()
-
-
-def manifest_files(folder: Path) -> dict[str, str]:
-    """The files of a build with their hashes; raises ValueError if the manifest names none."""
-    manifest = read_json(folder / "manifest.json")
-    files = manifest.get("files") if isinstance(manifest, dict) else None
-    if not isinstance(files, dict) or not files:
-        named = mirror.shown(folder / "manifest.json")
-        raise ValueError(f"{named} names no files; run the build again")
-    return files
-
-
-def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> None:
-    """Have a build's files here and check them against its manifest, once a process and file.
-
-    `wanted` chooses files by name, all by default. Raises ValueError that names the file which is
-    missing or not what was built.
-    """
-    if wanted is None:
-        mirror.pull_build(folder)
-    else:
-        mirror.pull(folder, wanted, alone=False)
-    for name, sha256 in manifest_files(folder).items():
-        if wanted is not None and not wanted(name):
-            continue
-        path = folder / name
-        if not path.exists():
-            raise ValueError(f"{mirror.shown(path)} is missing; run the build again")
-        state = path.stat()
-        key = (str(path), state.st_mtime_ns, state.st_size)
-        if key in _checked:
-            continue
-        if file_sha256(path) != sha256:
-            raise ValueError(f"{path} is not what was built (sha256 differs); it is not loaded")
-        _checked.add(key)
-
-
-def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write Parquet: binary columns plain (vectors do not compress), the rest by dictionary."""
-    plain = [
-        field.name
-        for field in table.schema
-        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)
-    ]
-    coded = [name for name in table.column_names if name not in plain]
-    pq.write_table(
-        table,
-        path,
-        compression={name: "NONE" if name in plain else "ZSTD" for name in table.column_names}
-        if plain
-        else "ZSTD",
-        use_dictionary=coded,
-        write_statistics=False,
-    )

@@ -18,9 +18,9 @@ from types import TracebackType
 
 import pydantic
 
+from srrag.commit import commit_json
 from srrag.holder import HOLDER, Holder
 from srrag.mirror import shown, store_at
-from srrag.store import commit_json
 
 
 class LogLock:

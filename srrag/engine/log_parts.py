@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.commit import commit, commit_json
 from srrag.completion import one_line
 from srrag.engine.entry import ENTRY, GROUP_ROWS, Entry, entries_to_tables
 from srrag.engine.log_listing import (
@@ -25,7 +26,6 @@ from srrag.engine.log_listing import (
     receipt_file,
 )
 from srrag.ids import file_sha256
-from srrag.store import commit, commit_json
 
 
 def open_part(path: Path) -> pq.ParquetFile:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from srrag.commit import commit_json
 from srrag.index.dense_shards import (
     Codec,
     Draft,
@@ -26,7 +27,6 @@ from srrag.index.dense_shards import (
 )
 from srrag.index.grades import GRADES
 from srrag.step import Build, Place, Spread
-from srrag.store import commit_json
 
 _COUNTED_PARTS = 1000
 _LEAST_FLAT_ROWS = 256

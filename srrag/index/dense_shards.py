@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.commit import commit
 from srrag.index.dense_search import Shard
 from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
 from srrag.index.grades import GRADES, counted_as
 from srrag.index.parts import Matrix, read_live, unpack_vectors
 from srrag.index.ranking import merge
 from srrag.mirror import fetch
-from srrag.store import commit
 
 _TRAINING_ROWS_PER_LIST = 64
 _SAMPLED_FROM = 16

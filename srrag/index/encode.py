@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag import mirror
+from srrag.commit import read_json
 from srrag.model.encoder import Encoder
 from srrag.schema import VECTORS
 from srrag.spec import spec
 from srrag.step import Function, Place, Step
-from srrag.store import read_json
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder, TokenVectors

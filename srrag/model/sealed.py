@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from srrag.commit import commit_json, read_json
 from srrag.ids import file_sha256
 from srrag.mirror import join, pull_build
 from srrag.object_store import MANIFEST
-from srrag.store import commit_json, read_json
 
 
 def seal(folder: Path, facts: dict[str, Any] | None = None) -> str:

@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.algo.token_f1 import CLASSES
+from srrag.commit import read_json
 from srrag.mirror import pull_build
 from srrag.model.encoder import BACKENDS
 from srrag.model.network import is_plain_bert, pack
 from srrag.model.sealed import check_sealed
-from srrag.store import read_json
 
 FACTS = "tagger.json"
 BATCH_TOKENS = 2048

@@ -23,13 +23,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag import mirror
+from srrag.commit import commit
 from srrag.index.parts import read_live
 from srrag.organize.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.organize.grouping import group_ends, group_links
 from srrag.organize.tables import coding
 from srrag.schema import EDGES, ENTITIES
 from srrag.step import Spread
-from srrag.store import commit
 
 _SPILL_FACTS = 1 << 17
 _GROUP_ROWS = 1 << 16

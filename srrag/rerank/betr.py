@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.betr import GRADES
+from srrag.commit import read_json
 from srrag.index.grades import UNGRADED
 from srrag.index.units import open_units
 from srrag.mirror import bring
@@ -21,7 +22,6 @@ from srrag.retrieve.hits import unpack_hits
 from srrag.schema import HITS
 from srrag.spec import fingerprint, spec
 from srrag.step import Function, Place, Step
-from srrag.store import read_json
 
 _WHICH = ("hits", "into", "keep")
 

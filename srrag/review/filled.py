@@ -11,6 +11,7 @@ from typing import Any
 from openpyxl import load_workbook
 from openpyxl.utils.exceptions import InvalidFileException
 
+from srrag.commit import read_json
 from srrag.review.forms import Form
 from srrag.review.page import LAYOUT
 from srrag.review.workbook import (
@@ -22,7 +23,6 @@ from srrag.review.workbook import (
     START,
     TEXTS,
 )
-from srrag.store import read_json
 
 _MAX_BYTES = 200_000_000
 """Of a spreadsheet when it is unpacked: one that swells further is not read."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srrag import mirror
+from srrag.commit import commit_json
 from srrag.completion import LOST
 from srrag.corpus.record import RawRecord
 from srrag.engine.log import CompletionLog
@@ -25,7 +26,7 @@ from srrag.runner.summary import summarise
 from srrag.runner.whole import WholeStages, manifest_of
 from srrag.stage import Plan
 from srrag.step import Build, Place, Step
-from srrag.store import Receipt, Store, commit_json
+from srrag.store import Receipt, Store
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag import mirror
+from srrag.commit import commit_json, read_json
 from srrag.completion import Engine
 from srrag.engine.log import CompletionLog
 from srrag.engine.log_lock import LogLock
@@ -35,7 +36,7 @@ from srrag.runner.whole import WholeStages
 from srrag.spec import build, spec
 from srrag.stage import Plan, Resources, Stage
 from srrag.step import Place
-from srrag.store import Store, commit_json, read_json
+from srrag.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srrag.commit import commit_json, read_json
 from srrag.corpus.record import RawRecord
 from srrag.ids import content_id
-from srrag.store import commit_json, read_json
 
 
 def mark(name: str) -> str:

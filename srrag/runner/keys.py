@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.commit import read_json
 from srrag.completion import Client, Completion, Engine, Prompt
 from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.client import LogClient
@@ -22,7 +23,7 @@ from srrag.runner.part import live
 from srrag.spec import build, spec
 from srrag.stage import Stage
 from srrag.step import Asking, Build, LLMStep, Place
-from srrag.store import Store, read_json
+from srrag.store import Store
 
 _ROWS = 512
 

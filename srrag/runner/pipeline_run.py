@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.commit import read_json
 from srrag.completion import Usage
 from srrag.pipeline import Pipeline
 from srrag.runner.runner import Runner
@@ -15,7 +16,7 @@ from srrag.runner.segments import Resourcing
 from srrag.runner.sweep import Sweep, default_resources
 from srrag.spec import canonical
 from srrag.step import Place
-from srrag.store import Store, read_json
+from srrag.store import Store
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from srrag import lock, mirror
+from srrag.commit import read_json
 from srrag.runner.segments import FOLDER, SOURCE
 from srrag.runner.traces import Wanted, holding, shown
-from srrag.store import Store, read_json
+from srrag.store import Store
 
 
 def is_of_questions(stage: str) -> bool:

@@ -15,7 +15,7 @@ import torch
 from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
-from srrag.store import commit_json, read_json
+from srrag.commit import commit_json, read_json
 
 Floats = npt.NDArray[np.float64]
 Work = Callable[[dict[str, Any], Any], dict[str, Any]]

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.commit import commit, write_parquet
 from srrag.schema import REJECTS
 from srrag.stage import Plan
-from srrag.store import Store, commit, write_parquet
+from srrag.store import Store
 
 
 def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) -> int:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from srrag.commit import read_json
 from srrag.completion import Usage
-from srrag.store import Receipt, Store, read_json
+from srrag.store import Receipt, Store
 
 
 def summarise(store: Store, build: str) -> dict[str, Any]:

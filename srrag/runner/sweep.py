@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from srrag import mirror
 from srrag.completion import Usage, one_line
+from srrag.manifest import check_files
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
@@ -21,7 +22,7 @@ from srrag.runner.summary import usage_of
 from srrag.schema import QUESTIONS
 from srrag.stage import Resources, Stage
 from srrag.step import Place, Step
-from srrag.store import Receipt, Store, check_files
+from srrag.store import Receipt, Store
 
 PART_QUESTIONS = 64
 

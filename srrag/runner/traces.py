@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.commit import read_json
 from srrag.engine.log import CompletionLog
 from srrag.runner.forgotten import Forgotten, mark
-from srrag.store import Store, read_json
+from srrag.store import Store
 
 _ID_CHARS = 32
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")

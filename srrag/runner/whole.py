@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from srrag import mirror
+from srrag.commit import commit_json, read_json
 from srrag.completion import Usage, tallied
 from srrag.ids import file_sha256
+from srrag.manifest import check_files, manifest_files
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
@@ -24,7 +26,7 @@ from srrag.spec import fingerprint as hashed
 from srrag.spec import spec
 from srrag.stage import Plan, Stage
 from srrag.step import Build, Former, Place
-from srrag.store import Store, check_files, commit_json, manifest_files, read_json
+from srrag.store import Store
 
 Contents = Mapping[str, Mapping[str, str]]
 """What a build has read: by input stage, the sha256 of each part or file."""

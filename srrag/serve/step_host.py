@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from srrag.manifest import check_files, manifest_files
 from srrag.mirror import store_at
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.search_dense import SearchDense
@@ -19,7 +20,6 @@ from srrag.serve.batcher import Batcher, Ticket
 from srrag.serve.faults import RequestFault
 from srrag.serve.settings import Settings
 from srrag.step import Function, Place
-from srrag.store import check_files, manifest_files
 
 VERSIONS = 2
 """Versions of the build that are open: the current one, and the one that it replaces."""

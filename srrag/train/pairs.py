@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.commit import commit
 from srrag.ids import content_id
-from srrag.store import commit
 
 PAIRS = pa.schema(
     [

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.algo.betr import GRADES, biases
+from srrag.commit import commit, commit_json
 from srrag.ids import file_sha256
-from srrag.store import commit, commit_json
 from srrag.train.betr import Certainty, Fit, Settings, by_grade
 from srrag.train.plots import plot_biases, plot_curve
 

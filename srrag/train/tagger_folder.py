@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from srrag.commit import commit_json
 from srrag.model.sealed import seal
 from srrag.model.tagger import FACTS, reading_json
-from srrag.store import commit_json
 from srrag.train.checkpoint import trained_weights
 from srrag.train.encoder_files import load_classifier, tokenizer_file
 from srrag.train.tagger_task import Settings

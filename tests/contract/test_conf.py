@@ -125,4 +125,4 @@ def test_a_target_outside_the_allow_list_is_refused() -> None:
     with pytest.raises(UsageError, match="not allowed"):
         parts.make({"_target_": "os.system", "command": "true"}, "corpus")
     with pytest.raises(UsageError, match="not a dataclass"):
-        parts.make({"_target_": "srrag.store.commit_json"}, "corpus")
+        parts.make({"_target_": "srrag.commit.commit_json"}, "corpus")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CORE = {"schema", "step", "stage", "spec", "ids", "store", "mirror", "object_store", "lock",
-        "holder", "pipeline", "completion", "ask",
+CORE = {"schema", "step", "stage", "spec", "ids", "store", "commit", "manifest", "mirror",
+        "object_store", "lock", "holder", "pipeline", "completion", "ask",
         "fence", "rows", "html"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "organize", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "bench"}  # fmt: skip

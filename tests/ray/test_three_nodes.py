@@ -27,10 +27,11 @@ import srrag.runner.ingest
 import srrag.runner.sweep
 import tests.ray.nodes
 from jobs.launch import configure
+from srrag.commit import read_json
 from srrag.evaluate.gold import resource_path
 from srrag.ids import file_sha256
 from srrag.runner.build import BuildJob
-from srrag.store import Store, read_json
+from srrag.store import Store
 from tests.e2e.answered import GRAPH
 from tests.e2e.test_sweep import command, copy_build, parts, table
 from tests.endpoint import Endpoint, serve

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from srrag import lock, mirror, object_store
-from srrag.store import Receipt, Store, commit_json
+from srrag.commit import commit_json
+from srrag.store import Receipt, Store
 from tests.bucket import Bucket, s3_server
 
 TABLE = pa.table({"x": list(range(50_000))})

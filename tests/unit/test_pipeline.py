@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.commit import commit_json
 from srrag.pipeline import Pipeline
 from srrag.retrieve.hits import Found
 from srrag.retrieve.questions import question_table
@@ -19,7 +20,7 @@ from srrag.runner.pipeline_run import PipelineRun
 from srrag.schema import HITS, REJECT
 from srrag.spec import build, spec
 from srrag.step import Function, LLMStep, Place, Step
-from srrag.store import Store, commit_json
+from srrag.store import Store
 from tests.engines import ToyModel
 
 

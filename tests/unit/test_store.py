@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.store import Receipt, Store, commit, commit_json, read_json
+from srrag.commit import commit_json
+from srrag.store import Receipt, Store
 
 
 def receipt(sha256: str, num_bytes: int) -> Receipt:
@@ -20,16 +21,6 @@ def test_a_part_stands_with_its_receipt(tmp_path: Path) -> None:
     assert store.read_receipt("s", "f", "p") == done
     assert done.num_bytes == store.part_path("s", "f", "p").stat().st_size
     assert store.read_part("s", "f", "p")["x"].to_pylist() == [1]
-
-
-def test_a_failed_commit_leaves_nothing(tmp_path: Path) -> None:
-    def write(path: Path) -> None:
-        path.write_text("half")
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        commit(tmp_path / "x", write)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_root_of_another_layout_is_refused(tmp_path: Path) -> None:
@@ -80,9 +71,3 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     process.start()
     assert queue.get(timeout=60) == "taken"
     process.join()
-
-
-def test_broken_json_names_its_file(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text("{")
-    with pytest.raises(ValueError, match=r"x\.json"):
-        read_json(tmp_path / "x.json")

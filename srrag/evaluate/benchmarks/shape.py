@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from srrag.commit import read_json
 from srrag.evaluate.benchmarks import (
     beir_answers,
     evidence_inference,
@@ -14,7 +15,6 @@ from srrag.evaluate.benchmarks import (
     mirage,
     pubmedqa,
 )
-from srrag.store import read_json
 
 Placed = tuple[str, dict[str, Any]]
 """A row with its place, such as file:line, for messages."""

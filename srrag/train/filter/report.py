@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from srrag.commit import commit, commit_json
 from srrag.model.filter import (
     FACTS,
     Base,
@@ -22,7 +23,6 @@ from srrag.model.filter import (
     load_pair_model,
 )
 from srrag.model.sealed import seal
-from srrag.store import commit, commit_json
 from srrag.train.filter.decide import TradeOff
 from srrag.train.filter.pairs import JudgedPairs
 from srrag.train.filter.plots import plot_reliability, plot_trade_off

@@ -15,11 +15,12 @@ import jobs.build
 import jobs.evaluate
 import jobs.train_tagger
 from jobs.launch import UsageError, configure
+from srrag.commit import read_json
 from srrag.extract.find_mentions import FindByTagger
 from srrag.model.sealed import check_sealed
 from srrag.spec import build
 from srrag.step import Place
-from srrag.store import Store, read_json
+from srrag.store import Store
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 FAST = [

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from srrag.commit import commit_json
 from srrag.completion import Completion, Fault, Prompt
 from srrag.engine.call import Call, Reply, Session
 from srrag.pipeline import Pipeline
@@ -22,7 +23,7 @@ from srrag.runner.sweep import Sweep
 from srrag.schema import HITS, REJECT
 from srrag.spec import place_field
 from srrag.step import Function, LLMStep, Place, Step
-from srrag.store import Store, commit_json
+from srrag.store import Store
 from tests.engines import ToyModel, good, prompt
 
 SEEN: Counter[str] = Counter()

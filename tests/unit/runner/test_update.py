@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
+from srrag.commit import read_json
 from srrag.corpus.record import RawRecord
 from srrag.organize.communities import DetectCommunities
 from srrag.organize.entities import MergeEntities
@@ -19,7 +20,7 @@ from srrag.runner.whole import WholeStages, version_of
 from srrag.schema import TRIPLES
 from srrag.stage import Plan, Stage
 from srrag.step import Function, Place, Step
-from srrag.store import Store, read_json
+from srrag.store import Store
 from tests.unit.index.tables import row
 
 

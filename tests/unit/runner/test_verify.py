@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from srrag.commit import read_json
 from srrag.runner.verify import verify
-from srrag.store import Store, read_json
+from srrag.store import Store
 from tests.unit.runner.test_update import DOCUMENTS, build
 
 
