@@ -3,11 +3,12 @@
     python -m bench.serve_load ROOT --minutes 10
     python -m bench.serve_load ROOT --minutes 0.5 --clients 24 --replicas 2 --kill srrag
 
-Clients ask one question after the other; every eighth listens to a stream. One that is refused
-waits as long as it is told, at most a second. An answer is lost if a request ends without a whole
-answer and without a fault that says so; a stream that ends before `final` or `error` is counted
-apart, as broken. With `--kill`, a replica of that deployment (`srrag` is the ingress) is killed in
-the middle, by SIGKILL. The last line on stdout is one JSON object.
+Clients begin within a few seconds and ask one question after the other; every eighth listens to a
+stream. One that is refused waits exactly as many seconds as `Retry-After` says (with `--patience 1`
+at most one, as clients do that have their own mind), then asks the same again. An answer is lost if
+a request ends without a whole answer and without a fault that says so; a stream that ends before
+`final` or `error` is counted apart, as broken. With `--kill`, a replica of that deployment (`srrag`
+is the ingress) is killed in the middle, by SIGKILL. The last line on stdout is one JSON object.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import argparse
 import asyncio
 import itertools
 import json
+import math
 import os
+import random
 import shlex
 import signal
 import statistics
@@ -41,8 +44,10 @@ STREAMING = 8
 """One client in so many listens to streams."""
 
 REFUSED = (429, 503)
-_PATIENCE_S = 120.0
+_TIMEOUT_S = 120.0
 _SAMPLE_S = 5.0
+_RAMP_S = 5.0
+"""Clients begin within so long: all at once they would be a crowd of the benchmark's own making."""
 
 
 @dataclass
@@ -52,6 +57,8 @@ class Seen:
     outcomes: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     memory: list[tuple[float, int]] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
+    told: Counter[int] = field(default_factory=Counter)
+    """How many were told to come back in so many seconds."""
     killed_at: float = 0.0
 
     def add(self, outcome: str, began: float) -> None:
@@ -63,19 +70,25 @@ class Seen:
         return {name: len(each) for name, each in sorted(self.outcomes.items())}
 
 
-async def load(url: str, clients: int, seconds: float, kill: str = "") -> Seen:
-    """Ask by so many clients for so long."""
+async def load(
+    url: str, clients: int, seconds: float, kill: str = "", patience_s: float = math.inf
+) -> Seen:
+    """Ask by so many clients for so long; none waits longer than its patience."""
     texts = [row["text"] for row in read_gold(resource_path(SAMPLE))]
     seen, until = Seen(), time.monotonic() + seconds
     connector = aiohttp.TCPConnector(limit=0)
-    timeout = aiohttp.ClientTimeout(total=_PATIENCE_S)
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
     async with aiohttp.ClientSession(url, connector=connector, timeout=timeout) as session:
 
         async def client(number: int) -> None:
             asked = itertools.cycle(texts[number % len(texts) :] + texts[: number % len(texts)])
             one = streamed if number % STREAMING == STREAMING - 1 else answered
+            wait, text = 0.0, ""
+            await asyncio.sleep(random.uniform(0, _RAMP_S))
             while time.monotonic() < until:
-                await asyncio.sleep(await one(session, next(asked), seen))
+                text = text if wait else next(asked)
+                wait = await one(session, text, seen)
+                await asyncio.sleep(min(wait, patience_s, max(0.0, until - time.monotonic())))
 
         watching = asyncio.create_task(watch(seen))
         killing = asyncio.create_task(killed(seen, kill, seconds / 2)) if kill else None
@@ -124,12 +137,14 @@ async def streamed(session: aiohttp.ClientSession, text: str, seen: Seen) -> flo
 
 
 async def refused(response: aiohttp.ClientResponse, began: float, seen: Seen) -> float:
-    """Count a refusal; returns how long to wait, at most a second."""
+    """Count a refusal; returns how long it says to wait."""
     body = await response.read()
     seen.add("refused", began)
     if "retry-after" not in response.headers:
         seen.reasons[f"no Retry-After: {response.status}: {body[:200]!r}"] += 1
-    return min(1.0, float(response.headers.get("retry-after", 1)))
+    wait = int(response.headers.get("retry-after", 1))
+    seen.told[wait] += 1
+    return float(wait)
 
 
 async def watch(seen: Seen) -> None:
@@ -169,6 +184,8 @@ def figures(seen: Seen, seconds: float) -> dict[str, Any]:
             p95 = values[int(0.95 * (len(values) - 1))]
             found[name] = {"p50": round(statistics.median(values), 4), "p95": round(p95, 4)}
     found["answers_a_second"] = round(len(slow) / seconds, 1)
+    if seen.told:
+        found["told_s"] = dict(sorted(seen.told.items()))
     if seen.memory:
         begin = seen.memory[0][0]
         first = [b for at, b in seen.memory if 60 <= at - begin < 120]
@@ -203,6 +220,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=128)
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--kill", default="", metavar="DEPLOYMENT")
+    parser.add_argument("--patience", type=float, default=math.inf, metavar="S")
     parser.add_argument("overrides", nargs="*", help="of `srrag serve`, such as pipeline=srrag")
     given = parser.parse_intermixed_args()
     overrides = [f"root={given.root}", f"port={PORT}", *given.overrides]
@@ -210,10 +228,13 @@ def main() -> None:
     told = settings_of({**configure("serve", overrides), "command": command})
     cluster = Cluster(num_cpus=8, min_replicas=given.replicas, max_replicas=given.replicas)
     with served(told, cluster) as url:
-        began = time.monotonic()
-        seen = asyncio.run(load(url, given.clients, 60 * given.minutes, given.kill))
+        began, before = time.monotonic(), os.getloadavg()[0]
+        asked = load(url, given.clients, 60 * given.minutes, given.kill, given.patience)
+        seen = asyncio.run(asked)
         found = figures(seen, time.monotonic() - began)
-    print(json.dumps({"clients": given.clients, "replicas": given.replicas, **found}))
+    waits = "as told" if math.isinf(given.patience) else f"at most {given.patience:g} s"
+    by = {"clients": given.clients, "wait": waits, "replicas": given.replicas}
+    print(json.dumps({**by, "load_average": [before, os.getloadavg()[0]], **found}))
     sys.exit(0)
 
 

@@ -101,7 +101,7 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
             composed = compose(
                 name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
             )
-        for key in ("root", "out"):  # what is below an address is below its folder here
+        for key in ("root", "results", "out"):  # what is below an address is below its folder here
             if isinstance(given := composed.get(key), str) and "://" in given:
                 composed[key] = str(mirror.located(given))
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)

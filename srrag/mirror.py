@@ -9,10 +9,11 @@ ordinary folder every function here does nothing.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ CACHE = "SRRAG_CACHE"
 """Names the folder that holds the folders of roots: the same path on every node."""
 
 _MARK = quote("://", safe="")
+_STANDS_FOR = re.compile(rf"/[^\s'\"]*/(\w+{_MARK}[^\s/'\"]+)")
 _MAX_NAME = 255
 
 
@@ -57,6 +59,11 @@ def shown(path: Path) -> str:
     """A path as its user knows it: the address, where it is of an object store."""
     store = store_at(path)
     return str(path) if store is None else store.shown(path)
+
+
+def worded(message: str) -> str:
+    """A message for people: of a folder that stands for an address it names the address."""
+    return _STANDS_FOR.sub(lambda found: unquote(found[1]), message)
 
 
 def store_at(path: Path) -> ObjectStore | None:

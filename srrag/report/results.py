@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pydantic
 
+from srrag import mirror
 from srrag.commit import commit, commit_json, read_json, write_parquet
 from srrag.ids import content_id, file_sha256
 from srrag.report.row import Row, Stated
@@ -200,9 +201,9 @@ def read_results(folder: Path) -> Results:
     It does so for a folder that is none, is not finished, is of another layout or is cut.
     """
     path = folder / ROWS
-    if not folder.is_dir():
-        raise ValueError(f"results={folder}: there is no such folder")
-    if not path.exists():
+    if not mirror.listing(folder):
+        raise ValueError(f"results={folder}: there is no such folder, or it is empty")
+    if not mirror.exists(path):
         raise ValueError(f"results={folder} holds no {ROWS}: not results, or not finished")
     stated = read_json(path)
     layout = stated.get("layout") if isinstance(stated, dict) else None
@@ -230,7 +231,7 @@ def _check_file(folder: Path, name: str, sha256: str | None) -> None:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{folder / ROWS}: files: {name!r} lies outside the folder")
-    if not path.exists():
+    if not mirror.bring(path).exists():
         raise ValueError(f"{path} is missing; write the results again")
     if file_sha256(path) != sha256:
         raise ValueError(f"{path} is not what was written (sha256 differs)")

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from srrag.mirror import worded
+
 INTERVAL_S = 2.0
 
 
 def say(message: str) -> None:
     """Write one line for people to stderr."""
-    print(message, file=sys.stderr, flush=True)
+    print(worded(message), file=sys.stderr, flush=True)
 
 
 @dataclass

@@ -13,10 +13,12 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.mirror import located
 from tests.bucket import Bucket, s3_server
 from tests.conftest import REPOSITORY
 from tests.e2e.answered import assert_equal_tables
 from tests.e2e.test_command import SRRAG, fault, srrag
+from tests.unit.report.toy_results import write_toy
 from tests.unit.serve.serving import free_port
 
 pytestmark = pytest.mark.e2e
@@ -128,6 +130,21 @@ def test_what_is_forgotten_is_gone_from_the_store(root: str, bucket: Bucket, cac
     assert not [name for name in after if gone.encode() in bucket.read(name)]
     assert before - after, "what held it was deleted there"
     assert not any(name.endswith("forgetting.json") for name in after)
+
+
+def test_a_report_is_made_of_results_on_the_store(bucket: Bucket, cache: Path) -> None:
+    address = f"s3://{bucket.name}/found"
+    write_toy(located(address))
+    shutil.rmtree(located(address))
+    made, said = srrag("report", f"results={address}")
+    assert {f"found/report/{name}" for name in made["files"]} < set(bucket.names("found"))
+    assert f"{address}/report/report.html" in said and str(cache) not in said
+    shutil.rmtree(located(address))
+    bucket.write("found/gold.parquet", b"cut")
+    cut = fault("report", f"results={address}", code=2)
+    assert f"{address}/gold.parquet is not what was written" in cut
+    nowhere = f"s3://{bucket.name}/nowhere"
+    assert f"results={nowhere}: there is no" in fault("report", f"results={nowhere}", code=2)
 
 
 def test_what_a_store_cannot_do_is_said_in_one_line(root: str, bucket: Bucket) -> None:

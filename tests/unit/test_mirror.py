@@ -297,3 +297,11 @@ def test_no_name_of_an_object_leads_out_of_the_folder(address: str, bucket: Buck
     with pytest.raises(ValueError, match=r"\.\./evil' is no name of a file"):
         store.check()
     assert not (store.root.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("address", ["s3://b/x", "abfs://box@account/x", "s3://b/x?region=eu"])
+def test_a_message_names_the_address_and_not_its_folder_here(address: str) -> None:
+    folder = mirror.located(address)
+    assert mirror.worded(f"{folder}/a.json: cut ({folder})") == f"{address}/a.json: cut ({address})"
+    plain = "/somewhere/s3/a.json: cut, 100%3A1"
+    assert mirror.worded(plain) == plain
