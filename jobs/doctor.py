@@ -7,11 +7,14 @@ import importlib.util
 import os
 import shutil
 import sys
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jobs import doctor_cluster, parts
+from srrag import mirror
+from srrag.commit import commit_json, read_json
 from srrag.runner.progress import say
 from srrag.spec import build
 
@@ -116,6 +119,18 @@ def has_bf16() -> bool:
 
 
 def _disk(root: Path) -> str:
+    if mirror.store_at(root):
+        probe = root / f".doctor-{uuid.uuid4().hex}"
+        commit_json(probe, {})
+        try:
+            read_json(probe)
+        finally:
+            mirror.remove(probe)
+        return f"{mirror.shown(root)} is written and read; here {_free(root)} stands for it"
+    return _free(root)
+
+
+def _free(root: Path) -> str:
     there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
     free_gb = shutil.disk_usage(there).free / 2**30
     if free_gb < _MIN_FREE_GB:

@@ -31,6 +31,9 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 FREE_TEXT = ("question", "entity")
 """Keys whose values are taken literally, whatever characters they hold."""
 
+PATHS = ("root", "out", "results", "bench.path", "bench.answers", "graph.path", "completions")
+"""Keys that name one file or folder each, in whichever job has them."""
+
 _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
 
 Job = Callable[[dict[str, Any]], dict[str, Any]]
@@ -55,8 +58,8 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
         return _fail(error, WRONG_USAGE)
     config["command"] = shlex.join(["srrag", name, *argv])
     signal.signal(signal.SIGTERM, _stop)
-    if "local" in (_address(config, "ray"), _address(config, "profile", "runner")):
-        keep_ray_here()
+    if "local" in (_at(config, "ray.address"), _at(config, "profile.runner.address")):
+        keep_ray_here()  # it is a Ray that the job starts
     began = time.time()
     try:
         with _stdout_to_stderr():
@@ -76,13 +79,6 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
     return DONE if summary.get("ok", True) else FAILED
 
 
-def _address(config: Mapping[str, Any], *keys: str) -> str | None:
-    """Which Ray a job joins, if any; "local" is one that it starts."""
-    found: Any = config
-    for key in keys:
-        found = found.get(key) or {}
-    address: str | None = found.get("address")
-    return address
 
 
 def _stop(number: int, frame: object) -> None:
@@ -113,8 +109,19 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
             text += " The file does not name it: put + before the key, if there is such a field."
         raise UsageError(text) from error
     assert isinstance(config, dict)
+    for key in PATHS:
+        if isinstance(value := _at(config, key), (list, dict)):
+            hint = "; `srrag sweep` puts several systems in one table" * (key == "results")
+            raise UsageError(f"{key}={value}: one path is needed{hint}")
     composed_of = {"overrides": list(argv)}
     return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+
+
+def _at(config: Any, key: str) -> Any:
+    """The value of a dotted key; None where there is none."""
+    for name in key.split("."):
+        config = config.get(name) if isinstance(config, Mapping) else None
+    return config
 
 
 @contextlib.contextmanager

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jobs.forget import names
+from jobs.launch import UsageError
 from srrag.engine.log import CompletionLog
+from srrag.runner.forgotten import Forgotten
 from srrag.runner.progress import say
 from srrag.runner.traces import traces_of
 from srrag.runner.verify import verify
@@ -23,20 +27,38 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         result["problems"] += [f"completions: {problem}" for problem in proof.problems]
         result["ok"] = not result["problems"]
         result["completions"] = proof.totals.as_dict() if proof.totals else None
+    documents = names(config["forgotten"], "forgotten")
     if config["forgotten"] is not None:
-        result["traces"] = traces_of(store, str(config["forgotten"]), folder)
+        result["traces"] = prove_forgotten(store, documents, folder)
         result["problems"] += result["traces"]
         result["ok"] = not result["problems"]
     for problem in result["problems"]:
         say(f"problem: {problem}")
     verdict = "all hold" if result["ok"] else "NOT whole"
     say(f"{result['checked']} parts and files checked: {verdict}")
+    if result["ok"] and documents:
+        say(f"nothing is left of {', '.join(documents)}")
     if paid := result.get("completions"):
         say(
             f"completions: {paid['completions']:,} good, {sum(paid['faults'].values()):,} bad, "
             f"{paid['paid_twice']:,} paid twice"
         )
     return result
+
+
+def prove_forgotten(store: Store, documents: Sequence[str], log: Path) -> list[str]:
+    """What is left of documents; raises UsageError for one of which nothing can be proven.
+
+    Only what was forgotten left the marks by which its units and prompts are looked for.
+    """
+    if not documents:
+        raise UsageError("forgotten= is empty: name a doc_id")
+    traces = [trace for document in documents for trace in traces_of(store, document, log)]
+    known = Forgotten.of(store.root)
+    never = [document for document in documents if not known.has(document)]
+    if never and not traces:
+        raise UsageError(f"forgotten={never[0]}: no document of this doc_id was forgotten here")
+    return traces
 
 
 if __name__ == "__main__":

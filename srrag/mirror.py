@@ -74,6 +74,12 @@ def store_at(path: Path) -> ObjectStore | None:
     return None if folder is None else store_of(folder)
 
 
+def check_bucket(folder: Path) -> None:
+    """Raise ValueError if the store of a folder has no such bucket."""
+    if store := store_at(folder):
+        store.check_bucket()
+
+
 def put(path: Path, source: Path | None = None) -> None:
     """Put a file on the store, from `source` if it is not yet in its place here."""
     if store := store_at(path):

@@ -180,6 +180,12 @@ class ObjectStore:
             raise ValueError(f"{self.shown(folder)}: {outside[0]!r} is no name of a file")
         return found
 
+    def check_bucket(self) -> None:
+        """Raise ValueError if there is no bucket: what is in it would just not be found."""
+        bucket = self.base.partition("/")[0]
+        if self.fs.get_file_info(bucket).type == fs.FileType.NotFound:
+            raise ValueError(f"{self.address}: there is no bucket {bucket!r}")
+
     def has(self, path: Path) -> bool:
         """Whether an object is there."""
         return bool(self.fs.get_file_info(self.key(path)).type == fs.FileType.File)

@@ -78,6 +78,7 @@ class Store:
         """Raise ValueError unless the folder exists and has the layout of this version."""
         self._refresh()
         if not self._marker.exists():
+            mirror.check_bucket(self.root)
             raise ValueError(f"root={self} holds no build; run `srrag build root=…` first")
         layout = read_json(self._marker).get("layout")
         if layout != LAYOUT:

@@ -97,6 +97,8 @@ class ForgetJob:
                 figures = self._delete(note)
                 figures["completions"] = self._forget_completions(note, log_folder(at))
             mirror.remove(self._note)
+        for document in sorted(note.documents):  # said, not kept: `verify forgotten=` asks for it
+            say(f"forgotten: doc_id={document}")
         return {
             "documents": len(note.documents),
             "parts_rewritten": len(note.parts),

@@ -104,7 +104,14 @@ def pools(stages: Sequence[Stage]) -> list[list[Stage]]:
 
 
 def _check_listens(address: str) -> None:
-    """Raise RuntimeError at once where nobody listens: Ray would try for minutes."""
+    """Raise RuntimeError at once where nobody listens: Ray would try for minutes.
+
+    So it does where "auto" finds a Ray that keeps to loopback, as `srrag serve` starts one.
+    """
+    if address == "auto":
+        from ray._private.services import canonicalize_bootstrap_address
+
+        address = canonicalize_bootstrap_address(address) or ""
     host, _, port = address.rpartition(":")
     if host and port.isdigit():
         try:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from srrag.commit import read_json
 from srrag.engine.log import CompletionLog
 from srrag.runner.forgotten import Forgotten, mark
+from srrag.runner.keys import asked_keys
 from srrag.store import Store
 
 _ID_CHARS = 32
@@ -46,8 +47,11 @@ def traces_of(store: Store, document: str, log: Path) -> list[str]:
     if (store.root / "forgetting.json").exists():
         problems.append("an interrupted forgetting is not finished: run `srrag forget root=…`")
     keys = [bytes.fromhex(key) for key in forgotten.get("keys", [])]
-    if keys and log.exists() and (left := CompletionLog(log).lookup(keys)):
-        problems.append(f"{log} holds {len(left)} answers to prompts with its text")
+    if keys and log.exists() and (left := set(CompletionLog(log).lookup(keys))):
+        # A copy of its text that is still here asks for the same.
+        left -= set().union(*asked_keys(store, log).values())
+        if left:
+            problems.append(f"{log} holds {len(left)} answers to prompts with its text")
     before = [path for path in shown(store.root / "jobs") if path.stat().st_mtime < known.at_s]
     problems += [f"{path} is of before the forgetting and may show what it held" for path in before]
     return problems + list(unaccounted(store))

@@ -151,5 +151,15 @@ def test_what_a_store_cannot_do_is_said_in_one_line(root: str, bucket: Bucket) -
     model = ["engine=http", "engine.base_url=http://127.0.0.1:9/v1", "engine.model=x"]
     assert "the log of answers is appended to" in fault("build", root, *model)
     assert "NO_SUCH_BUCKET" in fault("build", "root=s3://not-there/x")
+    no_bucket = "s3://not-there/x: there is no bucket 'not-there'"
+    assert no_bucket in fault("ask", "root=s3://not-there/x", QUESTION)
+    disks = [
+        next(check for check in srrag("doctor", asked, code=code)[0]["checks"]
+             if check["check"] == "disk")
+        for asked, code in ((root, 0), ("root=s3://not-there/x", 1))
+    ]  # fmt: skip
+    assert disks[0]["ok"] and "is written and read" in disks[0]["detail"]
+    assert not disks[1]["ok"] and "NO_SUCH_BUCKET" in disks[1]["detail"]
+    assert not [name for name in bucket.names() if ".doctor" in name]
     assert "the environment" in fault("build", "root=s3://key:secret@b/x", code=2)
     assert os.environ["SRRAG_CACHE"]

@@ -113,6 +113,22 @@ def last_line(capfd: pytest.CaptureFixture[str]) -> Any:
 ARGV = ["root=/r", "question=it's so"]
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["report", "results=[a,b]"],
+        ["build", "root=[a]"],
+        ["evaluate", "root=x", "bench.path=[a,b]"],
+        ["evaluate", "root=x", "bench.path={a: 1}"],
+        ["organize", "root=x", "graph.path=[a]"],
+    ],
+)
+def test_a_path_is_one_path(argv: list[str]) -> None:
+    key = argv[-1].partition("=")[0]
+    with pytest.raises(UsageError, match=rf"^{key}=.*: one path is needed"):
+        configure(argv[0], argv[1:])
+
+
 def test_stdout_holds_one_json_object(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert launch("ask", job, [*ARGV, f"out={tmp_path}/o"]) == DONE
     captured = capfd.readouterr()

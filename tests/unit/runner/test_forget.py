@@ -58,9 +58,7 @@ def forget(root: Path, *options: str) -> dict[str, Any]:
 
 
 def traces(root: Path, document: str) -> list[str]:
-    found: dict[str, Any] = jobs.verify.run(
-        configure("verify", [f"root={root}", f"forgotten='{document}'"])
-    )
+    found: dict[str, Any] = jobs.verify.run(asked_of(root, f"'{document}'"))
     assert found["ok"] == (not found["problems"])
     assert found["problems"] == found["traces"]
     return list(found["traces"])
@@ -124,6 +122,31 @@ def test_what_is_left_equals_what_never_held_it(papers: Path, tmp_path: Path) ->
     never = write_papers(tmp_path / "never", TREATMENTS[:-1])
     build(tmp_path / "once", never, *PLAIN)
     assert tables(root) == tables(tmp_path / "once")
+
+
+def test_a_proof_is_of_documents_that_were_forgotten(
+    papers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    gone, stays = (document_of(root, f"{name}.md") for name in (SECRET, TREATMENTS[0]))
+    forget(root, f"source_id={SECRET}.md")
+    assert f"doc_id={gone}" in capsys.readouterr().err, "what to ask for is said"
+    assert traces(root, gone) == [] and f"nothing is left of {gone}" in capsys.readouterr().err
+    assert jobs.verify.run(asked_of(root, f"[{gone}]"))["ok"]
+    for both in (f"[{gone},{stays}]", f"[{stays},{gone}]"):
+        found = jobs.verify.run(asked_of(root, both))
+        assert not found["ok"] and all(stays in trace for trace in found["traces"])
+    for never in (gone.upper(), "typo", f"[{gone},typo]"):
+        with pytest.raises(UsageError, match="no document of this doc_id was forgotten"):
+            jobs.verify.run(asked_of(root, never))
+    with pytest.raises(UsageError, match="forgotten= is empty"):
+        jobs.verify.run(asked_of(root, ""))
+
+
+def asked_of(root: Path, documents: str) -> dict[str, Any]:
+    """What `srrag verify` is given."""
+    return configure("verify", [f"root={root}", f"forgotten={documents}"])
 
 
 def test_it_does_not_come_back_until_it_is_taken_back(papers: Path, tmp_path: Path) -> None:
@@ -428,9 +451,10 @@ def test_an_answer_that_a_copy_of_it_asks_for_stays(papers: Path, tmp_path: Path
     root = tmp_path / "root"
     engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
     build(root, papers, *PLAIN, *engine)
+    document = document_of(root, "taping.md")
     figures = forget(root, "source_id=taping.md", *engine)
     assert (figures["documents"], figures["completions"]) == (1, 0)
-    assert traces(root, "taping.md") == []
+    assert traces(root, document) == []
 
 
 def test_descriptions_of_what_is_left_are_kept_and_asked_for_by_its_engine(
