@@ -215,7 +215,7 @@ def nearest_in_groups(
             near[chosen[who][:, None] == inside] = -np.inf
             top = np.argpartition(-near, min(k, len(inside)) - 1, axis=1)[:, :k]
             place = slot[:, None] * k + np.arange(top.shape[1])
-            cosines[who[:, None], place] = np.take_along_axis(near, top, axis=1)
+            cosines[who[:, None], place] = near[np.arange(len(who))[:, None], top]
             rows[who[:, None], place] = inside[top]
     best = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
     found = np.take_along_axis(rows, best, axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +24,7 @@ SEMANTIC_WEIGHT = 2.0
 """λ of Eq. 13. Relation types tell topics apart less than names do: all topics share them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EvidenceGraph:
     """Entities and relations as arrays, in an order that depends on their ids alone.
 
@@ -37,6 +38,7 @@ class EvidenceGraph:
     tails: np.ndarray
     relations: np.ndarray
 
+    @cached_property
     def links(self) -> sparse.csr_array:
         """The number of relations between each two entities."""
         return link_matrix(self.heads, self.tails, len(self.vectors))
@@ -76,7 +78,7 @@ def detect(
     `epsilon` of Eq. 14 is found by description length unless given. Modularity is that of the
     relations alone, at resolution 1.
     """
-    links = graph.links()
+    links = graph.links
     basis = Basis.fit(graph.vectors, graph.types)
     places = subgraph_vectors(basis.coordinates(graph.vectors, graph.types), links)
     near, cosines = nearest(places)
@@ -120,7 +122,7 @@ def update(
     (Eq. 13–14). All but new and touched entities stay with whom they were, unless whole communities
     merge: by `epsilon`, or, above `max_communities`, as in `detect`.
     """
-    links = graph.links()
+    links = graph.links
     new = np.flatnonzero(standing.labels < 0)
     free = np.flatnonzero(touched | (standing.labels < 0))
     standing = settle(standing, graph.vectors[new].astype(np.float32), graph.types[new], links)

@@ -23,6 +23,8 @@ _COLUMNS = (
     "doc_id", "unit_id", "kind", "head_type", "relation", "tail_type", "quote", "confidence",
     "char_start", "char_end", "reject",
 )  # fmt: skip
+_JUDGED = ["char_start", "char_end", "reject"]
+"""Tell whether a part has any such fact: most have none, and quotes are long."""
 
 PROPOSALS = pa.schema(
     [
@@ -121,12 +123,18 @@ def _title(element: Element) -> str:
 def _refused(paths: Sequence[Path]) -> Iterator[Row]:
     """Facts refused for want of a type, with a quote that their window holds."""
     for path in paths:
-        table = pq.ParquetFile(opened(path)).read(columns=list(_COLUMNS))
-        reason = pc.struct_field(table["reject"], "reason")
-        # An ungrounded quote has an empty span: it may be of the model's own making.
-        grounded = pc.greater(table["char_end"], table["char_start"])
-        wanted = pc.and_(pc.is_in(reason, pa.array(REASONS)), grounded)
-        yield from table.filter(wanted).to_pylist()
+        file = pq.ParquetFile(opened(path))
+        if not pc.any(_wanted(file.read(columns=_JUDGED))).as_py():
+            continue
+        table = file.read(columns=list(_COLUMNS))
+        yield from table.filter(_wanted(table)).to_pylist()
+
+
+def _wanted(facts: pa.Table) -> pa.ChunkedArray:
+    reason = pc.struct_field(facts["reject"], "reason")
+    # An ungrounded quote has an empty span: it may be of the model's own making.
+    grounded = pc.greater(facts["char_end"], facts["char_start"])
+    return pc.and_(pc.is_in(reason, pa.array(REASONS)), grounded)
 
 
 def _table(found: Mapping[Element, Support], verdicts: Mapping[Element, Verdict]) -> pa.Table:

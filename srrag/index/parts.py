@@ -26,7 +26,10 @@ def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Tabl
         wanted = [*columns, "reject"] if "reject" in names else list(columns)
         table = file.read(columns=wanted)
         if "reject" in names:
-            table = table.filter(pc.is_null(table["reject"])).drop_columns(["reject"])
+            rejects = table["reject"]
+            if rejects.null_count < len(table):  # a filter copies all texts, and few parts need it
+                table = table.filter(pc.is_null(rejects))
+            table = table.drop_columns(["reject"])
         yield table
 
 

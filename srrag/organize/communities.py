@@ -112,12 +112,11 @@ class DetectCommunities(Build):
             epsilon=self.epsilon,
             max_communities=self.max_communities,
         )
-        names = self._write(nodes, found, before.drift, out, former)
-        kept = pc.is_in(pc.unique(names), value_set=pc.unique(former["community_id"]))
+        kept = self._write(nodes, found, before.drift, out, former)
         return {
             "communities": int(found.labels.max(initial=-1)) + 1,
-            "communities_kept": pc.sum(kept, min_count=0).as_py(),
-            "modularity": round(modularity(graph.links(), found.labels), 4),
+            "communities_kept": kept,
+            "modularity": round(modularity(graph.links, found.labels), 4),
             "placed": int((before.touched | (before.standing.labels < 0)).sum()),
             "drift": round(before.drift / len(nodes.core_ids), 4),
         }
@@ -153,12 +152,12 @@ class DetectCommunities(Build):
 
     def _write(
         self, nodes: Nodes, standing: Standing, drift: int, out: Path, former: pa.Table
-    ) -> pa.Array:
-        """Write the communities and what an update goes on from; returns the communities' ids."""
+    ) -> int:
+        """Write the communities and what an update goes on from; returns how many stayed."""
         save(out / DETECTION, nodes, standing, drift)
-        table = _relation(nodes.ids, standing.labels[nodes.owner], former)
+        table, kept = _relation(nodes.ids, standing.labels[nodes.owner], former)
         _write_table(table, out / COMMUNITIES_FILE)
-        return table["community_id"].combine_chunks()
+        return kept
 
 
 def encode_names(
@@ -188,7 +187,7 @@ def encode_names(
 
 
 def _write_table(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, **coding(table.schema, ["entity_id"]))
+    pq.write_table(table, path, **coding(table.schema, ["entity_id", "name"]))
 
 
 def _figures(found: Detected) -> dict[str, float | int | str]:
@@ -203,11 +202,15 @@ def _figures(found: Detected) -> dict[str, float | int | str]:
     }
 
 
-def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> pa.Table:
-    """Name each community by the ids of its members, in order; a former one's is known."""
+def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> tuple[pa.Table, int]:
+    """Name each community by the ids of its members, in order; a former one's is known.
+
+    Returns also how many were known.
+    """
     order = np.argsort(labels, kind="stable")
     first = np.flatnonzero(np.diff(labels[order], prepend=-1))
     known = _unchanged(ids, labels, former, order, first)
+    kept = len(known)
     numbers = labels[order[first]]
     ends = np.append(first, len(order))[1:]
     named: list[str] = []
@@ -219,7 +222,7 @@ def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> pa.Table:
     of_row = np.empty(len(labels), np.int64)
     of_row[order] = codes
     column = pa.array(named, pa.string()).take(pa.array(of_row))
-    return pa.table([ids, column], schema=COMMUNITIES)
+    return pa.table([ids, column], schema=COMMUNITIES), kept
 
 
 def _unchanged(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 from srrag.completion import Answer, Completion, Prompt, PromptFile, read
-from srrag.fence import quoted
+from srrag.fence import inert, quoted
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "describe_community.md")
 MAX_TOKENS = 512
@@ -100,7 +101,7 @@ def split(facts: Sequence[str], max_chars: int) -> list[list[str]]:
 
 def render(topic: Topic, row: int) -> Prompt:
     """The prompt of a topic whose facts fit in one."""
-    facts = "\n".join(f"- {quoted(_cut(fact))}" for fact in topic.facts)
+    facts = _items([_cut(fact) for fact in topic.facts])
     return Prompt(
         row=row,
         slot="describe",
@@ -109,6 +110,15 @@ def render(topic: Topic, row: int) -> Prompt:
         schema=Description,
         max_tokens=MAX_TOKENS,
     )
+
+
+def _items(facts: Sequence[str]) -> str:
+    """What `quoted` makes of each fact, one a line.
+
+    Made at once: no tag can reach from one fact into the next, past the quote that ends it.
+    """
+    lines = json.dumps(facts, ensure_ascii=False, separators=("\n- ", ""))
+    return f"- {inert(lines[1:-1])}" if facts else ""
 
 
 def by_rules(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:

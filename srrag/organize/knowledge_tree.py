@@ -96,7 +96,7 @@ class BuildKnowledgeTree(Build):
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
         write_descriptions(out / DESCRIPTIONS, found)
         rows = 0
-        options = coding(TREE, ("node_id", "ref_id"))
+        options = coding(TREE, ("node_id", "ref_id", "text"))
         with pq.ParquetWriter(out / "tree.parquet", TREE, **options) as writer:
             for table in (
                 layout.communities(texts, self.engine.name),

@@ -47,7 +47,7 @@ class Nodes:
         place[core] = np.arange(len(core))
         owner = place[parent]
         kept = nodes.take(pa.array(core)).combine_chunks()
-        types, type_names = _codes(kept["type"])
+        types, type_names = numbered(kept["type"])
         return cls(
             ids=ids,
             owner=owner,
@@ -57,7 +57,7 @@ class Nodes:
             type_names=type_names,
             heads=owner[heads[~attribute]],
             tails=owner[tails[~attribute]],
-            relations=_codes(edges["relation"].filter(pa.array(~attribute)))[0],
+            relations=numbered(edges["relation"].filter(pa.array(~attribute)))[0],
         )
 
     @property
@@ -130,7 +130,7 @@ def _parents(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray
     return parent
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+def numbered(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     """Number the distinct values in sorted order, so that codes do not depend on row order."""
     coded = pc.dictionary_encode(column.combine_chunks())
     values: list[str] = coded.dictionary.to_pylist()

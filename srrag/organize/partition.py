@@ -183,11 +183,10 @@ def write_rows(path: Path, tables: Iterable[pa.Table], name: str) -> int:
     """Write sorted tables as one file in row groups of one size; return the number of rows."""
     side, written = SIDES[name], 0
     held = side.rows.empty_table()
-    with pq.ParquetWriter(
-        path, side.rows, write_statistics=[side.key], **coding(side.rows, [side.key])
-    ) as writer:
+    options = {**coding(side.rows, [side.key, "name"]), "write_statistics": [side.key]}
+    with pq.ParquetWriter(path, side.rows, **options) as writer:
         for table in tables:
-            held = pa.concat_tables([held, table])
+            held = pa.concat_tables([held, table]) if len(held) else table
             written += len(table)
             while len(held) > _GROUP_ROWS:
                 writer.write_table(held.slice(0, _GROUP_ROWS).combine_chunks())

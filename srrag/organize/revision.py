@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -40,5 +41,7 @@ def _revise(table: pa.Table, side: Side, gone: pa.Array, came: pa.Table) -> pa.T
     rest = ungroup(table.filter(touched), side.flat)
     rest = rest.filter(pc.invert(pc.is_in(rest["doc_id"], gone)))
     made = side.group(pa.concat_tables([rest, came]))
-    both = pa.concat_tables([table.filter(pc.invert(touched)), made]).combine_chunks()
-    return both.take(pc.sort_indices(both[side.key]))
+    both = pa.concat_tables([table, made]).combine_chunks()
+    stays = np.flatnonzero(np.invert(touched))
+    rows = pa.array(np.concatenate([stays, np.arange(len(table), len(both))]))
+    return both.take(rows.take(pc.sort_indices(both[side.key].take(rows))))

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.organize.nodes import in_order, rows_of_ends
+from srrag.organize.nodes import in_order, numbered, rows_of_ends
+from srrag.organize.tables import narrow
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -58,12 +59,12 @@ class TreeGraph:
         nodes, edges = nodes.combine_chunks(), edges.combine_chunks()
         ids = nodes["entity_id"].combine_chunks()
         members = pq.read_table(groups / "communities.parquet")
-        mine = members["community_id"].take(
-            pc.index_in(ids, value_set=members["entity_id"].combine_chunks())
-        )
+        mine = members["community_id"]
+        if not members["entity_id"].equals(pa.chunked_array([ids])):
+            mine = mine.take(pc.index_in(ids, value_set=members["entity_id"].combine_chunks()))
         if mine.null_count:
             raise ValueError(f"{groups}: an entity is in no community; run the build again")
-        communities = pc.unique(mine).sort()
+        label, communities = numbered(mine)
         heads, tails = rows_of_ends(edges, ids)
         of_attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
         owner = _owners(heads[of_attribute], tails[of_attribute], len(ids))
@@ -75,8 +76,8 @@ class TreeGraph:
             is_document=np.asarray(pc.equal(nodes["type"], _DOCUMENT)),
             core=owner == np.arange(len(ids)),
             owner=owner,
-            label=_numbers(pc.index_in(mine, value_set=communities))[owner],
-            community_ids=communities,
+            label=label[owner],
+            community_ids=pa.array(communities, pa.string()),
             edge_ids=edges["edge_id"].combine_chunks(),
             heads=heads,
             tails=tails,
@@ -96,10 +97,24 @@ class TreeGraph:
         """A hash of a community's facts, in order."""
         _, first = self._by_community
         begin, end = first[community : community + 2].tolist()
-        bounds = self._bounds[begin : end + 1]
-        digest = hashlib.blake2b(np.diff(bounds).tobytes(), digest_size=16)
-        digest.update(self._bytes[bounds[0] : bounds[-1]])
+        digest = hashlib.blake2b(self._lengths[begin:end], digest_size=16)
+        digest.update(self._bytes[self._bounds[begin] : self._bounds[end]])
         return digest.hexdigest()
+
+    def between(self, edges: pa.Array) -> pa.Array:
+        """What is told between the names of an edge's ends, with the blanks around it."""
+        texts, chosen = self._between
+        return texts.take(chosen.take(edges))
+
+    @cached_property
+    def _between(self) -> tuple[pa.Array, pa.Array]:
+        """The few texts that are told between two names, and which of them each edge has."""
+        relations, kinds = map(pc.dictionary_encode, (self.relations, self.types))
+        texts = [f" {text} " for text in relations.dictionary.to_pylist()]
+        numbers = _numbers(kinds.indices)[self.tails] + len(texts)
+        texts += [f": {text} " for text in kinds.dictionary.to_pylist()]
+        chosen = np.where(self.of_attribute, numbers, _numbers(relations.indices))
+        return pa.array([text.replace("_", " ") for text in texts], pa.string()), pa.array(chosen)
 
     @cached_property
     def _facts(self) -> pa.Array:
@@ -107,16 +122,8 @@ class TreeGraph:
         order, _ = self._by_community
         shown = pc.utf8_slice_codeunits(self.names, 0, _MAX_NAME_CHARS).cast(pa.large_string())
         heads, tails = (shown.take(pa.array(rows[order])) for rows in (self.heads, self.tails))
-        relations = self.relations.take(pa.array(order))
-        kinds = self.types.take(pa.array(self.tails[order]))
-        relations, kinds = (
-            pc.replace_substring(column, "_", " ").cast(pa.large_string())
-            for column in (relations, kinds)
-        )
-        colon, blank, none = (pa.scalar(text, pa.large_string()) for text in (": ", " ", ""))
-        values = pc.binary_join_element_wise(heads, colon, kinds, blank, tails, none)
-        others = pc.binary_join_element_wise(heads, relations, tails, blank)
-        return pc.if_else(pa.array(self.of_attribute[order]), values, others)
+        between = self.between(pa.array(order)).cast(pa.large_string())
+        return pc.binary_join_element_wise(heads, between, tails, pa.scalar("", between.type))
 
     @cached_property
     def _bounds(self) -> Ints:
@@ -126,6 +133,10 @@ class TreeGraph:
         return np.frombuffer(self._facts.buffers()[1], np.int64)[: len(self._facts) + 1]
 
     @cached_property
+    def _lengths(self) -> memoryview:
+        return np.diff(self._bounds).data
+
+    @cached_property
     def _bytes(self) -> memoryview:
         return memoryview(self._facts.buffers()[2] or b"")
 
@@ -133,7 +144,7 @@ class TreeGraph:
     def _by_community(self) -> tuple[Ints, Ints]:
         """Edges by the community of their head, and where each community's begin."""
         label = self.label[self.heads]
-        order = np.lexsort((-self.edge_mentions, self.of_attribute, label))
+        order = np.lexsort((narrow(-self.edge_mentions), self.of_attribute, narrow(label)))
         first = np.searchsorted(label[order], np.arange(len(self.community_ids) + 1))
         return order, first.astype(np.int64)
 
@@ -162,11 +173,13 @@ def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:
 def _shown_names(nodes: pa.Table, units: Path) -> pa.Array:
     """Names, a document's being its title."""
     documents = pa.ipc.open_file(pa.memory_map(str(units / "documents.arrow"))).read_all()
-    found = pc.index_in(nodes["name"], value_set=documents["doc_id"].combine_chunks())
-    titles = pc.fill_null(documents["title"].take(found), "")
+    names, types = (nodes[name].combine_chunks() for name in ("name", "type"))
+    is_document = pc.equal(types, _DOCUMENT)
+    known = documents["doc_id"].combine_chunks()
+    found = pc.index_in(names.filter(is_document), value_set=known)
+    titles = pc.fill_null(documents["title"].combine_chunks().take(found), "")
     titles = pc.if_else(pc.equal(titles, ""), _UNTITLED, titles)
-    is_document = pc.equal(nodes["type"], _DOCUMENT)
-    return pc.if_else(is_document, titles, nodes["name"]).combine_chunks()
+    return pc.replace_with_mask(names, is_document, titles)
 
 
 def _numbers(column: Any) -> Ints:

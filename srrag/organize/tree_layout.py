@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from srrag.algo.centrality import degrees_within, nearest_keyword, places
 from srrag.organize.describe import Described
+from srrag.organize.tables import narrow
 from srrag.organize.tree_graph import TreeGraph
 from srrag.schema import TREE
 
@@ -33,7 +34,8 @@ class Layout:
         degree = degrees_within(graph.label, heads, tails)
         # Rows are in the order of ids, so that equals go by id.
         long = np.asarray(pc.utf8_length(graph.names)) > _MAX_KEYWORD_CHARS
-        self.order = np.lexsort((-graph.mentions, -degree, long, graph.is_document, ~graph.core))
+        often, linked = narrow(-graph.mentions), narrow(-degree)
+        self.order = np.lexsort((often, linked, long, graph.is_document, ~graph.core))
         place = places(graph.label, self.order)
         able = graph.core & ~graph.is_document
         count = np.bincount(graph.label[able], minlength=len(graph.community_ids))
@@ -102,35 +104,39 @@ class Layout:
         graph = self.graph
         edges = np.flatnonzero(~graph.of_attribute)
         parent = self.parent[graph.owner[graph.heads[edges]]]
-        rows, parents, place = self._under(3, edges, parent, -graph.edge_mentions[edges])
-        relations = graph.relations.take(rows)
+        often = np.argsort(narrow(-graph.edge_mentions[edges]), kind="stable")
+        rows, parents, place = self._under(3, edges, parent, _inverse(often))
+        heads, tails = (pa.array(ends).take(rows) for ends in (graph.heads, graph.tails))
         texts = pc.binary_join_element_wise(
-            graph.names.take(pa.array(graph.heads).take(rows)),
-            pc.replace_substring(relations, "_", " "),
-            graph.names.take(pa.array(graph.tails).take(rows)),
-            " ",
+            graph.names.take(heads), graph.between(rows), graph.names.take(tails), ""
         )
+        relations = graph.relations.take(rows)
         return _table("relation", graph.edge_ids.take(rows), parents, place, relations, texts)
 
     @cached_property
     def _central(self) -> Ints:
         """The place of each row among all, the most central first."""
-        central = np.empty(len(self.order), np.int64)
-        central[self.order] = np.arange(len(self.order))
-        return central
+        return _inverse(self.order)
 
     def _under(
         self, level: int, rows: Ints, parent: Ints, by: Ints
     ) -> tuple[pa.Array, pa.Array, Ints]:
-        """Rows in the order of their parents, under each the least `by` first.
+        """Rows in the order of their parents, under each the least `by` first: no two are equal.
 
         With the parents' ids in the tree, and the place of each row under its parent.
         """
-        order = np.lexsort((by, parent))
+        order = np.argsort(parent * (int(by.max(initial=0)) + 1) + by)
         sorted_parent = parent[order]
         place = places(sorted_parent, np.arange(len(rows)))
         parents = _prefixed(level, self.graph.ids.take(pa.array(sorted_parent)))
         return pa.array(rows[order]), parents, place
+
+
+def _inverse(order: Ints) -> Ints:
+    """The place of each row, where rows stand in `order`."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
 
 
 def _prefixed(level: int, ids: pa.Array) -> pa.Array:

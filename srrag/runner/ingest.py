@@ -58,9 +58,10 @@ def segments(
     rows: list[RawRecord] = []
     size = 0
     for record in records:
-        part = known.get(record.raw_id)
+        raw_id = record.raw_id  # hashes the body each time that it is asked for
+        part = known.get(raw_id)
         if part is not None:
-            seen[part].add(record.raw_id)
+            seen[part].add(raw_id)
             continue
         rows.append(record)
         size += len(record.body)
@@ -78,10 +79,11 @@ def _kept_and_survivors(
     for part in parts:
         if part not in seen:
             continue
-        table = store.read_part("raw", fingerprint, part)
-        if len(seen[part]) == table.num_rows:
+        # Bodies are long, and most segments lose no document: only of the others they are read.
+        if len(seen[part]) == len(store.read_part("raw", fingerprint, part, ["raw_id"])):
             kept.append(part)
         else:
+            table = store.read_part("raw", fingerprint, part)
             here = pc.is_in(table["raw_id"], pa.array(sorted(seen[part])))
             survivors.append(table.filter(here))
     return kept, survivors

@@ -144,7 +144,9 @@ class WholeStages:
 
     def _former(self, stage: Stage, contents: Contents) -> Former | None:
         """The version that the pointer names, if the same build made it and it is whole."""
-        if self._from_nothing(stage) or not self.store.pointer_path(self.name).exists():
+        if not _updates(stage) or self._from_nothing(stage):
+            return None
+        if not self.store.pointer_path(self.name).exists():
             return None
         entry = self.store.read_pointer(self.name)["stages"].get(stage.name)
         if entry is None:
@@ -181,6 +183,11 @@ def version_of(folder: Path) -> str:
     """The identity of a build's version: its fingerprint, what it has read, the version before."""
     manifest = read_json(folder / "manifest.json")
     return hashed(manifest["fingerprint"], manifest.get("contents"), manifest.get("former"))
+
+
+def _updates(stage: Stage) -> bool:
+    """Whether a build takes anything from the version before, which is else not even looked at."""
+    return isinstance(stage.run, Build) and type(stage.run).update is not Build.update
 
 
 def _remembers(stage: Stage) -> bool:

@@ -3,14 +3,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from srrag.completion import Completion, Fault, Prompt
+from srrag.fence import quoted
 from srrag.organize.describe import (
     MAX_SUMMARY_CHARS,
     Description,
     Topic,
     by_rules,
     describe,
+    render,
     split,
 )
 
@@ -24,6 +28,16 @@ def test_a_small_topic_takes_one_call() -> None:
     assert found.found == [
         Description(name="knee, tape", summary="tape treats knee pain. tape reports outcome pain.")
     ]
+
+
+_TEXTS = st.text(st.sampled_from('<>/|[]INST"\\\n\x00\u2028 aé'), max_size=12)
+
+
+@given(st.lists(_TEXTS))
+def test_each_fact_is_shown_as_if_quoted_alone(facts: list[str]) -> None:
+    told = "\n".join(f"- {quoted(fact)}" for fact in facts)
+    shown = render(Topic(("knee",), facts), 0).user
+    assert shown == render(Topic(("knee",), ["MARK"]), 0).user.replace('- "MARK"', told)
 
 
 def test_what_overflows_is_described_in_rounds() -> None:
