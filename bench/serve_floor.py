@@ -1,10 +1,11 @@
 """What a refusal costs by Ray alone: the load of bench.serve_load on an endpoint that only refuses.
 
-    python -m bench.serve_floor --seconds 12
+    python -m bench.serve_floor --seconds 30
 
-Each client is refused at once and waits a second, all alike; then, in a second round, between half
-and one and a half of it. The last line on stdout is one JSON object: seconds of a refusal at p50
-and p95, and milliseconds of processor time of the proxy and of the replica a request.
+Each client is refused at once, and waits exactly the seconds that the server would say for a queue
+of `--wait` seconds: by default three to six; `--wait 0` for always one. Processes have the server's
+niceness. The last line on stdout is one JSON object: seconds of a refusal at p50 and p95, and
+milliseconds of processor time of the proxy and of the replica a request.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
+import os
 import sys
 from typing import Any
 
-import aiohttp
 import psutil
 import ray
 from ray import serve
 from ray.serve.config import HTTPOptions
 
-from bench import serve_load
-from bench.serve_load import Seen, figures, load, refused
+from bench.serve_load import figures, load
+from srrag.serve.faults import busy
+from srrag.serve.on_ray import prepare
 
 PORT = 8157
 PROCESSES = {"proxy": "ProxyActor", "replica": "ServeReplica"}
@@ -33,16 +34,16 @@ PROCESSES = {"proxy": "ProxyActor", "replica": "ServeReplica"}
 class Refusing:
     """Answers every request with 503."""
 
+    def __init__(self, wait_s: float) -> None:
+        """Bind what a queue would take; 0 for one second, always."""
+        self._wait_s = wait_s
+
     async def __call__(self, request: Any) -> Any:
         """Say when to come back."""
         from starlette.responses import Response
 
-        return Response("{}", 503, {"retry-after": "1", "x-content-type-options": "nosniff"})
-
-
-async def refused_unevenly(response: aiohttp.ClientResponse, began: float, seen: Seen) -> float:
-    """Count a refusal; wait about as long as it says."""
-    return random.uniform(0.5, 1.5) * await refused(response, began, seen)
+        told = busy(self._wait_s).headers() if self._wait_s else {"Retry-After": "1"}
+        return Response("{}", 503, {**told, "x-content-type-options": "nosniff"})
 
 
 def cpu_s(name: str) -> float:
@@ -53,7 +54,7 @@ def cpu_s(name: str) -> float:
 
 
 def measured(clients: int, seconds: float) -> dict[str, Any]:
-    """One round of load."""
+    """One load."""
     before = {name: cpu_s(text) for name, text in PROCESSES.items()}
     seen = asyncio.run(load(f"http://127.0.0.1:{PORT}", clients, seconds))
     number = len(seen.outcomes["refused"])
@@ -63,17 +64,18 @@ def measured(clients: int, seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure both kinds of clients."""
+    """Measure it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clients", type=int, default=128)
-    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--wait", type=float, default=3.0, metavar="S")
     given = parser.parse_args()
+    prepare()
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     serve.start(http_options=HTTPOptions(host="127.0.0.1", port=PORT))
-    serve.run(Refusing.bind(), name="floor", route_prefix="/")
-    alike = measured(given.clients, given.seconds)
-    serve_load.refused = refused_unevenly
-    print(json.dumps({"alike": alike, "unevenly": measured(given.clients, given.seconds)}))
+    serve.run(Refusing.bind(given.wait), name="floor", route_prefix="/")
+    found = measured(given.clients, given.seconds)
+    print(json.dumps({**found, "load_average": os.getloadavg()[0]}))
     sys.exit(0)
 
 

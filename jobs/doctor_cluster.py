@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobs import parts
 from jobs.launch import UsageError
 from srrag.mirror import shown
+from srrag.runner.progress import say
 from srrag.runner.ray_data import RayDataRunner
 from srrag.store import Store
 
@@ -37,6 +38,8 @@ def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
         reason = str(error)
         return {"nodes": lambda: _fail(f"no cluster at {runner.address}: {reason}")}
     nodes, with_token = found
+    if asked["model"] is None:
+        say("     models     not checked: cluster.model names no folder")
     return {
         "nodes": lambda: count(nodes, asked["nodes"]),
         "gpus": lambda: gpus(nodes, asked["gpus"], asked["gpu_memory_gb"]),
@@ -44,8 +47,10 @@ def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
         "versions": lambda: versions(nodes),
         "clocks": lambda: clocks(nodes),
         "storage": lambda: storage(nodes, shown(Path(config["root"]))),
-        "models": lambda: models(nodes, asked["model"]),
+        **({"models": lambda: models(nodes, asked["model"])} if asked["model"] else {}),
         "workers": lambda: workers(config, nodes),
+        **({} if config["profile"]["device"] == "cpu" else {"gpu faiss": lambda: faiss(nodes)}),
+        "ports": lambda: ports(nodes, asked["serve_port"]),
         "token": lambda: token(with_token),
     }
 
@@ -58,12 +63,15 @@ def ask(runner: RayDataRunner, asked: Mapping[str, Any], root: Path) -> tuple[li
 
     root.mkdir(parents=True, exist_ok=True)
     model = None if asked["model"] is None else Path(asked["model"])
-    wait_for = asked["nodes"] or 1
+    wait_for, port = asked["nodes"] or 1, asked["serve_port"]
     if isinstance(wait_for, bool) or not isinstance(wait_for, int) or wait_for < 0:
         raise UsageError(f"cluster.nodes={wait_for}: a whole number from 0 is needed")
+    if port is not None and (isinstance(port, bool) or port not in range(1, 2**16)):
+        raise UsageError(f"cluster.serve_port={port}: a port from 1 to {2**16 - 1} is needed")
     started = runner.connect()
     try:
-        found = nodes_of(root, model, wait_for=wait_for, wait_s=asked["wait_s"])
+        wait_s = asked["wait_s"]
+        found = nodes_of(root, model, wait_for=wait_for, wait_s=wait_s, serve_port=port)
         return found, token_is_asked_for()
     finally:
         if started:
@@ -107,13 +115,22 @@ def memory(nodes: Sequence[Node], wanted_gb: float) -> str:
 
 
 def versions(nodes: Sequence[Node]) -> str:
-    """All nodes run the same."""
-    for name in nodes[0].versions:
-        found = {node.versions[name]: node.address for node in nodes}
+    """All nodes that have a package have the same of it, and all with GPUs have it if one has.
+
+    A build for the CPU alone is the same version: heads have those, and no vLLM.
+    """
+    same = {}
+    for name in dict.fromkeys(name for node in nodes for name in node.versions):
+        found = {
+            node.versions.get(name, "none").partition("+")[0]: node.address
+            for node in nodes
+            if name in node.versions or node.gpus
+        }
         if len(found) > 1:
             told = ", ".join(f"{version} on {address}" for version, address in found.items())
             return _fail(f"{name}: {told}")
-    return ", ".join(f"{name} {version}" for name, version in nodes[0].versions.items())
+        same[name] = next(iter(found))
+    return ", ".join(f"{name} {version}" for name, version in same.items())
 
 
 def clocks(nodes: Sequence[Node]) -> str:
@@ -133,10 +150,8 @@ def storage(nodes: Sequence[Node], root: str) -> str:
     return f"{root} is one folder on {len(nodes)} nodes"
 
 
-def models(nodes: Sequence[Node], folder: str | None) -> str:
+def models(nodes: Sequence[Node], folder: str) -> str:
     """The model's folder is on every node."""
-    if folder is None:
-        return "no folder named by cluster.model"
     for node in nodes:
         if not node.model:
             return _fail(f"{node.address} has no folder {folder}")
@@ -153,6 +168,29 @@ def workers(config: Mapping[str, Any], nodes: Sequence[Node]) -> str:
                 f"profile.resources.{stage}: no node has {need.cpus:g} CPU and {need.gpus:g} GPU"
             )
     return "every worker of the profile fits on a node"
+
+
+def faiss(nodes: Sequence[Node]) -> str:
+    """The FAISS of every node with GPUs is the build for them."""
+    for node in nodes:
+        if node.gpus and not node.faiss_on_gpu:
+            return _fail(
+                f"{node.address} has FAISS for the CPU, so the dense index would be there; "
+                "install faiss-gpu in place of faiss-cpu"
+            )
+    return f"on {sum(node.gpus > 0 for node in nodes)} nodes with GPUs"
+
+
+def ports(nodes: Sequence[Node], serve_port: int | None) -> str:
+    """Every node reaches Ray's ports of all, and nothing but Serve has the port of the API."""
+    for node in nodes:
+        if node.unreached:
+            return _fail(f"{node.address} does not reach {', '.join(node.unreached[:4])}")
+        if node.serve_port == "taken":
+            return _fail(f"{node.address}: another than Serve has port {serve_port}")
+    serving = sum(node.serve_port == "serve" for node in nodes)
+    api = f"; {serve_port} is free, or Serve's ({serving} nodes)" if serve_port else ""
+    return f"Ray's are reached from all nodes{api}"
 
 
 def token(asked_for: bool) -> str:

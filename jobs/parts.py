@@ -37,7 +37,10 @@ def place(config: Mapping[str, Any]) -> Place:
         import torch
 
         if not torch.cuda.is_available():
-            raise UsageError(f"profile.device={profile['device']}: torch finds no GPU here")
+            raise UsageError(
+                f"profile.device={profile['device']}: torch finds no GPU here; on a cluster, ask "
+                "for a share of one: ray job submit --entrypoint-num-gpus 0.25 -- srrag …"
+            )
     return Place(
         device=profile["device"],
         threads=profile["threads"] or os.cpu_count() or 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import ray
 from ray.autoscaler.sdk import request_resources
@@ -56,7 +57,16 @@ def lacking(asked: Sequence[Bundle]) -> str:
                 f"the workers of all pools and engines take {total:g} {kind}; the cluster "
                 f"has {have.get(kind, 0.0):g}: lower profile.resources.*.{key} or add nodes"
             )
+        most = max(asked, key=lambda one: one[kind], default={kind: 0.0})[kind]
+        largest = max((node["Resources"].get(kind, 0.0) for node in _alive()), default=0.0)
+        if most > largest:
+            return f"one worker takes {most:g} {kind}; the largest node has {largest:g}"
     return ""
+
+
+def _alive() -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"]]
 
 
 def _wait(asked: Sequence[Bundle], grows_s: float) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import importlib.metadata
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -20,6 +23,8 @@ from srrag import mirror
 
 PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "vllm")
 _POLL_S = 1.0
+_CONNECT_S = 3.0
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +49,21 @@ class Node:
     """Whether this process reads there what the node wrote."""
     model: bool | None
     """Whether the model's folder is there; None if no folder was asked for."""
+    faiss_on_gpu: bool
+    """Whether its FAISS is the build for GPUs."""
+    unreached: tuple[str, ...]
+    """Ports of Ray on any node that cannot be reached from here."""
+    serve_port: str | None
+    """Who has the port of the API: "free", "serve" (Ray Serve's proxy) or "taken"; None unasked."""
 
 
-def nodes_of(root: Path, model: Path | None, *, wait_for: int, wait_s: float) -> list[Node]:
+def nodes_of(
+    root: Path, model: Path | None, *, wait_for: int, wait_s: float, serve_port: int | None
+) -> list[Node]:
     """Ask every node, once there are `wait_for` of them or `wait_s` seconds have passed.
 
-    `root` is the shared folder, `model` a folder that each node should have. Ray has to be up.
+    `root` is the shared folder, `model` a folder that each node should have, `serve_port` where the
+    API would listen. Ray has to be up.
     """
     until = time.monotonic() + wait_s
     while len(alive := _alive()) < wait_for and time.monotonic() < until:
@@ -59,7 +73,12 @@ def nodes_of(root: Path, model: Path | None, *, wait_for: int, wait_s: float) ->
     mark.write_text(name, "utf-8")
     mirror.put(mark)
     try:
-        return [_ask(node, mark, model) for node in alive]
+        ports = [
+            (node["NodeManagerAddress"], node[key])
+            for node in alive
+            for key in ("NodeManagerPort", "ObjectManagerPort")
+        ]
+        return [_ask(node, mark, model, ports, serve_port) for node in alive]
     finally:
         for path in root.glob(f"{name}*"):
             mirror.remove(path)
@@ -76,11 +95,17 @@ def _alive() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
-def _ask(node: dict[str, Any], mark: Path, model: Path | None) -> Node:
+def _ask(
+    node: dict[str, Any],
+    mark: Path,
+    model: Path | None,
+    ports: Sequence[Address],
+    serve_port: int | None,
+) -> Node:
     there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
     look = ray.remote(num_cpus=0, max_retries=0)(look_around).options(scheduling_strategy=there)
     name = f"{mark.name}-{node['NodeID']}"
-    asked = (str(mark), name, None if model is None else str(model))
+    asked = (str(mark), name, None if model is None else str(model), ports, serve_port)
     ray.get(look.remote(*asked))  # a first worker takes seconds to start, and packages to import
     before = time.time()
     found: dict[str, Any] = ray.get(look.remote(*asked))
@@ -97,8 +122,12 @@ def _ask(node: dict[str, Any], mark: Path, model: Path | None) -> Node:
     )
 
 
-def look_around(mark: str, name: str, model: str | None) -> dict[str, Any]:
+def look_around(
+    mark: str, name: str, model: str | None, ports: Sequence[Address], serve_port: int | None
+) -> dict[str, Any]:
     """What one node is like; runs there."""
+    import faiss
+
     asked_at = time.time()
     path, reads = Path(mark), False
     try:
@@ -117,16 +146,46 @@ def look_around(mark: str, name: str, model: str | None) -> dict[str, Any]:
         "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
         "versions": {"python": platform.python_version(), **_versions(PACKAGES)},
         "model": None if model is None else Path(model).is_dir(),
+        # Of the build, not of the GPUs: this process is given none.
+        "faiss_on_gpu": hasattr(faiss, "StandardGpuResources"),
+        "unreached": tuple(f"{host}:{port}" for host, port in ports if not _listens(host, port)),
+        "serve_port": None if serve_port is None else _holder(serve_port),
     }
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _holder(port: int) -> str:
+    """Who has a port of this node."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("", port))
+        except OSError:
+            pass
+        else:
+            return "free"
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=_CONNECT_S)
+    try:
+        asked.request("GET", "/-/healthz")
+        return "serve" if asked.getresponse().read(64) == b"success" else "taken"
+    except (OSError, http.client.HTTPException):
+        return "taken"
+    finally:
+        asked.close()
 
 
 def _versions(packages: Sequence[str]) -> dict[str, str]:
     found = {}
     for package in packages:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "–"
     return found
 
 

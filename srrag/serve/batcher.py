@@ -20,7 +20,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MEMORY = 0.8
-"""Share of the former estimate in the estimate of a batch's seconds."""
+"""Share of the former estimate in the estimate of a ticket's seconds."""
 
 
 @dataclass(eq=False)
@@ -55,7 +55,8 @@ class Batcher(Generic[T, R]):
     took: Callable[[int, float], None] = lambda rows, seconds: None
     """Hears of each batch: its rows, and how long the oldest had waited."""
 
-    batch_s: float = 0.1
+    ticket_s: float = 0.02
+    """What a ticket took lately, as its share of a batch."""
     _waiting: deque[tuple[float, Ticket[T, R]]] = field(default_factory=deque)
     _in_hand: dict[int, float] = field(default_factory=dict)
     _closed: bool = False
@@ -107,7 +108,7 @@ class Batcher(Generic[T, R]):
 
     def wait_s(self) -> float:
         """About how long a new ticket would wait."""
-        return self.batch_s * (1 + len(self._waiting) / (self.workers * self.max_rows("")))
+        return self.ticket_s * (1 + len(self._waiting)) / self.workers
 
     async def close(self, drain_s: float) -> None:
         """Take no more; give what waits and is in hand this long."""
@@ -144,7 +145,7 @@ class Batcher(Generic[T, R]):
 
         def done(finished: asyncio.Future[Sequence[R | Exception]]) -> None:
             seconds = time.monotonic() - self._in_hand.pop(number)
-            self.batch_s = _MEMORY * self.batch_s + (1 - _MEMORY) * seconds
+            self.ticket_s = _MEMORY * self.ticket_s + (1 - _MEMORY) * seconds / len(batch)
             _deliver(batch, finished)
             self._start()
 

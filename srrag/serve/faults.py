@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from srrag.completion import EngineStopped
+
+_LONGEST_S = 30
+"""A longer wait is not foretold."""
+
+
+def back_in_s(wait_s: float) -> int:
+    """In how many whole seconds (RFC 9110, 10.2.3) to come back: the wait, or up to twice as many.
+
+    Drawn by lot: who was refused together would come back in the same moment, and wait for all
+    the others to be refused again.
+    """
+    least = min(max(1, math.ceil(wait_s)), _LONGEST_S)
+    return random.randint(least, 2 * least)
 
 
 class RequestFault(Exception):
@@ -27,9 +41,14 @@ class RequestFault(Exception):
         return RequestFault, told
 
     def headers(self) -> dict[str, str]:
-        """When to come back, in whole seconds, and how to give a key."""
-        headers = {"Retry-After": str(max(1, math.ceil(self.retry_s)))} if self.retry_s else {}
-        return {**headers, "WWW-Authenticate": "Bearer"} if self.status == 401 else headers
+        """When to come back, and how to give a key."""
+        if self.status == 401:
+            return {"WWW-Authenticate": "Bearer"}
+        if not self.retry_s:
+            return {}
+        # A key's own limit is known to the second; how long a queue takes is not.
+        wait = math.ceil(self.retry_s) if self.status == 429 else back_in_s(self.retry_s)
+        return {"Retry-After": str(wait)}
 
     def body(self, request_id: str) -> dict[str, Any]:
         """The JSON body; OpenAI's clients read `type`, `param`, `code` and `message`."""

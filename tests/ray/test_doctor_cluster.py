@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.server
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,8 @@ from ray.cluster_utils import Cluster
 
 from jobs import doctor_cluster
 from jobs.launch import configure
+from srrag.runner.ray_capacity import lacking
+from srrag.runner.ray_nodes import Node
 
 pytestmark = pytest.mark.ray
 
@@ -30,14 +35,33 @@ def cluster() -> Iterator[str]:
 
 
 def checks(address: str, root: Path, *overrides: str) -> dict[str, str]:
-    given = ["profile=ray", f"profile.runner.address={address}", f"root={root}", *overrides]
-    found = {}
-    for name, probe in doctor_cluster.probes(configure("doctor", given)).items():
-        try:
-            found[name] = probe()
-        except ValueError as error:
-            found[name] = f"FAIL {error}"
-    return found
+    given = ["profile=ray", f"profile.runner.address={address}", f"root={root}"]
+    given += [f"cluster.serve_port={free_port()}", *overrides]
+    probes = doctor_cluster.probes(configure("doctor", given))
+    return {name: told(probe) for name, probe in probes.items()}
+
+
+def told(probe: doctor_cluster.Probe) -> str:
+    try:
+        return probe()
+    except ValueError as error:
+        return f"FAIL {error}"
+
+
+def free_port() -> int:
+    with socket.socket() as any_:
+        any_.bind(("", 0))
+        return int(any_.getsockname()[1])
+
+
+def node(address: str, gpus: float = 0.0, **known: Any) -> Node:
+    """A node in order, but for what is given."""
+    return Node(
+        address=address, cpus=8.0, gpus=gpus, gpu_names=("A100",) * int(gpus), gpu_memory_gb=80.0,
+        memory_gb=64.0, clock_s=0.0, round_trip_s=0.01, reads=True, writes=True, model=True,
+        **{"versions": {"ray": "2.60.0"}, "faiss_on_gpu": gpus > 0, "unreached": (),
+           "serve_port": "free", **known},
+    )  # fmt: skip
 
 
 def test_three_nodes_are_asked(cluster: str, tmp_path: Path) -> None:
@@ -46,6 +70,8 @@ def test_three_nodes_are_asked(cluster: str, tmp_path: Path) -> None:
     assert found["storage"].endswith("is one folder on 3 nodes")
     assert found["models"] == f"{tmp_path} on 3 nodes"
     assert ray.__version__ in found["versions"]
+    assert found["ports"].startswith("Ray's are reached from all nodes")
+    assert "gpu faiss" not in found, "the profile asks for none"
     assert found["workers"].startswith("every worker")
     assert "apart" in found["clocks"]
     assert not [text for name, text in found.items() if text.startswith("FAIL") and name != "token"]
@@ -63,6 +89,72 @@ def test_what_the_cluster_lacks_is_named(cluster: str, tmp_path: Path) -> None:
     assert "cluster.memory_gb=100000" in found["memory"]
     assert "no folder /no/such/model" in found["models"]
     assert found["workers"].startswith("FAIL profile.resources.vectors: no node has")
+
+
+def test_a_model_that_is_not_named_is_not_said_to_be_there(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "models" not in checks(cluster, tmp_path, "cluster.nodes=3")
+    assert "models     not checked" in capsys.readouterr().err
+
+
+def test_the_port_of_the_api_is_free_or_serves(cluster: str, tmp_path: Path) -> None:
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.server.says)  # type: ignore[attr-defined]
+
+    def held_by(says: bytes) -> str:
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+            server.says = says  # type: ignore[attr-defined]
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            port = f"cluster.serve_port={server.server_port}"
+            try:
+                return checks(cluster, tmp_path, port)["ports"]
+            finally:
+                server.shutdown()
+
+    assert "FAIL" in (text := held_by(b"# HELP ray_tasks")) and "has port" in text
+    assert held_by(b"success").endswith("(3 nodes)"), "three on this machine"
+
+
+def test_a_head_without_gpus_has_the_same_versions() -> None:
+    """What the two images hold: builds of torch for one and the other, and vLLM on one alone."""
+    cpu = {"ray": "2.60.0", "torch": "2.13.0+cpu"}
+    gpu = {"ray": "2.60.0", "torch": "2.13.0", "vllm": "0.32.0"}
+    head, worker = node("head", versions=cpu), node("worker", gpus=8, versions=gpu)
+    told_ = doctor_cluster.versions([head, worker])
+    assert told_ == "ray 2.60.0, torch 2.13.0, vllm 0.32.0"
+    bare = node("bare", gpus=8, versions={**gpu, "vllm": "0.33.0"})
+    with pytest.raises(ValueError, match=r"vllm: 0\.32\.0 on worker, 0\.33\.0 on bare"):
+        doctor_cluster.versions([head, worker, bare])
+    with pytest.raises(ValueError, match="on worker, none on other"):
+        doctor_cluster.versions([head, worker, node("other", gpus=1, versions=cpu)])
+    with pytest.raises(ValueError, match=r"ray: 2\.60\.0 on head, 2\.59\.0 on late"):
+        doctor_cluster.versions([head, node("late", versions={**cpu, "ray": "2.59.0"})])
+
+
+def test_gpus_want_their_faiss_and_ports_their_ways() -> None:
+    good = [node("head"), node("worker", gpus=8)]
+    assert doctor_cluster.faiss(good) == "on 1 nodes with GPUs"
+    with pytest.raises(ValueError, match="worker has FAISS for the CPU"):
+        doctor_cluster.faiss([node("worker", gpus=8, faiss_on_gpu=False)])
+    assert doctor_cluster.ports(good, 8000).endswith("(0 nodes)")
+    assert doctor_cluster.ports(good, None) == "Ray's are reached from all nodes"
+    with pytest.raises(ValueError, match=r"head does not reach 10\.0\.0\.2:6380"):
+        doctor_cluster.ports([node("head", unreached=("10.0.0.2:6380",))], 8000)
+
+
+def test_a_worker_that_fits_no_node_is_named(cluster: str) -> None:
+    ray.init(address=cluster, log_to_driver=False)
+    try:
+        assert lacking([{"CPU": 2.0, "GPU": 0.0}] * 3) == ""
+        assert lacking([{"CPU": 3.0, "GPU": 0.0}]) == (
+            "one worker takes 3 CPU; the largest node has 2"
+        )
+    finally:
+        ray.shutdown()
 
 
 def test_no_cluster_is_one_failed_check(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_one_that_kills_every_replica_ends() -> None:
     response = post(proxy, headers={"x-request-id": "mine"})
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["request_id"]) == (503, "lost", "mine")
-    assert response.headers["retry-after"] == "1"
+    assert response.headers["retry-after"] in ("1", "2")
     assert len(proxy.bodies) == TRIES
 
 
@@ -72,7 +72,7 @@ def test_refusals_of_the_proxy_are_faults_like_others() -> None:
     proxy = Proxy(0, refuses=True)
     response = post(proxy)
     assert (response.status_code, response.json()["error"]["code"]) == (503, "busy")
-    assert response.headers["retry-after"] == "1" and len(proxy.bodies) == 1
+    assert response.headers["retry-after"] in ("1", "2") and len(proxy.bodies) == 1
 
 
 def test_what_was_begun_or_is_long_is_not_asked_again() -> None:

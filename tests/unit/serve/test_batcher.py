@@ -212,3 +212,29 @@ def test_closing_ends_in_time_and_tells_those_that_wait() -> None:
             await second
 
     run(work, use)
+
+
+def test_the_wait_is_that_of_all_who_wait_by_what_each_took_lately() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        rest = [asyncio.create_task(ask(batcher, n)) for n in range(1, 5)]
+        await asyncio.sleep(0)
+        batcher.ticket_s = 0.1
+        assert batcher.wait_s() == pytest.approx(0.5)
+        assert batcher.full_s() == pytest.approx(0.5)
+        batcher.workers = 2
+        assert batcher.wait_s() == pytest.approx(0.25)
+        batcher.workers, batcher.ticket_s = 1, 0.0
+        began = time.monotonic()
+        work.go.set()
+        await first
+        learnt = batcher.ticket_s
+        await asyncio.gather(*rest)
+        assert learnt > 0
+        # Four shared the batch, and it counts for a fifth.
+        share = batcher.ticket_s - 0.8 * learnt
+        assert 0 < share <= (time.monotonic() - began) / (4 * 5)
+
+    run(work, use, max_waiting=4)
