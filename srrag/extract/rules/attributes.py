@@ -65,7 +65,9 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
             "athletes",
             "students",
         ),
-        r"\b(\d[\d,]*|<written>)\s+(?:[a-z-]+\s+){0,3}?(?:patients|subjects|participants|women|"
+        # "aged 18 to 64 years and adults" counts nobody.
+        r"\b(\d[\d,]*|<written>)\s+(?!(?:year|month|week|day|hour|minute|time|session)s?\b)"
+        r"(?:[a-z-]+\s+){0,3}?(?:patients|subjects|participants|women|"
         r"men|children|adults|infants|people|volunteers|individuals|athletes|students)\b",
     ),
     (

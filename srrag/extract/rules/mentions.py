@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from srrag.extract.rules.blocks import find_breaks, in_blocks
 from srrag.extract.rules.patterns import bounded
 from srrag.extract.rules.tagger import LABELS, best_path, emissions, margins, shipped_lexicon
 from srrag.extract.rules.tokens import HEADINGS, tokenise
@@ -111,7 +112,7 @@ _EVENT = bounded(
     r"\b(?:(?:serious |severe |treatment-related )?adverse (?:events?|effects?|reactions?)|"
     r"side[ -]effects?|nausea|vomiting|dizziness|drowsiness|constipation|diarrho?ea)\b"
 )
-_CLAUSE = r"[^.;\n]{0,260}"
+_CLAUSE = r"[^.;|\n]{0,260}"
 _RECOMMEND = bounded(
     rf"(?:\b(?:we|guidelines?|panel|consensus|authors?|experts?)\b[^.;\n]{{0,60}})?"
     rf"\b(?:recommend(?:s|ed)?\b|(?:is|are) (?:not )?(?:advised|indicated)\b|"
@@ -172,10 +173,12 @@ def type_runs(texts: Sequence[str], runs: Sequence[Sequence[Run]]) -> list[list[
     found = []
     for text, labelled in zip(texts, runs, strict=True):
         lower = lower_same_length(text)
+        breaks = find_breaks(lower)
         mentions = [
             mention
             for label, start, end, confidence in labelled
-            for mention in _refine(lower, label, (start, end), confidence)
+            for piece in in_blocks(breaks, start, end)
+            for mention in _refine(lower, label, piece, confidence)
         ]
         _add_patterns(lower, mentions)
         mentions.sort(key=lambda m: (m.start, m.end, m.type))
