@@ -101,8 +101,9 @@ async def clients(url: str, number: int, texts: list[str], ask: Ask) -> dict[str
 async def batches(session: aiohttp.ClientSession) -> tuple[float, float]:
     """Batches and rows so far."""
     async with session.get("/metrics") as response:
-        lines = dict(line.rsplit(" ", 1) for line in (await response.text()).splitlines())
-    return float(lines["srrag_batch_rows_count"]), float(lines["srrag_batch_rows_sum"])
+        pairs = [line.rsplit(" ", 1) for line in (await response.text()).splitlines()]
+    found = {name.partition("{")[0]: value for name, value in pairs}  # of the one replica
+    return float(found["srrag_batch_rows_count"]), float(found["srrag_batch_rows_sum"])
 
 
 def replica_cpu_s() -> float:

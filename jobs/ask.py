@@ -85,8 +85,8 @@ def readable(summary: dict[str, Any]) -> str:
         head = f"[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
         head += f", {item['year']})" if item["year"] else ")"
         lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
-    if summary.get("notice"):
-        lines += ["", textwrap.fill(f"Note: {summary['notice']}", _WIDTH)]
+    for said in filter(None, (summary.get("notice"), summary.get("note"))):
+        lines += ["", textwrap.fill(f"Note: {said}", _WIDTH)]
     lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]
     return "\n".join(lines)
 

@@ -8,20 +8,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from jobs import parts
 from jobs.answer import write_run
 from jobs.evaluate_answers import evaluate_answers
 from jobs.evaluate_filter import evaluate_filter
 from jobs.evaluate_nli import evaluate_nli
-from jobs.launch import UsageError, check_numbers, reading, with_pipeline
-from jobs.ranked import read_judged
+from jobs.evaluate_systems import baseline_config, system_names
+from jobs.launch import UsageError, check_numbers, reading
+from jobs.ranked import Judged, read_judged
 from jobs.record import Evaluated, bench_name, record, with_windows
 from srrag.completion import Rules
 from srrag.evaluate.gold import resource_path
 from srrag.evaluate.retrieval import lower_is_better
-from srrag.evaluate.scores import Scores, compare, figure
+from srrag.evaluate.scores import compare, figure
 from srrag.runner.progress import say
 
 
@@ -44,53 +43,52 @@ def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Rank the judged questions; a document is scored by its best window."""
     started = time.perf_counter()
     judged = read_judged(config, path)
-    systems = {"pipeline": config}
-    if config["baseline"]:
-        systems["baseline"] = with_pipeline("evaluate", config, config["baseline"])
+    name, against = system_names(config)
+    systems = [_ranked(config, "pipeline", name, judged)]
+    if against:
+        systems.append(_ranked(baseline_config(config), "baseline", against, judged))
     resampling = {"resamples": config["resamples"], "seed": config["seed"]}
-    found: dict[str, list[Scores]] = {}
-    tables: dict[str, pa.Table] = {}
-    kept: list[Evaluated] = []
-    for name, asked in systems.items():
-        began = time.perf_counter()
-        pipeline = parts.make(asked["pipeline"], name)
-        bound = parts.pipeline_run(asked, pipeline.ranking())
-        at = bound.place(parts.place(asked))
-        tables[name] = bound.run(judged.table, at)
-        found[name] = judged.scores(tables[name], at)
-        if config["out"] and name == "pipeline":
-            run_ = judged.found(tables[name], at)
-            write_documents_run(Path(config["out"]) / "run.trec", run_)
-        if config["out"]:
-            label = config["baseline"] if name == "baseline" else name
-            windows, used = with_windows(tables[name], at), bound.usage(judged.table)
-            took = time.perf_counter() - began
-            kept.append(Evaluated(label, asked, windows, found[name], took, bound, used))
+    figures = [
+        {each.metric.name: figure(each, **resampling) for each in system.scores}
+        for system in systems
+    ]
     summary: dict[str, Any] = {
-        "questions": len(judged.qrels),
-        "failed": len(tables["pipeline"]["reject"].drop_null()),
+        "system": name,
+        "questions": len(judged.queries),
+        "without_gold": judged.without_gold,
+        "failed": len(systems[0].table["reject"].drop_null()),
         "judged_documents_missing": judged.missing,
-        "metrics": {each.metric.name: figure(each, **resampling) for each in found["pipeline"]},
+        "metrics": figures[0],
     }
-    if config["baseline"]:
-        summary["baseline"] = config["baseline"]
-        summary["baseline_metrics"] = {
-            each.metric.name: figure(each, **resampling) for each in found["baseline"]
-        }
-        summary["difference"] = compare(found["pipeline"], found["baseline"], **resampling)
-    if kept:
-        relevant = {
-            q: [d for d, grade in own.items() if grade > 0] for q, own in judged.qrels.items()
-        }
+    if against:
+        pair = systems[0].scores, systems[1].scores
+        summary |= {"baseline": against, "baseline_metrics": figures[1]}
+        summary["difference"] = compare(*pair, **resampling)
+    if config["out"]:
         gold = [
-            {**row, "gold": [], "relevant": relevant[row["query_id"]]}
+            {**row, "gold": [], "relevant": judged.relevant(row["query_id"])}
             for row in judged.queries
-            if row["query_id"] in relevant
         ]
-        record(Path(config["out"]), bench_name(config), "", gold, kept, summary.get("difference"))
+        compared = summary.get("difference")
+        record(Path(config["out"]), bench_name(config), "", gold, systems, compared)
     summary["seconds"] = round(time.perf_counter() - started, 3)
     say(readable(summary))
     return summary
+
+
+def _ranked(config: dict[str, Any], role: str, name: str, judged: Judged) -> Evaluated:
+    """Rank by the pipeline of a configuration; with `out=` the first one's ranking is a run too."""
+    began, out = time.perf_counter(), config["out"]
+    pipeline = parts.make(config["pipeline"], role)
+    bound = parts.pipeline_run(config, pipeline.ranking())
+    at = bound.place(parts.place(config))
+    table = bound.run(judged.table, at)
+    scores = judged.scores(table, at)
+    if out and role == "pipeline":
+        write_documents_run(Path(out) / "run.trec", judged.found(table, at))
+    kept = with_windows(table, at) if out else table
+    took = time.perf_counter() - began
+    return Evaluated(name, config, kept, scores, took, bound, bound.usage(judged.table))
 
 
 def write_documents_run(path: Path, run_: dict[str, dict[str, float]]) -> None:
@@ -138,15 +136,20 @@ FOLDERS = ("beir", "evidence_inference")
 
 def readable(summary: dict[str, Any]) -> str:
     """The metrics, for a terminal."""
-    lines = [f"{summary['questions']} questions, {summary['failed']} failed", ""]
-    for title in ("metrics", "baseline_metrics", "difference"):
-        if title in summary:
-            lines.append(title.replace("_", " "))
+    counted = f"{summary['questions']} questions, {summary['failed']} failed"
+    if lost := summary["without_gold"]:
+        counted += f", without gold {lost}: left out"
+    lines = [counted, ""]
+    system, baseline = summary["system"], summary.get("baseline")
+    titles = {"metrics": system, "baseline_metrics": baseline}
+    for key, title in (titles | {"difference": f"{system} - {baseline}"}).items():
+        if key in summary:
+            lines.append(title)
             lines += [
                 f"  {name:<12}{m['value']:8.4f}   [{m['low']:.4f}, {m['high']:.4f}]"
                 + (f"   p {m['p']:.4f}, Holm {m['p_holm']:.4f}" if "p" in m else "")
                 + (" (lower is better)" if lower_is_better(name) else "")
-                for name, m in summary[title].items()
+                for name, m in summary[key].items()
             ]
     return "\n".join(lines) + "\n"
 

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from jobs import parts
+from jobs.evaluate_systems import baseline_config, system_names
 from jobs.judging import judge, judge_name, judges
-from jobs.launch import UsageError, reading, with_pipeline
+from jobs.launch import UsageError, reading
 from jobs.record import Evaluated, bench_name, record
 from srrag.answer.free import freed
 from srrag.commit import commit, write_parquet
@@ -53,6 +54,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     broken: set[str] = set()
     kept: list[Evaluated] = []
     for name, (cases, answered) in _systems(config, gold).items():
+        summary["system" if name == "pipeline" else name] = answered.name
         judged, usage[name] = judge(config, cases.table, steps)
         found = scores(steps, judged, [row["query_id"] for row in gold])
         # A judge that failed wherever it was asked has judged nothing: that is no result.
@@ -108,11 +110,11 @@ def _systems(
         if bench["answers"] or bench["baseline_answers"]:
             raise UsageError("bench.free_citations: stored answers are what they are")
         say(FREE)
-    systems = {"pipeline": _answers(config, gold, bench["answers"])}
-    if bench["baseline_answers"] or config["baseline"]:
-        other = with_pipeline("evaluate", config, config["baseline"]) if config["baseline"] else {}
-        name = config["baseline"] or "baseline"
-        systems["baseline"] = _answers(other or config, gold, bench["baseline_answers"], name)
+    name, against = system_names(config)
+    systems = {"pipeline": _answers(config, gold, bench["answers"], name)}
+    if against:
+        other = baseline_config(config) if config["baseline"] else config
+        systems["baseline"] = _answers(other, gold, bench["baseline_answers"], against)
     return systems
 
 
@@ -150,7 +152,7 @@ def readable(summary: dict[str, Any]) -> str:
     for prefix in ("", "baseline_"):
         if f"{prefix}metrics" not in summary:
             continue
-        lines += ["", (prefix.rstrip("_") or "metrics")]
+        lines += ["", summary["baseline" if prefix else "system"]]
         lost = {"abstained": summary[f"{prefix}abstained"], **summary[f"{prefix}missing"]}
         lost |= {name: n for name in _APART if (n := summary[f"{prefix}{name}"])}
         said = (f"{reason.replace('_', ' ')} {count}" for reason, count in lost.items())
@@ -163,7 +165,7 @@ def readable(summary: dict[str, Any]) -> str:
             means = ", ".join(f"{value:.4f}" for value in trials["means"])
             lines.append(f"  answer_accuracy by trial: {means} (SD {trials['sd']:.4f})")
     if "difference" in summary:
-        lines += ["", "difference"]
+        lines += ["", f"{summary['system']} - {summary['baseline']}"]
         lines += _by_judge(summary, summary["difference"])
     return "\n".join(lines) + "\n"
 
@@ -192,7 +194,7 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _answers(
-    config: dict[str, Any], gold: list[dict[str, Any]], path: str | None, name: str = "pipeline"
+    config: dict[str, Any], gold: list[dict[str, Any]], path: str | None, name: str
 ) -> tuple[Cases, Evaluated]:
     """Stored answers, or those of a pipeline, with their gold."""
     if path:

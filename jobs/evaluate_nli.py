@@ -59,6 +59,8 @@ def evaluate_nli(config: dict[str, Any], path: Path) -> dict[str, Any]:
 def readable(summary: Mapping[str, Any]) -> str:
     """The figures, for a terminal."""
     lines = [f"{summary['pairs']} pairs, {summary['failed']} without a verdict"]
+    if not summary["ok"]:
+        lines += ["NO RESULT: no answer of the judge could be used"]
     sides = {summary["judge"]: summary, "cosine, its best threshold": summary["cosine_best"]}
     if summary["held_out"]:
         sides[f"{summary['judge']}, held out"] = summary["held_out"]
@@ -70,8 +72,10 @@ def readable(summary: Mapping[str, Any]) -> str:
         each = summary[name]
         said = each.get("reason") or f"{each['value']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"
         lines.append(f"  {name:<38}{said}")
-    verdict = "beats" if summary["fit"] else "does NOT beat: unfit as a judge"
-    return "\n".join([*lines, f"  {summary['judge']} {verdict} the cosine and the constant", ""])
+    others = "the cosine and the constant"
+    unfit = f"is unfit as a judge: its F1 does not beat {others}"
+    verdict = f"beats {others}" if summary["fit"] else unfit
+    return "\n".join([*lines, f"  {summary['judge']} {verdict}", ""])
 
 
 def _cosines(config: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError
+from jobs.launch import UsageError, check_numbers
 from srrag.export.graph import Graph, open_graph
 from srrag.export.graphml import write_graphml
 from srrag.export.graphrag import write_graphrag
@@ -62,6 +62,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     name = str(config["format"])
     if name not in FORMATS:
         raise UsageError(f"format={name}: one of {', '.join(FORMATS)}")
+    check_numbers(config, hops=0, max_nodes=1)
     if config["community"] and config["entity"]:
         raise UsageError("community and entity: name one of them")
     out = Path(config["out"])

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +17,23 @@ import pyarrow.parquet as pq
 
 from jobs import parts
 from jobs.launch import UsageError, reading
-from srrag.commit import read_json
+from srrag import mirror
+from srrag.commit import commit_json, read_json
+from srrag.ids import file_sha256
+from srrag.manifest import check_files
+from srrag.organize.communities import DetectCommunities
 from srrag.runner.progress import say
 from srrag.schema import EDGES, ENTITIES
+from srrag.spec import spec
+from srrag.step import Former, Place
 from srrag.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Read the graph, find its communities, and write both into `root`."""
+    """Read the graph, find its communities, and write both into `root`.
+
+    Names that were encoded there before are not encoded again.
+    """
     path = Path(config["graph"]["path"])
     if not path.is_file():
         raise UsageError(f"graph.path={path} is not a file")
@@ -32,11 +44,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     store.create()
     folder = store.root / "organize"
     with store.lock():
-        folder.mkdir(exist_ok=True)
-        pq.write_table(nodes, folder / "entities.parquet")
-        pq.write_table(edges, folder / "edges.parquet")
         started = time.perf_counter()
-        figures = step.build({step.entities: [folder]}, folder, parts.place(config))
+        figures = _organized(step, nodes, edges, folder, parts.place(config))
         seconds = time.perf_counter() - started - figures["encoding_seconds"]
     found = pq.read_table(folder / "communities.parquet")
     summary = {
@@ -53,6 +62,44 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         f"{summary['merges']} merges, modularity {summary['modularity']}"
     )
     return summary
+
+
+def _organized(
+    step: DetectCommunities, nodes: pa.Table, edges: pa.Table, folder: Path, at: Place
+) -> dict[str, Any]:
+    """Make the folder beside the one that stands, whose vectors it takes over, and swap them."""
+    made_by = {"encoder": spec(step.encoder), "version": step.version}
+    out = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
+    out.mkdir()
+    try:
+        pq.write_table(nodes, out / "entities.parquet")
+        pq.write_table(edges, out / "edges.parquet")
+        inputs = {step.entities: [out]}
+        if _stands(folder, made_by):
+            # Of the former communities nothing stays: the graph alone says what they are.
+            anew = replace(step, max_drift=0.0)
+            figures = dict(anew.update(inputs, out, at, Former(folder, frozenset())))
+        else:
+            figures = dict(step.build(inputs, out, at))
+        files = {path.name: file_sha256(path) for path in sorted(out.iterdir())}
+        commit_json(out / "manifest.json", {**made_by, "files": files})
+        mirror.move_folder(out, folder)
+    finally:
+        mirror.remove_folder(out)
+    return figures
+
+
+def _stands(folder: Path, made_by: Mapping[str, Any]) -> bool:
+    """Whether the folder holds, whole, what the same encoder made."""
+    path = folder / "manifest.json"
+    if not mirror.exists(path) or not made_by.items() <= read_json(path).items():
+        return False
+    try:
+        check_files(folder)
+    except ValueError as error:
+        say(f"names are encoded again: {error}")
+        return False
+    return True
 
 
 def coverage(nodes: pa.ChunkedArray, members: pa.ChunkedArray) -> float:
@@ -73,6 +120,8 @@ def read_graph(path: Path) -> tuple[pa.Table, pa.Table]:
     for key in ("nodes", "edges"):
         if not isinstance(graph, dict) or not isinstance(graph.get(key), list):
             raise ValueError(f"{path}: {key!r} is missing or not a list")
+    if not graph["nodes"]:
+        raise ValueError(f"{path}: 'nodes' is empty: there is nothing to organize")
     attributes: dict[str, bool] = {}
     nodes = []
     for number, node in enumerate(graph["nodes"]):

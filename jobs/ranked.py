@@ -38,8 +38,9 @@ from srrag.store import Store
 class Judged:
     """What a ranking is judged by: of each question the relevant documents, or windows.
 
-    `statements` are, by question, the windows of each statement that an answer has to make,
-    `missing` counts the judged documents that the build lacks.
+    A question that `qrels` lack has no gold: it is left out, and counted. `statements`
+    are, by question, the windows of each statement that an answer has to make, `missing` counts the
+    judged documents that the build lacks.
     """
 
     qrels: Qrels
@@ -48,6 +49,15 @@ class Judged:
     missing: int = 0
     statements: Mapping[str, list[list[str]]] = field(default_factory=dict)
     cutoffs: Sequence[int] = CUTOFFS
+
+    @property
+    def without_gold(self) -> int:
+        """Questions by which no ranking can be judged."""
+        return len(self.queries) - len(self.qrels)
+
+    def relevant(self, query_id: str) -> list[str]:
+        """The documents, or windows, that are judged relevant to a question."""
+        return [name for name, grade in self.qrels.get(query_id, {}).items() if grade > 0]
 
     @cached_property
     def table(self) -> pa.Table:
@@ -85,8 +95,9 @@ class Judged:
 
     def _scores(self, name: str, questions: list[str], values: Values, failed: int) -> Scores:
         better: Literal["higher", "lower"] = "lower" if lower_is_better(name) else "higher"
-        metric = Metric(name, "a statement that has to be made", better)
-        left_out = len(self.qrels) - len(questions)
+        stated = name.startswith("coverage@")
+        needs = "a statement that has to be made" if stated else "gold"
+        metric = Metric(name, needs, better)
         size = len(questions)
         return Scores(
             metric=metric,
@@ -95,7 +106,7 @@ class Judged:
             wholes=np.ones(size),
             items=size,
             failed=min(failed, size),
-            left_out=left_out,
+            left_out=len(self.queries) - size,
         )
 
 
@@ -116,7 +127,8 @@ def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
             raise UsageError(f"bench.path={path}: {file.relative_to(path)} is missing")
     with reading(files[0]):
         qrels = read_qrels(files[0])
-    queries = list(read_queries(files[1]))
+    # Other questions are those of other splits.
+    queries = [row for row in read_queries(files[1]) if row["query_id"] in qrels]
     unknown = sorted(qrels.keys() - {row["query_id"] for row in queries})
     if unknown:
         raise UsageError(

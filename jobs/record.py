@@ -89,7 +89,7 @@ def score_tables(name: str, scores: Sequence[Scores], questions: Sequence[str]) 
     tables = []
     for each in scores:
         counted = set(each.questions)
-        reason = f"it has no {each.metric.needs}"
+        reason = f"it lacks {each.metric.needs}"
         left_out = {query: reason for query in questions if query not in counted}
         values = each.parts, each.wholes
         tables.append(scored(name, each.metric.name, each.questions, *values, left_out))

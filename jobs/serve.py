@@ -36,7 +36,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             say(f"{url} answers from {shown(settings.root)} by {', '.join(settings.pipelines)}.")
             say(f"  curl {url}/v1/answers -H 'content-type: application/json' \\")
             say("""       -d '{"question": "How long should a sprained ankle be in a cast?"}'""")
-            say(f"log: {settings.log or 'in the folder of Ray'}")
+            # Not by `say`, which would name the store: a log stays on its node.
+            print(f"log: {settings.log or 'in the folder of Ray'}", file=sys.stderr, flush=True)
             health = Health(cluster.start_s)
             until = up + (config["stop_after_s"] or float("inf"))
             while time.monotonic() < until:

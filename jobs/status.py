@@ -58,16 +58,21 @@ def _counts(column: Any) -> dict[str, int]:
 def readable(summary: dict[str, Any]) -> str:
     """The figures, for a terminal."""
     lines = [f"build {summary['build']} in {summary['root']}", ""]
+    # A node of the graph is an entity, a document or a value of an attribute.
+    names = {"entities": "nodes"}
     for name in ("documents", "windows", "triples", "entities", "edges", "communities"):
-        lines.append(f"  {name:<14}{summary[name]:>10,}")
+        lines.append(f"  {names.get(name, name):<14}{summary[name]:>10,}")
     lines.append(f"  {'rejected':<14}{summary['rejected']:>10,}")
     for stage, reasons in summary["rejects"].items():
         for reason, count in reasons.items():
             lines.append(f"    {stage + ': ' + reason:<32}{count:>8,}")
     if "core_entities" in summary:
         core, nodes = summary["core_entities"], summary["nodes"]
-        share = 100 * core / max(1, nodes)
-        lines.append(f"  core entities: {core:,} of {nodes:,} nodes ({share:.1f} %)")
+        values = sum(summary["attribute_types"].values())
+        lines.append(
+            f"  nodes: {core:,} entities ({100 * core / max(1, nodes):.1f} %), "
+            f"{nodes - core - values:,} documents, {values:,} values of attributes"
+        )
     if growth := summary["figures"].get("schema_growth"):
         lines.append(
             f"  schema growth: {growth['accepted']:,} of {growth['proposed']:,} proposals accepted"

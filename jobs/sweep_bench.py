@@ -87,14 +87,9 @@ class Rankings:
     @cached_property
     def gold(self) -> list[Row]:
         """The questions with the documents that are judged relevant."""
-        rows = {row["query_id"]: row for row in self.judged.queries}
-        relevant = {
-            query: [name for name, grade in judgements.items() if grade > 0]
-            for query, judgements in self.judged.qrels.items()
-        }
         return [
-            told_apart({**rows[query], "relevant": names}, self.documents)
-            for query, names in relevant.items()
+            told_apart({**row, "relevant": self.judged.relevant(row["query_id"])}, self.documents)
+            for row in self.judged.queries
         ]
 
     def asked(self, pipeline: Pipeline) -> Pipeline:

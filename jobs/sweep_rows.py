@@ -11,10 +11,12 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from jobs import parts
 from jobs.launch import UsageError, check_numbers, configure, listed
+from srrag.mirror import exists, listing
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import check_prices, engines_of
 from srrag.runner.pipeline_run import PipelineRun
@@ -81,7 +83,9 @@ def configurations(
     common = [item for item in argv if not listed(item)]
     made: dict[str, Configuration] = {}
     identities: set[str] = set()
-    for name, overrides in named(config["sweep"]["rows"], argv):
+    wanted = list(named(config["sweep"]["rows"], argv))
+    _check_made(config["sweep"], [item for _, overrides in wanted for item in overrides])
+    for name, overrides in wanted:
         if name in made:
             raise UsageError(f"sweep: two configurations are named {name!r}")
         try:
@@ -95,6 +99,20 @@ def configurations(
     if not made:
         raise UsageError("sweep: there is no configuration; name a sweep= or give a list, key=a,b")
     return list(made.values())
+
+
+def _check_made(keys: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Raise UsageError that names all files of `sweep.KEY` that rows read and nothing wrote."""
+    read = {item.partition("=")[2] for item in overrides}
+    lacking = []
+    for key, command in keys["made_by"].items():
+        given = f"sweep.{key}={keys[key]}"
+        for item in listed(given) or [given]:
+            path = item.partition("=")[2]
+            if path in read and not exists(Path(path)) and not listing(Path(path)):
+                lacking.append(f"{item}: there is no such file (made by: {command})")
+    if lacking:
+        raise UsageError("; ".join(lacking))
 
 
 def named(rows: Mapping[str, Any], argv: Sequence[str]) -> Iterator[tuple[str, Overrides]]:

@@ -50,7 +50,7 @@ class ComposeAnswer(LLMStep):
     that is a fault rejects its row.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [

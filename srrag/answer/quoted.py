@@ -45,15 +45,16 @@ def quoted_answer(
 ) -> CitedAnswer:
     """Best quotes, the others by grade, and what limits them; no quotes are an abstention.
 
-    `grades` are those of the evidence, number by number.
+    `grades` are those of the evidence, number by number. That it is all of a low grade no evidence
+    says: it stands beside the answer, where an abstention has its reason.
     """
     core, others = extract.choices[:NUM_CORE], extract.choices[NUM_CORE:]
     return CitedAnswer(
         answer=[_sentence(choice.text, choice.cites) for choice in core][:MAX_ANSWER],
         evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
-        limits=_limits(extract.choices, grades, differences)[:MAX_LIMITS],
+        limits=_limits(extract.choices, differences)[:MAX_LIMITS],
         insufficient=not extract.choices,
-        missing="" if extract.choices else _missing(extract)[:600],
+        missing=(_low(extract.choices, grades) if extract.choices else _missing(extract))[:600],
     )
 
 
@@ -78,24 +79,25 @@ def _by_grade(choices: Sequence[Choice], grades: Sequence[str]) -> list[CitedSen
     return sentences
 
 
-def _limits(
-    choices: Sequence[Choice], grades: Sequence[str], differences: Sequence[Difference]
-) -> list[CitedSentence]:
-    """What a reader should know of the evidence that is quoted; each sentence cites it."""
-    cited = list(dict.fromkeys(n for choice in choices for n in choice.cites))
+def _limits(choices: Sequence[Choice], differences: Sequence[Difference]) -> list[CitedSentence]:
+    """Where the evidence that is quoted differs from the question; each sentence cites it."""
+    cited = {n for choice in choices for n in choice.cites}
     groups: dict[tuple[str, str], list[int]] = {}
     for each in differences:
         if each.number in cited:
             groups.setdefault((each.asked, each.found), []).append(each.number)
-    sentences = [
+    return [
         _sentence(f"{_asked(asked)} this evidence speaks of {found}.", sorted(numbers))
         for (asked, found), numbers in groups.items()
     ]
-    best = best_grade(cited, grades)
-    if cited and best in LOW_GRADES:
-        what = f"grade {best} ({GRADES[best]})"
-        sentences.append(_sentence(f"Nothing quoted here is above {what}.", sorted(cited)))
-    return sentences
+
+
+def _low(choices: Sequence[Choice], grades: Sequence[str]) -> str:
+    """That nothing of what is quoted has a high grade, "" if something has."""
+    best = best_grade([n for choice in choices for n in choice.cites], grades)
+    if best not in LOW_GRADES:
+        return ""
+    return f"Nothing quoted here is above grade {best} ({GRADES[best]})."
 
 
 def _asked(asked: str) -> str:

@@ -102,13 +102,18 @@ class JudgeAccuracy(Judge):
 
 
 def trial_means(judged: pa.Table) -> Mapping[str, Any] | None:
-    """The mean of each trial, and their standard deviation (n - 1); None without two trials."""
+    """The mean of each trial, and their standard deviation (n - 1).
+
+    None without two trials, and where the judge gave no rating that can be used.
+    """
     trials: dict[str, list[float]] = {}
-    for row in judged.select(["metric", "item", "value"]).to_pylist():
+    rated = False
+    for row in judged.select(["metric", "item", "value", "asked", "reject"]).to_pylist():
         if row["metric"] == ACCURACY.name:
             trials.setdefault(row["item"], []).append(row["value"])
+            rated |= row["asked"] and row["reject"] is None
     means = [float(np.mean(values)) for _, values in sorted(trials.items())]
-    if len(means) < 2:
+    if len(means) < 2 or not rated:
         return None
     return {
         "means": [round(value, 4) for value in means],

@@ -15,7 +15,7 @@ from srrag.evaluate.support import check_depth, lost_support, relevance, unknown
 
 _NEEDS = "vital nuggets in the gold"
 
-PRECISION = Metric("evidence_precision", f"{_NEEDS}, and evidence")
+PRECISION = Metric("evidence_precision", _NEEDS)
 MISS = Metric("evidence_miss", _NEEDS, "lower")
 COVERAGE = Metric("evidence_coverage", _NEEDS)
 CONTEXT_PRECISION = Metric("context_precision", _NEEDS)
@@ -27,7 +27,8 @@ class MeasureEvidence(Measure):
 
     `evidence_coverage` is the share of statements that any supports (context recall),
     `evidence_precision` the share of the evidence that supports any, `evidence_miss` 1 where none
-    does, and `context_precision` the average precision of their order (RASRAG, equation 6).
+    does, and `context_precision` the average precision of their order (RASRAG, equation 6). A
+    question without evidence has the worst value of each.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "evidence", "nuggets", "support")
@@ -55,6 +56,10 @@ class MeasureEvidence(Measure):
 
     def _evidence(self, case: Case, shown: list[str]) -> Iterable[Judgement]:
         """Precision, miss and order; what a lost verdict may have named is not judged."""
+        if not shown:
+            for metric in (PRECISION, MISS, CONTEXT_PRECISION):
+                yield metric.settled(case, "", metric.worst, "there is no evidence")
+            return
         lost = lost_support(case)
         useful = relevance(case, self.depth)
         for name in shown:
@@ -69,9 +74,7 @@ class MeasureEvidence(Measure):
             (MISS, not ranks, bool(ranks)),
             (CONTEXT_PRECISION, average_precision(ranks), False),
         ):
-            if not shown:
-                yield metric.settled(case, "", value, "there is no evidence")
-            elif lost and not known:
+            if lost and not known:
                 yield metric.failed(case, "", lost)
             else:
                 yield metric.judged(case, "", value, said)

@@ -25,7 +25,10 @@ def resource_path(path: str) -> Path:
 
 
 def read_gold(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield questions, one JSON object a line; raises ValueError that names the line."""
+    """Yield questions, one JSON object a line; one that names no `gold` has none, [].
+
+    Raises ValueError that names the line.
+    """
     first: dict[str, int] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -33,11 +36,11 @@ def read_gold(path: Path) -> Iterator[dict[str, Any]]:
                 row = json.loads(line)
                 gold = [
                     {"doc": g["doc"], "quote": g["quote"], "relevance": int(g["relevance"])}
-                    for g in row["gold"]
+                    for g in ([] if row.get("gold") is None else row["gold"])
                 ]
                 question = {"query_id": str(row["query_id"]), "text": str(row["text"])}
                 "".join(question.values()).encode()  # an escape may stand for half a character
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ValueError(f"{path}:{number}: not a question with `gold`") from error
             if (before := first.setdefault(question["query_id"], number)) != number:
                 raise ValueError(f"{path}:{number}: id was first seen in line {before}")

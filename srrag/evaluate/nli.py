@@ -82,7 +82,9 @@ def agreement(
     questions = [str(row["question"]) for row in rows]
     said = [given.get(row["id"], "") for row in rows]
     gold = np.array([label == "Entailment" for label in labels])
-    entailed = np.array([label == "Entailment" for label in said])
+    # A judge that is silent is wrong, whatever the gold: "not entailed" is a verdict.
+    found = [label == "Entailment" for label in said]
+    entailed = np.where([bool(label) for label in said], found, ~gold)
     judges = np.array([[_code(label) for label in side] for side in (said, labels)])
     if not any(said):
         judges[0] = np.nan  # nobody judged: there is no agreement to measure

@@ -48,8 +48,9 @@ class JudgePicot(Judge):
     """One call a question. The rate is that of all fields of all questions, pooled.
 
     A field that the gold lacks is left out of `picot_match` (SR-RAG, section 2.4 and Listing S4),
-    and counts as matched in `picot_match_missing_counted` (its section 4.6). By rules a field
-    matches if the answer holds `threshold` of its words; synonyms beyond a small table do not.
+    and counts as matched in `picot_match_missing_counted` (its section 4.6), unless there is no
+    answer: then nothing is matched. By rules a field matches if the answer holds `threshold` of its
+    words; synonyms beyond a small table do not.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "answer", "missing", "picot")
@@ -92,10 +93,10 @@ class JudgePicot(Judge):
         if not any(case["picot"].values()):
             return
         for name in FIELDS:
-            if not case["picot"][name]:
+            if not case["picot"][name] and not case["missing"]:
                 yield WITH_MISSING.settled(case, name, 1.0, "the gold lacks this field")
                 continue
-            for metric in self.metrics:
+            for metric in self.metrics if case["picot"][name] else (WITH_MISSING,):
                 if case["missing"]:
                     yield metric.unanswered(case, name)
                 elif fault := answers[0].fault:

@@ -97,7 +97,9 @@ class MeasureRelevancy(Step):
     """The mean cosine of the guessed questions with the one asked (equation 10), 0 without any."""
 
     keeps_rows: ClassVar[bool] = False
-    reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "missing", "guesses", "guesses_fault")
+    reads: ClassVar[tuple[str, ...]] = (
+        "query_id", "text", "missing", "abstained", "guesses", "guesses_fault",
+    )  # fmt: skip
     writes: ClassVar[pa.Schema] = JUDGEMENTS
     metrics: ClassVar[tuple[Metric, ...]] = (RELEVANCY,)
 
@@ -118,6 +120,9 @@ class MeasureRelevancy(Step):
                     continue
                 if case["missing"]:
                     rows.append(RELEVANCY.unanswered(case, ""))
+                    continue
+                if case["abstained"]:  # nobody was asked for questions that it suits
+                    rows.append(RELEVANCY.settled(case, "", 0.0, "abstained"))
                     continue
                 value = 0.0
                 if case["guesses"]:

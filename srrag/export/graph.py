@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.export.topics import Topics, read_topics
 from srrag.index.units import Units
 from srrag.mirror import pull_build
 
@@ -32,7 +34,7 @@ class Graph:
 
     `heads` and `tails` are rows of the entities table, one an edge; `community` is the position in
     `community_ids` of every entity, -1 for none; `kept` says which entities are selected. An edge
-    is selected if both its ends are.
+    is selected if both its ends are. `tree` is the folder of the knowledge tree, if there is one.
     """
 
     entities: Path
@@ -44,6 +46,12 @@ class Graph:
     community_ids: Sequence[str]
     kept: Bools
     units: Units | None = None
+    tree: Path | None = None
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Names, summaries and keywords of the communities: read when they are asked for."""
+        return read_topics(self.tree, self.community_ids)
 
     @property
     def kept_edges(self) -> Bools:
@@ -61,10 +69,13 @@ class Graph:
         kept[rows] = True
         return replace(self, kept=kept)
 
-    def entity_batches(self, mentions: bool = False) -> Iterator[tuple[Ints, pa.Table]]:
+    def entity_batches(
+        self, mentions: bool = False, topics: bool = False
+    ) -> Iterator[tuple[Ints, pa.Table]]:
         """Rows and tables of selected entities: entity_id, name, type, community, counts.
 
-        `name` is what people read: a document's title instead of its id.
+        `name` is what people read: a document's title instead of its id. With `topics`, so is
+        `community_name`.
         """
         for rows, table in _batches(self.entities, self.kept):
             counts = self._counts(table["mentions"].combine_chunks())
@@ -73,8 +84,10 @@ class Graph:
                 "name": self._shown(table),
                 "type": table["type"],
                 "community": self.community_names(rows),
-                **counts,
             }
+            if topics:
+                columns["community_name"] = self._of_community(rows, self.topics.names)
+            columns |= counts
             if mentions:
                 columns["mention_list"] = table["mentions"]
             yield rows, pa.table(columns)
@@ -93,8 +106,11 @@ class Graph:
 
     def community_names(self, rows: Ints) -> pa.Array:
         """Id of the community of each of these entities, "" for none."""
-        names = pa.array([*self.community_ids, ""], pa.string())
-        return names.take(pa.array(self.community[rows] % len(names)))
+        return self._of_community(rows, pa.array(self.community_ids, pa.string()))
+
+    def _of_community(self, rows: Ints, texts: pa.Array) -> pa.Array:
+        found = self.community[rows]
+        return pc.fill_null(texts.take(pa.array(found, mask=found < 0)), "")
 
     def attribute_nodes(self) -> Bools:
         """Which entities are values of attributes: the lowest level of the knowledge tree."""
@@ -189,6 +205,7 @@ def open_graph(artifacts: Mapping[str, Path]) -> Graph:
         community_ids=community_ids,
         kept=np.ones(len(ids), np.bool_),
         units=Units(Path(artifacts["units"])) if "units" in artifacts else None,
+        tree=Path(artifacts["tree"]) if "tree" in artifacts else None,
     )
 
 

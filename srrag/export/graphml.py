@@ -20,6 +20,7 @@ _NODE = {
     "name": "string",
     "type": "string",
     "community": "string",
+    "community_name": "string",
     "mentions": "int",
     "documents": "int",
     "best_grade": "string",
@@ -38,7 +39,7 @@ def write_graphml(graph: Graph, path: Path) -> dict[str, int]:
                 for name, kind in columns.items():
                     file.write(_key(domain, name, kind))
             with file.element("graph", id="G", edgedefault="directed"):
-                for _, table in graph.entity_batches():
+                for _, table in graph.entity_batches(topics=True):
                     file.write(*_nodes(legal(table)), "\n")
                     counts["entities"] += table.num_rows
                 for _, table in graph.edge_batches():

@@ -1,8 +1,9 @@
 """The Parquet tables of GraphRAG's data model, which the tools around it read.
 
-Columns and order follow its published output schema (versions 2 and 3: text units have both
-`document_ids` and `document_id`). GraphRAG joins relationships to entities by title, so titles
-are made unique: the name, then with its type, then with its id.
+Columns and order are those that GraphRAG 3.3 writes (`graphrag.data_model.schemas`). It joins
+relationships to entities by title, and rolls communities up by theirs, so titles are unique: the
+name, then with its type, then with the first digits of its id. Tokens of a text unit are counted
+as the packaged encoder counts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import pyarrow.parquet as pq
 from srrag.export.graph import GRADES, Graph, Ints
 from srrag.export.pairs import Pairs, distinct, joined, mentioned
 from srrag.export.texts import Texts
+from srrag.export.titles import unique_titles
+from srrag.model.encoder import Encoder
+from srrag.model.tokens import load_tokenizer
 
 _STRING, _LONG, _STRINGS = pa.string(), pa.int64(), pa.list_(pa.string())
 _HEAD = [("id", _STRING), ("human_readable_id", _LONG)]
@@ -33,21 +37,29 @@ RELATIONSHIPS = pa.schema(
     [*_HEAD, ("source", _STRING), ("target", _STRING), ("description", _STRING),
      ("weight", pa.float64()), ("combined_degree", _LONG), ("text_unit_ids", _STRINGS)]
 )  # fmt: skip
+_PLACE = [*_HEAD, ("community", _LONG), ("level", _LONG), ("parent", _LONG),
+          ("children", pa.list_(_LONG)), ("title", _STRING)]  # fmt: skip
+_EXTENT = [("period", _STRING), ("size", _LONG)]
 COMMUNITIES = pa.schema(
-    [*_HEAD, ("community", _LONG), ("level", _LONG), ("parent", _LONG),
-     ("children", pa.list_(_LONG)), ("title", _STRING), ("entity_ids", _STRINGS),
-     ("relationship_ids", _STRINGS), ("text_unit_ids", _STRINGS), ("period", _STRING),
-     ("size", _LONG)]
+    [*_PLACE, ("entity_ids", _STRINGS), ("relationship_ids", _STRINGS),
+     ("text_unit_ids", _STRINGS), *_EXTENT]
+)  # fmt: skip
+_FINDING = pa.struct([("summary", _STRING), ("explanation", _STRING)])
+REPORTS = pa.schema(
+    [*_PLACE, ("summary", _STRING), ("full_content", _STRING), ("rank", pa.float64()),
+     ("rating_explanation", _STRING), ("findings", pa.list_(_FINDING)),
+     ("full_content_json", _STRING), *_EXTENT]
 )  # fmt: skip
 TEXT_UNITS = pa.schema(
-    [*_HEAD, ("text", _STRING), ("n_tokens", _LONG), ("document_ids", _STRINGS),
-     ("document_id", _STRING), ("entity_ids", _STRINGS), ("relationship_ids", _STRINGS),
-     ("covariate_ids", _STRINGS)]
+    [*_HEAD, ("text", _STRING), ("n_tokens", _LONG), ("document_id", _STRING),
+     ("entity_ids", _STRINGS), ("relationship_ids", _STRINGS), ("covariate_ids", _STRINGS)]
 )  # fmt: skip
 DOCUMENTS = pa.schema(
     [*_HEAD, ("title", _STRING), ("text", _STRING), ("text_unit_ids", _STRINGS),
-     ("creation_date", _STRING), ("metadata", _STRING)]
+     ("creation_date", _STRING), ("raw_data", _STRING)]
 )  # fmt: skip
+
+_RATED = "From 0 to 10: its entities against those of the largest community; nobody judged it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,36 +76,20 @@ class _Links:
 
 
 def write_graphrag(graph: Graph, texts: Texts, folder: Path) -> dict[str, int]:
-    """Write entities, relationships, communities, text_units and documents .parquet."""
+    """Write entities, relationships, communities, their reports, text_units and documents."""
     links = _links(graph, texts)
+    communities = _communities(graph, links)
+    reports = _reports(graph, communities)
     return {
         "entities": _write(folder / "entities.parquet", ENTITIES, _entities(graph, links)),
         "edges": _write(folder / "relationships.parquet", RELATIONSHIPS, _edges(graph, links)),
-        "communities": _write(
-            folder / "communities.parquet", COMMUNITIES, [_communities(graph, links)]
-        ),
+        "communities": _write(folder / "communities.parquet", COMMUNITIES, [communities]),
+        "reports": _write(folder / "community_reports.parquet", REPORTS, [reports]),
         "text_units": _write(
             folder / "text_units.parquet", TEXT_UNITS, _text_units(graph, links, texts)
         ),
         "documents": _write(folder / "documents.parquet", DOCUMENTS, _documents(links, texts)),
     }
-
-
-def unique_titles(names: pa.ChunkedArray, types: pa.ChunkedArray, ids: pa.ChunkedArray) -> pa.Array:
-    """A title for each entity that no other has: its name, and what it takes to tell it apart.
-
-    Every name that occurs twice gets its type; what still occurs twice gets its id, again and
-    again if need be, since a name may look like a title.
-    """
-    titles, suffix = names, types
-    while True:
-        counts = pc.value_counts(titles)
-        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-        if not len(twice):
-            return titles.combine_chunks()
-        longer = pc.binary_join_element_wise(titles, " (", suffix, ")", "")
-        titles = pc.if_else(pc.is_in(titles, value_set=twice), longer, titles)
-        suffix = ids
 
 
 def _links(graph: Graph, texts: Texts) -> _Links:
@@ -211,7 +207,7 @@ def _communities(graph: Graph, links: _Links) -> dict[str, Any]:
         "level": pa.array(np.zeros(size, np.int64)),
         "parent": pa.array(np.full(size, -1)),
         "children": pa.array([[]] * size, pa.list_(_LONG)),
-        "title": _community_titles(members, links),
+        "title": graph.topics.names.take(pa.array(numbers)),
         "entity_ids": entity_ids,
         "relationship_ids": edge_ids,
         "text_unit_ids": unit_ids,
@@ -220,29 +216,43 @@ def _communities(graph: Graph, links: _Links) -> dict[str, Any]:
     }
 
 
-def _community_titles(members: Pairs, links: _Links) -> pa.Array:
-    """The titles of the three entities of highest degree in each community."""
-    order = np.lexsort((members.items, -links.degrees[members.items], members.groups))
-    groups, items = members.groups[order], members.items[order]
-    starts = np.searchsorted(groups, groups)
-    top = np.arange(len(groups)) - starts < 3
-    offsets = np.append(0, np.cumsum(np.unique(groups[top], return_counts=True)[1]))
-    names = links.titles.take(pa.array(items[top]))
-    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)
-    return pc.binary_join(lists, "; ")
+def _reports(graph: Graph, communities: dict[str, Any]) -> dict[str, Any]:
+    """A report of each community that the knowledge tree says something of."""
+    numbers, summaries = communities["community"], graph.topics.summaries
+    told = pc.not_equal(summaries.take(numbers), "")
+    columns = {name: column.filter(told) for name, column in communities.items()}
+    titles, summary = columns["title"], summaries.take(columns["community"])
+    # GraphRAG's rank is a model's opinion from 0 to 10, by which its searches sort.
+    largest = pc.max(communities["size"]).as_py() or 1
+    rank = pc.divide(pc.multiply(pc.cast(columns["size"], pa.float64()), 10.0), float(largest))
+    rows = zip(titles.to_pylist(), summary.to_pylist(), rank.to_pylist(), strict=True)
+    stated = [
+        {"title": title, "summary": text, "rating": rating, "rating_explanation": _RATED,
+         "findings": []}
+        for title, text, rating in rows
+    ]  # fmt: skip
+    return columns | {
+        "summary": summary,
+        "full_content": pc.binary_join_element_wise("# ", titles, "\n\n", summary, ""),
+        "rank": rank,
+        "rating_explanation": pa.array([_RATED] * len(stated), _STRING),
+        "findings": pa.array([[]] * len(stated), pa.list_(_FINDING)),
+        "full_content_json": pa.array(
+            [json.dumps(each, ensure_ascii=False) for each in stated], _STRING
+        ),
+    }
 
 
 def _text_units(graph: Graph, links: _Links, texts: Texts) -> Iterator[dict[str, Any]]:
     entities, edges = links.entity_units.swapped(), links.edge_units.swapped()
+    tokenizer = load_tokenizer(Encoder())
     start = 0
     for table in texts.units(_selected_units(graph)):
         stop = start + table.num_rows
-        ones = pa.array(np.arange(table.num_rows + 1, dtype=np.int32))
         yield {
             "id": table["unit_id"],
             "text": table["text"],
-            "n_tokens": table["num_tokens"],
-            "document_ids": pa.ListArray.from_arrays(ones, table["doc_id"].combine_chunks()),
+            "n_tokens": pa.array(tokenizer.count(table["text"].to_pylist())),
             "document_id": table["doc_id"],
             "entity_ids": entities.lists(start, stop, graph.ids),
             "relationship_ids": edges.lists(start, stop, links.edge_ids),
@@ -266,7 +276,7 @@ def _documents(links: _Links, texts: Texts) -> Iterator[dict[str, Any]]:
             "text": table["text"],
             "text_unit_ids": lists.take(pa.array(place)),
             "creation_date": pa.nulls(table.num_rows, _STRING),
-            "metadata": pa.array([json.dumps(row, ensure_ascii=False) for row in facts], _STRING),
+            "raw_data": pa.array([json.dumps(row, ensure_ascii=False) for row in facts], _STRING),
         }
 
 

@@ -28,7 +28,9 @@ def write_neo4j(graph: Graph, folder: Path) -> dict[str, int]:
     The label of a node is "Entity" and its type, the type of an edge is its relation.
     """
     return {
-        "entities": _write(folder / NODES, (_nodes(t) for _, t in graph.entity_batches(True))),
+        "entities": _write(
+            folder / NODES, (_nodes(t) for _, t in graph.entity_batches(mentions=True, topics=True))
+        ),
         "edges": _write(folder / EDGES, (_edges(t) for _, t in graph.edge_batches())),
     }
 

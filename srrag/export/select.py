@@ -46,10 +46,9 @@ def select_community(graph: Graph, wanted: str = "") -> Selection:
         raise ValueError(f"community={wanted} {fault}; the largest (with size): {some}")
     rows = np.flatnonzero(graph.community == found[0]).astype(np.int64)
     ranked = _ranked(graph, rows)
-    _, top = next(graph.select(ranked[:1]).entity_batches())
     return Selection(
         rows=ranked,
-        title=f"Community around “{top['name'][0]}”",
+        title=f"Community “{graph.topics.names[found[0]]}”",
         note=f"community {graph.community_ids[found[0]][:12]}",
         centres=np.zeros(0, np.int64),
     )
@@ -69,7 +68,10 @@ def select_entity(graph: Graph, name: str, hops: int = 1) -> Selection:
     entities = centres[~graph.attribute_nodes()[centres]]
     centres = entities if len(entities) else centres
     if not len(centres):
-        near = ", ".join(repr(item) for item in nearest(names, keys, key.as_py())) or "none"
+        held = names.filter(pc.match_substring(keys, key.as_py()))
+        order = pc.sort_indices(pc.utf8_length(held))
+        found = [*pc.unique(held.take(order)).to_pylist(), *nearest(names, keys, key.as_py())]
+        near = ", ".join(map(repr, list(dict.fromkeys(found))[:_NEAREST])) or "none"
         raise ValueError(f"entity={name}: there is no entity of this name; nearest: {near}")
     return around(graph, centres, str(names[int(centres[0])]), hops)
 

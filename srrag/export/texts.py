@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from srrag.index.parts import read_live
 
-_UNIT_COLUMNS = ("unit_id", "doc_id", "text", "num_tokens")
+_UNIT_COLUMNS = ("unit_id", "doc_id", "text")
 _DOCUMENT_COLUMNS = (
     "doc_id", "source_id", "title", "text", "grade", "year", "pmid", "condition",
 )  # fmt: skip
@@ -25,7 +25,7 @@ class Texts:
     document_parts: Sequence[Path]
 
     def units(self, wanted: pa.Array | None = None) -> Iterator[pa.Table]:
-        """unit_id, doc_id, text, num_tokens; of these units alone if any are named."""
+        """unit_id, doc_id and text; of these units alone if any are named."""
         return _rows(self.unit_parts, _UNIT_COLUMNS, wanted)
 
     def documents(self, wanted: pa.Array | None = None) -> Iterator[pa.Table]:

@@ -18,10 +18,11 @@ Node = dict[str, Any]
 
 
 def write_triples(graph: Graph, path: Path) -> dict[str, int]:
-    """Write Youtu-GraphRAG's list of {start_node, relation, end_node}.
+    """Write Youtu-GraphRAG's list of {start_node, relation, end_node}: all four levels of it.
 
     An edge is a triple; so is the membership of an entity in its community, which keeps entities
-    without edges. An attribute is named "key: value". Youtu-GraphRAG tells nodes apart by label
+    without edges. A keyword stands for an entity (`represented_by`) in its community
+    (`keyword_of`). An attribute is named "key: value". Youtu-GraphRAG tells nodes apart by label
     and name alone; `id` says which of several equal names is meant.
     """
     nodes = _Nodes(graph)
@@ -113,11 +114,33 @@ def _triples(graph: Graph, nodes: _Nodes) -> Iterator[Node]:
         heads, tails = nodes.take(graph.heads[rows]), nodes.take(graph.tails[rows])
         for head, relation, tail in zip(heads, table["relation"].to_pylist(), tails, strict=True):
             yield {"start_node": head, "relation": relation, "end_node": tail}
+    communities = _community_nodes(graph)
     for rows, table in graph.entity_batches():
         for node, community in zip(nodes.take(rows), table["community"].to_pylist(), strict=True):
             if community:
-                end = {"label": "community", "properties": {"name": community}}
+                end = communities[community]
                 yield {"start_node": node, "relation": "member_of", "end_node": end}
+    keywords = graph.topics.keywords
+    at = pc.index_in(keywords["entity_id"], value_set=graph.ids).to_numpy()
+    mine = graph.kept[at]
+    rows = keywords.filter(pa.array(mine)).to_pylist()
+    for node, keyword in zip(nodes.take(at[mine]), rows, strict=True):
+        properties = {"name": keyword["name"], "id": keyword["entity_id"]}
+        middle = {"label": "keyword", "properties": properties}
+        end = communities[keyword["community_id"]]
+        yield {"start_node": node, "relation": "represented_by", "end_node": middle}
+        yield {"start_node": middle, "relation": "keyword_of", "end_node": end}
+
+
+def _community_nodes(graph: Graph) -> dict[str, Node]:
+    """The node of each community by its id."""
+    topics = graph.topics
+    named = zip(graph.community_ids, topics.names.to_pylist(), topics.summaries.to_pylist(),
+                strict=True)  # fmt: skip
+    return {
+        key: {"label": "community", "properties": {"name": name, "description": text, "id": key}}
+        for key, name, text in named
+    }
 
 
 def _pairs(graph: Graph) -> Iterator[list[str]]:

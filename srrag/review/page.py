@@ -14,13 +14,13 @@ from jinja2 import Environment
 
 from srrag.html import policy, templates
 from srrag.review.forms import Form
-from srrag.review.kit import Item, Kit, Row
+from srrag.review.kit import Item, Kit
+from srrag.review.passage import passage
 
 LAYOUT = 1
 """Of the JSON that the page saves and `read_json_sheet` reads."""
 
 _ASSETS = Path(__file__).parent / "sheet"
-_HEADING = re.compile(r"\A#+ [^\n]*\n")
 _MARKER = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
 
 
@@ -56,11 +56,6 @@ def paragraphs(item: Item) -> list[list[Piece]]:
     """The paragraphs of an answer, with its citations apart from the text."""
     shown = {piece["number"] for piece in item.evidence}
     return [list(_pieces(text, shown)) for text in item.answer.split("\n\n") if text.strip()]
-
-
-def passage(piece: Row) -> str:
-    """The text of a piece of evidence without the heading that it begins with."""
-    return _HEADING.sub("", piece["text"]).strip()
 
 
 def _pieces(text: str, shown: set[Any]) -> Iterator[Piece]:

@@ -15,6 +15,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 from srrag.review.forms import Dimension, Form
 from srrag.review.kit import Kit
+from srrag.review.passage import passage
 
 RATINGS, EVIDENCE, START = "Ratings", "Evidence", "Start"
 FIRST_ROW = 2
@@ -112,10 +113,10 @@ def _rule(form: Form, dimension: Dimension, letter: str) -> DataValidation:
 
 
 def _evidence(sheet: Worksheet, kit: Kit) -> None:
-    columns = ("number", "grade", "year", "title", "section", "source_id", "pmid", "text")
-    _write(sheet, 1, ("item", *columns))
+    columns = ("number", "grade", "year", "title", "section", "source_id", "pmid")
+    _write(sheet, 1, ("item", *columns, "text"))
     rows: Iterator[tuple[Any, ...]] = (
-        (each.item, *(piece[name] or "" for name in columns))
+        (each.item, *(piece[name] or "" for name in columns), passage(piece))
         for each in kit.items
         for piece in each.evidence
     )

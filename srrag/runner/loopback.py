@@ -8,8 +8,10 @@ throughout. (An address of loopback given to `ray.init` it replaces by that of t
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
+import shutil
 import sys
 import tempfile
 
@@ -23,7 +25,8 @@ def keep_ray_here() -> None:
         return
     os.environ.setdefault(CLUSTERED, "0")
     if "RAY_TMPDIR" not in os.environ:
-        os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="srrag-ray-")
+        os.environ["RAY_TMPDIR"] = folder = tempfile.mkdtemp(prefix="srrag-ray-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # runs after Ray's own
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

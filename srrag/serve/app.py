@@ -15,8 +15,23 @@ from srrag import __version__
 from srrag.completion import one_line
 from srrag.serve import replies
 from srrag.serve.asking import ask, passing_of, pipeline_of
-from srrag.serve.chat import ChatCompletion, ModelList, chat_reply, chat_stream, model_list
-from srrag.serve.described import EVENT_STREAM, DescribedApi, fault_responses, shown
+from srrag.serve.chat import (
+    ChatCompletion,
+    ModelCard,
+    ModelList,
+    chat_reply,
+    chat_stream,
+    model_card,
+    model_list,
+)
+from srrag.serve.described import (
+    EVENT_STREAM,
+    NEEDS_KEY,
+    NEEDS_NONE,
+    DescribedApi,
+    fault_responses,
+    shown,
+)
 from srrag.serve.events import answer_events
 from srrag.serve.faults import RequestFault
 from srrag.serve.guard import Guard
@@ -46,6 +61,7 @@ def create_app(host: Host) -> Guard:
         redoc_url=None,
         responses=fault_responses(),
     )
+    app.keyed = bool(host.settings.keys)
     _add_answers(app, host)
     _add_retrieval(app, host)
     _add_chat(app, host)
@@ -109,6 +125,11 @@ def _add_chat(app: FastAPI, host: Host) -> None:
         """The pipelines, as OpenAI lists models."""
         return model_list(host)
 
+    @app.get("/v1/models/{model}", responses=shown("model", ModelCard))
+    async def model(model: str) -> dict[str, Any]:
+        """One of them."""
+        return model_card(host, model)
+
     @app.post(
         "/v1/chat/completions",
         response_model=None,
@@ -125,7 +146,7 @@ def _add_chat(app: FastAPI, host: Host) -> None:
 
 
 def _add_operations(app: FastAPI, host: Host) -> None:
-    @app.get("/healthz", responses=shown("healthz"))
+    @app.get("/healthz", responses=shown("healthz"), openapi_extra=NEEDS_NONE)
     async def healthz() -> replies.Alive:
         """Alive: no batch is stuck."""
         try:
@@ -134,7 +155,12 @@ def _add_operations(app: FastAPI, host: Host) -> None:
             raise RequestFault(503, "stuck", one_line(error), retry_s=10.0) from None
         return replies.Alive(status="ok")
 
-    @app.get("/readyz", response_model_exclude_none=True, responses=shown("readyz"))
+    @app.get(
+        "/readyz",
+        response_model_exclude_none=True,
+        responses=shown("readyz"),
+        openapi_extra=NEEDS_NONE,
+    )
     async def readyz() -> replies.Ready:
         """Ready: a build is open."""
         stale = "see the log" if host.stale else None
@@ -149,7 +175,7 @@ def _add_operations(app: FastAPI, host: Host) -> None:
         """Prometheus metrics of the replica that answers."""
         return Response(host.metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.post("/admin/reload", responses=shown("reload"))
+    @app.post("/admin/reload", responses=shown("reload"), openapi_extra=NEEDS_KEY)
     async def reload() -> replies.Reloaded:
         """Open the build as it stands now; every request is answered meanwhile."""
         if not host.settings.keys:
@@ -165,6 +191,8 @@ def _add_faults(app: FastAPI) -> None:
     async def fault(request: Request, error: RequestFault) -> JSONResponse:
         passing = passing_of(request)
         passing.notes["code"] = error.code
+        if error.__cause__ is not None:  # which its caller is not told
+            passing.notes["error"] = one_line(error.__cause__)
         return JSONResponse(error.body(passing.id), error.status, headers=error.headers())
 
     @app.exception_handler(RequestValidationError)

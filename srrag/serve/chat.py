@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from srrag.completion import Usage
 from srrag.serve import replies
-from srrag.serve.asking import DEFAULT_MODEL, Question
+from srrag.serve.asking import DEFAULT_MODEL, Question, pipeline_of
 from srrag.serve.edition import Found
 from srrag.serve.events import KEEP_ALIVE
 from srrag.serve.faults import RequestFault
@@ -85,6 +85,13 @@ def model_list(host: Host) -> Json:
         alias = {"id": DEFAULT_MODEL, **common, "alias_of": host.settings.default}
         models.insert(0, alias)
     return {"object": "list", "data": models}
+
+
+def model_card(host: Host, name: str) -> Json:
+    """One of them; raises RequestFault if there is none of this name."""
+    pipeline_of(host, name, "model")
+    found: Json = next(each for each in model_list(host)["data"] if each["id"] == name)
+    return found
 
 
 def chat_reply(asked: Question, found: Found) -> Json:

@@ -50,28 +50,54 @@ FAULTS = {
 """What every path may answer instead, by what it means."""
 
 
+KEY = {"key": {"type": "http", "scheme": "bearer", "description": "a key of `api_keys`"}}
+"""How a key is given, where there are any."""
+
+NEEDS_KEY: dict[str, Any] = {"security": [{"key": []}]}
+NEEDS_NONE: dict[str, Any] = {"security": []}
+
+
 class DescribedApi(FastAPI):
     """An API whose description names its examples, and shows them.
 
     FastAPI leaves out whatever is null of those that it is given.
     """
 
+    keyed: bool = False
+    """Whether every path needs a key that does not say otherwise."""
+
     def openapi(self) -> dict[str, Any]:
         """The description."""
         if self.openapi_schema is None:
+            made = super().openapi()
             faults = {str(fault.status): fault.body(EXAMPLE_ID) for fault in FAULTS.values()}
-            for content in contents(super().openapi()):
+            for content in contents(made):
                 if name := content.get("example"):
                     content["example"] = faults.get(name) or _example(name)
+            _show_requests(made)
+            made["components"]["securitySchemes"] = KEY
+            made.update(NEEDS_KEY if self.keyed else NEEDS_NONE)
         return super().openapi()
 
 
 def contents(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What a description says of each kind of body of each response."""
+    for operation in _operations(description):
+        for response in operation["responses"].values():
+            yield from response["content"].values()
+
+
+def _operations(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for operations in description["paths"].values():
-        for operation in operations.values():
-            for response in operation["responses"].values():
-                yield from response["content"].values()
+        yield from operations.values()
+
+
+def _show_requests(description: dict[str, Any]) -> None:
+    """Show the example of a body where it is asked for too: tools look there."""
+    for operation in _operations(description):
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            model = content["schema"]["$ref"].rpartition("/")[2]
+            (content["example"],) = description["components"]["schemas"][model]["examples"]
 
 
 def _example(file: str) -> Any:

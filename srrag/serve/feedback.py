@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import uuid
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,9 +24,11 @@ FILE = Path("jobs", "serve", "feedback.jsonl")
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A file of this size takes no more: whoever may ask should not be able to fill a disk."""
 
-_RETRY_S = 3600.0
+_FULL_S, _AWAY_S = 3600.0, 10.0
+_PUT_S = 5.0
+"""What an object store is given to take a line; by itself it is waited for much longer."""
+
 _ME = uuid.uuid4().hex
-_one = threading.Lock()
 
 
 class Feedback(Request):
@@ -56,14 +59,13 @@ def keep_feedback(root: Path, feedback: Feedback, caller: str) -> Kept:
     if caller:
         line["key"] = caller
     path = _file(root)
+    keep = _append if mirror.store_at(root) is None else _keeper.keep
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _one:  # the file is put as a whole: a later one must not be overtaken
-            _append(path, json.dumps(line, ensure_ascii=False).encode() + b"\n")
-            mirror.put(path)
+        keep(path, json.dumps(line, ensure_ascii=False).encode() + b"\n")
     except OSError as error:
-        message = f"{path.relative_to(root)} cannot be written ({error.strerror or error})"
-        raise RequestFault(503, "feedback", message, retry_s=_RETRY_S) from error
+        message = f"{path.relative_to(root)} cannot be written now; try again later"
+        raise RequestFault(503, "feedback", message, retry_s=_AWAY_S) from error
     return Kept(kept_in=str(path.relative_to(root)))
 
 
@@ -74,12 +76,47 @@ def _file(root: Path) -> Path:
     return (root / FILE).with_suffix(f".{_ME}{FILE.suffix}")
 
 
-def _append(path: Path, line: bytes) -> None:
-    """One write of one line, so that lines of several replicas never mix; for the owner alone."""
+def _append(path: Path, line: bytes) -> int:
+    """One write of one line, so that lines of several replicas never mix; for the owner alone.
+
+    Returns the size before.
+    """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        if os.fstat(file).st_size + len(line) > MAX_FILE_BYTES:
-            raise RequestFault(503, "feedback", f"{FILE} is full", retry_s=_RETRY_S)
+        size = os.fstat(file).st_size
+        if size + len(line) > MAX_FILE_BYTES:
+            raise RequestFault(503, "feedback", f"{FILE} is full", retry_s=_FULL_S)
         os.write(file, line)
     finally:
         os.close(file)
+    return size
+
+
+class _Keeper:
+    """Has the store take each line with the whole file, one at a time: none is to be overtaken."""
+
+    def __init__(self) -> None:
+        self._one, self._thread = threading.Lock(), ThreadPoolExecutor(1, "feedback")
+        self._put: Future[None] | None = None
+
+    def keep(self, path: Path, line: bytes) -> None:
+        """Append a line here and on the store, or neither, as it will be sent again."""
+        if not self._one.acquire(timeout=_PUT_S):
+            raise TimeoutError("other feedback waits for the store")
+        try:
+            if self._put and not self._put.done():
+                raise TimeoutError("the store has not yet taken the last feedback")
+            size = _append(path, line)
+            self._put = self._thread.submit(mirror.put, path)
+            try:
+                self._put.result(_PUT_S)
+            except OSError:
+                os.truncate(path, size)
+                if not self._put.done():  # what has begun may still come to stand there
+                    self._put = self._thread.submit(mirror.put, path)
+                raise
+        finally:
+            self._one.release()
+
+
+_keeper = _Keeper()

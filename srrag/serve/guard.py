@@ -24,6 +24,9 @@ Scope = Any
 OPEN_PATHS = ("/healthz", "/readyz", *PAGE_PATHS)
 """Answered without a key: they tell nothing of the corpus."""
 
+BARE_PATHS = ("/admin/reload",)
+"""Posted without a body: their key is what pages of other sites cannot send without asking."""
+
 QUEUED_PATHS = (
     "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search", "/v1/rerank",
 )  # fmt: skip
@@ -57,6 +60,8 @@ class Passing:
     deadline: float
     caller: str = ""
     status: int = 0
+    gone: bool = False
+    """Whether nobody listens any more."""
     fault: RequestFault | None = None
     """What became of its body, as whoever reads a body may hide why that failed."""
     steps: Steps | None = None
@@ -87,7 +92,10 @@ class Guard:
 
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
-                passing.status = message["status"]
+                if passing.gone:  # which makes any answer a fault, but nobody's
+                    passing.notes.pop("code", None)
+                else:
+                    passing.status = message["status"]
                 # Ray's proxy gives every request an id, and returns it by itself.
                 own = _HEADERS if id == given else {**_HEADERS, "x-request-id": id}
                 kept = [pair for pair in message["headers"] if pair[0].decode().lower() not in own]
@@ -107,24 +115,25 @@ class Guard:
 
     def _check(self, scope: Scope, headers: dict[str, str], passing: Passing) -> None:
         settings, path = self._settings, scope["path"]
-        if not settings.keys and not _is_local(headers.get("host", "")):
-            # A page of another site, whose name was made to point here, has that name as host.
+        client = (scope.get("client") or ("",))[0]
+        if not (settings.keys or (is_loopback(client) and _is_local(headers.get("host", "")))):
+            # Who asks may write what he likes as host, but not whence he comes. A page of another
+            # site, whose name was made to point here, comes from here, and has that name as host.
             raise RequestFault(403, "host", "without API keys only this machine is served")
         if settings.keys and path not in OPEN_PATHS:
             name = owner(settings.keys, _key(headers))
             if name is None:
                 raise RequestFault(401, "unauthorized", "a valid API key is needed")
             passing.caller = name
-        if path not in OPEN_PATHS:
-            client = scope.get("client") or ("",)
-            if wait := self._host.rate.wait_s(passing.caller or client[0]):
-                raise RequestFault(429, "rate", "too many requests of this key", retry_s=wait)
+        if path not in OPEN_PATHS and (wait := self._host.rate.wait_s(passing.caller or client)):
+            raise RequestFault(429, "rate", "too many requests of this key", retry_s=wait)
         most = settings.limits.max_body_bytes
         if (length := headers.get("content-length", "0")).isdigit() and int(length) > most:
             raise too_large(most)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
-            # Pages of other sites can send no other kind of body without asking first.
+        bare = path in BARE_PATHS and not kind
+        if scope["method"] == "POST" and kind != "application/json" and not bare:
+            # Pages of other sites can send no such body without asking first.
             raise RequestFault(415, "content_type", "the body has to be application/json")
         if path in QUEUED_PATHS:
             # Before its body is read, which is a call to Ray's proxy: a refusal has to be quick.
@@ -146,6 +155,7 @@ class Guard:
         async def received() -> Any:
             nonlocal read
             message = await receive()
+            passing.gone = message["type"] == "http.disconnect"
             if not message.get("more_body"):
                 self._reading.discard(passing)
             if message["type"] == "http.request":

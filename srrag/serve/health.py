@@ -1,7 +1,8 @@
-"""Whether the server on Ray has come up, and whether it still answers."""
+"""Whether the server on Ray can come up, has come up, and still answers."""
 
 from __future__ import annotations
 
+import socket
 import time
 
 from ray import serve
@@ -9,6 +10,22 @@ from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 
 NAME = "srrag"
 _POLL_S = 0.5
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise RuntimeError if nobody can listen there now.
+
+    Ray's proxies share a port with whoever lets them, as another server does: its callers would
+    get the answers of either.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET  # as Ray chooses
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        reason = error.strerror or error
+        raise RuntimeError(f"port={port}: {host} cannot be listened at: {reason}") from error
 
 
 def wait_until_up(most_s: float) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import uuid
+from collections.abc import Iterable
+from copy import copy
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 
 from srrag.serve.edition import Found
 
@@ -15,6 +19,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Begin at zero."""
+        self._replica = uuid.uuid4().hex[:12]
         self.registry = own = CollectorRegistry()
         self.requests = Counter(
             "srrag_requests", "Requests by path and status", ["path", "status"], registry=own
@@ -64,6 +69,15 @@ class Metrics:
                 self.tokens.labels(pipeline, source, "in").inc(tokens[0])
                 self.tokens.labels(pipeline, source, "out").inc(tokens[1])
 
+    def collect(self) -> Iterable[Metric]:
+        """All of them by replica: a scrape is answered by any one, whose counts are its own."""
+        for family in map(copy, self.registry.collect()):
+            family.samples = [
+                each._replace(labels={**each.labels, "replica": self._replica})
+                for each in family.samples
+            ]
+            yield family
+
     def text(self) -> bytes:
         """All of them, as /metrics shows them."""
-        return generate_latest(self.registry)
+        return generate_latest(self)

@@ -27,8 +27,9 @@ from srrag.serve import again
 from srrag.serve.app import create_app
 from srrag.serve.away import Work, apart
 from srrag.serve.faults import RequestFault
+from srrag.serve.gone import Gone
 from srrag.serve.handles import Peers, StepCaller, opener, pieces_of
-from srrag.serve.health import NAME, wait_until_up
+from srrag.serve.health import NAME, check_port, wait_until_up
 from srrag.serve.host import Host
 from srrag.serve.loopback import keep_replica_here
 from srrag.serve.settings import Settings
@@ -85,7 +86,7 @@ class Replica:
 
     def __serve_build_asgi_app__(self) -> Any:
         """The app that Ray runs."""
-        return create_app(self._host)
+        return Gone(create_app(self._host))
 
     def check_health(self) -> None:
         """Raise if a batch is stuck: Ray then starts another replica."""
@@ -253,6 +254,8 @@ def served(settings: Settings, cluster: Cluster) -> Iterator[str]:
         object_store_mb=cluster.object_store_mb,
     )
     prepare()
+    if cluster.address == "local":  # a cluster's proxies may listen already, for this server
+        check_port(settings.host, settings.port)
     started = address.connect()
     try:
         serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))

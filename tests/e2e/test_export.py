@@ -56,7 +56,10 @@ def test_a_second_export_replaces_the_first_and_is_the_same(
         (["format=html", "community=a", "entity=b"], 2, "one of them"),
         (["format=html", "community=zz"], 1, "is no community"),
         (["format=html", "entity=patelofemoral pain"], 1, "nearest: 'patellofemoral pain"),
+        (["format=html", "entity=ankle sprain"], 1, "nearest: 'first or recurrent lateral ankle"),
         (["format=graphml", "build=other"], 1, "other"),
+        (["format=html", "hops=-1"], 2, "hops=-1: a whole number, at least 0"),
+        (["format=html", "max_nodes=0"], 2, "max_nodes=0: a whole number, at least 1"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -149,6 +152,27 @@ def test_keys_types_and_lines_work_too(tab: Tab, page: Path) -> None:
     tab.run("document.querySelector('#legend button').click()")
     assert tab.run("document.querySelectorAll('.point:not(.gone)').length") < every
     assert tab.faults == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (820, 600), (390, 844)])
+def test_nothing_of_the_drawing_lies_under_a_button(
+    tab: Tab, page: Path, width: int, height: int
+) -> None:
+    tab.open(page, width, height)
+    tab.run(
+        "rects = (some) => [...document.querySelectorAll(some)].map(e => e.getBoundingClientRect())"
+        ".map(b => [b.left, b.top, b.right, b.bottom])"
+    )
+    buttons = tab.run("rects('#legend button, #zoom button')")
+    drawn = tab.run("rects('.point path, #names text:not(.gone)')")
+    (left, top, right, bottom), *_ = tab.run("rects('#graph')")
+    assert len(drawn) > 30 and len(buttons) > 5
+    for a in drawn:
+        assert left - 1 <= a[0] and a[2] <= right + 1 and top - 1 <= a[1] and a[3] <= bottom + 1
+        for b in buttons:
+            across = min(a[2], b[2]) - max(a[0], b[0])
+            down = min(a[3], b[3]) - max(a[1], b[1])
+            assert across <= 1 or down <= 1
 
 
 def test_no_two_labels_lie_over_each_other(tab: Tab, page: Path) -> None:

@@ -18,6 +18,7 @@ VIEWS: dict[str, tuple[int, int, Literal["light", "dark"]]] = {
     "desk": (1280, 900, "light"),
     "dark": (1280, 900, "dark"),
     "phone": (380, 800, "light"),
+    "phone-dark": (380, 800, "dark"),
 }
 """Width, height and colours."""
 

@@ -41,6 +41,8 @@ def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view:
         listed(page, 5)
         page.select_option("#run", label="jobs/words")
         questions = listed(page, len(QUESTIONS))
+        own = page.locator("#against option", has_text="jobs/words")
+        assert own.is_disabled() and not own.evaluate("option => !option.hidden")
         page.select_option("#against", label="jobs/both")
         page.wait_for_selector("#questions .chip.other")
         questions.filter(has_text="adolescents").click()
@@ -94,6 +96,15 @@ def test_a_question_is_opened_by_keyboard(browser: Browser, url: str) -> None:
         assert page.evaluate("document.activeElement.id") == "asked"
 
 
+BELOW_BUTTONS = """() => {
+  const over = document.querySelector("#zoom").getBoundingClientRect();
+  return [...document.querySelectorAll(".point")].map((each) => each.getBoundingClientRect())
+    .filter((each) => each.left < over.right && each.right > over.left
+      && each.top < over.bottom && each.bottom > over.top)
+    .map((each) => [each.left, each.top]);
+}"""
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_the_graph_is_walked(browser: Browser, url: str, tmp_path: Path, view: str) -> None:
     with visit(browser, f"{url}graph", view) as page:
@@ -106,6 +117,7 @@ def test_the_graph_is_walked(browser: Browser, url: str, tmp_path: Path, view: s
         page.wait_for_selector(".point")
         assert "low back pain" in page.inner_text("h1")
         assert "low back pain" in page.title()
+        assert page.evaluate(BELOW_BUTTONS) == [], "no entity lies under the buttons"
         page.locator(".point:not(.centre):not(.value)").first.focus()
         page.keyboard.press("Enter")
         accessible(page)
@@ -125,7 +137,7 @@ def test_a_community_of_the_graph_is_drawn_and_who_is_not_there_is_named(
     with visit(browser, f"{url}graph", faults=True) as page:
         page.locator("#begin h2", has_text="Largest communities").locator("+ ul a").first.click()
         page.wait_for_selector(".point")
-        assert page.inner_text("h1").startswith("Community around")
+        assert page.inner_text("h1").startswith("Community “")
         picture(page, "community", tmp_path)
         page.goto(f"{url}graph?entity=nobody")
         page.wait_for_selector("#fault:visible")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -60,17 +59,19 @@ def listening(pid: int) -> dict[str, set[str]]:
     return found
 
 
-def own(pid: int) -> tuple[str, Path]:
-    """The token and the folder of the Ray below a process."""
+def own(pid: int) -> tuple[str, Path, int]:
+    """The token of the Ray below a process, its folder, and who may look into that."""
     below = psutil.Process(pid).children(recursive=True)
     told = next(process.environ() for process in below if process.name() == "raylet")
-    return told["RAY_AUTH_TOKEN"], Path(told["RAY_TMPDIR"])
+    folder = Path(told["RAY_TMPDIR"])
+    return told["RAY_AUTH_TOKEN"], folder, folder.stat().st_mode & 0o777
 
 
 def test_the_job_serves_on_loopback_alone_drains_and_ends(
     sample_root: Path, tmp_path: Path
 ) -> None:
-    url, log = f"http://127.0.0.1:{(port := free_port())}", tmp_path / "log.jsonl"
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    log = tmp_path / "s3%3A%2F%2Fbucket" / "log.jsonl"  # as below a folder that stands for a store
     overrides = [f"root={sample_root}", f"port={port}", f"log={log}", "pipeline=bm25"]
     command = [sys.executable, "-m", "jobs.serve", *overrides, "stop_after_s=4"]
     # As a user's shell has it: what this run set for Rays of its own is no part of the job.
@@ -89,9 +90,10 @@ def test_the_job_serves_on_loopback_alone_drains_and_ends(
     assert summary["url"] == url and summary["pipelines"] == ["bm25"]
     assert {"gcs_server", "raylet"} < set(found) and len(found) >= 6
     assert all(map(is_loopback, set.union(*found.values()))), found
-    token, folder = secrets
-    assert len(token) == 64 and folder.stat().st_mode & 0o077 == 0
-    shutil.rmtree(folder)
+    token, folder, mode = secrets
+    assert len(token) == 64 and mode == 0o700
+    assert not folder.exists()
+    assert f"log: {log}\n" in said, "the log stays on its node"
     first, last = outcomes.index("200"), len(outcomes) - outcomes[::-1].index("200")
     assert outcomes.count("200") > 3
     assert set(outcomes[first:last]) <= {"200", "404"}, "what was taken is answered"

@@ -52,6 +52,9 @@ def test_an_answer_and_its_stream_come_over_http(client: httpx.Client) -> None:
 def test_the_openai_client_works(url: str) -> None:
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
     assert {model.id for model in client.models.list()} == {"srrag", "hybrid_maxsim", "bm25"}
+    assert client.models.retrieve("srrag").id == "srrag"
+    with pytest.raises(openai.NotFoundError, match="bm25"):
+        client.models.retrieve("gpt-4")
     messages: Any = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": CAST},

@@ -155,7 +155,8 @@ const importance = nodes.map((_, n) => n).sort((a, b) =>
   || neighbours[b].length - neighbours[a].length || nodes[b].count - nodes[a].count);
 function drawNames() {
   const size = 12;
-  const width = graph.getBoundingClientRect().width;
+  const stage = graph.getBoundingClientRect();
+  const zoom = byId("zoom").getBoundingClientRect();
   const near = new Set("node" in chosen
     ? [chosen.node, ...neighbours[chosen.node].map((item) => item.node)]
     : "edge" in chosen ? [edges[chosen.edge].source, edges[chosen.edge].target] : []);
@@ -163,7 +164,7 @@ function drawNames() {
   const spots = nodes.map((node) => ({
     x: node.x * view.scale + view.x, y: node.y * view.scale + view.y, r: radiusOf(node) * view.scale,
   }));
-  const taken = [];
+  const taken = [[zoom.left - stage.left, zoom.top - stage.top, zoom.right - stage.left, zoom.bottom - stage.top]];
   nodes.forEach((_, n) => {
     const { x, y, r } = spots[n];
     if (visible(n)) taken.push([x - r, y - r, x + r, y + r]);
@@ -176,7 +177,8 @@ function drawNames() {
     const half = mark.textContent.length * size * 0.26 + 2;
     const places = [[x, y + r + size], [x, y - r - 5], [x + r + half + 3, y + 4], [x - r - half - 3, y + 4]];
     const box = ([cx, cy]) => [cx - half, cy - size + 2, cx + half, cy + 3];
-    const fits = (spot) => box(spot)[0] > 2 && box(spot)[2] < width - 2;
+    const fits = (spot) => box(spot)[0] > 2 && box(spot)[2] < stage.width - 2
+      && box(spot)[1] > 0 && box(spot)[3] < stage.height;
     const open = places.filter((spot) => free(box(spot)));
     const found = open.find(fits) || (n === chosen.node ? places[0] : null);
     mark.classList.toggle("gone", !visible(n) || !found);
@@ -199,11 +201,10 @@ function showAll() {
   const shown = nodes.length ? nodes : [{ x: 0, y: 0, r: 1 }];
   const [left, right] = [Math.min(...shown.map((n) => n.x)), Math.max(...shown.map((n) => n.x))];
   const [top, bottom] = [Math.min(...shown.map((n) => n.y)), Math.max(...shown.map((n) => n.y))];
-  const margin = box.width < 600 ? 44 : 110;
-  const [width, height] = [Math.max(60, box.width - margin), Math.max(60, box.height - 120)];
+  const [width, height] = [Math.max(60, box.width - 110), Math.max(60, box.height - 90)];
   view.scale = Math.min(1.6, width / Math.max(1, right - left), height / Math.max(1, bottom - top));
   view.x = box.width / 2 - (view.scale * (left + right)) / 2;
-  view.y = box.height / 2 - 14 - (view.scale * (top + bottom)) / 2;
+  view.y = box.height / 2 - 6 - (view.scale * (top + bottom)) / 2;
   draw();
 }
 function zoom(factor, x, y) {

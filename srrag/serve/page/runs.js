@@ -48,6 +48,14 @@ function restore() {
   }
 }
 
+// No run is compared with itself.
+function apart() {
+  for (const option of at("against").options) {
+    option.hidden = option.disabled = option.value === at("run").value;
+    if (option.disabled && option.selected) at("against").value = "";
+  }
+}
+
 function choice() {
   const given = new URLSearchParams();
   for (const name of CHOICES) {
@@ -61,6 +69,7 @@ function choice() {
 
 async function list(offset = 0) {
   const own = ++turn;
+  apart();
   const given = choice();
   history.replaceState(null, "", `#${given}`);
   at("differing").hidden = !given.has("against");

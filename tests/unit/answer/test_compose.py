@@ -189,6 +189,14 @@ def test_rules_say_what_differs_in_what_they_quote() -> None:
     assert "speaks of" not in step.open(Place())(noticed()).to_pylist()[0]["answer"]
 
 
+def test_rules_say_beside_the_answer_that_its_grades_are_low() -> None:
+    """Every sentence of the answer itself is one that its citation says."""
+    batch = questions((QUESTION, evidence(FINDING, grade="E")))
+    (row,) = STEP.open(Place())(batch).to_pylist()
+    assert row["answer"] == f"{FINDING} [1]" and not row["insufficient"]
+    assert row["answer_note"] == "Nothing quoted here is above grade E (other study)."
+
+
 def test_a_second_paragraph_out_of_order_is_asked_for_again() -> None:
     batch = questions((QUESTION, evidence(FINDING) + evidence(FINDING, OTHER, grade="A")[1:]))
     (prompt,) = STEP.prompts(batch)

@@ -29,16 +29,25 @@ def test_best_quotes_first_then_by_grade() -> None:
     assert texts("limits", CHOICES) == []
 
 
-def test_limits_name_low_grades_and_differences_of_what_is_quoted() -> None:
+def test_that_the_grades_are_low_is_beside_the_answer_and_cites_nothing() -> None:
+    """No passage says it, so none is cited for it."""
+    cohort = quoted_answer(Extract([Choice("From a cohort.", [4, 2])], 1.0, []), GRADES, [])
+    assert cohort.missing == "Nothing quoted here is above grade D (cohort study)."
+    assert [each.text for each in cohort.sentences()] == ["From a cohort."]
+    for high in ([3], [4, 1], [6]):
+        found = quoted_answer(Extract([Choice("Quoted.", high)], 1.0, []), GRADES, [])
+        assert (found.missing, found.insufficient) == ("", False)
+
+
+def test_limits_name_differences_of_what_is_quoted() -> None:
     cohort = [Choice("From a cohort.", [4, 2])]
-    assert texts("limits", cohort) == ["Nothing quoted here is above grade D (cohort study)."]
     differences = [
         Difference(4, "P", "adults", "adolescents"),
         Difference(2, "P", "adults", "adolescents"),
         Difference(1, "I", "injection", "surgery"),
     ]
     answer = quoted_answer(Extract(cohort, 1.0, []), GRADES, differences)
-    assert [(each.text, each.cites) for each in answer.limits][:1] == [
+    assert [(each.text, each.cites) for each in answer.limits] == [
         ("The question asks about adults, while this evidence speaks of adolescents.", [2, 4])
     ]
     assert "injection" not in str(answer)

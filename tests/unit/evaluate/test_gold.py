@@ -98,10 +98,19 @@ def test_gold_is_read(tmp_path: Path) -> None:
     assert list(read_gold(path)) == rows
 
 
+@pytest.mark.parametrize("line", ['{"query_id": "q", "text": "?"}',
+                                  '{"query_id": "q", "text": "?", "gold": null}'])  # fmt: skip
+def test_a_question_that_names_no_gold_has_none(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "gold.jsonl"
+    path.write_text(line + "\n")
+    assert [row["gold"] for row in read_gold(path)] == [[]]
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "{", "[]", '"x"', "5", '{"text": "?"}', '{"gold": []}', '{"gold": 5, "text": "?"}',
+        '{"gold": 5, "text": "?", "query_id": "r"}', '{"gold": "x", "text": "?", "query_id": "r"}',
         '{"gold": [], "text": "?"}', '{"gold": [], "text": "\\ud800", "query_id": "r"}',
     ],
 )  # fmt: skip

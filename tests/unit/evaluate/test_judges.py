@@ -24,6 +24,7 @@ from srrag.evaluate.must_have import ClassifyStatements
 from srrag.evaluate.nuggets import JudgeNuggets
 from srrag.evaluate.picot_match import JudgePicot
 from srrag.evaluate.relevancy import GuessQuestions, MeasureRelevancy
+from srrag.evaluate.scores import figure, score
 from srrag.evaluate.selection import MeasureSelection
 from srrag.evaluate.similarity import MeasureSimilarity
 from srrag.evaluate.support import FindSupport
@@ -255,6 +256,17 @@ def test_relevancy_by_hand() -> None:
     assert [bool(row["reject"]) for row in rows] == [False, False, True]
 
 
+def test_an_abstention_does_not_hide_that_no_question_could_be_guessed() -> None:
+    """Nobody was asked about it: its 0 is no verdict of a judge that failed on all others."""
+    step, cases = GuessQuestions(), table(case(), case(query_id="r", abstained=True))
+    (prompt,) = step.prompts(cases)
+    guesses = step.parse(cases, [prompt], [read("nonsense", prompt.schema)])
+    judged = MeasureRelevancy().open(Place())(guesses)
+    assert [(row["value"], row["asked"]) for row in judged.to_pylist()] == [(0, True), (0, False)]
+    (found,) = score(MeasureRelevancy.metrics, judged, ["q", "r"])
+    assert figure(found, resamples=10, seed=0)["value"] is None
+
+
 def test_the_question_is_not_shown_to_who_guesses_it() -> None:
     (prompt,) = GuessQuestions().prompts(table(case()))
     assert "What helps tendons?" not in prompt.user
@@ -283,9 +295,9 @@ def prepared(cases: pa.Table) -> pa.Table:
     return cases
 
 
-# There is nothing to be found true, relevant or cited.
+# Shares of what an answer cites, or of what rests on that: there is nothing to be a share of.
 WITHOUT_AN_ANSWER = {
-    "evidence_precision", "selection_precision", "selection_recall",
+    "selection_precision", "selection_recall",
     "completeness_supported_referenced", "completeness_supported_missed",
     "factuality_cited_relevant", "factuality_cited_irrelevant", "factuality_self_generated",
     "factuality_no_reference",
@@ -301,8 +313,7 @@ def test_an_answer_that_failed_is_not_asked_about_and_counts_as_worst(make: Any)
     rows = by_rules(judge, cases)
     worst = {metric.name: metric.worst for metric in judge.metrics}
     for row in rows:
-        counted = row["metric"] == "picot_match_missing_counted" and row["item"] in "PT"
-        assert row["value"] == (1.0 if counted else worst[row["metric"]])
+        assert row["value"] == worst[row["metric"]]
         assert not row["asked"]
     higher = {m.name for m in judge.metrics if m.better == "higher"}
     assert higher - WITHOUT_AN_ANSWER <= {row["metric"] for row in rows}
@@ -360,6 +371,8 @@ def test_accuracy_by_hand() -> None:
     assert rows[2]["reject"]["reason"] == "empty"
     found = trial_means(pa.Table.from_pylist(rows, schema=JUDGEMENTS))
     assert found == {"means": [0.75, 0.0, 0.0], "sd": pytest.approx(0.433, abs=1e-4)}
+    silent = with_answers(judge, table(case(), case(missing="empty")), *[""] * 6)
+    assert trial_means(pa.Table.from_pylist(silent, schema=JUDGEMENTS)) is None
     with pytest.raises(ValueError, match="trials is 0"):
         JudgeAccuracy(trials=0)
 

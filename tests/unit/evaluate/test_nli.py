@@ -29,14 +29,14 @@ def pair(name: str, label: str = E, **values: Any) -> dict[str, Any]:
 
 
 def test_figures_by_hand() -> None:
-    """Of two entailed pairs one is found, of two others one; one pair got no verdict."""
+    """Of two entailed pairs one is found, of two others one; one got no verdict, so it is wrong."""
     rows = [pair("a", E), pair("b", E), pair("c", N), pair("d", C), pair("e", N)]
     given = {"a": E, "b": N, "c": E, "d": C}
     found = agreement(rows, given, resamples=50, seed=0)
     assert (found["pairs"], found["failed"]) == (5, 1)
     assert found["accuracy_3"] == 0.4
-    assert (found["precision"], found["recall"], found["F1"]) == (0.5, 0.5, 0.5)
-    assert found["accuracy"] == 0.6
+    assert (found["precision"], found["recall"], found["F1"]) == (0.3333, 0.5, 0.4)
+    assert found["accuracy"] == 0.4
     assert found["alpha_physicians"]["value"] == 1.0
 
 
@@ -45,7 +45,7 @@ def test_no_value_is_said() -> None:
     assert found["alpha"] == {"value": None, "reason": found["alpha"]["reason"]}
     assert "all ratings are equal" in found["alpha"]["reason"]
     nothing = agreement([pair("a", E), pair("b", N)], {}, resamples=10, seed=0)
-    assert (nothing["F1"], nothing["failed"]) == (0.0, 2)
+    assert (nothing["accuracy"], nothing["F1"], nothing["failed"]) == (0.0, 0.0, 2)
     assert "no item was rated twice" in nothing["alpha"]["reason"]
 
 

@@ -14,7 +14,16 @@ from srrag.export.graph import Graph, open_graph
 from srrag.export.texts import Texts, open_texts
 from srrag.ids import content_id
 from srrag.index.units import BuildUnits
-from srrag.schema import COMMUNITIES, DOCUMENTS, EDGES, ENTITIES, UNITS, conform, empty_value
+from srrag.schema import (
+    COMMUNITIES,
+    DOCUMENTS,
+    EDGES,
+    ENTITIES,
+    TREE,
+    UNITS,
+    conform,
+    empty_value,
+)
 from srrag.step import Place
 
 QUOTED = 'a "quoted", name; with\na line break \\'
@@ -48,6 +57,8 @@ LINKS = [
     ("control", "treated_by", "twin", "relation", "d3"),
 ]
 GROUPS = {"guide": "left", "twin": "left", "dose": "left", "control": "left", "alone": "single"}
+TOPICS = {"left": ("Exercise", "It helps."), "right": ("Exercise", "Or not."), "single": ("Å", "")}
+KEYWORDS = {"twin": "left", "quoted": "right"}
 TITLES = {"d1": ("A guideline", "A"), "d2": (f"Trial {SCRIPT}", "C"), "d3": ("Untold", "")}
 TEXT = "Nothing here. The exercise of {} was done daily by 40 adults. It helped."
 
@@ -73,7 +84,7 @@ def key(name: str) -> str:
 
 
 def write(folder: Path) -> Written:
-    """Write documents, chunks, units, entities, edges and communities."""
+    """Write documents, chunks, units, entities, edges, communities and the tree above them."""
     documents = [
         {"doc_id": key(d), "source_id": d, "title": title, "text": TEXT.format(d), "grade": grade}
         for d, (title, grade) in TITLES.items()
@@ -87,7 +98,7 @@ def write(folder: Path) -> Written:
         "documents": [_table(folder, "documents", documents, DOCUMENTS)],
         "chunks": [_table(folder, "chunks", chunks, UNITS)],
     }
-    artifacts = {name: folder / name for name in ("units", "entities", "communities")}
+    artifacts = {name: folder / name for name in ("units", "entities", "communities", "tree")}
     for path in artifacts.values():
         path.mkdir()
     inputs = {"windows": parts["chunks"], "documents": parts["documents"]}
@@ -95,6 +106,7 @@ def write(folder: Path) -> Written:
     pq.write_table(_entities(), artifacts["entities"] / "entities.parquet")
     pq.write_table(_edges(), artifacts["entities"] / "edges.parquet")
     pq.write_table(_communities(), artifacts["communities"] / "communities.parquet")
+    pq.write_table(_tree(), artifacts["tree"] / "tree.parquet")
     return Written(artifacts, parts)
 
 
@@ -132,6 +144,23 @@ def _communities() -> pa.Table:
         {"entity_id": key(node), "community_id": key(GROUPS.get(node, "right"))} for node in NODES
     ]
     return pa.Table.from_pylist(rows, schema=COMMUNITIES)
+
+
+def _tree() -> pa.Table:
+    topics = [
+        {"node_id": f"4:{key(group)}", "level": 4, "kind": "community", "parent_id": "",
+         "ref_id": key(group), "rank": n, "name": name, "text": text, "model": "rules"}
+        for n, (group, (name, text)) in enumerate(TOPICS.items())
+    ]  # fmt: skip
+    keywords = [
+        {"node_id": f"3:{key(node)}", "level": 3, "kind": "keyword",
+         "parent_id": f"4:{key(group)}", "ref_id": key(node), "rank": 0, "name": NODES[node][0],
+         "text": "", "model": ""}
+        for node, group in KEYWORDS.items()
+    ]  # fmt: skip
+    entity = {**keywords[0], "node_id": f"2:{key('guide')}", "level": 2, "kind": "entity",
+              "ref_id": key("guide")}  # fmt: skip
+    return pa.Table.from_pylist([*topics, *keywords, entity], schema=TREE)
 
 
 def _table(folder: Path, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> Path:

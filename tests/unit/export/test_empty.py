@@ -31,8 +31,8 @@ def test_no_format_trips_over_a_graph_without_nodes(written: Written, tmp_path: 
     assert write_neo4j(graph, out) == {"entities": 0, "edges": 0}
     counts = write_graphrag(graph, written.texts, out)
     assert counts == {
-        "entities": 0, "edges": 0, "communities": 0, "text_units": len(TITLES),
-        "documents": len(TITLES),
+        "entities": 0, "edges": 0, "communities": 0, "reports": 0,
+        "text_units": len(TITLES), "documents": len(TITLES),
     }  # fmt: skip
     write_triples(graph, out / "triples.json")
     assert json.loads((out / "triples.json").read_text()) == []

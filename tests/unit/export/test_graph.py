@@ -57,6 +57,8 @@ def test_without_communities_or_units_there_is_still_a_graph(written: Written) -
     graph = open_graph({"entities": written.artifacts["entities"]})
     ((_, table),) = graph.entity_batches()
     assert set(table["community"].to_pylist()) == {""}
+    ((_, named),) = graph.entity_batches(topics=True)
+    assert set(named["community_name"].to_pylist()) == {""}
     assert "grade_A" not in table.column_names
     assert table.num_rows == len(NODES)
     assert len(graph.heads) == len(LINKS)

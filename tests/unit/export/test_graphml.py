@@ -22,6 +22,7 @@ def test_networkx_opens_it_with_all_attributes(written: Written, tmp_path: Path)
     assert (quoted["name"], quoted["type"]) == (QUOTED, "Intervention")
     assert (quoted["mentions"], quoted["documents"], quoted["grade_A"]) == (3, 2, 1)
     assert (quoted["best_grade"], quoted["community"]) == ("A", key("right"))
+    assert quoted["community_name"] == f"Exercise ({key('right')[:6]})"
     assert graph.nodes[key("script")]["name"] == SCRIPT
     between = graph.get_edge_data(key("quoted"), key("script"))
     assert {edge["relation"] for edge in between.values()} == {"affects", "worsens"}

@@ -25,6 +25,7 @@ def test_hostile_names_come_back_as_they_were(written: Written, tmp_path: Path) 
     assert nodes[key("quoted")][":LABEL"] == "Entity;Intervention"
     assert nodes[key("script")][":LABEL"] == "Entity;Outcome, of a kind", "one label, not two"
     assert nodes[key("quoted")]["mentions:int"] == "3"
+    assert nodes[key("alone")]["community_name:string"] == "Å"
     documents = nodes[key("quoted")]["doc_ids:string[]"].split(";")
     assert sorted(documents) == sorted([key("d1"), key("d2")])
 

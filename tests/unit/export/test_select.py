@@ -19,7 +19,7 @@ def test_the_members_of_a_community_the_most_linked_first(written: Written) -> N
     selection = select_community(written.graph, key("left")[:6])
     assert names(written, selection)[0] == "twin"
     assert set(names(written, selection)) == {"guide", "twin", "dose", "control"}
-    assert "exercise" in selection.title
+    assert selection.title == f"Community “Exercise ({key('left')[:6]})”"
 
 
 def test_the_largest_community_stands_for_none(written: Written) -> None:
@@ -54,5 +54,7 @@ def test_one_name_of_several_types_means_all_of_them(written: Written) -> None:
 def test_a_name_that_is_not_there_is_answered_with_the_nearest(written: Written) -> None:
     with pytest.raises(ValueError, match="nearest: 'exercise'"):
         select_entity(written.graph, "exercize")
+    with pytest.raises(ValueError, match=r"nearest: .*line break .*, 'A guideline'"):
+        select_entity(written.graph, "line break")
     with pytest.raises(ValueError, match="hops=-1"):
         select_entity(written.graph, "daily", hops=-1)

@@ -3,23 +3,51 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
 from srrag.export.youtu import write_nodes_and_edges, write_triples
-from tests.unit.export.graphs import LINKS, NODES, QUOTED, Written, key
+from tests.unit.export.graphs import KEYWORDS, LINKS, NODES, QUOTED, Written, key
 
 
 def test_triples_hold_every_edge_and_every_membership(written: Written, tmp_path: Path) -> None:
     path = tmp_path / "triples.json"
     counts = write_triples(written.graph, path)
     triples = json.loads(path.read_text("utf-8"))
-    assert counts["triples"] == len(triples) == len(LINKS) + len(NODES)
+    assert counts["triples"] == len(triples) == len(LINKS) + len(NODES) + 2 * len(KEYWORDS)
     found = {
         (t["start_node"]["properties"]["id"], t["relation"], t["end_node"]["properties"].get("id"))
         for t in triples
-        if t["end_node"]["label"] != "community"
+        if t["end_node"]["label"] in ("entity", "attribute")
     }
     assert found == {(key(head), relation, key(tail)) for head, relation, tail, _, _ in LINKS}
     members = [t for t in triples if t["relation"] == "member_of"]
     assert {t["start_node"]["properties"]["id"] for t in members} == {key(name) for name in NODES}
+
+
+def test_communities_have_names_summaries_and_keywords(written: Written, tmp_path: Path) -> None:
+    path = tmp_path / "triples.json"
+    write_triples(written.graph, path)
+    triples = json.loads(path.read_text("utf-8"))
+    ends = [t["end_node"] for t in triples if t["relation"] in ("member_of", "keyword_of")]
+    named = {node["properties"]["name"]: node["properties"]["description"] for node in ends}
+    left, right = (f"Exercise ({key(group)[:6]})" for group in ("left", "right"))
+    assert named == {left: "It helps.", right: "Or not.", "Å": ""}
+    above = {
+        t["start_node"]["properties"]["name"]: t["end_node"]["properties"]["name"]
+        for t in triples
+        if t["relation"] == "keyword_of" and t["start_node"]["label"] == "keyword"
+    }
+    assert above == {"exercise": left, QUOTED: right}
+    stood_for = {
+        t["start_node"]["properties"]["id"] for t in triples if t["relation"] == "represented_by"
+    }
+    assert stood_for == {key("twin"), key("quoted")}
+
+
+def test_a_selection_has_its_own_keywords_alone(written: Written, tmp_path: Path) -> None:
+    ids = written.graph.ids.to_pylist()
+    part = written.graph.select(np.array([ids.index(key("twin"))]))
+    assert write_triples(part, tmp_path / "triples.json")["triples"] == 1 + 2
 
 
 def test_nodes_have_the_shape_that_youtu_reads(written: Written, tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def test_a_judge_that_answers_nonsense_is_no_result(folder: Path) -> None:
     assert (coverage["value"], coverage["failed"], coverage["items"]) == (None, 3, 3)
     assert "failed on all 3 items" in coverage["reason"]
     assert summary["metrics"]["citation_valid"]["value"] == 1.0
+    assert "accuracy_trials" not in summary
     assert "citations" in summary["broken_judges"]
     (row,) = read_results(folder / "out").rows
     assert sorted(row.broken_judges) == summary["broken_judges"]
@@ -273,13 +274,14 @@ def test_a_judge_is_judged(folder: Path) -> None:
     assert summary["ok"] is True
 
 
-def test_a_judge_that_answers_nothing_is_unfit(folder: Path) -> None:
+def test_a_judge_that_answers_nothing_is_unfit(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with serve(Endpoint(script=lambda request: "")) as endpoint:
         summary = nli(folder, *http(endpoint.url))
-    assert (summary["failed"], summary["F1"], summary["fit"], summary["ok"]) == (
-        2,
-        0.0,
-        False,
-        False,
-    )
+    assert (summary["failed"], summary["accuracy"], summary["F1"]) == (2, 0.0, 0.0)
+    assert (summary["fit"], summary["ok"]) == (False, False)
+    said = capsys.readouterr().err
+    assert "NO RESULT: no answer of the judge could be used" in said
+    assert "is unfit as a judge: its F1 does not beat the cosine and the constant" in said
     assert summary["alpha"]["value"] is None

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from jobs.launch import UsageError, configure
 from jobs.organize import coverage, read_graph, run
+from srrag.ids import file_sha256
 
 NODES = [
     {"id": "e1", "name": "knee pain", "label": "entity", "schema_type": "outcome", "level": 2},
@@ -41,11 +43,39 @@ def test_a_graph_goes_in_and_communities_come_out(tmp_path: Path) -> None:
     assert pq.read_table(again["communities_path"]).equals(table)
 
 
+def test_names_are_not_encoded_again_unless_by_another_encoder(tmp_path: Path) -> None:
+    """Vectors that no encoder would make are put among what stands, to be known again."""
+    file = write(tmp_path / "graph.json", {"nodes": NODES, "edges": EDGES})
+    asked = [f"graph.path={file}", f"root={tmp_path / 'root'}"]
+    folder = Path(run(configure("organize", asked))["communities_path"]).parent
+    made = np.load(folder / "entity_vectors.npy")
+    marked = np.roll(made, 7, axis=1)
+    np.save(folder / "entity_vectors.npy", marked)
+    run(configure("organize", asked))
+    assert np.allclose(np.load(folder / "entity_vectors.npy"), made, atol=1e-3), "not as it was"
+    np.save(folder / "entity_vectors.npy", marked)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["entity_vectors.npy"] = file_sha256(folder / "entity_vectors.npy")
+    write(folder / "manifest.json", manifest)
+    write(file, {"nodes": [*NODES, {"id": "e0", "name": "rest"}], "edges": EDGES})
+    summary = run(configure("organize", asked))
+    ids = pq.read_table(folder / "entity_vectors.parquet")["entity_id"].to_pylist()
+    vectors = dict(zip(ids, np.load(folder / "entity_vectors.npy"), strict=True))
+    assert set(vectors) == {"e0", "e1", "e2"}
+    assert np.array_equal(np.stack([vectors["e1"], vectors["e2"]]), marked)
+    assert summary["coverage"] == 1.0
+    run(configure("organize", [*asked, "+embedder.max_tokens=99"]))
+    again = np.load(folder / "entity_vectors.npy")[[ids.index("e1"), ids.index("e2")]]
+    assert np.allclose(again, made, atol=1e-3)
+    assert [path.name for path in folder.parent.glob(".organize*")] == []
+
+
 @pytest.mark.parametrize(
     ("graph", "hint"),
     [
         ([], "'nodes' is missing"),
         ({"nodes": NODES}, "'edges' is missing"),
+        ({"nodes": [], "edges": []}, "'nodes' is empty"),
         ({"nodes": {}, "edges": []}, "'nodes' is missing or not a list"),
         ({"nodes": [*NODES, 3], "edges": []}, r"nodes\[3\] is not an object"),
         ({"nodes": [{"name": "x"}], "edges": []}, r"nodes\[0\]: 'id'"),
@@ -70,6 +100,13 @@ def test_what_is_not_json_is_named_with_its_place(tmp_path: Path) -> None:
     file.write_text('{"nodes": [\n  {"id": }]}')
     with pytest.raises(ValueError, match=r"graph.json: not valid JSON .*line 2 column 10"):
         read_graph(file)
+
+
+def test_a_graph_without_nodes_is_wrong_usage(tmp_path: Path) -> None:
+    file = write(tmp_path / "graph.json", {"nodes": [], "edges": []})
+    with pytest.raises(UsageError, match=r"graph\.json: 'nodes' is empty"):
+        run(configure("organize", [f"graph.path={file}", f"root={tmp_path / 'r'}"]))
+    assert not (tmp_path / "r").exists()
 
 
 def test_a_missing_file_is_wrong_usage(tmp_path: Path) -> None:

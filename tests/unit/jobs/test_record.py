@@ -46,7 +46,7 @@ def test_two_systems_with_stored_answers(tmp_path: Path) -> None:
     assert first.command == "srrag evaluate " + " ".join(argv)
     assert first.versions["srrag"] and first.fingerprints == {}
     left = [row for row in results.questions.to_pylist() if row["query_id"] == "q3"]
-    assert {row["reason"] for row in left} == {"it has no nuggets in the gold"}
+    assert {row["reason"] for row in left} == {"it lacks nuggets in the gold"}
     assert results.judgements("pipeline") is not None and results.judgements("bm25") is None
 
 

@@ -33,7 +33,11 @@ def test_types_are_counted_apart_from_documents_and_attributes(
     attributes = Counter(n["type"] for n in nodes if n["entity_id"] in values)
     assert found["attribute_types"] == attributes and attributes
     assert Path(found["schema_report"]).is_file()
-    said = capsys.readouterr().err
+    said = capsys.readouterr().err.rpartition("build default in ")[2]
     share = 100 * core["Intervention"] / core.total()
     assert f"Intervention {core['Intervention']} ({share:.1f} %)" in said
     assert found["schema_report"] in said
+    shown = f"{core.total()} entities ({100 * core.total() / len(nodes):.1f} %), 4 documents, "
+    assert f"nodes: {shown}{attributes.total()} values of attributes" in said
+    assert f"  nodes         {len(nodes):>10,}" in said
+    assert said.count("entities") == 1, "one word, one meaning"

@@ -82,6 +82,43 @@ def test_where_another_engine_answers_two_commands_repeat_it(sample_root: Path) 
     configure("answer", shlex.split(answer)[2:])
 
 
+SWEEPS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf/sweep").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_row_of_every_file_can_be_left_out(name: str) -> None:
+    given = ["root=R", "bench=sample", f"sweep={name}"]
+    rows = configure("sweep", given)["sweep"]["rows"]
+    for row in rows:
+        left = configure("sweep", [*given, f"sweep.rows.{row}=null"])["sweep"]["rows"]
+        assert [other for other, items in left.items() if items is None] == [row]
+    assert configure("sweep", given)["sweep"]["baseline"] in {None, *rows}
+
+
+def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
+    sample_root: Path,
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        expanded(sample_root, "sweep=retrieval")
+    for key, pipeline in (("betr", "srrag"), ("betr_no_colbert", "srrag_no_colbert")):
+        path = f"{sample_root}/jobs/fit_betr/{pipeline}/betr.json"
+        made_by = f"srrag fit_betr root=S pipeline={pipeline} → S/jobs/fit_betr/{pipeline}/"
+        assert f"sweep.{key}={path}: there is no such file (made by: {made_by}" in str(caught.value)
+    left = [f"sweep.rows.{row}=null" for row in ("srrag", "srrag_bm25")]
+    with pytest.raises(UsageError) as caught:
+        expanded(sample_root, "sweep=retrieval", *left)
+    assert str(caught.value).startswith("sweep.betr_no_colbert=")
+    made = expanded(sample_root, "sweep=retrieval", *left, "sweep.rows.srrag_no_colbert=null")
+    assert [row.name for row in made] == [
+        "bm25", "dense", "graph", "hybrid", "hybrid_graph", "hybrid_maxsim",
+    ]  # fmt: skip
+
+
+def test_a_filter_that_is_lacking_is_named_before_anything_runs(sample_root: Path) -> None:
+    with pytest.raises(UsageError, match=r"^sweep\.filter=F: .*srrag train_filter train\.data="):
+        expanded(sample_root, "sweep=rethinking", "sweep.filter=F")
+
+
 @pytest.mark.parametrize(
     ("argv", "wanted"),
     [

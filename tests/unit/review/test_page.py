@@ -5,7 +5,7 @@ import re
 from lxml import html
 
 from srrag.review.forms import LIKERT, RASRAG
-from srrag.review.page import paragraphs, passage, render
+from srrag.review.page import paragraphs, render
 from tests.unit.review.kits import NASTY, kit
 
 
@@ -49,11 +49,6 @@ def test_citations_lead_to_evidence_that_is_shown() -> None:
     links = page.xpath("//article//a/@href")
     assert links
     assert {link.removeprefix("#") for link in links} <= ids
-
-
-def test_a_heading_is_not_shown_twice() -> None:
-    assert passage({"text": "## Results\nIt helped."}) == "It helped."
-    assert passage({"text": "#1 of all\nIt helped."}) == "#1 of all\nIt helped."
 
 
 def test_the_other_form_limits_points_by_the_first() -> None:

@@ -54,6 +54,13 @@ def test_cells_take_the_values_of_their_scale(tmp_path: Path) -> None:
     assert not sheet["E2"].protection.locked
 
 
+def test_evidence_in_a_spreadsheet_has_no_marks_of_markdown(tmp_path: Path) -> None:
+    write_workbook(kit(), LIKERT, tmp_path / "a.xlsx")
+    texts = [row[-1] for row in load_workbook(tmp_path / "a.xlsx")["Evidence"].values]
+    assert texts[0] == "text"
+    assert texts[1].startswith("Text 2 ")
+
+
 def test_points_of_the_other_form_are_limited_by_a_formula(tmp_path: Path) -> None:
     write_workbook(kit(form="rasrag"), RASRAG, tmp_path / "a.xlsx")
     rules = load_workbook(tmp_path / "a.xlsx")["Ratings"].data_validations.dataValidation

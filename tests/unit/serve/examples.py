@@ -60,6 +60,7 @@ def replies(client: TestClient) -> dict[str, Any]:
         "answer": post("/v1/answers", ASKED),
         "chat": post("/v1/chat/completions", CHAT),
         "models": get("/v1/models"),
+        "model": get("/v1/models/srrag"),
         "search": search,
         "rerank": post("/v1/rerank", {"query": "ankle sprain cast", "documents": texts}),
         "window": get(f"/v1/windows/{search['hits'][0]['unit_id']}"),

@@ -48,7 +48,8 @@ def settings(root: Path, *overrides: str) -> Settings:
 def served(told: Settings, **options: Any) -> Iterator[tuple[TestClient, Host]]:
     """A client of an app that runs."""
     host = Host(told)
-    with TestClient(create_app(host), base_url="http://127.0.0.1", **options) as client:
+    options = {"base_url": "http://127.0.0.1", "client": ("127.0.0.1", 50000), **options}
+    with TestClient(create_app(host), **options) as client:
         yield client, host
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +107,10 @@ def test_chat_completions_cite_in_the_text_and_in_a_field(client: TestClient) ->
 def test_models_are_the_pipelines(client: TestClient) -> None:
     names = [item["id"] for item in client.get("/v1/models").json()["data"]]
     assert names == ["srrag", "hybrid_maxsim", "bm25"]
+    for name in names:
+        assert client.get(f"/v1/models/{name}").json()["id"] == name
+    unknown = client.get("/v1/models/gpt-4")
+    assert code(unknown) == (404, "no_pipeline") and unknown.json()["error"]["param"] == "model"
     reply = client.post("/v1/chat/completions", json={**CHAT, "model": "gpt-4"})
     assert code(reply) == (404, "no_pipeline") and reply.json()["error"]["param"] == "model"
 
@@ -223,6 +228,30 @@ def test_only_this_machine_is_served_without_keys(client: TestClient) -> None:
         assert client.get("/readyz", headers={"host": host}).status_code == 200
 
 
+@pytest.mark.parametrize("came", [("10.1.2.3", 4711), ("::ffff:10.1.2.3", 4711), ("", 0), None])
+def test_without_keys_nobody_is_let_in_by_the_name_that_he_asks_for(
+    sample_root: Path, came: tuple[str, int] | None, tmp_path: Path
+) -> None:
+    """Whatever the host is that Ray listens at."""
+    with served(settings(sample_root, "pipeline=bm25"), client=came) as (client, _):
+        for path in ("/v1/models", "/readyz", "/"):
+            asked = client.get(path, headers={"host": "localhost"})
+            assert code(asked) == (403, "host"), path
+        body = {"json": QUESTION, "headers": {"host": "127.0.0.1:8080"}}
+        assert code(client.post("/v1/answers/stream", **body)) == (403, "host")
+    keys = tmp_path / "keys"
+    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()}\n")
+    told = settings(sample_root, "pipeline=bm25", f"api_keys={keys}")
+    with served(told, client=came, headers={"x-api-key": "secret"}) as (client, _):
+        assert client.get("/v1/models").status_code == 200
+
+
+@pytest.mark.parametrize("came", ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])
+def test_without_keys_this_machine_is_let_in(sample_root: Path, came: str) -> None:
+    with served(settings(sample_root, "pipeline=bm25"), client=(came, 4711)) as (client, _):
+        assert client.get("/v1/models").status_code == 200
+
+
 @pytest.mark.parametrize("asked", ["0", "-1", "nan", "soon", "1e9"])
 def test_a_deadline_is_a_positive_number(client: TestClient, asked: str) -> None:
     response = client.post("/v1/answers", json=QUESTION, headers={"x-timeout-s": asked})
@@ -250,12 +279,14 @@ def test_metrics_count_requests_stages_and_batches(client: TestClient) -> None:
     client.post("/v1/answers", json=QUESTION)
     client.get("/v1/made-up-path")
     text = client.get("/metrics").text
-    assert 'srrag_requests_total{path="/v1/answers",status="200"}' in text
-    assert (
-        'srrag_stage_seconds_bucket{le="0.5",pipeline="hybrid_maxsim",step="RerankMaxSim"}' in text
-    )
-    assert 'srrag_errors_total{code="not_found"}' in text
-    assert "srrag_batch_rows_sum" in text and "srrag_queue_waiting 0.0" in text
+    for series in (
+        r'requests_total{path="/v1/answers",replica="\w+",status="200"}',
+        r'stage_seconds_bucket{le="0.5",pipeline="hybrid_maxsim",replica="\w+",step="RerankMaxSim"}',
+        r'errors_total{code="not_found",replica="\w+"}',
+        r'queue_waiting{replica="\w+"} 0.0',
+        "batch_rows_sum",
+    ):
+        assert re.search(f"srrag_{series}", text), series
     assert "made-up-path" not in text, "no series for what callers make up"
 
 
@@ -263,9 +294,9 @@ def test_metrics_name_the_path_of_what_is_refused_before_it_is_read(client: Test
     before = client.get("/metrics").text
     client.post("/v1/search", content=b"{}")
     client.post("/v1/made-up-path", content=b"{}")
-    named = 'srrag_requests_total{path="/v1/search",status="415"}'
+    named = r'srrag_requests_total{path="/v1/search",replica="\w+",status="415"}'
     text = client.get("/metrics").text
-    assert named not in before and named in text
+    assert not re.search(named, before) and re.search(named, text)
     assert "made-up-path" not in text
 
 
@@ -314,3 +345,16 @@ def test_keys_let_in_and_bound_their_owner(sample_root: Path, tmp_path: Path) ->
         assert reloaded.json() == {"version": host.edition.version}
         slow = client.get("/v1/models", headers=bearer)
         assert code(slow) == (429, "rate") and 1 <= int(slow.headers["retry-after"]) <= 60
+
+
+def test_a_reload_needs_no_body(sample_root: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()}\n")
+    key = {"authorization": "Bearer secret"}
+    with served(settings(sample_root, "pipeline=bm25", f"api_keys={keys}")) as (client, host):
+        bare = client.post("/admin/reload", headers=key)
+        assert bare.json() == {"version": host.edition.version}
+        assert code(client.post("/admin/reload")) == (401, "unauthorized")
+        for path, kind in (("/v1/answers", {}), ("/admin/reload", {"content-type": "text/plain"})):
+            asked = client.post(path, headers={**key, **kind})
+            assert code(asked) == (415, "content_type")

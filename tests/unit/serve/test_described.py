@@ -58,6 +58,38 @@ def test_each_response_has_an_example_that_its_schema_allows(description: dict[s
             assert kind == "text/event-stream" and content["example"], path
 
 
+def test_each_body_has_an_example_where_it_is_asked_for(description: dict[str, Any]) -> None:
+    asked = {
+        path: operation["requestBody"]["content"]["application/json"]
+        for path, operations in description["paths"].items()
+        for operation in operations.values()
+        if "requestBody" in operation
+    }
+    assert len(asked) == 6 and "/admin/reload" not in asked
+    for content in asked.values():
+        check(content["example"], content["schema"], description)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_the_description_says_where_a_key_is_needed(
+    sample_root: Path, tmp_path: Path, keyed: bool
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"clinic {KEY_HASH}\n")
+    told = settings(sample_root, "pipeline=bm25", *([f"api_keys={keys}"] if keyed else []))
+    key = {"authorization": KEY["authorization"]}
+    with served(told, headers=key) as (client, _):
+        described = client.get("/openapi.json").json()
+        del client.headers["authorization"]
+        for path, operations in described["paths"].items():
+            for method, operation in operations.items():
+                needs = bool(operation.get("security", described["security"]))
+                bare = client.request(method, path, json={} if method == "post" else None)
+                assert (bare.status_code == 401) == needs, (method, path)
+    (scheme,) = described["components"]["securitySchemes"].values()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+
+
 def test_the_last_event_of_the_streams_is_an_answer(description: dict[str, Any]) -> None:
     answer = {"$ref": "#/components/schemas/Answer"}
     final = events((EXAMPLES / "answer_stream.txt").read_text("utf-8"))[-1]

@@ -6,12 +6,16 @@ import hashlib
 import json
 import shutil
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import srrag.serve.feedback as feedback
+from srrag import mirror
+from srrag.serve.faults import RequestFault
+from tests.bucket import s3_server
 from tests.unit.serve.serving import served, settings
 
 VERDICT = {"answer_id": "abc-1", "verdict": "not_helpful"}
@@ -80,3 +84,53 @@ def test_a_full_file_takes_no_more_and_a_key_is_named(
         monkeypatch.setattr(feedback, "MAX_FILE_BYTES", 10)
         full = client.post("/v1/feedback", json=VERDICT, headers=allowed)
     assert full.status_code == 503 and "full" in full.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["503", "hang"])
+def test_a_store_that_is_away_keeps_nobody_waiting_and_no_line_comes_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    told = feedback.Feedback.model_validate(VERDICT)
+    monkeypatch.setattr(feedback, "_PUT_S", 0.5)
+    monkeypatch.setattr(feedback, "_keeper", feedback._Keeper())
+    with s3_server(monkeypatch, tmp_path) as bucket:
+        root = mirror.located(f"s3://{bucket.name}/R")
+        kept = feedback.keep_feedback(root, told, "").kept_in
+        bucket.faults.set(kind, "PUT", "feedback", times=1000, seconds=2.0)
+        began = time.monotonic()
+        with pytest.raises(RequestFault) as away:
+            feedback.keep_feedback(root, told, "")
+        with pytest.raises(RequestFault):
+            feedback.keep_feedback(root, told, "")
+        assert time.monotonic() - began < 1.9, "each was given half a second"
+        assert (away.value.status, away.value.code) == (503, "feedback")
+        assert away.value.message == f"{kept} cannot be written now; try again later"
+        assert int(away.value.headers()["Retry-After"]) <= 20
+        bucket.faults.set("", "", times=0)
+        assert again(root, told) == kept
+        (file,) = [name for name in bucket.names() if "feedback" in name]
+        assert len(bucket.read(file).splitlines()) == len((root / kept).read_bytes().splitlines())
+        assert len(bucket.read(file).splitlines()) == 2
+
+
+def again(root: Path, told: feedback.Feedback) -> str:
+    """Send feedback until it is taken."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return feedback.keep_feedback(root, told, "").kept_in
+        except RequestFault:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+
+def test_why_feedback_is_not_kept_is_for_the_log(root: Path, tmp_path: Path) -> None:
+    (file := root / feedback.FILE).unlink(missing_ok=True)
+    file.mkdir(parents=True)  # so that nothing can be appended
+    log = tmp_path / "log.jsonl"
+    with served(settings(root, "pipeline=bm25", f"log={log}")) as (client, _):
+        refused = client.post("/v1/feedback", json=VERDICT)
+    file.rmdir()
+    assert refused.status_code == 503 and str(root) not in refused.text
+    (line,) = [json.loads(each) for each in log.read_text("utf-8").splitlines()]
+    assert line["code"] == "feedback" and "directory" in line["error"]

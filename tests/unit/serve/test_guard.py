@@ -32,6 +32,7 @@ class Caller:
         self._body: asyncio.Queue[Any] = asyncio.Queue()
         headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
         scope = {"type": "http", "method": "POST", "path": "/v1/answers", "headers": headers}
+        scope["client"] = ("127.0.0.1", 50000)
         self._task = asyncio.create_task(app(scope, self._body.get, self._sent))
 
     async def _sent(self, message: Any) -> None:
