@@ -79,8 +79,6 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
     return DONE if summary.get("ok", True) else FAILED
 
 
-
-
 def _stop(number: int, frame: object) -> None:
     """End as if interrupted, so that what is in hand is released."""
     raise KeyboardInterrupt
