@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -58,6 +58,8 @@ class Cluster:
     max_replicas: int = 1
     target_requests: float = 16.0
     """Requests in hand per replica above which one more is started."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Ray's own resources by name, of which a replica takes so much: only nodes that have them."""
     max_engine_replicas: int = 0
     """Replicas that an engine may grow to from `engine.replicas`; 0 keeps it at those."""
     upscale_delay_s: float = 5.0
@@ -209,7 +211,11 @@ def _deployment(
 ) -> Any:
     options: dict[str, Any] = {
         "name": name,
-        "ray_actor_options": {"num_cpus": needs.cpus, "num_gpus": needs.gpus},
+        "ray_actor_options": {
+            "num_cpus": needs.cpus,
+            "num_gpus": needs.gpus,
+            "resources": dict(needs.resources),
+        },
         "autoscaling_config": AutoscalingConfig(
             min_replicas=needs.min_replicas,
             max_replicas=max(needs.min_replicas, needs.max_replicas),
@@ -242,6 +248,16 @@ def prepare() -> None:
     os.environ.setdefault(again.VARIABLE, again.IMPORT_PATH)
 
 
+def _check_placed(settings: Settings, cluster: Cluster) -> None:
+    """Raise ValueError for resources of nodes on a Ray that is started here: all would wait."""
+    if cluster.address != "local":
+        return
+    asked = {f"deployments.{name}": each.resources for name, each in settings.apart.items()}
+    for key, resources in {"ray": cluster.resources, **asked}.items():
+        if resources:
+            raise ValueError(f"{key}.resources: only the nodes of a cluster have them")
+
+
 @contextmanager
 def served(settings: Settings, cluster: Cluster) -> Iterator[str]:
     """Serve until the block ends; gives the address. Drains and ends what it started.
@@ -254,6 +270,7 @@ def served(settings: Settings, cluster: Cluster) -> Iterator[str]:
         object_store_mb=cluster.object_store_mb,
     )
     prepare()
+    _check_placed(settings, cluster)
     if cluster.address == "local":  # a cluster's proxies may listen already, for this server
         check_port(settings.host, settings.port)
     started = address.connect()

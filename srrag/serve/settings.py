@@ -65,6 +65,8 @@ class Apart:
     max_replicas: int = 1
     target_requests: float = 4.0
     """Batches in hand per replica above which one more is started."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Ray's own resources by name, of which a replica takes so much: only nodes that have them."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot work."""
