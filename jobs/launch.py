@@ -212,15 +212,25 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def describe(name: str) -> str:
-    """The job's keys with their defaults, as its YAML file states them."""
+    """The job's keys with their defaults, as its YAML file states them, and what may be chosen."""
     folder = Path(__file__).resolve().parent.parent / "conf"
-    groups = sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != "_")
     choices = [
-        f"  {path.name}: {', '.join(sorted(file.stem for file in path.glob('*.yaml')))}"
-        for path in groups
+        f"  {group}: {', '.join(sorted(file.stem for file in (folder / group).glob('*.yaml')))}"
+        for group in dict.fromkeys(_groups(folder, name))
     ]
-    text = (folder / f"{name}.yaml").read_text()
-    return f"srrag {name} [key=value …]\n\n{text}\nGroups (group=choice):\n" + "\n".join(choices)
+    text = (folder / f"{name}.yaml").read_text("utf-8")
+    shown = "\nGroups (group=choice):\n" + "\n".join(choices) if choices else ""
+    return f"srrag {name} [key=value …]\n\n{text}{shown}"
+
+
+def _groups(folder: Path, name: str) -> Iterator[str]:
+    """The groups that a job's file chooses from, those of files that it goes on from included."""
+    stated: Any = OmegaConf.to_container(OmegaConf.load(folder / f"{name}.yaml"))
+    for chosen in stated.get("defaults", []):
+        if isinstance(chosen, dict):
+            yield str(next(iter(chosen))).partition("@")[0]
+        elif chosen != "_self_":
+            yield from _groups(folder, chosen)
 
 
 @contextlib.contextmanager

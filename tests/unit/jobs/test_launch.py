@@ -183,6 +183,17 @@ def test_help_names_every_key_and_group(capfd: pytest.CaptureFixture[str]) -> No
         assert word in text
 
 
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [("review", []), ("organize", ["embedder", "profile"]), ("sweep", ["pipeline", "sweep"])],
+)
+def test_help_names_the_groups_of_the_job_alone(name: str, groups: list[str]) -> None:
+    shown = describe(name).partition("Groups (group=choice):")[2]
+    found = [line.split(":")[0].strip() for line in shown.splitlines() if line]
+    assert set(groups) <= set(found) and len(found) == len(set(found))
+    assert name == "sweep" or found == groups
+
+
 def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
     asked = [
         "bench=sample",
