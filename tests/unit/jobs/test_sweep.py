@@ -56,8 +56,9 @@ def test_each_value_has_its_strata_and_again_nothing_is_made(
     again = run(tmp_path, sample_root, "pipeline=bm25,dense")
     assert again["parts_made"] == 0
     values = read_results(tmp_path).questions
-    assert values.num_rows == 2 * 8 * again["questions"]
-    assert set(values["grade"].to_pylist()) == set("ABCDE")
+    assert (again["questions"], again["without_gold"]) == (57, 4)
+    assert values.num_rows == 2 * 8 * 57
+    assert set(values["grade"].to_pylist()) == {*"ABCDE", None}, "without gold there is none"
     assert {"sufficient", "uncertain"} <= set(values["certainty"].to_pylist())
     assert "ACL" in values["condition"].to_pylist()
     kept = read_results(tmp_path).answers("dense")

@@ -96,19 +96,20 @@ def test_every_row_of_every_file_can_be_left_out(name: str) -> None:
 
 
 def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
-    sample_root: Path,
+    sample_root: Path, tmp_path: Path
 ) -> None:
+    nowhere = {key: f"{tmp_path}/{key}.json" for key in ("betr", "betr_no_colbert")}
+    asked = ["sweep=retrieval", *(f"sweep.{key}={path}" for key, path in nowhere.items())]
     with pytest.raises(UsageError) as caught:
-        expanded(sample_root, "sweep=retrieval")
-    for key, pipeline in (("betr", "srrag"), ("betr_no_colbert", "srrag_no_colbert")):
-        path = f"{sample_root}/jobs/fit_betr/{pipeline}/betr.json"
+        expanded(sample_root, *asked)
+    for (key, path), pipeline in zip(nowhere.items(), ("srrag", "srrag_no_colbert"), strict=True):
         made_by = f"srrag fit_betr root=S pipeline={pipeline} → S/jobs/fit_betr/{pipeline}/"
         assert f"sweep.{key}={path}: there is no such file (made by: {made_by}" in str(caught.value)
     left = [f"sweep.rows.{row}=null" for row in ("srrag", "srrag_bm25")]
     with pytest.raises(UsageError) as caught:
-        expanded(sample_root, "sweep=retrieval", *left)
+        expanded(sample_root, *asked, *left)
     assert str(caught.value).startswith("sweep.betr_no_colbert=")
-    made = expanded(sample_root, "sweep=retrieval", *left, "sweep.rows.srrag_no_colbert=null")
+    made = expanded(sample_root, *asked, *left, "sweep.rows.srrag_no_colbert=null")
     assert [row.name for row in made] == [
         "bm25", "dense", "graph", "hybrid", "hybrid_graph", "hybrid_maxsim",
     ]  # fmt: skip

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.runner.ray_data import RayDataRunner
+from srrag.runner.ray_data import _check_listens
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "auto"])
@@ -11,4 +11,4 @@ def test_a_ray_where_nobody_listens_is_said_at_once(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     with pytest.raises(RuntimeError, match=r"no Ray at [\d.]+:9: "):
-        RayDataRunner(address=address).connect()
+        _check_listens(address)
