@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,94 +14,24 @@ import jobs.build
 import jobs.forget
 import jobs.verify
 from jobs.launch import UsageError, configure
-from srrag.engine.log import CompletionLog
 from srrag.ids import content_id, question_id
 from srrag.report.drilldown import pack
 from srrag.runner import forget as module
-from srrag.runner.keys import asked_keys, logged_keys
 from srrag.store import Store
-from tests.endpoint import Endpoint, serve
-from tests.endpoint_script import answer_by_rules
-
-WITHOUT_ENCODER = [
-    f"stages.{name}=null"
-    for name in ("vectors", "dense", "tokens", "graph", "communities", "tree", "windows")
-]
-PLAIN = [*WITHOUT_ENCODER, "stages.units=null", "stages.sparse=null"]
-TREATMENTS = ("ibuprofen", "exercise therapy", "taping", "zorbamycin")
-SECRET = "zorbamycin"
-
-
-def write_papers(folder: Path, treatments: Sequence[str] = TREATMENTS) -> Path:
-    folder.mkdir(exist_ok=True)
-    for treatment in treatments:
-        text = (
-            f"# Trial of {treatment}\n\n## Methods\n\nForty-eight adults with heel pain were "
-            f"randomised to {treatment} or placebo.\n\n## Results\n\n{treatment.capitalize()} "
-            f"reduced pain compared with placebo. We recommend that {treatment} should be offered "
-            "to adults with heel pain.\n"
-        )
-        (folder / f"{treatment}.md").write_text(text, "utf-8")
-    return folder
-
-
-def build(root: Path, papers: Path, *options: str) -> dict[str, Any]:
-    config = configure(
-        "build", ["corpus=folder", f"corpus.path={papers}", f"root={root}", *options]
-    )
-    return jobs.build.run({**config, "command": "test"})
-
-
-def forget(root: Path, *options: str) -> dict[str, Any]:
-    return jobs.forget.run(configure("forget", [f"root={root}", *options]))
-
-
-def traces(root: Path, document: str) -> list[str]:
-    found: dict[str, Any] = jobs.verify.run(asked_of(root, f"'{document}'"))
-    assert found["ok"] == (not found["problems"])
-    assert found["problems"] == found["traces"]
-    return list(found["traces"])
-
-
-def document_of(root: Path, name: str) -> str:
-    store = Store(root)
-    for name_, parts in store.read_pointer("default")["stages"].items():
-        if name_ == "documents":
-            for part in parts["parts"]:
-                table = store.read_part("documents", parts["fingerprint"], part)
-                for found in table.to_pylist():
-                    if found["source_id"] == name:
-                        return str(found["doc_id"])
-    raise AssertionError(name)
-
-
-def words_of(path: Path) -> str:
-    """All that a file holds, decompressed."""
-    if path.suffix == ".parquet":
-        return str(pq.read_table(path, partitioning=None).to_pylist())
-    if path.suffix == ".arrow":
-        return str(pa.ipc.open_file(pa.memory_map(str(path))).read_all().to_pylist())
-    return path.read_bytes().decode("latin-1")
-
-
-def holding(root: Path, word: str) -> list[Path]:
-    files = [path for path in root.rglob("*") if path.is_file()]
-    return [path for path in files if word in words_of(path).lower()]
-
-
-def tables(root: Path, build: str = "default") -> dict[str, list[dict[str, Any]]]:
-    """The rows of every stage, and of the graph, whatever the names of the parts."""
-    store = Store(root)
-    found: dict[str, list[dict[str, Any]]] = {}
-    for name, entry in store.read_pointer(build)["stages"].items():
-        paths = [store.part_path(name, entry["fingerprint"], p) for p in entry.get("parts", [])]
-        if name == "entities":
-            folder = store.stage_dir(name, entry["fingerprint"])
-            paths = [folder / "entities.parquet", folder / "edges.parquet"]
-        for path in paths:
-            rows = pq.read_table(path, partitioning=None).to_pylist()
-            found[name] = sorted([*found.get(name, []), *rows], key=str)
-    return found
+from tests.unit.runner.forgetting import (
+    PLAIN,
+    SECRET,
+    TREATMENTS,
+    WITHOUT_ENCODER,
+    asked_of,
+    build,
+    document_of,
+    forget,
+    holding,
+    tables,
+    traces,
+    write_papers,
+)
 
 
 @pytest.fixture
@@ -142,11 +71,6 @@ def test_a_proof_is_of_documents_that_were_forgotten(
             jobs.verify.run(asked_of(root, never))
     with pytest.raises(UsageError, match="forgotten= is empty"):
         jobs.verify.run(asked_of(root, ""))
-
-
-def asked_of(root: Path, documents: str) -> dict[str, Any]:
-    """What `srrag verify` is given."""
-    return configure("verify", [f"root={root}", f"forgotten={documents}"])
 
 
 def test_it_does_not_come_back_until_it_is_taken_back(papers: Path, tmp_path: Path) -> None:
@@ -400,82 +324,3 @@ def test_what_cannot_be_forgotten_changes_nothing(
         forget(root, *options)
     assert not (root / "forgetting.json").exists()
     assert not (root / "forgotten.json").exists()
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serve(Endpoint(script=answer_by_rules)) as endpoint:
-        yield endpoint.url
-
-
-def test_completions_of_its_prompts_are_forgotten_and_no_others(
-    papers: Path, tmp_path: Path, url: str
-) -> None:
-    root = tmp_path / "root"
-    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
-    first = build(root, papers, *PLAIN, *engine)
-    log = root / "completions"
-    document = document_of(root, f"{SECRET}.md")
-    before = logged_keys(log)
-    by_document = asked_keys(Store(root), log)
-    own = by_document[document].difference(*(k for d, k in by_document.items() if d != document))
-    assert own
-    figures = forget(root, f"doc_id='{document}'", *engine)
-    assert logged_keys(log) == before - own
-    assert figures["completions"] == len(own)
-    assert CompletionLog(log).verify().problems == []
-    assert not holding(root, SECRET)
-    assert traces(root, document) == []
-    fresh = build(tmp_path / "once", papers, *PLAIN, *engine, f"completions={log}")
-    assert fresh["spent"]["calls"] == len(own) < first["spent"]["calls"]
-    assert "answers to prompts" in traces(root, document)[0]
-
-
-def test_a_log_that_others_share_loses_only_its_prompts(
-    papers: Path, tmp_path: Path, url: str
-) -> None:
-    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
-    shared = f"completions={tmp_path / 'log'}"
-    other = write_papers(tmp_path / "other", ["kinesiotape"])
-    build(tmp_path / "beside", other, *PLAIN, *engine, shared)
-    build(tmp_path / "root", papers, *PLAIN, *engine, shared)
-    document = document_of(tmp_path / "root", f"{SECRET}.md")
-    forget(tmp_path / "root", f"doc_id='{document}'", *engine, shared)
-    assert not holding(tmp_path / "log", SECRET)
-    again = build(tmp_path / "once", other, *PLAIN, *engine, shared)
-    assert again["spent"]["calls"] == 0
-
-
-def test_an_answer_that_a_copy_of_it_asks_for_stays(papers: Path, tmp_path: Path, url: str) -> None:
-    (papers / "copy.md").write_bytes((papers / "taping.md").read_bytes())
-    root = tmp_path / "root"
-    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
-    build(root, papers, *PLAIN, *engine)
-    document = document_of(root, "taping.md")
-    figures = forget(root, "source_id=taping.md", *engine)
-    assert (figures["documents"], figures["completions"]) == (1, 0)
-    assert traces(root, document) == []
-
-
-def test_descriptions_of_what_is_left_are_kept_and_asked_for_by_its_engine(
-    papers: Path, tmp_path: Path, url: str
-) -> None:
-    root = tmp_path / "root"
-    engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
-    dense = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "graph", "sparse")]
-    described = [*engine, "tree_engine=${engine}"]
-    built = build(root, papers, *dense, *described)
-    assert built["figures"]["tree"]["calls"] > 0
-    assert built["usage"]["tree"]["calls"] > 0
-    document = document_of(root, f"{SECRET}.md")
-    with pytest.raises(ValueError, match="stage tree asks http"):
-        forget(root, f"doc_id='{document}'")
-    assert not (root / "forgetting.json").exists()
-    forget(root, f"doc_id='{document}'", *engine)
-    assert not holding(root, SECRET)
-    assert traces(root, document) == []
-    never = write_papers(tmp_path / "never", TREATMENTS[:-1])
-    log = f"completions={root / 'completions'}"
-    again = build(tmp_path / "once", never, *dense, *described, log)
-    assert again["figures"]["tree"]["calls"] > 0
-    assert again["spent"]["calls"] == 0
