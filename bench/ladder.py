@@ -36,8 +36,8 @@ from srrag.step import Place
 METRICS = ("nDCG@10", "recall@100")
 BATCH = 64
 RUNGS = ("hybrid", "+ MaxSim", "+ logit", "+ graph", "+ two tracks", "+ BETR")
-SPARSE = {"_target_": "srrag.retrieve.search_sparse.SearchSparse"}
-ONE_TRACK = [{"_target_": "srrag.retrieve.tracks.Track", "name": "all"}]
+SPARSE = {"_target_": "SearchSparse"}
+ONE_TRACK = [{"_target_": "Track", "name": "all"}]
 
 
 def rung(rank: dict[str, Any], number: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from jobs.launch import UsageError, reading
 from srrag import mirror
 from srrag.commit import commit_json, read_json
 from srrag.ids import file_sha256
+from srrag.kinds import renamed
 from srrag.manifest import check_files
 from srrag.organize.communities import DetectCommunities
 from srrag.runner.progress import say
@@ -92,7 +93,7 @@ def _organized(
 def _stands(folder: Path, made_by: Mapping[str, Any]) -> bool:
     """Whether the folder holds, whole, what the same encoder made."""
     path = folder / "manifest.json"
-    if not mirror.exists(path) or not made_by.items() <= read_json(path).items():
+    if not mirror.exists(path) or not made_by.items() <= renamed(read_json(path)).items():
         return False
     try:
         check_files(folder)

@@ -16,7 +16,7 @@ from srrag.runner.pipeline_run import PipelineRun, check_encoder
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.schema import RAW
-from srrag.spec import build, fingerprint, spec
+from srrag.spec import build, construct, fingerprint, spec
 from srrag.stage import Plan, Resources, Stage
 from srrag.step import Place, Step, within
 from srrag.store import Store
@@ -26,6 +26,14 @@ def make(config: Any, key: str) -> Any:
     """Build an object from its configuration; raises UsageError that names the key."""
     try:
         return build(config)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{key}: {error}") from error
+
+
+def make_as(cls: type, fields: Mapping[str, Any], key: str) -> Any:
+    """Build an object of a class from plain values; raises UsageError that names the key."""
+    try:
+        return construct(cls, {name: build(value) for name, value in fields.items()})
     except (ValueError, TypeError) as error:
         raise UsageError(f"{key}: {error}") from error
 
@@ -84,7 +92,8 @@ def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resourc
         **(table.get("calls", {}) if calls else {}),
         **table.get(stage, {}),
     }
-    return make({"_target_": "srrag.stage.Resources", **merged}, f"resources.{stage}")  # type: ignore[no-any-return]
+    made: Resources = make_as(Resources, merged, f"resources.{stage}")
+    return made
 
 
 def plan(config: Mapping[str, Any], reader: Any) -> Plan:

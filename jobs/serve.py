@@ -15,7 +15,7 @@ from srrag.mirror import shown
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
 from srrag.serve.keys import read_keys
-from srrag.serve.settings import Apart, Settings
+from srrag.serve.settings import Apart, Limits, Settings
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _POLL_S = 1.0
@@ -25,9 +25,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Serve until interrupted, or for `stop_after_s`."""
     settings = settings_of(config)
     from srrag.serve.health import Health
-    from srrag.serve.on_ray import served
+    from srrag.serve.on_ray import Cluster, served
 
-    cluster = parts.make({"_target_": "srrag.serve.on_ray.Cluster", **config["ray"]}, "ray")
+    cluster = parts.make_as(Cluster, config["ray"], "ray")
     up = time.monotonic()
     url = ""
     try:
@@ -61,7 +61,7 @@ def settings_of(config: dict[str, Any]) -> Settings:
             raise UsageError(f"also: {name} asks build {theirs!r}, this server {ours!r}")
         pipelines[name] = parts.make(chosen["pipeline"], "pipeline")
         parts.pipeline_run(config, pipelines[name])
-    limits = parts.make({"_target_": "srrag.serve.settings.Limits", **config["limits"]}, "limits")
+    limits = parts.make_as(Limits, config["limits"], "limits")
     try:
         return Settings(
             root=Path(config["root"]).expanduser().resolve(),
@@ -88,8 +88,8 @@ def _apart(config: dict[str, Any]) -> dict[str, Apart]:
     for name, given in (config["deployments"] or {}).items():
         if not _NAME.fullmatch(name):
             raise UsageError(f"deployments.{name}: a name is small letters, digits and _")
-        target = {"_target_": "srrag.serve.settings.Apart", "device": config["profile"]["device"]}
-        made[name] = parts.make({**target, **given}, f"deployments.{name}")
+        device = {"device": config["profile"]["device"]}
+        made[name] = parts.make_as(Apart, device | given, f"deployments.{name}")
     return made
 
 
@@ -99,6 +99,7 @@ def application(args: dict[str, Any]) -> Any:
     There the host is that of the cluster's HTTP options, which only a key can guard: without
     api_keys, the overrides have to say that host is a loopback address.
     """
+    from srrag.serve.on_ray import Cluster
     from srrag.serve.on_ray import application as on_ray
 
     overrides = [str(each) for each in args.get("overrides", ())]
@@ -108,7 +109,7 @@ def application(args: dict[str, Any]) -> Any:
     }
     if not config["api_keys"] and not any(each.startswith("host=") for each in overrides):
         raise UsageError("api_keys=FILE is needed, or host=127.0.0.1 as http_options has it")
-    cluster = parts.make({"_target_": "srrag.serve.on_ray.Cluster", **config["ray"]}, "ray")
+    cluster = parts.make_as(Cluster, config["ray"], "ray")
     return on_ray(settings_of(config), cluster)
 
 

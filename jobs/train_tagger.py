@@ -99,8 +99,7 @@ def read_settings(config: dict[str, Any]) -> tuple[Settings, list[int]]:
         raise UsageError(f"train.seeds={train['seeds']}: different whole numbers from 0 are needed")
     if train["workers"] and not hasattr(parts.runner(config), "connect"):
         raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
-    given = {"_target_": "srrag.train.tagger_task.Settings", **{k: train[k] for k in SETTINGS}}
-    return parts.make(given, "train"), seeds
+    return parts.make_as(Settings, {key: train[key] for key in SETTINGS}, "train"), seeds
 
 
 def check_apart(

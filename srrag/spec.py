@@ -1,8 +1,9 @@
 """Identity: what a step *is*, as JSON. The same JSON is manifest, Serve argument and YAML.
 
-`spec(x)` renders a frozen dataclass with `_target_`, `_version_` and the fields that differ from
-their defaults; `build(spec)` makes the object again. A field with `metadata={"identity": False}`
-says where something runs (a path, a device) and is left out of the identity.
+`spec(x)` renders a frozen dataclass with `_target_` (its kind, see `srrag.kinds`), `_version_` and
+the fields that differ from their defaults; `build(spec)` makes the object again. A field with
+`metadata={"identity": False}` says where something runs (a path, a device) and is left out of the
+identity.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
-import importlib
 import json
 import math
 import types
@@ -18,8 +18,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-ALLOWED_TARGETS = ("srrag.",)
-"""Prefixes of the classes that configuration may name."""
+from srrag.kinds import class_of, hashed, kind_of
 
 
 def place_field(default: Any = dataclasses.MISSING) -> Any:
@@ -50,7 +49,7 @@ def spec(value: Any) -> Any:
 
 def _dataclass_spec(value: Any) -> dict[str, Any]:
     cls = type(value)
-    rendered: dict[str, Any] = {"_target_": f"{cls.__module__}.{cls.__qualname__}"}
+    rendered: dict[str, Any] = {"_target_": kind_of(cls)}
     if version := getattr(cls, "version", None):
         rendered["_version_"] = version
     hints = typing.get_type_hints(cls)
@@ -94,8 +93,8 @@ def coerce(value: Any, annotation: Any) -> Any:
 def build(config: Any) -> Any:
     """Make the object that a spec (or YAML) names, bottom up.
 
-    Raises ValueError that names the target or key: a class outside the allow-list, an unknown
-    field, a missing field.
+    Raises ValueError that names the kind or key: an unknown kind, an unknown field, a missing
+    field.
     """
     if isinstance(config, Mapping):
         built = {key: build(item) for key, item in config.items() if key != "_version_"}
@@ -108,28 +107,28 @@ def build(config: Any) -> Any:
 
 
 def _construct(target: str, arguments: dict[str, Any]) -> Any:
-    if not target.startswith(ALLOWED_TARGETS):
-        raise ValueError(f"_target_ {target!r} is not allowed: only {', '.join(ALLOWED_TARGETS)}*")
-    module_name, _, class_name = target.rpartition(".")
-    try:
-        cls = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"_target_ {target!r}: {error}") from error
-    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+    cls = class_of(target)
+    if not dataclasses.is_dataclass(cls):
         raise ValueError(f"_target_ {target!r} is not a dataclass")
+    return construct(cls, arguments)
+
+
+def construct(cls: type, arguments: Mapping[str, Any]) -> Any:
+    """Make an object of a dataclass from plain values; raises ValueError that names the field."""
+    kind = cls.__name__
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for name in arguments:
         if name not in fields:
-            raise ValueError(f"{target}: unknown field {name!r}; it has {', '.join(fields)}")
+            raise ValueError(f"{kind}: unknown field {name!r}; it has {', '.join(fields)}")
     for name, field in fields.items():
         if name not in arguments and _default(field) is dataclasses.MISSING:
-            raise ValueError(f"{target}: field {name!r} is missing")
+            raise ValueError(f"{kind}: field {name!r} is missing")
     coerced = {name: coerce(item, hints[name]) for name, item in arguments.items()}
     for name, item in coerced.items():
         if not fits(item, hints[name]):
             wanted = getattr(hints[name], "__name__", hints[name])
-            raise ValueError(f"{class_name}: {name}={item!r} is no {wanted}")
+            raise ValueError(f"{kind}: {name}={item!r} is no {wanted}")
     return cls(**coerced)
 
 
@@ -156,9 +155,9 @@ def canonical(value: Any) -> str:
 
 
 def fingerprint(*values: Any) -> str:
-    """Hash JSON-able values to 20 hex digits."""
+    """Hash JSON-able values, specs among them, to 20 hex digits."""
     digest = hashlib.blake2b(digest_size=10)
     for value in values:
-        digest.update(canonical(value).encode())
+        digest.update(canonical(hashed(value)).encode())
         digest.update(b"\0")
     return digest.hexdigest()

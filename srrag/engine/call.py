@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from srrag.completion import Answer, Engine, Fault, Prompt
+from srrag.kinds import hashed
 from srrag.spec import canonical, spec
 
 
@@ -97,7 +98,7 @@ def schema_json(schema: type[Answer]) -> str:
 
 @lru_cache(maxsize=64)
 def _engine_json(engine: Engine) -> str:
-    return canonical(spec(engine))
+    return canonical(hashed(spec(engine)))
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from srrag import mirror
 from srrag.commit import read_json
+from srrag.kinds import renamed
 from srrag.model.encoder import Encoder
 from srrag.schema import VECTORS
 from srrag.spec import spec
@@ -150,7 +151,7 @@ def _parts_of(root: Path, identity: object) -> list[Path]:
     return [
         manifest.parent / name
         for manifest in mirror.found(root / "stages", "manifest.json", depth=2)
-        if read_json(manifest).get("spec") == identity
+        if renamed(read_json(manifest).get("spec")) == identity
         for name in _standing(mirror.sizes(manifest.parent))
     ]
 

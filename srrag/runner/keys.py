@@ -18,6 +18,7 @@ from srrag.engine.client import LogClient
 from srrag.engine.journal import read_journal
 from srrag.engine.log_listing import Standing, journal_file
 from srrag.engine.model import Model
+from srrag.kinds import renamed
 from srrag.runner.engines import engines_of
 from srrag.runner.part import live
 from srrag.spec import build, spec
@@ -77,7 +78,7 @@ def _asking(store: Store) -> Iterator[tuple[LLMStep, Model, list[str]]]:
     seen = []
     for path in sorted((store.root / "stages").glob("*/*/manifest.json")):
         manifest = read_json(path)
-        made_by = (manifest["spec"], manifest["identity"], manifest["inputs"])
+        made_by = (renamed(manifest["spec"]), manifest["identity"], manifest["inputs"])
         if "files" in manifest or made_by in seen:
             continue
         seen.append(made_by)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from srrag.commit import read_json
 from srrag.completion import Usage
+from srrag.kinds import renamed
 from srrag.pipeline import Pipeline
 from srrag.runner.runner import Runner
 from srrag.runner.segments import Resourcing
@@ -56,7 +57,7 @@ def check_encoder(
     if entry is None:
         return
     manifest = read_json(store.stage_dir(stage, entry["fingerprint"]) / "manifest.json")
-    built = manifest["spec"].get("encoder", {})
+    built = renamed(manifest["spec"]).get("encoder", {})
     if canonical(_fields(built)) != canonical(_fields(encoder)):
         raise ValueError(
             f"embedder: the questions' is {canonical(_fields(encoder))}, "

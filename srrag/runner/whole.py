@@ -18,6 +18,7 @@ from srrag import mirror
 from srrag.commit import commit_json, read_json
 from srrag.completion import Usage, tallied
 from srrag.ids import file_sha256
+from srrag.kinds import renamed
 from srrag.manifest import check_files, manifest_files
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
@@ -155,7 +156,7 @@ class WholeStages:
         if not _stands(folder):
             return None
         manifest = read_json(folder / "manifest.json")
-        made_by = (manifest["spec"], manifest["identity"])
+        made_by = (renamed(manifest["spec"]), manifest["identity"])
         if made_by != (spec(stage.run), stage.run.identity()) or "contents" not in manifest:
             return None
         steps = {item.name for item in self.plan.steps}

@@ -122,7 +122,6 @@ def test_what_reads_a_stage_that_is_left_out_is_left_out_too() -> None:
 
 
 def test_a_target_outside_the_allow_list_is_refused() -> None:
-    with pytest.raises(UsageError, match="not allowed"):
-        parts.make({"_target_": "os.system", "command": "true"}, "corpus")
-    with pytest.raises(UsageError, match="not a dataclass"):
-        parts.make({"_target_": "srrag.commit.commit_json"}, "corpus")
+    for name in ("os.system", "srrag.commit.commit_json"):
+        with pytest.raises(UsageError, match="no kind"):
+            parts.make({"_target_": name}, "corpus")

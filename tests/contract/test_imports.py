@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CORE = {"schema", "step", "stage", "spec", "ids", "store", "commit", "manifest", "mirror",
+CORE = {"schema", "kinds", "step", "stage", "spec", "ids", "store", "commit", "manifest", "mirror",
         "object_store", "lock", "holder", "pipeline", "completion", "ask",
         "fence", "rows", "html"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "organize", "index", "expand", "retrieve", "rerank", "answer",

@@ -74,7 +74,7 @@ ANSWERED = {
     "shouted": "DOES BALANCE TRAINING REDUCE RECURRENT ANKLE SPRAINS IN ADULTS???",
 }
 REFUSED = {"punctuation": "?!… [] —", "blank": "  \n", "huge": "why " * 2000}
-SNIPPETS = "{_target_: srrag.answer.snippets.FindSnippets, engine: '${engine}'}"
+SNIPPETS = "{_target_: FindSnippets, engine: '${engine}'}"
 MARK = re.compile(r"\[[^\]]{0,20}\]")
 
 Asked = Callable[..., dict[str, dict[str, Any]]]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.golden.cases import CASES, RENDERED, golden
+from tests.golden.identities import FILE, identities
 
 
 def main() -> None:
@@ -12,6 +15,7 @@ def main() -> None:
         path.unlink()
     for task, case in CASES.items():
         (RENDERED / f"{task}.txt").write_text(golden(case(lambda text: text)), "utf-8")
+    FILE.write_text(json.dumps(identities(), indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

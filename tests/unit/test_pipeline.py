@@ -300,7 +300,7 @@ def test_the_ranking_alone() -> None:
 def test_a_pipeline_is_a_step() -> None:
     assert pickle.loads(pickle.dumps(TOY)) == TOY
     assert spec(TOY)["rank"][0] == {"_target_": f"{__name__}.CountLetters", "_version_": 1}
-    packaged = {"_target_": "srrag.pipeline.Pipeline", "rank": []}
+    packaged = {"_target_": "Pipeline", "rank": []}
     assert build(packaged) == Pipeline(rank=())
 
 

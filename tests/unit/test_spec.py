@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag import spec as spec_module
+from srrag import kinds
 from srrag.spec import build, canonical, fingerprint, place_field, spec
 
 
@@ -31,12 +31,14 @@ class Outer:
 
 
 @pytest.fixture(autouse=True)
-def allow_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spec_module, "ALLOWED_TARGETS", ("srrag.", __name__))
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with two kinds, of which entry points tell."""
+    found = {"Outer": f"{__name__}:Outer", "Inner": f"{__name__}:Inner", "Gone": f"{__name__}:No"}
+    monkeypatch.setattr(kinds, "extensions", lambda: found)
 
 
 def test_only_what_differs_from_the_default_is_identity() -> None:
-    assert spec(Outer(k=2)) == {"_target_": f"{__name__}.Outer", "_version_": 3, "k": 2}
+    assert spec(Outer(k=2)) == {"_target_": "Outer", "_version_": 3, "k": 2}
     assert spec(Outer(k=2, inner=Inner(size=2)))["inner"]["size"] == 2.0
 
 
@@ -70,13 +72,26 @@ def test_other_types_raise(value: object) -> None:
 
 
 def test_unknown_and_missing_fields_are_named() -> None:
-    target = f"{__name__}.Outer"
+    target = "Outer"
     with pytest.raises(ValueError, match="'z'"):
         build({"_target_": target, "k": 1, "z": 1})
     with pytest.raises(ValueError, match="'k' is missing"):
         build({"_target_": target})
-    with pytest.raises(ValueError, match="Nothing"):
-        build({"_target_": f"{__name__}.Nothing"})
+    with pytest.raises(ValueError, match="No"):
+        build({"_target_": "Gone"})
+
+
+@pytest.mark.parametrize(
+    "target", ["os.system", "subprocess.Popen", "Nothing", f"{__name__}.Outer", "srrag.spec.build"]
+)
+def test_what_nobody_registered_is_refused(target: str) -> None:
+    with pytest.raises(ValueError, match="no kind"):
+        build({"_target_": target})
+
+
+def test_a_wrong_name_is_told_the_right_one() -> None:
+    with pytest.raises(ValueError, match="there is SearchSparse"):
+        build({"_target_": "SearchSparce"})
 
 
 def test_fingerprints_tell_argument_borders_apart() -> None:
@@ -91,14 +106,14 @@ def test_fingerprints_tell_argument_borders_apart() -> None:
         ({"k": True}, "k=True is no int"),
         ({"k": 1, "label": 5}, "label=5"),
         ({"k": 1, "inner": {"size": 2}}, "inner="),
-        ({"k": 1, "inner": {"_target_": f"{__name__}.Inner", "names": ["a", 1]}}, "names="),
+        ({"k": 1, "inner": {"_target_": "Inner", "names": ["a", 1]}}, "names="),
     ],
 )
 def test_a_value_of_another_type_is_named(fields: dict[str, object], named: str) -> None:
     with pytest.raises(ValueError, match=named.replace("'", ".")):
-        build({"_target_": f"{__name__}.Outer", **fields})
+        build({"_target_": "Outer", **fields})
 
 
 def test_none_fits_where_it_may_stand() -> None:
-    made = build({"_target_": f"{__name__}.Outer", "k": 1, "label": None})
+    made = build({"_target_": "Outer", "k": 1, "label": None})
     assert made == Outer(k=1)

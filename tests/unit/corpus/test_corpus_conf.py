@@ -1,4 +1,3 @@
-import importlib
 from dataclasses import fields
 from pathlib import Path
 
@@ -6,6 +5,7 @@ import pytest
 import yaml
 
 from srrag.corpus.record import RawRecord
+from srrag.kinds import class_of
 
 CONF = Path(__file__).parents[3] / "conf/corpus"
 
@@ -13,16 +13,14 @@ CONF = Path(__file__).parents[3] / "conf/corpus"
 @pytest.mark.parametrize("name", ["folder", "jsonl", "beir", "pubmed", "sample"])
 def test_every_corpus_file_names_a_reader_and_its_fields(name: str) -> None:
     config = yaml.safe_load((CONF / f"{name}.yaml").read_text("utf-8"))
-    module, _, target = config.pop("_target_").rpartition(".")
-    reader = getattr(importlib.import_module(module), target)
+    reader = class_of(config.pop("_target_"))
     assert set(config) <= {field.name for field in fields(reader)}
     assert "path" in config
 
 
 def test_the_packaged_sample_is_read_without_a_refusal() -> None:
     config = yaml.safe_load((CONF / "sample.yaml").read_text("utf-8"))
-    module, _, target = config.pop("_target_").rpartition(".")
-    reader = getattr(importlib.import_module(module), target)
+    reader = class_of(config.pop("_target_"))
     records: list[RawRecord] = list(reader(**config).scan())
     assert len(records) > 20
     assert {record.reason for record in records} == {""}

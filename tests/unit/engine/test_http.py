@@ -17,7 +17,7 @@ from srrag.spec import build, spec
 
 def test_only_what_decides_an_answer_is_identity() -> None:
     here = HttpEngine(model="m", base_url="http://a/v1", api_key_env="KEY", concurrency=3)
-    assert spec(here) == {"_target_": "srrag.engine.http.HttpEngine", "model": "m"}
+    assert spec(here) == {"_target_": "HttpEngine", "model": "m"}
     assert spec(HttpEngine(model="m", strict=False)) != spec(here)
     assert pickle.loads(pickle.dumps(here)) == here
 

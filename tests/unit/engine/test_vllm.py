@@ -46,7 +46,7 @@ def test_a_folder_is_known_by_its_content_wherever_it_lies(folder: Path, tmp_pat
     assert here.model == "small"
     assert here.name == f"vllm: small@{folder_revision(folder)}"
     assert spec(here) == {
-        "_target_": "srrag.engine.vllm.VllmEngine", "model": "small", "revision": here.revision,
+        "_target_": "VllmEngine", "model": "small", "revision": here.revision,
     }  # fmt: skip
     assert pickle.loads(pickle.dumps(here)) == here
 
@@ -93,7 +93,7 @@ def test_where_it_runs_is_no_identity() -> None:
 )
 def test_a_wrong_field_is_named_in_one_line(fields: dict[str, Any], hint: str) -> None:
     with pytest.raises(ValueError) as caught:
-        build({"_target_": "srrag.engine.vllm.VllmEngine", **fields})
+        build({"_target_": "VllmEngine", **fields})
     assert hint in str(caught.value)
     assert "\n" not in str(caught.value)
 

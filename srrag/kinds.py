@@ -1,0 +1,284 @@
+"""Names of the classes that configuration may name, apart from where their code lies.
+
+A class is known by its kind, a short name that never changes: it stands in YAML files, manifests
+and everything that is hashed. `MODULES` says where each kind lies today, so moving a file is one
+line here and changes no fingerprint and no key of a paid answer.
+
+A package of a user's own joins by entry points of the group `srrag`, a kind and its class each:
+
+    [project.entry-points.srrag]
+    RerankByJournal = "hospital.rerank:RerankByJournal"
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any
+
+GROUP = "srrag"
+"""The group of entry points."""
+
+MODULES: dict[str, str] = {
+    "AlignCitations": "srrag.evaluate.alignment",
+    "AnswerUnaided": "srrag.answer.unaided",
+    "BuildDenseIndex": "srrag.index.dense",
+    "BuildGraphIndex": "srrag.index.graph",
+    "BuildKnowledgeTree": "srrag.organize.knowledge_tree",
+    "BuildSparseIndex": "srrag.index.sparse",
+    "BuildTokenIndex": "srrag.index.tokens",
+    "BuildUnits": "srrag.index.units",
+    "ChunkBySections": "srrag.corpus.chunk",
+    "ClassifyStatements": "srrag.evaluate.must_have",
+    "ComposeAnswer": "srrag.answer.compose",
+    "ComposeFreely": "srrag.answer.free",
+    "CrossEncoderModel": "srrag.model.cross_encoder",
+    "CutWindows": "srrag.corpus.windows",
+    "DecomposeQuestion": "srrag.expand.decompose",
+    "DetectCommunities": "srrag.organize.communities",
+    "EncodeQuestions": "srrag.retrieve.questions",
+    "EncodeSubQuestions": "srrag.retrieve.questions",
+    "EncodeTexts": "srrag.retrieve.questions",
+    "EncodeWindows": "srrag.index.encode",
+    "Encoder": "srrag.model.encoder",
+    "ExtractRule": "srrag.answer.extract",
+    "ExtractTriples": "srrag.extract.triples",
+    "FilterDense": "srrag.bench.filter_dense",
+    "FilterEvidence": "srrag.rerank.filter_evidence",
+    "FindAnchors": "srrag.expand.picot_anchors",
+    "FindByRules": "srrag.extract.find_mentions",
+    "FindByTagger": "srrag.extract.find_mentions",
+    "FindSnippets": "srrag.answer.snippets",
+    "FindSupport": "srrag.evaluate.support",
+    "FuseRanks": "srrag.retrieve.fuse",
+    "GradeDocuments": "srrag.corpus.grade_documents",
+    "GradeSupport": "srrag.bench.grade_support",
+    "GraphLimits": "srrag.index.graph_reader",
+    "GraphWeights": "srrag.index.graph_reader",
+    "GrowSchema": "srrag.extract.schema_growth",
+    "GuessQuestions": "srrag.evaluate.relevancy",
+    "HttpEngine": "srrag.engine.http",
+    "IterateRetrieval": "srrag.retrieve.iterate",
+    "JudgeAccuracy": "srrag.evaluate.accuracy",
+    "JudgeChoice": "srrag.evaluate.choice",
+    "JudgeCitations": "srrag.evaluate.citations",
+    "JudgeCompleteness": "srrag.evaluate.completeness",
+    "JudgeFactuality": "srrag.evaluate.factuality",
+    "JudgeFaithfulness": "srrag.evaluate.faithfulness",
+    "JudgeNuggets": "srrag.evaluate.nuggets",
+    "JudgePicot": "srrag.evaluate.picot_match",
+    "LocalRunner": "srrag.runner.local",
+    "MarkDistinctive": "srrag.evaluate.distinctive",
+    "MeasureEvidence": "srrag.evaluate.context",
+    "MeasureRelevancy": "srrag.evaluate.relevancy",
+    "MeasureSelection": "srrag.evaluate.selection",
+    "MeasureSimilarity": "srrag.evaluate.similarity",
+    "MergeEntities": "srrag.organize.entities",
+    "MergeSynonyms": "srrag.organize.synonyms",
+    "NoticeMismatch": "srrag.answer.mismatch",
+    "Ontology": "srrag.extract.ontology",
+    "ParseDocuments": "srrag.corpus.parse",
+    "Pipeline": "srrag.pipeline",
+    "RayDataRunner": "srrag.runner.ray_data",
+    "ReadBeir": "srrag.corpus.read_beir",
+    "ReadFolder": "srrag.corpus.read_folder",
+    "ReadJsonl": "srrag.corpus.read_jsonl",
+    "ReadPubmed": "srrag.corpus.read_pubmed",
+    "Reflect": "srrag.retrieve.ircot",
+    "Reformulate": "srrag.expand.reformulate",
+    "RerankBETR": "srrag.rerank.betr",
+    "RerankBiEncoder": "srrag.rerank.bi_encoder",
+    "RerankCrossEncoder": "srrag.rerank.cross_encoder",
+    "RerankMaxSim": "srrag.rerank.maxsim",
+    "Rules": "srrag.completion",
+    "SampleSeeds": "srrag.bench.sample",
+    "SearchDense": "srrag.retrieve.search_dense",
+    "SearchGraph": "srrag.retrieve.search_graph",
+    "SearchSparse": "srrag.retrieve.search_sparse",
+    "SearchTracks": "srrag.retrieve.tracks",
+    "Segment": "srrag.pipeline",
+    "SelectEvidence": "srrag.answer.select",
+    "SplitClaims": "srrag.evaluate.claims",
+    "SplitNuggets": "srrag.bench.split_nuggets",
+    "Track": "srrag.retrieve.tracks",
+    "VllmEngine": "srrag.engine.vllm",
+    "WriteHyde": "srrag.expand.hyde",
+    "WriteQuestion": "srrag.bench.write_question",
+    "WriteRationale": "srrag.expand.rationale",
+    "WriteReference": "srrag.bench.write_reference",
+}
+"""Where each kind lies."""
+
+ADDRESSES: dict[str, str] = {
+    "srrag.answer.compose.ComposeAnswer": "ComposeAnswer",
+    "srrag.answer.extract.ExtractRule": "ExtractRule",
+    "srrag.answer.free.ComposeFreely": "ComposeFreely",
+    "srrag.answer.mismatch.NoticeMismatch": "NoticeMismatch",
+    "srrag.answer.select.SelectEvidence": "SelectEvidence",
+    "srrag.answer.snippets.FindSnippets": "FindSnippets",
+    "srrag.answer.unaided.AnswerUnaided": "AnswerUnaided",
+    "srrag.bench.filter_dense.FilterDense": "FilterDense",
+    "srrag.bench.grade_support.GradeSupport": "GradeSupport",
+    "srrag.bench.sample.SampleSeeds": "SampleSeeds",
+    "srrag.bench.split_nuggets.SplitNuggets": "SplitNuggets",
+    "srrag.bench.write_question.WriteQuestion": "WriteQuestion",
+    "srrag.bench.write_reference.WriteReference": "WriteReference",
+    "srrag.completion.Rules": "Rules",
+    "srrag.corpus.chunk.ChunkBySections": "ChunkBySections",
+    "srrag.corpus.grade_documents.GradeDocuments": "GradeDocuments",
+    "srrag.corpus.parse.ParseDocuments": "ParseDocuments",
+    "srrag.corpus.read_beir.ReadBeir": "ReadBeir",
+    "srrag.corpus.read_folder.ReadFolder": "ReadFolder",
+    "srrag.corpus.read_jsonl.ReadJsonl": "ReadJsonl",
+    "srrag.corpus.read_pubmed.ReadPubmed": "ReadPubmed",
+    "srrag.corpus.windows.CutWindows": "CutWindows",
+    "srrag.engine.http.HttpEngine": "HttpEngine",
+    "srrag.engine.vllm.VllmEngine": "VllmEngine",
+    "srrag.evaluate.accuracy.JudgeAccuracy": "JudgeAccuracy",
+    "srrag.evaluate.alignment.AlignCitations": "AlignCitations",
+    "srrag.evaluate.choice.JudgeChoice": "JudgeChoice",
+    "srrag.evaluate.citations.JudgeCitations": "JudgeCitations",
+    "srrag.evaluate.claims.SplitClaims": "SplitClaims",
+    "srrag.evaluate.completeness.JudgeCompleteness": "JudgeCompleteness",
+    "srrag.evaluate.context.MeasureEvidence": "MeasureEvidence",
+    "srrag.evaluate.distinctive.MarkDistinctive": "MarkDistinctive",
+    "srrag.evaluate.factuality.JudgeFactuality": "JudgeFactuality",
+    "srrag.evaluate.faithfulness.JudgeFaithfulness": "JudgeFaithfulness",
+    "srrag.evaluate.must_have.ClassifyStatements": "ClassifyStatements",
+    "srrag.evaluate.nuggets.JudgeNuggets": "JudgeNuggets",
+    "srrag.evaluate.picot_match.JudgePicot": "JudgePicot",
+    "srrag.evaluate.relevancy.GuessQuestions": "GuessQuestions",
+    "srrag.evaluate.relevancy.MeasureRelevancy": "MeasureRelevancy",
+    "srrag.evaluate.selection.MeasureSelection": "MeasureSelection",
+    "srrag.evaluate.similarity.MeasureSimilarity": "MeasureSimilarity",
+    "srrag.evaluate.support.FindSupport": "FindSupport",
+    "srrag.expand.decompose.DecomposeQuestion": "DecomposeQuestion",
+    "srrag.expand.hyde.WriteHyde": "WriteHyde",
+    "srrag.expand.picot_anchors.FindAnchors": "FindAnchors",
+    "srrag.expand.rationale.WriteRationale": "WriteRationale",
+    "srrag.expand.reformulate.Reformulate": "Reformulate",
+    "srrag.extract.find_mentions.FindByRules": "FindByRules",
+    "srrag.extract.find_mentions.FindByTagger": "FindByTagger",
+    "srrag.extract.ontology.Ontology": "Ontology",
+    "srrag.extract.schema_growth.GrowSchema": "GrowSchema",
+    "srrag.extract.triples.ExtractTriples": "ExtractTriples",
+    "srrag.index.dense.BuildDenseIndex": "BuildDenseIndex",
+    "srrag.index.encode.EncodeWindows": "EncodeWindows",
+    "srrag.index.graph.BuildGraphIndex": "BuildGraphIndex",
+    "srrag.index.graph_reader.GraphLimits": "GraphLimits",
+    "srrag.index.graph_reader.GraphWeights": "GraphWeights",
+    "srrag.index.sparse.BuildSparseIndex": "BuildSparseIndex",
+    "srrag.index.tokens.BuildTokenIndex": "BuildTokenIndex",
+    "srrag.index.units.BuildUnits": "BuildUnits",
+    "srrag.model.cross_encoder.CrossEncoderModel": "CrossEncoderModel",
+    "srrag.model.encoder.Encoder": "Encoder",
+    "srrag.organize.communities.DetectCommunities": "DetectCommunities",
+    "srrag.organize.entities.MergeEntities": "MergeEntities",
+    "srrag.organize.knowledge_tree.BuildKnowledgeTree": "BuildKnowledgeTree",
+    "srrag.organize.synonyms.MergeSynonyms": "MergeSynonyms",
+    "srrag.pipeline.Pipeline": "Pipeline",
+    "srrag.pipeline.Segment": "Segment",
+    "srrag.rerank.betr.RerankBETR": "RerankBETR",
+    "srrag.rerank.bi_encoder.RerankBiEncoder": "RerankBiEncoder",
+    "srrag.rerank.cross_encoder.RerankCrossEncoder": "RerankCrossEncoder",
+    "srrag.rerank.filter_evidence.FilterEvidence": "FilterEvidence",
+    "srrag.rerank.maxsim.RerankMaxSim": "RerankMaxSim",
+    "srrag.retrieve.fuse.FuseRanks": "FuseRanks",
+    "srrag.retrieve.ircot.Reflect": "Reflect",
+    "srrag.retrieve.iterate.IterateRetrieval": "IterateRetrieval",
+    "srrag.retrieve.questions.EncodeQuestions": "EncodeQuestions",
+    "srrag.retrieve.questions.EncodeSubQuestions": "EncodeSubQuestions",
+    "srrag.retrieve.questions.EncodeTexts": "EncodeTexts",
+    "srrag.retrieve.search_dense.SearchDense": "SearchDense",
+    "srrag.retrieve.search_graph.SearchGraph": "SearchGraph",
+    "srrag.retrieve.search_sparse.SearchSparse": "SearchSparse",
+    "srrag.retrieve.tracks.SearchTracks": "SearchTracks",
+    "srrag.retrieve.tracks.Track": "Track",
+    "srrag.runner.local.LocalRunner": "LocalRunner",
+    "srrag.runner.ray_data.RayDataRunner": "RayDataRunner",
+}
+"""The addresses that release 0.1 wrote in place of kinds, into manifests, logs and users' files.
+
+They also stand for these kinds in what is hashed, so that what 0.1 built and paid for stands. It
+is a record of what was: no class that is new joins it, and none leaves it.
+"""
+
+HASHED = MappingProxyType({kind: address for address, kind in ADDRESSES.items()})
+
+
+@lru_cache(maxsize=1)
+def extensions() -> Mapping[str, str]:
+    """Kinds of installed packages, each with its `module:Class`.
+
+    Raises ValueError for a kind that is taken.
+    """
+    found: dict[str, str] = {}
+    for entry in entry_points(group=GROUP):
+        if entry.name in MODULES or found.get(entry.name, entry.value) != entry.value:
+            raise ValueError(f"entry point {entry.name} = {entry.value}: the name is taken")
+        found[entry.name] = entry.value
+    return found
+
+
+def kind_of(cls: type) -> str:
+    """The kind of a class; that of a foreign class without an entry point is its address."""
+    module, name = cls.__module__, cls.__qualname__
+    if module.partition(".")[0] == "srrag":
+        return name
+    for kind, value in extensions().items():
+        if value == f"{module}:{name}":
+            return kind
+    return f"{module}.{name}"
+
+
+def class_of(name: str) -> type:
+    """The class of a kind, or of an address in srrag, of today or of release 0.1.
+
+    Raises ValueError for any other name, with those that are like it, and for a class that cannot
+    be imported.
+    """
+    kind = ADDRESSES.get(name, name)
+    module, _, last = kind.rpartition(".")
+    if module and MODULES.get(last) == module:
+        kind = last
+    if kind in MODULES:
+        module, attribute = MODULES[kind], kind
+    elif kind in extensions():
+        module, _, attribute = extensions()[kind].partition(":")
+    else:
+        like = difflib.get_close_matches(last, [*MODULES, *extensions()], n=3)
+        hint = f"; there is {', '.join(like)}" if like else ""
+        raise ValueError(f"_target_ {name!r} is no kind of srrag or of an installed package{hint}")
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"_target_ {name!r}: {error}") from error
+    assert isinstance(cls, type)
+    return cls
+
+
+def renamed(value: Any) -> Any:
+    """A spec that was stored, in the kinds of today: what release 0.1 wrote has addresses."""
+    return _mapped(value, ADDRESSES)
+
+
+def hashed(value: Any) -> Any:
+    """A spec as it is hashed: kinds of release 0.1 as that wrote them."""
+    return _mapped(value, HASHED)
+
+
+def _mapped(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: names.get(item, item)
+            if key == "_target_" and isinstance(item, str)
+            else _mapped(item, names)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_mapped(item, names) for item in value]
+    return value

@@ -1,0 +1,56 @@
+"""What everything is known by: fingerprints of stages and pipelines, keys of paid answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jobs import parts
+from jobs.launch import configure
+from srrag.engine.call import key_of
+from srrag.engine.http import HttpEngine
+from srrag.engine.vllm import VllmEngine
+from srrag.spec import fingerprint, spec
+from tests.golden.cases import CASES, REPOSITORY
+
+FILE = Path(__file__).parent / "identities.json"
+ENGINES = {
+    "http": HttpEngine(model="m", revision="r", seed=1),
+    "vllm": VllmEngine(model="Qwen/Qwen3-8B", revision="c0ffee"),
+}
+
+
+def identities() -> dict[str, Any]:
+    """Fingerprints of the default build and of every pipeline, keys of every golden prompt."""
+    return {"build": stages(), "pipelines": pipelines(), **completions()}
+
+
+def stages() -> dict[str, str]:
+    """The stages of the default build, over two parts."""
+    config = configure("build", ["root=R"])
+    plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+    return {stage.name: plan.fingerprint(stage.name, ["p1", "p2"]) for stage in plan.stages}
+
+
+def pipelines() -> dict[str, str]:
+    """Every file of conf/pipeline; without what a step learned, which lies in a root."""
+    made = {}
+    for path in sorted((REPOSITORY / "conf" / "pipeline").glob("*.yaml")):
+        config = configure("ask", [f"pipeline={path.stem}", "root=R", "question=x"])
+        pipeline = parts.make(config["pipeline"], "pipeline")
+        try:
+            made[path.stem] = fingerprint(spec(pipeline), pipeline.identity())
+        except (OSError, ValueError):
+            made[path.stem] = fingerprint(spec(pipeline))
+    return made
+
+
+def completions() -> dict[str, dict[str, list[str]]]:
+    """The keys under which each golden prompt's answers stand in the log."""
+    return {
+        name: {
+            task: [key_of(engine, prompt).hex() for prompt in case(lambda text: text)]
+            for task, case in sorted(CASES.items())
+        }
+        for name, engine in ENGINES.items()
+    }
