@@ -40,11 +40,11 @@ test-vllm: $(BIN)/.vllm
 
 # Every other measurement has its command in docs/measurements.md.
 bench: venv
-	$(BIN)/python -m bench.build
-	$(BIN)/python -m bench.communities $(GRAPHS) --n 10000 --seeds 10 11 12 13 14
-	$(BIN)/python -m bench.paper_graph $(GRAPHS)
-	$(BIN)/python -m bench.graph_search --questions 100
-	$(BIN)/python -m bench.update $(GRAPHS) --repeats 2
+	$(BIN)/python -m perf.build
+	$(BIN)/python -m perf.communities $(GRAPHS) --n 10000 --seeds 10 11 12 13 14
+	$(BIN)/python -m perf.paper_graph $(GRAPHS)
+	$(BIN)/python -m perf.graph_search --questions 100
+	$(BIN)/python -m perf.update $(GRAPHS) --repeats 2
 
 clean:
 	rm -rf $(ROOT)

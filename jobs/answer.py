@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobs import parts
-from jobs.launch import UsageError, reading
-from srrag.answer.reply import answer_json
-from srrag.commit import commit, commit_json, write_parquet
+from srrag.answer.answer_json import answer_json
+from srrag.config import factory
+from srrag.errors import UsageError, reading
 from srrag.index.units import open_units
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
 from srrag.runner.summary import calls_made
+from srrag.storage.atomic_write import commit, commit_json, write_parquet
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -27,9 +27,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if not asked:
         raise UsageError(f"queries={path}: there is no question")
     questions = question_table(asked)
-    pipeline = parts.answering(config)
-    bound = parts.pipeline_run(config, pipeline)
-    at = bound.place(parts.place(config))
+    pipeline = factory.answering(config)
+    bound = factory.pipeline_run(config, pipeline)
+    at = bound.place(factory.place(config))
     answers = bound.run(questions, at)
     out = Path(config["out"])
     rows = answers.to_pylist()
@@ -128,6 +128,6 @@ def _write_lines(path: Path, rows: Any) -> None:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("answer", run, sys.argv[1:]))

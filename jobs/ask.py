@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from jobs import parts
-from jobs.launch import UsageError
-from jobs.trace import tree
+from srrag.answer.answer_json import answer_json, trace_json
 from srrag.answer.cited import CitedAnswer
-from srrag.answer.reply import answer_json, trace_json
+from srrag.answer.provenance_tree import tree
 from srrag.answer.streaming import AnswerStream, uncited_of
-from srrag.completion import tallied
+from srrag.config import factory
 from srrag.engine.stream import listening
+from srrag.errors import UsageError
 from srrag.ids import content_id
+from srrag.llm.completion import tallied
 from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
@@ -31,11 +31,11 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     fault = question_fault(config["question"])
     if fault:
         raise UsageError(f"question: {fault[1]}")
-    pipeline = parts.answering(config)
-    bound = parts.pipeline_run(config, pipeline)
+    pipeline = factory.answering(config)
+    bound = factory.pipeline_run(config, pipeline)
     text = config["question"].strip()
     questions = question_table([{"query_id": content_id(text), "text": text}])
-    at = bound.place(parts.place(config))
+    at = bound.place(factory.place(config))
     draft = AnswerStream(wrapped(), uncited_of(pipeline))
     say(f"\n{textwrap.fill(text, _WIDTH)}\n")
     with (
@@ -92,6 +92,6 @@ def readable(summary: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("ask", run, sys.argv[1:]))

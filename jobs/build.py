@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from jobs import parts
+from srrag.config import factory
 from srrag.runner.build import BuildJob
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.runner.progress import say
-from srrag.store import Store
+from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Build what is missing in `root` from `corpus`."""
-    reader = parts.make(config["corpus"], "corpus")
-    plan = parts.plan(config, reader)
+    reader = factory.make(config["corpus"], "corpus")
+    plan = factory.plan(config, reader)
     if config["estimate"]:
         summary = EstimateJob(Store(config["root"]), plan, config["build"]).run(
-            reader.scan(), parts.place(config)
+            reader.scan(), factory.place(config)
         )
         say(readable(summary))
         config["out"] = None  # an estimate leaves no trace
@@ -26,14 +26,14 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     job = BuildJob(
         store=Store(config["root"]),
         plan=plan,
-        runner=parts.runner(config),
+        runner=factory.runner(config),
         name=config["build"],
         command=config["command"],
         max_failed_share=config["max_failed_share"],
         retry_failed=config["retry_failed"],
         update=config["update"],
     )
-    return headline(job.run(reader.scan(), parts.place(config)))
+    return headline(job.run(reader.scan(), factory.place(config)))
 
 
 def headline(summary: dict[str, Any]) -> dict[str, Any]:
@@ -51,6 +51,6 @@ def headline(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("build", run, sys.argv[1:]))

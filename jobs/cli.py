@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if job not in JOBS:
         print(f"error: there is no job {job!r}; jobs: {', '.join(JOBS)}", file=sys.stderr)
         return 2
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     module = importlib.import_module(f"jobs.{job}")
     return launch(job, module.run, rest)

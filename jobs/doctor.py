@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs import doctor_cluster, parts
-from srrag import mirror
-from srrag.commit import commit_json, read_json
+from jobs import doctor_cluster
+from srrag.config import factory
 from srrag.runner.progress import say
 from srrag.spec import build
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit_json, read_json
 
 _EXTRAS = {"pdf": "docling", "vllm": "vllm", "wandb": "wandb"}
 _MIN_FREE_GB = 5.0
@@ -103,7 +104,7 @@ def _faiss(profile: Mapping[str, Any]) -> str:
 
 def _cpus(config: dict[str, Any]) -> str:
     asked = sum(
-        parts.resources(config, name).cpus
+        factory.resources(config, name).cpus
         for name in ("parsed", "documents", "chunks", "windows", "triples", "vectors")
     )
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -141,6 +142,6 @@ def _free(root: Path) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("doctor", run, sys.argv[1:]))

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs import parts
-from jobs.launch import UsageError
-from srrag.mirror import shown
+from srrag.config import factory
+from srrag.errors import UsageError
 from srrag.runner.progress import say
-from srrag.runner.ray_data import RayDataRunner
-from srrag.store import Store
+from srrag.runner.ray.data import RayDataRunner
+from srrag.storage.mirror import shown
+from srrag.storage.store import Store
 
 if TYPE_CHECKING:
-    from srrag.runner.ray_nodes import Node
+    from srrag.runner.ray.nodes import Node
 
 MAX_CLOCK_S = 1.0
 """Heartbeats and deadlines are compared between nodes; a second is far below the shortest."""
@@ -28,7 +28,7 @@ def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
 
     Raises UsageError for what is not a number of nodes or no folder.
     """
-    runner = parts.runner(config)
+    runner = factory.runner(config)
     if not isinstance(runner, RayDataRunner) or runner.address == "local":
         return {}
     asked = config["cluster"]
@@ -59,7 +59,7 @@ def ask(runner: RayDataRunner, asked: Mapping[str, Any], root: Path) -> tuple[li
     """Every node of the cluster, and whether it asks for a token."""
     import ray
 
-    from srrag.runner.ray_nodes import nodes_of, token_is_asked_for
+    from srrag.runner.ray.nodes import nodes_of, token_is_asked_for
 
     root.mkdir(parents=True, exist_ok=True)
     model = None if asked["model"] is None else Path(asked["model"])
@@ -162,7 +162,7 @@ def workers(config: Mapping[str, Any], nodes: Sequence[Node]) -> str:
     """The largest worker of the profile fits on some node."""
     table = config["profile"]["resources"]
     for stage in table:
-        need = parts.resources(config, stage)
+        need = factory.resources(config, stage)
         if not any(node.cpus >= need.cpus and node.gpus >= need.gpus for node in nodes):
             return _fail(
                 f"profile.resources.{stage}: no node has {need.cpus:g} CPU and {need.gpus:g} GPU"

@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs import parts
 from jobs.answer import write_run
-from jobs.evaluate_answers import evaluate_answers
-from jobs.evaluate_filter import evaluate_filter
-from jobs.evaluate_nli import evaluate_nli
-from jobs.evaluate_systems import baseline_config, system_names
-from jobs.launch import UsageError, check_numbers, reading
-from jobs.ranked import Judged, read_judged
-from jobs.record import Evaluated, bench_name, record, with_windows
-from srrag.completion import Rules
-from srrag.evaluate.gold import resource_path
+from srrag.config import factory
+from srrag.errors import UsageError, check_numbers, reading
+from srrag.evaluate.references import resource_path
 from srrag.evaluate.retrieval import lower_is_better
 from srrag.evaluate.scores import compare, figure
+from srrag.experiment.answers import evaluate_answers
+from srrag.experiment.filter import evaluate_filter
+from srrag.experiment.nli import evaluate_nli
+from srrag.experiment.rankings import Judged, read_judged
+from srrag.experiment.record import Evaluated, bench_name, record, with_windows
+from srrag.experiment.systems import baseline_config, system_names
+from srrag.llm.completion import Rules
 from srrag.runner.progress import say
 
 
@@ -79,9 +79,9 @@ def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
 def _ranked(config: dict[str, Any], role: str, name: str, judged: Judged) -> Evaluated:
     """Rank by the pipeline of a configuration; with `out=` the first one's ranking is a run too."""
     began, out = time.perf_counter(), config["out"]
-    pipeline = parts.make(config["pipeline"], role)
-    bound = parts.pipeline_run(config, pipeline.ranking())
-    at = bound.place(parts.place(config))
+    pipeline = factory.make(config["pipeline"], role)
+    bound = factory.pipeline_run(config, pipeline.ranking())
+    at = bound.place(factory.place(config))
     table = bound.run(judged.table, at)
     scores = judged.scores(table, at)
     if out and role == "pipeline":
@@ -108,10 +108,10 @@ def evaluate_extraction(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
     kind = config["bench"]["kind"]
     score = {"ebmnlp": score_ebmnlp, "evidence_inference": score_evidence_inference}
-    if not isinstance(parts.make(config["engine"], "engine"), Rules):
+    if not isinstance(factory.make(config["engine"], "engine"), Rules):
         raise UsageError(f"engine: bench.kind={kind} scores mentions; leave engine=rules")
-    mentions = parts.make(config["mentions"], "mentions")
-    mentions.open(parts.place(config).threads)
+    mentions = factory.make(config["mentions"], "mentions")
+    mentions.open(factory.place(config).threads)
     with reading(path):
         metrics = score[kind](path, mentions.read)
     for name, value in metrics.items():
@@ -155,6 +155,6 @@ def readable(summary: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("evaluate", run, sys.argv[1:]))

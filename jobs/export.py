@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError, check_numbers
+from srrag.errors import UsageError, check_numbers
 from srrag.export.graph import Graph, open_graph
 from srrag.export.graphml import write_graphml
 from srrag.export.graphrag import write_graphrag
@@ -18,9 +18,9 @@ from srrag.export.neo4j_csv import IMPORT, write_neo4j
 from srrag.export.select import Selection, select_community, select_entity
 from srrag.export.texts import open_texts
 from srrag.export.youtu import write_nodes_and_edges, write_triples
-from srrag.manifest import check_files
 from srrag.runner.progress import say
-from srrag.store import Store
+from srrag.storage.manifest import check_files
+from srrag.storage.store import Store
 
 Parts = Mapping[str, list[Path]]
 CHECKED = ("entities", "communities", "units")
@@ -123,6 +123,6 @@ def write_atomically(
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("export", run, sys.argv[1:]))

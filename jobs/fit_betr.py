@@ -14,16 +14,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs import parts
-from jobs.gold_pairs import betr_of, make_pairs
-from jobs.launch import UsageError, reading
+from srrag.config import factory
+from srrag.errors import UsageError, reading
+from srrag.experiment.gold_pairs import betr_of, make_pairs
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
-from srrag.train.betr import Certainty, Fit, Settings, Task, certainty, run_plain, run_task
+from srrag.train.betr.fit import (
+    BetrSettings,
+    BetrTask,
+    Certainty,
+    Fit,
+    certainty,
+    run_plain,
+    run_task,
+)
+from srrag.train.betr.pair_file import PairFile, contradictions, read_pairs
+from srrag.train.betr.report import check_wandb, log_to_wandb, table_1, write_report
+from srrag.train.betr.select import Fitter, Outcome, choose_and_fit
 from srrag.train.group import Alone
-from srrag.train.pair_file import PairFile, contradictions, read_pairs
-from srrag.train.report import check_wandb, log_to_wandb, table_1, write_report
-from srrag.train.select import Fitter, Outcome, choose_and_fit
 
 SETTINGS = ("sigma_a", "solver", "learning_rate", "epochs", "patience")
 
@@ -62,7 +70,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     return {**summary, "out": str(out), "seconds": round(time.perf_counter() - started, 3)}
 
 
-def grid(train: dict[str, Any]) -> list[Settings]:
+def grid(train: dict[str, Any]) -> list[BetrSettings]:
     """Every objective with every τ; raises UsageError that names the setting."""
     choices = [
         value if isinstance(value, list) else [value]
@@ -71,7 +79,7 @@ def grid(train: dict[str, Any]) -> list[Settings]:
     fixed = {name: train[name] for name in SETTINGS}
     try:
         found = [
-            Settings(objective=o, tau=t + 0.0 if isinstance(t, int) else t, **fixed)
+            BetrSettings(objective=o, tau=t + 0.0 if isinstance(t, int) else t, **fixed)
             for o, t in itertools.product(*choices)
         ]
     except ValueError as error:
@@ -101,13 +109,13 @@ def check(config: dict[str, Any]) -> None:
 
 def on_ray(config: dict[str, Any]) -> bool:
     """Whether the profile's runner is Ray's."""
-    return hasattr(parts.runner(config), "connect")
+    return hasattr(factory.runner(config), "connect")
 
 
 def default_out(config: dict[str, Any]) -> Path:
     """Where the pipeline reads it if it ends in BETR, else beside the pairs, or under the root."""
     if config["train"]["pairs"] is None:
-        step = betr_of(parts.make(config["pipeline"], "pipeline"))
+        step = betr_of(factory.make(config["pipeline"], "pipeline"))
         if step is not None:
             return Path(step.model).parent
     if config["root"] is None:
@@ -136,9 +144,11 @@ def describe(file: PairFile, train: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def task(train: dict[str, Any], file: PairFile, num_queries: int, settings: Settings) -> Task:
+def task(
+    train: dict[str, Any], file: PairFile, num_queries: int, settings: BetrSettings
+) -> BetrTask:
     """A fit on all but the held-out queries."""
-    return Task(
+    return BetrTask(
         pairs=str(Path(file.path).resolve()),
         fingerprint=file.fingerprint,
         settings=settings,
@@ -154,17 +164,17 @@ def fitter(config: dict[str, Any], file: PairFile, state: Path) -> Fitter:
     if not workers:
         here = functools.partial(_fit_here, file=file, state=state)
         return Fitter(lambda tasks: [here(task) for task in tasks], here)
-    from srrag.runner.ray_train import train_on_ray
-    from srrag.runner.ray_tune import tune_on_ray
+    from srrag.runner.ray.train import train_on_ray
+    from srrag.runner.ray.tune import tune_on_ray
 
-    parts.runner(config).connect()  # type: ignore[attr-defined]
+    factory.runner(config).connect()  # type: ignore[attr-defined]
 
-    def compare(tasks: Sequence[Task]) -> list[Fit]:
+    def compare(tasks: Sequence[BetrTask]) -> list[Fit]:
         plain = [task.plain() for task in tasks]
         results = tune_on_ray(run_plain, plain, folder=state, name=f"tune-{fingerprint(plain)}")
         return [Fit(**result) for result in results]
 
-    def train(task: Task) -> Fit:
+    def train(task: BetrTask) -> Fit:
         plain = task.plain()
         name = f"train-{fingerprint(plain)}"
         return Fit(**train_on_ray(run_plain, plain, workers=workers, folder=state, name=name))
@@ -172,7 +182,7 @@ def fitter(config: dict[str, Any], file: PairFile, state: Path) -> Fitter:
     return Fitter(compare, train)
 
 
-def _fit_here(task: Task, *, file: PairFile, state: Path) -> Fit:
+def _fit_here(task: BetrTask, *, file: PairFile, state: Path) -> Fit:
     return run_task(task, Alone(state / f"{fingerprint(task.plain())}.json"), file)
 
 
@@ -225,6 +235,6 @@ def summarise(outcome: Outcome, stated: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("fit_betr", run, sys.argv[1:]))

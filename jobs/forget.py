@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jobs import parts
-from jobs.launch import UsageError
-from srrag.runner.forget import ForgetJob
-from srrag.runner.forgotten import Forgotten
+from srrag.config import factory
+from srrag.errors import UsageError
+from srrag.runner.deletion.delete import ForgetJob
+from srrag.runner.deletion.tombstones import Tombstones
+from srrag.runner.deletion.vacuum import prune
 from srrag.runner.progress import say
-from srrag.runner.prune import prune
-from srrag.store import Store
+from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -25,13 +25,13 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("doc_id or source_id: name what to forget")
     if config["undo"]:
         with store.lock():
-            found = Forgotten.of(store.root).take_back(documents, sources)
+            found = Tombstones.of(store.root).take_back(documents, sources)
         return {"taken_back": found}
     summary: dict[str, Any] = {}
     if documents or sources or begun:
-        engine = parts.make(config["engine"], "engine")
-        job = ForgetJob(store, parts.runner(config), engine)
-        summary = job.run(documents, sources, parts.place(config))
+        engine = factory.make(config["engine"], "engine")
+        job = ForgetJob(store, factory.runner(config), engine)
+        summary = job.run(documents, sources, factory.place(config))
         say(f"{summary['documents']} documents and {summary['completions']} completions forgotten")
     if config["prune"]:
         with store.lock(), store.whole():
@@ -55,6 +55,6 @@ def names(value: Any, key: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("forget", run, sys.argv[1:]))

@@ -13,21 +13,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs import parts
-from jobs.benchmark_files import rebuild, report, write
-from jobs.benchmark_stages import Counted, Stages, Standing
-from jobs.launch import UsageError, reading, with_pipeline
-from srrag.bench.assemble import question_row
-from srrag.bench.decisions import (
-    Decision,
+from srrag.benchmark.decisions import (
+    ReviewDecision,
     apply,
     check_decisions,
     counted,
     read_decisions,
     revised_nuggets,
 )
-from srrag.bench.pool import pooled
-from srrag.bench.relations import POOLED, QUESTIONED, REFERENCED
+from srrag.benchmark.files import rebuild, report, write
+from srrag.benchmark.pool import pooled
+from srrag.benchmark.relations import POOLED, QUESTIONED, REFERENCED
+from srrag.benchmark.release import question_row
+from srrag.benchmark.stages import Counted, Stages, Standing
+from srrag.config import factory
+from srrag.config.compose import with_pipeline
+from srrag.errors import UsageError, reading
 from srrag.index.units import Units
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
@@ -35,7 +36,7 @@ from srrag.runner.estimate import readable
 from srrag.runner.part import live
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
-from srrag.store import Store
+from srrag.storage.store import Store
 
 STEPS = ("dense", "questions", "support", "reference", "nuggets")
 
@@ -76,7 +77,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
     decisions, undecided = _decisions(config)
     stages = Standing.of(config)
-    with stages.store.lock(), parts.runner(config).session():
+    with stages.store.lock(), factory.runner(config).session():
         figures = make(config, stages, decisions)
     summary = {
         **figures,
@@ -106,7 +107,9 @@ def check(config: dict[str, Any]) -> None:
         raise UsageError(f"pool={config['pool']}: a list of pipelines is needed, as [bm25,hybrid]")
 
 
-def make(config: dict[str, Any], stages: Stages, decisions: Sequence[Decision]) -> dict[str, Any]:
+def make(
+    config: dict[str, Any], stages: Stages, decisions: Sequence[ReviewDecision]
+) -> dict[str, Any]:
     """Run all stages and write the files; returns the counts."""
     dropped = Dropped()
     referenced, counts = candidates(config, stages, dropped)
@@ -119,11 +122,11 @@ def make(config: dict[str, Any], stages: Stages, decisions: Sequence[Decision]) 
         raise UsageError(str(error)) from error
     for row in refused:
         dropped.add(row, "review", "rejected", "a reviewer rejected the question")
-    step = parts.make(config["nuggets"], "nuggets")
+    step = factory.make(config["nuggets"], "nuggets")
     table = pa.Table.from_pylist(kept, schema=REFERENCED)
     finished = dropped.take(stages.run("reviewed", table, {"nuggets": step})["nuggets"])
     decided = {each.query_id: each for each in decisions}
-    asking = (parts.make(config[name], name) for name in STEPS[1:])
+    asking = (factory.make(config[name], name) for name in STEPS[1:])
     model = ", ".join(dict.fromkeys(each.engine.name for each in asking))
     texts: dict[str, list[str]] = {}
     questions = []
@@ -142,9 +145,9 @@ def candidates(
     config: dict[str, Any], stages: Stages, dropped: Dropped
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Questions with gold and answers, before any review; and the counts on the way."""
-    steps = {name: parts.make(config[name], name) for name in STEPS}
+    steps = {name: factory.make(config[name], name) for name in STEPS}
     units = Units(Store(config["root"]).artifacts(config["build"])["units"])
-    seeds = parts.make(config["sample"], "sample").draw(units)
+    seeds = factory.make(config["sample"], "sample").draw(units)
     say(f"{seeds.num_rows:,} of {len(units):,} windows are sampled")
     made = stages.run("seeds", seeds, {name: steps[name] for name in ("dense", "questions")})
     dense = dropped.take(made["dense"])
@@ -195,7 +198,7 @@ def pool(config: dict[str, Any], stages: Stages, units: Units, written: pa.Table
     return pooled(written, units, accessible, rankings, at, depth)
 
 
-def _decisions(config: dict[str, Any]) -> tuple[list[Decision], int]:
+def _decisions(config: dict[str, Any]) -> tuple[list[ReviewDecision], int]:
     given = config["decisions"] or []
     paths = [Path(str(each)) for each in (given if isinstance(given, list) else [given])]
     for path in paths:
@@ -205,7 +208,7 @@ def _decisions(config: dict[str, Any]) -> tuple[list[Decision], int]:
         return read_decisions(paths)
 
 
-def _review(decision: Decision | None) -> dict[str, str]:
+def _review(decision: ReviewDecision | None) -> dict[str, str]:
     if decision is None:
         return {"decision": "", "comment": ""}
     return {"decision": decision.decision, "comment": decision.comment}
@@ -224,6 +227,6 @@ def estimate(config: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("make_benchmark", run, sys.argv[1:]))

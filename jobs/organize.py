@@ -15,19 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs import parts
-from jobs.launch import UsageError, reading
-from srrag import mirror
-from srrag.commit import commit_json, read_json
+from srrag.config import factory
+from srrag.errors import UsageError, reading
+from srrag.graph.communities import DetectCommunities
 from srrag.ids import file_sha256
 from srrag.kinds import renamed
-from srrag.manifest import check_files
-from srrag.organize.communities import DetectCommunities
 from srrag.runner.progress import say
 from srrag.schema import EDGES, ENTITIES
 from srrag.spec import spec
-from srrag.step import Former, Place
-from srrag.store import Store
+from srrag.step import Place, PreviousVersion
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import check_files
+from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     path = Path(config["graph"]["path"])
     if not path.is_file():
         raise UsageError(f"graph.path={path} is not a file")
-    step = parts.make(config["communities"], "communities")
+    step = factory.make(config["communities"], "communities")
     with reading(path):
         nodes, edges = read_graph(path)
     store = Store(config["root"])
@@ -46,7 +46,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     folder = store.root / "organize"
     with store.lock():
         started = time.perf_counter()
-        figures = _organized(step, nodes, edges, folder, parts.place(config))
+        figures = _organized(step, nodes, edges, folder, factory.place(config))
         seconds = time.perf_counter() - started - figures["encoding_seconds"]
     found = pq.read_table(folder / "communities.parquet")
     summary = {
@@ -79,7 +79,7 @@ def _organized(
         if _stands(folder, made_by):
             # Of the former communities nothing stays: the graph alone says what they are.
             anew = replace(step, max_drift=0.0)
-            figures = dict(anew.update(inputs, out, at, Former(folder, frozenset())))
+            figures = dict(anew.update(inputs, out, at, PreviousVersion(folder, frozenset())))
         else:
             figures = dict(step.build(inputs, out, at))
         files = {path.name: file_sha256(path) for path in sorted(out.iterdir())}
@@ -173,6 +173,6 @@ def _edge(edge: Any, number: int, attributes: dict[str, bool], where: str) -> di
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("organize", run, sys.argv[1:]))

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError, check_numbers
-from srrag.commit import commit
+from srrag.errors import UsageError, check_numbers
 from srrag.report import markdown, page
 from srrag.report.forest import draw
 from srrag.report.results import Results, read_results
-from srrag.report.section import Section, section
+from srrag.report.section import BenchmarkSection, section
 from srrag.report.view import benches
 from srrag.runner.progress import say
+from srrag.storage.atomic_write import commit
 
 Plots = Mapping[tuple[str, str], str]
 
@@ -52,7 +52,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     return summary
 
 
-def _sections(results: Results, config: Mapping[str, Any]) -> list[Section]:
+def _sections(results: Results, config: Mapping[str, Any]) -> list[BenchmarkSection]:
     check_numbers(config, resamples=1, seed=0)
     if config["worst"] is not None:
         check_numbers(config, worst=0)
@@ -65,7 +65,9 @@ def _sections(results: Results, config: Mapping[str, Any]) -> list[Section]:
     return [section(results, bench, **options) for bench in shown]
 
 
-def write_report(results: Results, sections: Sequence[Section], title: str, out: Path) -> list[str]:
+def write_report(
+    results: Results, sections: Sequence[BenchmarkSection], title: str, out: Path
+) -> list[str]:
     """Write the page, the Markdown and the plots; returns the names of the files."""
     plots: dict[tuple[str, str], str] = {}
     for each in sections:
@@ -83,7 +85,7 @@ def write_report(results: Results, sections: Sequence[Section], title: str, out:
     return [*texts, *plots.values()]
 
 
-def _counted(results: Results, sections: Sequence[Section]) -> str:
+def _counted(results: Results, sections: Sequence[BenchmarkSection]) -> str:
     rows, benchmarks = len(results.rows), len(sections)
     return f"{rows} row{'s' * (rows != 1)} on {benchmarks} benchmark{'s' * (benchmarks != 1)}."
 
@@ -93,6 +95,6 @@ def _slug(name: str) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("report", run, sys.argv[1:]))

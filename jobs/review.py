@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.launch import UsageError, check_numbers, reading
-from srrag.commit import commit, commit_json, read_json
+from srrag.errors import UsageError, check_numbers, reading
 from srrag.evaluate.cases import STRATA, read_answers, read_gold_answers
-from srrag.evaluate.gold import resource_path
+from srrag.evaluate.references import resource_path
 from srrag.review.figures import Board, by_question, differences, figures
 from srrag.review.filled import read_sheets, sheet_files
 from srrag.review.forms import Form, form_of
@@ -19,6 +18,7 @@ from srrag.review.page import write_page
 from srrag.review.plots import plot_review
 from srrag.review.workbook import write_workbook
 from srrag.runner.progress import say
+from srrag.storage.atomic_write import commit, commit_json, read_json
 
 ALONE = "system"
 """Name of the system where only one is reviewed and none was given."""
@@ -207,6 +207,6 @@ def _key(path: Path) -> tuple[Form, str, dict[str, dict[str, str]]]:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("review", run, sys.argv[1:]))

@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobs import parts
-from jobs.launch import UsageError, configure
-from srrag.mirror import shown
+from srrag.config import factory
+from srrag.config.compose import configure
+from srrag.errors import UsageError
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
-from srrag.serve.keys import read_keys
-from srrag.serve.settings import Apart, Limits, Settings
+from srrag.serve.api_keys import read_keys
+from srrag.serve.settings import Deployment, Limits, ServeSettings
+from srrag.storage.mirror import shown
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _POLL_S = 1.0
@@ -24,10 +25,10 @@ _POLL_S = 1.0
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Serve until interrupted, or for `stop_after_s`."""
     settings = settings_of(config)
-    from srrag.serve.health import Health
-    from srrag.serve.on_ray import Cluster, served
+    from srrag.serve.ray.deployments import Cluster, served
+    from srrag.serve.ray.health import Health
 
-    cluster = parts.make_as(Cluster, config["ray"], "ray")
+    cluster = factory.make_as(Cluster, config["ray"], "ray")
     up = time.monotonic()
     url = ""
     try:
@@ -52,22 +53,22 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     return {"url": url, "pipelines": list(settings.pipelines), "seconds": seconds}
 
 
-def settings_of(config: dict[str, Any]) -> Settings:
+def settings_of(config: dict[str, Any]) -> ServeSettings:
     """What the server is told; raises UsageError that names the key."""
     pipelines: dict[str, Pipeline] = {}
     for name, chosen in {_chosen(config): config, **_others(config)}.items():
         if chosen["build"] != config["build"]:
             theirs, ours = chosen["build"], config["build"]
             raise UsageError(f"also: {name} asks build {theirs!r}, this server {ours!r}")
-        pipelines[name] = parts.make(chosen["pipeline"], "pipeline")
-        parts.pipeline_run(config, pipelines[name])
-    limits = parts.make_as(Limits, config["limits"], "limits")
+        pipelines[name] = factory.make(chosen["pipeline"], "pipeline")
+        factory.pipeline_run(config, pipelines[name])
+    limits = factory.make_as(Limits, config["limits"], "limits")
     try:
-        return Settings(
+        return ServeSettings(
             root=Path(config["root"]).expanduser().resolve(),
             pipelines=pipelines,
             build=config["build"],
-            at=parts.place(config),
+            at=factory.place(config),
             host=config["host"],
             port=config["port"],
             keys=read_keys(Path(config["api_keys"])) if config["api_keys"] else {},
@@ -82,14 +83,14 @@ def settings_of(config: dict[str, Any]) -> Settings:
         raise UsageError(str(error)) from error
 
 
-def _apart(config: dict[str, Any]) -> dict[str, Apart]:
+def _apart(config: dict[str, Any]) -> dict[str, Deployment]:
     """The deployments beside that of the ingress."""
     made = {}
     for name, given in (config["deployments"] or {}).items():
         if not _NAME.fullmatch(name):
             raise UsageError(f"deployments.{name}: a name is small letters, digits and _")
         device = {"device": config["profile"]["device"]}
-        made[name] = parts.make_as(Apart, device | given, f"deployments.{name}")
+        made[name] = factory.make_as(Deployment, device | given, f"deployments.{name}")
     return made
 
 
@@ -99,8 +100,8 @@ def application(args: dict[str, Any]) -> Any:
     There the host is that of the cluster's HTTP options, which only a key can guard: without
     api_keys, the overrides have to say that host is a loopback address.
     """
-    from srrag.serve.on_ray import Cluster
-    from srrag.serve.on_ray import application as on_ray
+    from srrag.serve.ray.deployments import Cluster
+    from srrag.serve.ray.deployments import application as on_ray
 
     overrides = [str(each) for each in args.get("overrides", ())]
     config = {
@@ -109,7 +110,7 @@ def application(args: dict[str, Any]) -> Any:
     }
     if not config["api_keys"] and not any(each.startswith("host=") for each in overrides):
         raise UsageError("api_keys=FILE is needed, or host=127.0.0.1 as http_options has it")
-    cluster = parts.make_as(Cluster, config["ray"], "ray")
+    cluster = factory.make_as(Cluster, config["ray"], "ray")
     return on_ray(settings_of(config), cluster)
 
 
@@ -138,6 +139,6 @@ def _others(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("serve", run, sys.argv[1:]))

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from jobs.build import headline
 from srrag.export.graph import DOCUMENT_TYPE, Graph, open_graph
-from srrag.mirror import shown
 from srrag.runner.progress import say
 from srrag.runner.summary import summarise
-from srrag.store import Store
+from srrag.storage.mirror import shown
+from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +88,6 @@ def readable(summary: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("status", run, sys.argv[1:]))

@@ -12,16 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs import parts
-from jobs.launch import UsageError
-from jobs.record import bench_name, score_tables
-from jobs.sweep_bench import Bench, Outcome, read_bench
-from jobs.sweep_rows import Configuration, configurations
-from jobs.sweep_table import compared, readable
-from srrag.completion import Usage
-from srrag.engine.model import Model
-from srrag.evaluate.gold import resource_path
+from srrag.config import factory
+from srrag.engine.base import Model
+from srrag.errors import UsageError
+from srrag.evaluate.references import resource_path
 from srrag.evaluate.scores import figure
+from srrag.experiment.configurations import Configuration, configurations
+from srrag.experiment.record import bench_name, score_tables
+from srrag.experiment.scoring import Bench, Outcome, read_bench
+from srrag.experiment.table import compared, readable
+from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import gold_table, write_answers, write_judgements, write_results
 from srrag.report.row import Failure, Figure, Row
@@ -33,7 +33,7 @@ from srrag.runner.summary import calls_made, usage_of
 from srrag.runner.sweep import Sweep
 from srrag.spec import spec
 from srrag.step import Place
-from srrag.store import Receipt, Store
+from srrag.storage.store import Receipt, Store
 
 _SHOWN_FAILURES = 50
 
@@ -64,7 +64,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     sweeps = list({id(each.sweep): each.sweep for each in placed}.values())
     before = sum(_standing(sweep, bench.questions) for sweep in sweeps)
     made, outcomes = [], {}
-    with parts.runner(config).session():
+    with factory.runner(config).session():
         reasons = _run_all(placed, bench.questions)
         for each in placed:
             reason = reasons.get(each.row.name, "")
@@ -93,9 +93,9 @@ def _placed(config: dict[str, Any], rows: Sequence[Configuration]) -> list[Place
     placed: dict[str, Placed] = {}
     for (root, build), group in groups.items():
         pipelines = tuple(row.pipeline for row in group)
-        resources = partial(parts.resources, config)
-        sweep = Sweep(Store(root), build, pipelines, parts.runner(config), resources)
-        at = sweep.place(parts.place(config))
+        resources = partial(factory.resources, config)
+        sweep = Sweep(Store(root), build, pipelines, factory.runner(config), resources)
+        at = sweep.place(factory.place(config))
         for number, row in enumerate(group):
             placed[row.name] = Placed(row, sweep, number, at)
     return [placed[row.name] for row in rows]
@@ -261,6 +261,6 @@ def _receipts(sweeps: Sequence[Sweep], questions: pa.Table) -> list[Receipt]:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("sweep", run, sys.argv[1:]))

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from jobs import parts
-from jobs.filter_settings import check, read_base, read_candidates, seed_list
-from jobs.launch import reading
 from srrag.algo.classification import best_threshold
-from srrag.commit import commit_json, read_json
+from srrag.config import factory
+from srrag.errors import reading
+from srrag.experiment.filter_settings import check, read_base, read_candidates, seed_list
 from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
-from srrag.train.filter.choose import Choice, Result, Trained, Trainer, choose_and_train
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.train.filter.choose import ChosenSettings, Result, Trained, Trainer, choose_and_train
 from srrag.train.filter.decide import TradeOff, at_threshold, decide, trade_off
 from srrag.train.filter.judge import PAIRED, Scored, judge_filter
 from srrag.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
 from srrag.train.filter.report import card, write_card, write_figures, write_model
-from srrag.train.filter.settings import Settings, Task
+from srrag.train.filter.settings import FilterSettings, FilterTask
 from srrag.train.filter.training import read_training, run_plain
 from srrag.train.group import Alone
 
@@ -46,7 +46,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     out = Path(config["out"] or default_out(config))
     config["out"] = str(out)
 
-    def make(settings: Settings, seed: int, fold: int | None) -> Task:
+    def make(settings: FilterSettings, seed: int, fold: int | None) -> FilterTask:
         return task(config, base, settings, pairs, seed, fold)
 
     choice = choose_and_train(
@@ -69,14 +69,14 @@ def default_out(config: dict[str, Any]) -> Path:
 def task(
     config: dict[str, Any],
     base: Base,
-    settings: Settings,
+    settings: FilterSettings,
     pairs: JudgedPairs,
     seed: int,
     fold: int | None,
-) -> Task:
+) -> FilterTask:
     """A training, with a folder of checkpoints that bears the name of what it is."""
     train = config["train"]
-    found = Task(
+    found = FilterTask(
         pairs=str(Path(pairs.path).resolve()),
         other=str(Path(train["test"] or Path(train["data"]) / FILES["test"]).resolve()),
         fingerprint=pairs.fingerprint,
@@ -97,11 +97,11 @@ def task(
 def trainer(config: dict[str, Any]) -> Trainer:
     """Trainings in this process, or on Ray: trials for the folds, workers for the others."""
     # No root and no calls: nothing is kept in a log, and nothing may cost.
-    place = parts.place(
+    place = factory.place(
         {**config, "root": None, "budget": dict.fromkeys(("max_tokens", "max_usd"))}
     )
 
-    def here(task: Task) -> Result:
+    def here(task: FilterTask) -> Result:
         import torch
 
         torch.set_num_threads(place.threads)
@@ -116,17 +116,17 @@ def trainer(config: dict[str, Any]) -> Trainer:
     workers = config["train"]["workers"]
     if not workers:
         return Trainer(lambda tasks: [here(task) for task in tasks], here)
-    from srrag.runner.ray_train import train_on_ray
-    from srrag.runner.ray_tune import tune_on_ray
+    from srrag.runner.ray.train import train_on_ray
+    from srrag.runner.ray.tune import tune_on_ray
 
-    parts.runner(config).connect()  # type: ignore[attr-defined]
+    factory.runner(config).connect()  # type: ignore[attr-defined]
 
-    def compare(tasks: Sequence[Task]) -> list[Result]:
+    def compare(tasks: Sequence[FilterTask]) -> list[Result]:
         plain = [task.plain() for task in tasks]
         name = f"tune-{fingerprint([task.identity() for task in tasks])}"
         return tune_on_ray(run_alone, plain, folder=Path(config["out"]) / "state", name=name)
 
-    def there(task: Task) -> Result:
+    def there(task: FilterTask) -> Result:
         state, gpu = Path(task.state), task.device != "cpu"
         return train_on_ray(
             run_plain, task.plain(), workers=workers, folder=state, name="ray", use_gpu=gpu
@@ -151,7 +151,7 @@ class Material:
 
 
 def finish(
-    config: dict[str, Any], base: Base, choice: Choice, place: int, given: Material
+    config: dict[str, Any], base: Base, choice: ChosenSettings, place: int, given: Material
 ) -> dict[str, Any]:
     """Calibrate a training, write its folder, and judge it as its user will run it."""
     train, out, trained = config["train"], Path(config["out"]), choice.trained[place]
@@ -228,7 +228,7 @@ def data_facts(given: Material, trained: Trained) -> dict[str, Any]:
 
 
 def summarise(
-    config: dict[str, Any], choice: Choice, finished: Sequence[dict[str, Any]]
+    config: dict[str, Any], choice: ChosenSettings, finished: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """The job's figures: those of the filter that is kept, and the spread over the seeds."""
     kept = finished[choice.best]
@@ -270,6 +270,6 @@ def readable(summary: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("train_filter", run, sys.argv[1:]))

@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from jobs import parts
-from jobs.launch import UsageError, reading
 from srrag.algo.token_f1 import Counts, figures, macro_f1_interval, token_counts
+from srrag.config import factory
+from srrag.errors import UsageError, reading
 from srrag.evaluate.pico import Extract, token_labels
 from srrag.extract.find_mentions import FindByTagger
 from srrag.extract.rules.mentions import read_mentions
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
-from srrag.train.abstracts import Abstract, fingerprint_of, read_abstracts, split
 from srrag.train.group import Alone
-from srrag.train.tagger import run_plain
-from srrag.train.tagger_folder import write_card, write_tagger
-from srrag.train.tagger_task import Settings, Task
+from srrag.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
+from srrag.train.tagger.folder import write_card, write_tagger
+from srrag.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.train.tagger.training import run_plain
 
 SETTINGS = (
     "encoder", "revision", "epochs", "learning_rate", "head_factor", "weight_decay",
     "dropout", "frozen_layers", "batch_tokens", "window", "context", "precision",
 )  # fmt: skip
-Fit = Callable[[Task], dict[str, Any]]
+Fit = Callable[[TaggerTask], dict[str, Any]]
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 def stated(
     config: dict[str, Any],
-    task: Task,
+    task: TaggerTask,
     result: dict[str, Any],
     training: Sequence[Abstract],
     held: Sequence[Abstract],
@@ -90,16 +90,16 @@ def stated(
     }
 
 
-def read_settings(config: dict[str, Any]) -> tuple[Settings, list[int]]:
+def read_settings(config: dict[str, Any]) -> tuple[TaggerSettings, list[int]]:
     """Settings and seeds; raises UsageError that names what is wrong."""
     train = config["train"]
     seeds = train["seeds"] if isinstance(train["seeds"], list) else [train["seeds"]]
     whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
     if not seeds or not whole or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise UsageError(f"train.seeds={train['seeds']}: different whole numbers from 0 are needed")
-    if train["workers"] and not hasattr(parts.runner(config), "connect"):
+    if train["workers"] and not hasattr(factory.runner(config), "connect"):
         raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
-    return parts.make_as(Settings, {key: train[key] for key in SETTINGS}, "train"), seeds
+    return factory.make_as(TaggerSettings, {key: train[key] for key in SETTINGS}, "train"), seeds
 
 
 def check_apart(
@@ -113,11 +113,11 @@ def check_apart(
 
 
 def make_task(
-    config: dict[str, Any], settings: Settings, crowd: Sequence[Abstract], seed: int
-) -> Task:
+    config: dict[str, Any], settings: TaggerSettings, crowd: Sequence[Abstract], seed: int
+) -> TaggerTask:
     """A training with its folder of checkpoints, which bears the name of what it is."""
     train = config["train"]
-    task = Task(
+    task = TaggerTask(
         crowd=str(Path(train["crowd"]).resolve()),
         fingerprint=fingerprint_of(crowd),
         settings=settings,
@@ -128,30 +128,30 @@ def make_task(
         state="",
     )
     state = Path(config["out"]).resolve() / "state" / fingerprint(task.identity())
-    return Task(**{**vars(task), "state": str(state)})
+    return TaggerTask(**{**vars(task), "state": str(state)})
 
 
 def fitter(config: dict[str, Any]) -> Fit:
     """Trainings in this process, or on the workers of Ray Train."""
     # No root and no calls: nothing is kept in a log, and nothing may cost.
-    place = parts.place(
+    place = factory.place(
         {**config, "root": None, "budget": dict.fromkeys(("max_tokens", "max_usd"))}
     )
     workers = config["train"]["workers"]
     if not workers:
 
-        def here(task: Task) -> dict[str, Any]:
+        def here(task: TaggerTask) -> dict[str, Any]:
             import torch
 
             torch.set_num_threads(place.threads)
             return run_plain(task.plain(), Alone(Path(task.state) / "state.json"))
 
         return here
-    from srrag.runner.ray_train import train_on_ray
+    from srrag.runner.ray.train import train_on_ray
 
-    parts.runner(config).connect()  # type: ignore[attr-defined]
+    factory.runner(config).connect()  # type: ignore[attr-defined]
 
-    def there(task: Task) -> dict[str, Any]:
+    def there(task: TaggerTask) -> dict[str, Any]:
         state = Path(task.state)
         gpu = task.device != "cpu"
         return train_on_ray(
@@ -210,6 +210,6 @@ def readable(found: Sequence[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("train_tagger", run, sys.argv[1:]))

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from jobs.forget import names
-from jobs.launch import UsageError
-from srrag.engine.log import CompletionLog
-from srrag.runner.forgotten import Forgotten
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.errors import UsageError
+from srrag.runner.deletion.find_ids import traces_of
+from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.progress import say
-from srrag.runner.traces import traces_of
 from srrag.runner.verify import verify
-from srrag.store import Store
+from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def prove_forgotten(store: Store, documents: Sequence[str], log: Path) -> list[s
     if not documents:
         raise UsageError("forgotten= is empty: name a doc_id")
     traces = [trace for document in documents for trace in traces_of(store, document, log)]
-    known = Forgotten.of(store.root)
+    known = Tombstones.of(store.root)
     never = [document for document in documents if not known.has(document)]
     if never and not traces:
         raise UsageError(f"forgotten={never[0]}: no document of this doc_id was forgotten here")
@@ -62,6 +62,6 @@ def prove_forgotten(store: Store, documents: Sequence[str], log: Path) -> list[s
 
 
 if __name__ == "__main__":
-    from jobs.launch import launch
+    from srrag.config.run_job import launch
 
     sys.exit(launch("verify", run, sys.argv[1:]))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.completion import EngineStopped, one_line
+from srrag.llm.completion import EngineStopped, one_line
 from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
 from srrag.spec import place_field
 from srrag.step import Function, LLMStep, Place, Step, within
@@ -53,7 +53,7 @@ def chain(steps: Mapping[str, Step | None] | Sequence[Step | None] | None) -> tu
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segment(Step):
+class PipelineSlice(Step):
     """Steps of a pipeline that run in one go, behind those of `before`, whose columns stay.
 
     The stage of a run: pipelines that begin with the same steps share what these made.
@@ -164,9 +164,9 @@ class Pipeline(Step):
         return (*self.rank, *self.answer)
 
     @property
-    def whole(self) -> Segment:
+    def whole(self) -> PipelineSlice:
         """All steps as one segment."""
-        return Segment(steps=self.steps)
+        return PipelineSlice(steps=self.steps)
 
     @property
     def writes(self) -> pa.Schema:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.completion import Fault
+from srrag.llm.completion import Fault
 from srrag.schema import empty_value
 
 Row = dict[str, Any]

@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.ask import ask
-from srrag.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
-from srrag.manifest import check_files
-from srrag.mirror import store_at
+from srrag.llm.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
+from srrag.llm.retry_invalid import ask
+from srrag.storage.manifest import check_files
+from srrag.storage.mirror import store_at
 
 Function = Callable[[pa.Table], pa.Table]
 
 
-Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+ParallelMap = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Calls a function on each item, anywhere that sees the root, and returns the values in order."""
 
 
@@ -39,7 +39,7 @@ class Place:
     threads: int = 1
     clients: Mapping[Engine, Client] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
-    spread: Spread | None = None
+    spread: ParallelMap | None = None
 
     def artifact(self, stage: str) -> Path:
         """Return the folder of a stage's output; raises ValueError naming the stage."""
@@ -148,7 +148,7 @@ class LLMStep(Step):
 
     def open(self, at: Place) -> Function:
         """Bind the engine; raises ValueError if the place has no client of it."""
-        return Asking(self, at.client(self.engine))
+        return OpenedLLMStep(self, at.client(self.engine))
 
     def identity(self) -> dict[str, Any]:
         """The sha256 of each prompt file."""
@@ -158,7 +158,7 @@ class LLMStep(Step):
 
 
 @dataclass(frozen=True)
-class Asking:
+class OpenedLLMStep:
     """An opened LLMStep: renders, asks, parses. Without a client it answers by rules."""
 
     step: LLMStep
@@ -182,7 +182,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Former:
+class PreviousVersion:
     """The version of a build before this one: its folder, and the input parts they share."""
 
     folder: Path
@@ -208,7 +208,7 @@ class Build(abc.ABC):
         """Read the parts of the input stages, in the order given, and write into `out`."""
 
     def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
         """Write the files of `build`, from the version before and what changed since.
 

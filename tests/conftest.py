@@ -28,7 +28,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def sample_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample corpus, built once in this process."""
-    from jobs.launch import configure
+    from srrag.config.compose import configure
 
     root = tmp_path_factory.mktemp("sample")
     run_build(configure("build", [f"root={root}"]))

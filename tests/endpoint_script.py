@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import Any
 
-from jobs.launch import configure
+from srrag.config.compose import configure
 from srrag.corpus.chunk import estimate_tokens, pack_blocks
 from srrag.extract.answer_schema import MAX_ATTRIBUTES, MAX_FACTS, MAX_QUOTE_CHARS
 from srrag.extract.ontology import Ontology

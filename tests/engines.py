@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.completion import Answer, Completion, Prompt
+from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply, Session
-from srrag.engine.model import Model, Worker
+from srrag.llm.completion import Answer, Completion, Prompt
 from srrag.schema import relation
 from srrag.spec import place_field
 from srrag.step import LLMStep

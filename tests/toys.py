@@ -49,7 +49,7 @@ def records(numbers: range) -> list[RawRecord]:
 
 def number_parts(store: object, sizes: list[int]) -> list[str]:
     """Write parts of consecutive numbers as the stage `numbers`."""
-    from srrag.store import Receipt, Store
+    from srrag.storage.store import Receipt, Store
 
     assert isinstance(store, Store)
     names, start = [], 0
@@ -87,7 +87,7 @@ def plan(*steps: Step, batch_rows: int = 4, cpus: float = 0.25, workers: int = 1
 def values(root: Path, plan_: Plan, stage: str, parts: list[str]) -> list[int]:
     """The live values of a stage, over all parts."""
     from srrag.runner.part import live
-    from srrag.store import Store
+    from srrag.storage.store import Store
 
     store = Store(root)
     tables = [live(store.read_part(stage, plan_.fingerprint(stage), part)) for part in parts]

@@ -17,8 +17,8 @@ from srrag.algo.affinity import (
     subgraph_vectors,
 )
 from srrag.algo.leiden import modularity, renumber, start
+from srrag.algo.local_moving import DetectionState, Neighbourhood, move, neighbourhood, settle
 from srrag.algo.merging import merge
-from srrag.algo.placing import Neighbourhood, Standing, move, neighbourhood, settle
 
 SEMANTIC_WEIGHT = 2.0
 """λ of Eq. 13. Relation types tell topics apart less than names do: all topics share them."""
@@ -62,7 +62,7 @@ class Detected:
     epsilon: float
     initial_modularity: float
     modularity: float
-    standing: Standing
+    standing: DetectionState
 
 
 def detect(
@@ -89,7 +89,7 @@ def detect(
         begun.labels, affinity, places, graph.relation_sets(), semantic_weight=semantic_weight,
         epsilon=epsilon, max_communities=max_communities,
     )  # fmt: skip
-    standing = Standing(
+    standing = DetectionState(
         merged.labels, places, near, np.asarray(names.sum(axis=1)).ravel(), basis,
         density=begun.resolution / (float(affinity.sum()) or 1.0),
     )  # fmt: skip
@@ -107,13 +107,13 @@ def detect(
 
 def update(
     graph: EvidenceGraph,
-    standing: Standing,
+    standing: DetectionState,
     touched: np.ndarray,
     *,
     semantic_weight: float = SEMANTIC_WEIGHT,
     epsilon: float | None = None,
     max_communities: int | None = None,
-) -> Standing:
+) -> DetectionState:
     """Place new entities, let `touched` ones move, and leave every other where it was.
 
     `standing` has a row an entity of `graph`, label −1 for new ones; `touched` bool (n,) marks
@@ -143,7 +143,7 @@ def update(
 def _merge_born(
     labels: np.ndarray,
     around: Neighbourhood,
-    standing: Standing,
+    standing: DetectionState,
     relations: np.ndarray,
     semantic_weight: float,
     epsilon: float,

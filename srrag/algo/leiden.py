@@ -72,7 +72,7 @@ def renumber(labels: np.ndarray) -> np.ndarray:
 
 
 @dataclass(slots=True)
-class Description:
+class DescriptionLength:
     """What a partition's description length is made of; merging updates it in place."""
 
     total: float  # weight of the graph, each pair once
@@ -107,14 +107,14 @@ def _log_rate(seen: float, expected: float) -> float:
     return seen * math.log(seen / expected) if seen > 1e-9 and expected > 1e-9 else 0.0
 
 
-def describe(graph: sparse.csr_array, labels: np.ndarray) -> Description:
+def describe(graph: sparse.csr_array, labels: np.ndarray) -> DescriptionLength:
     """Sum up a partition of a graph."""
     entries = graph.tocoo()
     inside = labels[entries.row] == labels[entries.col]
     total = float(graph.data.sum()) / 2
     degrees = np.bincount(labels, weights=np.asarray(graph.sum(axis=1)).ravel())
     sizes = np.bincount(labels)
-    return Description(
+    return DescriptionLength(
         total=total,
         within=float(entries.data[inside].sum()) / 2,
         expected=float((degrees**2).sum()) / (4 * total) if total else 0.0,

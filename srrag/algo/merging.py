@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from srrag.algo.leiden import Description, describe, renumber
+from srrag.algo.leiden import DescriptionLength, describe, renumber
 
 Pair = tuple[float, int, int, int, int]
 """Gap, two communities, and the versions of both that it was computed for."""
@@ -168,14 +168,14 @@ class _Candidates:
         others = others[others != a]
         return int(others[np.argmin(self._communities.gaps(a, others))])
 
-    def describe_join(self, a: int, b: int, description: Description) -> Description:
+    def describe_join(self, a: int, b: int, description: DescriptionLength) -> DescriptionLength:
         """The description after a join."""
         size_a, size_b = self._communities.size[a], self._communities.size[b]
         expected = description.expected
         if description.total:
             expected += self.degrees[a] * self.degrees[b] / (2 * description.total)
         orders = math.lgamma(size_a + 1) + math.lgamma(size_b + 1)
-        return Description(  # written out: this is called for every pair
+        return DescriptionLength(  # written out: this is called for every pair
             total=description.total,
             within=description.within + self.weights[a].get(b, 0.0),
             expected=expected,
@@ -235,7 +235,7 @@ def merge(
 
 def _follow(
     candidates: _Candidates,
-    description: Description,
+    description: DescriptionLength,
     epsilon: float | None,
 ) -> tuple[list[tuple[int, int]], float]:
     """Join pairs by rising gap: the joins, and ε.

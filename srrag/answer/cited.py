@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from srrag.answer.sentences import plain
-from srrag.completion import Answer, Fault
+from srrag.llm.completion import Answer, Fault
 
 ABSTENTION = "The evidence found does not answer this question."
 PARTIAL = "The evidence found answers this question only in part."

@@ -20,10 +20,10 @@ from srrag.answer.cited import (
     show,
 )
 from srrag.answer.extract import ExtractRule, Passage
-from srrag.answer.quoted import Difference, quoted_answer
+from srrag.answer.extractive import EvidenceDifference, quoted_answer
 from srrag.answer.sentences import plain
-from srrag.completion import Completion, Fault, Prompt, PromptFile
-from srrag.fence import quoted
+from srrag.llm.completion import Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import quoted
 from srrag.rows import Row, live, with_columns
 from srrag.schema import REJECT, SENTENCES
 from srrag.step import LLMStep
@@ -137,11 +137,13 @@ class ComposeAnswer(LLMStep):
             marked.setdefault(each["evidence_id"], []).append(each["text"])
         return marked
 
-    def _differences(self, question: Row) -> list[Difference]:
+    def _differences(self, question: Row) -> list[EvidenceDifference]:
         """The mismatches, by the number of their evidence."""
         numbers = {item["evidence_id"]: n for n, item in enumerate(question["evidence"], 1)}
         return [
-            Difference(numbers[each["evidence_id"]], each["part"], each["asked"], each["found"])
+            EvidenceDifference(
+                numbers[each["evidence_id"]], each["part"], each["asked"], each["found"]
+            )
             for each in (question[self.mismatches] if self.mismatches else ())
             if each["evidence_id"] in numbers
         ]
@@ -227,7 +229,7 @@ def _offered(options: Sequence[str]) -> str:
     return f"\nOptions: {quoted(options)}" if options else ""
 
 
-def _listed(differences: Sequence[Difference]) -> str:
+def _listed(differences: Sequence[EvidenceDifference]) -> str:
     """Differences as JSON lines under a heading, nothing if there are none."""
     if not differences:
         return ""

@@ -56,7 +56,7 @@ class Passage(NamedTuple):
     weight: float = 1.0
 
 
-class Choice(NamedTuple):
+class ChosenSentence(NamedTuple):
     """A chosen sentence and the numbers (from 1) of the evidence that holds it verbatim."""
 
     text: str
@@ -66,7 +66,7 @@ class Choice(NamedTuple):
 class Extract(NamedTuple):
     """Chosen sentences, best first; none if the evidence is too thin, and then what it lacks."""
 
-    choices: list[Choice]
+    choices: list[ChosenSentence]
     coverage: float
     absent: list[str]
 
@@ -124,7 +124,7 @@ class ExtractRule:
         shown = [plain(passage.text) for passage in passages]
         return Extract(
             [
-                Choice(
+                ChosenSentence(
                     found[i].text, [n for n, text in enumerate(shown, 1) if found[i].text in text]
                 )
                 for i in chosen

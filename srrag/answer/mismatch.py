@@ -12,9 +12,9 @@ from pydantic import Field, StringConstraints
 
 from srrag.answer.mismatch_rules import Source, rule_mismatches
 from srrag.answer.sentences import plain
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.extract.grounding import ground
-from srrag.fence import inert, quoted
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import inert, quoted
 from srrag.rows import Row, live, with_columns
 from srrag.schema import MISMATCHES
 from srrag.step import LLMStep

@@ -53,7 +53,7 @@ class Source(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
+class FoundMismatch(NamedTuple):
     """A mismatch of a piece of evidence (by number, from 1)."""
 
     number: int
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 def rule_mismatches(
     question: str, anchors: Mapping[str, Sequence[str]], sources: Sequence[Source]
-) -> list[Found]:
+) -> list[FoundMismatch]:
     """Mismatches by number of the evidence, at most one a part.
 
     P: traits that contradict those of the question's P anchors; else a title that names another
@@ -87,12 +87,12 @@ def rule_mismatches(
     for number, (source, others) in enumerate(zip(sources, treatments, strict=True), 1):
         trait = contradiction(people, traits(source.title), traits(source.text))
         if trait:
-            found.append(Found(number, "P", _first(anchors["P"], trait.kind), trait.phrase))
+            found.append(FoundMismatch(number, "P", _first(anchors["P"], trait.kind), trait.phrase))
         elif conditions and not _holds(whole[source.document], conditions, 0):
             other = _other(_conditions(source.title), asked)
-            found += [Found(number, "P", conditions[0], other)] if other else []
+            found += [FoundMismatch(number, "P", conditions[0], other)] if other else []
         if other := _other(others, asked):
-            found.append(Found(number, "I", named[0], other))
+            found.append(FoundMismatch(number, "I", named[0], other))
     return found
 
 

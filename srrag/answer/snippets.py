@@ -13,10 +13,10 @@ from pydantic import Field, StringConstraints
 
 from srrag.answer.extract import ExtractRule, Passage
 from srrag.answer.sentences import plain
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.extract.grounding import ground
 from srrag.extract.rules.mentions import find_mentions
-from srrag.fence import fenced, inert
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import fenced, inert
 from srrag.rows import Row, live, with_columns
 from srrag.schema import SNIPPETS
 from srrag.step import LLMStep

@@ -10,7 +10,7 @@ import pydantic_core
 
 from srrag.answer.cited import PARAGRAPHS, CitedAnswer, CitedSentence, Uncited, show
 from srrag.answer.compose import ComposeAnswer
-from srrag.completion import Prompt
+from srrag.llm.completion import Prompt
 from srrag.pipeline import Pipeline
 
 AGAIN = "\n\n[That answer was not good enough; it is written once more.]\n\n"

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.answer.compose import ComposeAnswer
-from srrag.completion import Answer, Completion, Prompt, PromptFile, Rules
-from srrag.fence import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
+from srrag.llm.delimit import fenced, quoted
 from srrag.rows import Row, filled, live, rejected
 from srrag.schema import EVIDENCE, HITS
 from srrag.step import LLMStep

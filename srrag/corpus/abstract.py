@@ -39,7 +39,7 @@ _CLAIM = re.compile(
 
 
 @dataclass(frozen=True)
-class Section:
+class AbstractSection:
     """A heading and the text up to the next heading; level 0 is text before any heading."""
 
     level: int
@@ -47,19 +47,19 @@ class Section:
     text: str
 
 
-def sections(text: str) -> list[Section]:
+def sections(text: str) -> list[AbstractSection]:
     """Cut Markdown at its headings."""
     marks = list(_HEADING.finditer(text))
     ends = [*(mark.start() for mark in marks[1:]), *([len(text)] if marks else [])]
     first = marks[0].start() if marks else len(text)
-    lead = [Section(0, "", text[:first].strip())] if text[:first].strip() else []
+    lead = [AbstractSection(0, "", text[:first].strip())] if text[:first].strip() else []
     return lead + [
-        Section(len(mark[1]), mark[2].strip(), text[mark.end() : end].strip())
+        AbstractSection(len(mark[1]), mark[2].strip(), text[mark.end() : end].strip())
         for mark, end in zip(marks, ends, strict=True)
     ]
 
 
-def abstract_sections(text: str) -> list[Section]:
+def abstract_sections(text: str) -> list[AbstractSection]:
     """The sections of the abstract.
 
     That is the section named so with its subsections; else a text of at most 6,000 characters
@@ -75,12 +75,13 @@ def abstract_sections(text: str) -> list[Section]:
             within.append(part)
         if sum(len(part.text) for part in within) > 0:
             return [
-                Section(part.level, part.heading, part.text[:_ABSTRACT_CHARS]) for part in within
+                AbstractSection(part.level, part.heading, part.text[:_ABSTRACT_CHARS])
+                for part in within
             ]
     if len(text) <= _ABSTRACT_CHARS:
         return parts
     return [
-        Section(part.level, part.heading, part.text[:_LEAD_CHARS])
+        AbstractSection(part.level, part.heading, part.text[:_LEAD_CHARS])
         for part in parts
         if part.level == 0 or _METHODS_NAME.search(part.heading)
     ]
@@ -112,7 +113,7 @@ def methods_statement(text: str) -> str:
     return drop_claims("\n\n".join(said))
 
 
-def _on_itself(part: Section) -> str:
+def _on_itself(part: AbstractSection) -> str:
     if _METHODS_NAME.search(part.heading):
         return part.text
     if _VIEWS_NAME.search(part.heading):

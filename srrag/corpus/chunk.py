@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.corpus.blocks import Block, split_sections
-from srrag.fence import quoted
 from srrag.ids import content_id
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import quoted
 from srrag.schema import UNITS
 from srrag.step import LLMStep
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.corpus.abstract import abstract_text, drop_claims
 from srrag.corpus.grade import UNGRADED, Grading, grade_document
-from srrag.fence import fenced
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import fenced
 from srrag.schema import DOCUMENTS
 from srrag.step import LLMStep
 

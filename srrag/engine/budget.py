@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from srrag.completion import Account, EngineStopped
+from srrag.engine.base import Model
 from srrag.engine.call import Call
-from srrag.engine.log import CompletionLog
-from srrag.engine.model import Model
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.llm.completion import Account, EngineStopped
 
 _MESSAGE_TOKENS = 16
 """More than any chat template adds to a message."""

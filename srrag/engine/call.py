@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from srrag.completion import Answer, Engine, Fault, Prompt
 from srrag.kinds import hashed
+from srrag.llm.completion import Answer, Engine, Fault, Prompt
 from srrag.spec import canonical, spec
 
 

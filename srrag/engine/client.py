@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from srrag.completion import (
+from srrag.engine.base import Model
+from srrag.engine.call import Call, Reply, key_of
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.llm.completion import (
     NOT_ASKED,
     Completion,
     EngineStopped,
@@ -18,9 +21,6 @@ from srrag.completion import (
     read,
     tally,
 )
-from srrag.engine.call import Call, Reply, key_of
-from srrag.engine.log import CompletionLog
-from srrag.engine.model import Model
 
 Send = Callable[[Sequence[Call]], list[Reply]]
 """Carries calls to the host and waits for the replies; raises HostLostError or EngineStopped."""
@@ -29,7 +29,7 @@ MAX_LOST = 8
 """Times that a host may be lost under one batch of calls."""
 
 
-class HostLostError(RuntimeError):
+class DispatcherLostError(RuntimeError):
     """The host died with calls in flight; a new one takes its place."""
 
 
@@ -108,7 +108,7 @@ class LogClient:
                 return answers
             try:
                 replies = self.send(calls)
-            except HostLostError as error:
+            except DispatcherLostError as error:
                 reason = str(error)
                 # What the lost host had answered stands in its journal.
                 self._reader().refresh()

@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from srrag.completion import Answer, Prompt
 from srrag.engine.call import Call, CallError, Reply, Session
+from srrag.llm.completion import Answer, Prompt
 
 Listen = Callable[[Prompt, int, str], None]
 """Hears prompt, attempt and the next piece of its answer, in the engine's own thread."""

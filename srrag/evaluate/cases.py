@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.evaluate.benchmarks.shape import gold_rows
+from srrag.evaluate.datasets.shape import gold_rows
 from srrag.evaluate.judgements import CASES
 from srrag.schema import empty_value
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.completion import Answer, Completion, Fault, Prompt, Rules
-from srrag.evaluate import entailment
-from srrag.fence import quoted
+from srrag.evaluate.judges import entailment
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, Rules
+from srrag.llm.delimit import quoted
 from srrag.rows import with_columns
 from srrag.schema import EVIDENCE, PICOT, SENTENCES, relation
 from srrag.step import Function, LLMStep, Place, Step

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from srrag.algo.agreement import alpha_interval
 from srrag.evaluate.judgements import CASES
-from srrag.evaluate.nuggets import CONTRADICTED, COVERAGE
+from srrag.evaluate.judges.nuggets import CONTRADICTED, COVERAGE
 from srrag.evaluate.scores import rounded
 from srrag.schema import empty_value
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.expand.drift import invented_numbers
+from srrag.expand.invented import invented_numbers
 from srrag.extract.ontology import Ontology
-from srrag.fence import fenced
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import fenced
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT, SUBQUESTIONS
 from srrag.step import LLMStep

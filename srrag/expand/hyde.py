@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.expand.drift import invented_numbers, invented_populations
-from srrag.fence import fenced, quoted
+from srrag.expand.invented import invented_numbers, invented_populations
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.delimit import fenced, quoted
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import LLMStep

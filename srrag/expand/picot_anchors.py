@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.expand.anchor_rules import MAX_ANCHORS, MAX_CHARS, rule_anchors
-from srrag.fence import fenced, inert
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import fenced, inert
 from srrag.rows import filled, live, rejected
 from srrag.schema import ANCHORS, REJECT
 from srrag.step import LLMStep

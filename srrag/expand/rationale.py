@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.fence import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.delimit import fenced, quoted
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import LLMStep

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from srrag.export.topics import Topics, read_topics
 from srrag.index.units import Units
-from srrag.mirror import pull_build
+from srrag.storage.mirror import pull_build
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

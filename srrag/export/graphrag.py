@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.graph import GRADES, Graph, Ints
-from srrag.export.pairs import Pairs, distinct, joined, mentioned
+from srrag.export.pairs import GroupedPairs, distinct, joined, mentioned
 from srrag.export.texts import Texts
 from srrag.export.titles import unique_titles
 from srrag.model.encoder import Encoder
@@ -71,8 +71,8 @@ class _Links:
     edge_ids: pa.Array
     unit_ids: pa.Array
     unit_docs: pa.Array
-    entity_units: Pairs
-    edge_units: Pairs
+    entity_units: GroupedPairs
+    edge_units: GroupedPairs
 
 
 def write_graphrag(graph: Graph, texts: Texts, folder: Path) -> dict[str, int]:
@@ -176,7 +176,7 @@ def _edges(graph: Graph, links: _Links) -> Iterator[dict[str, Any]]:
         }
 
 
-def _lists_at(pairs: Pairs, rows: Ints, names: pa.Array) -> pa.Array:
+def _lists_at(pairs: GroupedPairs, rows: Ints, names: pa.Array) -> pa.Array:
     """The lists of these rows, which are in rising order."""
     if not len(rows):
         return pa.array([], _STRINGS)

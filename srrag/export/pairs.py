@@ -13,7 +13,7 @@ from srrag.export.graph import Ints
 
 
 @dataclass(frozen=True)
-class Pairs:
+class GroupedPairs:
     """Distinct pairs (group, item), sorted."""
 
     groups: Ints
@@ -26,21 +26,21 @@ class Pairs:
         taken = names.take(pa.array(self.items[offsets[0] : offsets[-1]]))
         return pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), taken)
 
-    def swapped(self) -> Pairs:
+    def swapped(self) -> GroupedPairs:
         """Each item with its groups."""
         return distinct(self.items, self.groups)
 
-    def grouped_by(self, group_of: Ints) -> Pairs:
+    def grouped_by(self, group_of: Ints) -> GroupedPairs:
         """The same items under the groups of their groups; a group of -1 is left out."""
         groups = group_of[self.groups]
         return distinct(groups[groups >= 0], self.items[groups >= 0])
 
 
-def distinct(groups: Ints, items: Ints) -> Pairs:
+def distinct(groups: Ints, items: Ints) -> GroupedPairs:
     """Sort pairs and drop those that are there twice."""
     width = int(items.max(initial=0)) + 1
     keys = np.unique(groups.astype(np.int64) * width + items)
-    return Pairs(keys // width, keys % width)
+    return GroupedPairs(keys // width, keys % width)
 
 
 def mentioned(rows: Ints, mentions: pa.ChunkedArray, unit_ids: pa.Array) -> tuple[Ints, Ints]:
@@ -55,7 +55,7 @@ def mentioned(rows: Ints, mentions: pa.ChunkedArray, unit_ids: pa.Array) -> tupl
     return rows[parents], found.to_numpy().astype(np.int64)
 
 
-def joined(pieces: Sequence[tuple[Ints, Ints]]) -> Pairs:
+def joined(pieces: Sequence[tuple[Ints, Ints]]) -> GroupedPairs:
     """The pairs of all pieces."""
     groups, items = zip(*pieces, strict=True)
     return distinct(np.concatenate(groups), np.concatenate(items))

@@ -23,7 +23,7 @@ _BORDER = re.compile(
 _MARKS = re.compile(r"\*\*|__|`|\A\s*(?:[-*+•|]|\d{1,3}[.)])[ \t]+")
 
 
-class Quote(NamedTuple):
+class ContextQuote(NamedTuple):
     """Text before, of and after a mention, on one line."""
 
     before: str
@@ -31,7 +31,7 @@ class Quote(NamedTuple):
     after: str
 
 
-class Passage(NamedTuple):
+class QuotedPassage(NamedTuple):
     """A window of a document: its span in the document, its section and its text."""
 
     start: int
@@ -48,12 +48,12 @@ class Passages:
         table = units.units
         mine = pc.is_in(table["doc_id"], value_set=pa.array(doc_ids, pa.string()))
         columns = ["doc_id", "char_start", "char_end", "section", "text"]
-        self._windows: dict[str, list[Passage]] = {}
+        self._windows: dict[str, list[QuotedPassage]] = {}
         for row in table.select(columns).filter(mine).to_pylist():
-            passage = Passage(row["char_start"], row["char_end"], row["section"], row["text"])
+            passage = QuotedPassage(row["char_start"], row["char_end"], row["section"], row["text"])
             self._windows.setdefault(row["doc_id"], []).append(passage)
 
-    def find(self, doc_id: str, start: int, end: int) -> tuple[Quote, str] | None:
+    def find(self, doc_id: str, start: int, end: int) -> tuple[ContextQuote, str] | None:
         """The sentence around a span of a document and its section; None if no window has it."""
         best = max(
             self._windows.get(doc_id, ()),
@@ -66,7 +66,7 @@ class Passages:
         return quote(best.text, low, high), best.section
 
 
-def quote(text: str, start: int, end: int) -> Quote:
+def quote(text: str, start: int, end: int) -> ContextQuote:
     """The sentence of `text` around the characters from `start` to `end`, cut where too long."""
     low, high = 0, len(text)
     for border in _BORDER.finditer(text):
@@ -82,7 +82,7 @@ def quote(text: str, start: int, end: int) -> Quote:
         before = "… " + before[-room:].partition(" ")[2]
     if len(after) > room:
         after = after[:room].rpartition(" ")[0] + " …"
-    return Quote(_plain(before), _plain(text[start:end]), _plain(after))
+    return ContextQuote(_plain(before), _plain(text[start:end]), _plain(after))
 
 
 def _plain(text: str) -> str:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.titles import DIGITS, unique_titles
-from srrag.mirror import pull_build
 from srrag.schema import TREE
+from srrag.storage.mirror import pull_build
 
 _COLUMNS = ["level", "parent_id", "node_id", "ref_id", "name", "text"]
 

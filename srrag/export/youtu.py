@@ -25,7 +25,7 @@ def write_triples(graph: Graph, path: Path) -> dict[str, int]:
     (`keyword_of`). An attribute is named "key: value". Youtu-GraphRAG tells nodes apart by label
     and name alone; `id` says which of several equal names is meant.
     """
-    nodes = _Nodes(graph)
+    nodes = _SelectedNodes(graph)
     with path.open("w", encoding="utf-8") as file:
         num_triples = _write_list(file, _triples(graph, nodes))
         file.write("\n")
@@ -38,7 +38,7 @@ def write_nodes_and_edges(graph: Graph, texts: Texts, path: Path) -> dict[str, i
     Nodes have id, name, label (entity, level 2, or attribute, level 1), schema_type and the chunk
     that mentions them first; an edge is [id, relation, id].
     """
-    nodes = _Nodes(graph)
+    nodes = _SelectedNodes(graph)
     with path.open("w", encoding="utf-8") as file:
         file.write('{"nodes": ')
         _write_list(file, nodes)
@@ -52,7 +52,7 @@ def write_nodes_and_edges(graph: Graph, texts: Texts, path: Path) -> dict[str, i
     return {"entities": len(nodes), "edges": num_edges}
 
 
-class _Nodes:
+class _SelectedNodes:
     """The selected nodes as rows, found by their row in the entities table."""
 
     def __init__(self, graph: Graph) -> None:
@@ -109,7 +109,7 @@ def _first_unit(mentions: pa.ChunkedArray) -> pa.Array:
     return pc.fill_null(units.take(first), "")
 
 
-def _triples(graph: Graph, nodes: _Nodes) -> Iterator[Node]:
+def _triples(graph: Graph, nodes: _SelectedNodes) -> Iterator[Node]:
     for rows, table in graph.edge_batches():
         heads, tails = nodes.take(graph.heads[rows]), nodes.take(graph.tails[rows])
         for head, relation, tail in zip(heads, table["relation"].to_pylist(), tails, strict=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from srrag.completion import Answer
+from srrag.llm.completion import Answer
 
 MAX_NAME_CHARS = 300
 MAX_QUOTE_CHARS = 400

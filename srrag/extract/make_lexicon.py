@@ -20,7 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.extract.rules.tagger import LABELS, PLACE_SIZES, SCALE
-from srrag.extract.rules.tokens import EDGE, LOCAL, TOKEN, Ints, Tokens, normal, tokenise, values_of
+from srrag.extract.rules.tokens import (
+    EDGE,
+    LOCAL,
+    TOKEN,
+    Ints,
+    RuleTokens,
+    normal,
+    tokenise,
+    values_of,
+)
 
 Floats = npt.NDArray[np.float64]
 KINDS = ("word", "suffix3", "suffix4", "prefix4")
@@ -86,7 +95,9 @@ def known_values(texts: Sequence[str], min_count: int) -> dict[str, dict[str, in
     return {kind: {v: i for i, v in enumerate(counts[kind], start=1)} for kind in KINDS}
 
 
-def cue_columns(tokens: Tokens, values: Mapping[str, Mapping[str, int]]) -> tuple[Ints, list[str]]:
+def cue_columns(
+    tokens: RuleTokens, values: Mapping[str, Mapping[str, int]]
+) -> tuple[Ints, list[str]]:
     """One column a template of cue numbers (0 = none), and the names `template value`."""
     names, columns = [""], []
     for template in (*LOCAL, *PLACE_SIZES):

@@ -33,7 +33,7 @@ class Element(NamedTuple):
 
 
 @dataclass
-class Support:
+class ProposalSupport:
     """The windows and documents that propose an element, and where they say so."""
 
     votes: dict[str, float] = field(default_factory=dict)
@@ -93,9 +93,9 @@ def missing(row: Row, ontology: Ontology) -> Iterator[Element]:
         yield Element("relation", term, head, tail)
 
 
-def collect(rows: Iterable[Row], ontology: Ontology) -> dict[Element, Support]:
+def collect(rows: Iterable[Row], ontology: Ontology) -> dict[Element, ProposalSupport]:
     """Support of each element that the schema lacks, sorted by element."""
-    found: dict[Element, Support] = defaultdict(Support)
+    found: dict[Element, ProposalSupport] = defaultdict(ProposalSupport)
     for row in rows:
         for element in missing(row, ontology):
             found[element].add(row)
@@ -103,7 +103,11 @@ def collect(rows: Iterable[Row], ontology: Ontology) -> dict[Element, Support]:
 
 
 def judge(
-    found: Mapping[Element, Support], ontology: Ontology, *, threshold: float, min_windows: int
+    found: Mapping[Element, ProposalSupport],
+    ontology: Ontology,
+    *,
+    threshold: float,
+    min_windows: int,
 ) -> dict[Element, Verdict]:
     """Eq. 12: accept what enough windows propose with a mean confidence of at least μ.
 

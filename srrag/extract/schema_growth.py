@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import yaml
 
 from srrag.extract.ontology import Ontology
-from srrag.extract.proposals import Element, Row, Support, Verdict, collect, grown, judge
-from srrag.mirror import opened
+from srrag.extract.proposals import Element, ProposalSupport, Row, Verdict, collect, grown, judge
 from srrag.spec import spec
 from srrag.step import Build, Place
+from srrag.storage.mirror import opened
 
 REASONS = ("proposed", "unknown_type", "unknown_relation")
 """Rejects that say what the schema lacks: proposals proper, and facts beyond the schema."""
@@ -88,7 +88,9 @@ class GrowSchema(Build):
             "version": self.number + bool(accepted),
         }
 
-    def _report(self, found: Mapping[Element, Support], verdicts: Mapping[Element, Verdict]) -> str:
+    def _report(
+        self, found: Mapping[Element, ProposalSupport], verdicts: Mapping[Element, Verdict]
+    ) -> str:
         lines = [
             f"# Schema version {self.number}: proposals",
             "",
@@ -137,7 +139,9 @@ def _wanted(facts: pa.Table) -> pa.ChunkedArray:
     return pc.and_(pc.is_in(reason, pa.array(REASONS)), grounded)
 
 
-def _table(found: Mapping[Element, Support], verdicts: Mapping[Element, Verdict]) -> pa.Table:
+def _table(
+    found: Mapping[Element, ProposalSupport], verdicts: Mapping[Element, Verdict]
+) -> pa.Table:
     rows = [
         {
             **element._asdict(),

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.extract.answer_schema import (
     MAX_ATTRIBUTES,
     MAX_FACTS,
@@ -24,8 +23,9 @@ from srrag.extract.find_mentions import FindByRules, FindMentions
 from srrag.extract.grounding import ground
 from srrag.extract.ontology import Ontology
 from srrag.extract.rules.facts import extract_facts
-from srrag.fence import fenced, inert, quoted
 from srrag.ids import content_id
+from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.delimit import fenced, inert, quoted
 from srrag.schema import TRIPLES
 from srrag.step import Function, LLMStep, Place
 

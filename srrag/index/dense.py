@@ -13,20 +13,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srrag.commit import commit_json
 from srrag.index.dense_shards import (
     Codec,
     Draft,
     Part,
     Rows,
-    Settings,
+    ShardSettings,
     count,
     cut,
     train,
     write,
 )
 from srrag.index.grades import GRADES
-from srrag.step import Build, Place, Spread
+from srrag.step import Build, ParallelMap, Place
+from srrag.storage.atomic_write import commit_json
 
 _COUNTED_PARTS = 1000
 _LEAST_FLAT_ROWS = 256
@@ -100,7 +100,7 @@ class BuildDenseIndex(Build):
         """What is to be trained, and the shards: by the order and the sizes of the parts alone."""
         grades = _rows(inputs[self.vectors], inputs[self.windows], at.spread)
         alone = self._spread(sum(map(len, grades)), at) is None
-        settings = Settings(
+        settings = ShardSettings(
             pq_bytes=self.pq_bytes,
             probes=self.probes,
             rescored=self.rescored,
@@ -120,11 +120,13 @@ class BuildDenseIndex(Build):
                 drafts.append(Draft(path, shard, codec, settings))
         return codecs, drafts
 
-    def _spread(self, total: int, at: Place) -> Spread | None:
+    def _spread(self, total: int, at: Place) -> ParallelMap | None:
         return at.spread if total > self.shard_rows else None
 
 
-def _rows(vectors: Sequence[Path], windows: Sequence[Path], spread: Spread | None) -> list[Rows]:
+def _rows(
+    vectors: Sequence[Path], windows: Sequence[Path], spread: ParallelMap | None
+) -> list[Rows]:
     """The rows of each grade that has any, in the order of the parts."""
     if [path.name for path in vectors] != [path.name for path in windows]:
         raise ValueError("vectors and windows are not parts of the same names; run the build again")

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.commit import read_json
 from srrag.index.faiss_gpu import MAX_DEPTH, gpus, to_gpu
 from srrag.index.grades import GRADES
 from srrag.index.parts import Matrix
 from srrag.index.ranking import Ranked, merge, tied
+from srrag.storage.atomic_write import read_json
 
 
 class Shard:

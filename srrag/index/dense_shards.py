@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.commit import commit
 from srrag.index.dense_search import Shard
 from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
 from srrag.index.grades import GRADES, counted_as
 from srrag.index.parts import Matrix, read_live, unpack_vectors
 from srrag.index.ranking import merge
-from srrag.mirror import fetch
+from srrag.storage.atomic_write import commit
+from srrag.storage.mirror import fetch
 
 _TRAINING_ROWS_PER_LIST = 64
 _SAMPLED_FROM = 16
@@ -53,7 +53,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ShardSettings:
     """How shards are made (BuildDenseIndex says what is what), and where."""
 
     pq_bytes: int | None
@@ -71,7 +71,7 @@ class Codec:
     path: Path
     rows: Rows
     lists: int
-    settings: Settings
+    settings: ShardSettings
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Draft:
     path: Path
     rows: Rows
     codec: Path | None
-    settings: Settings
+    settings: ShardSettings
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def train(codec: Codec) -> None:
     _write_index(to_cpu(index) if on_gpu else index, codec.path)
 
 
-def _empty(dimension: int, lists: int, settings: Settings) -> faiss.IndexIVF:
+def _empty(dimension: int, lists: int, settings: ShardSettings) -> faiss.IndexIVF:
     coarse, metric = faiss.IndexFlatIP(dimension), faiss.METRIC_INNER_PRODUCT
     index: faiss.IndexIVF = faiss.IndexIVFFlat(coarse, dimension, lists, metric)
     if settings.pq_bytes is not None:

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag import mirror
-from srrag.commit import read_json
 from srrag.kinds import renamed
 from srrag.model.encoder import Encoder
 from srrag.schema import VECTORS
 from srrag.spec import spec
 from srrag.step import Function, Place, Step
+from srrag.storage import mirror
+from srrag.storage.atomic_write import read_json
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder, TokenVectors

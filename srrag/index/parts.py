@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.mirror import opened
+from srrag.storage.mirror import opened
 
 Matrix = npt.NDArray[np.float32]
 

@@ -18,7 +18,7 @@ import tantivy
 from srrag.index.grades import GRADES, counted_as
 from srrag.index.parts import link_or_copy, read_live
 from srrag.index.ranking import Ranked, rank, tied
-from srrag.step import Build, Former, Place
+from srrag.step import Build, Place, PreviousVersion
 
 _ANALYZER = "srrag_english"
 _MAX_TERM_CHARS = 64
@@ -70,7 +70,7 @@ class BuildSparseIndex(Build):
         return _add(index, inputs[self.windows], [], _no_ids(), out)
 
     def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Former
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
         """Add the windows that came to the index before, whose segments are linked, not written.
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from srrag.index.lookup import Lookup, write_lookup
 from srrag.index.parts import read_live
-from srrag.mirror import pull_build
 from srrag.step import Build, Place
+from srrag.storage.mirror import pull_build
 
 UNIT_COLUMNS = (
     "unit_id", "doc_id", "parent_id", "section", "char_start", "char_end", "text", "grade",

@@ -12,14 +12,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from srrag.commit import read_json
-from srrag.mirror import pull_build
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.model.pair_causal import LoRA, PairCausal, base_files
 from srrag.model.pair_encoder import encoder_folder, read_pair_encoder
 from srrag.model.pair_model import Example, PairModel, scores
-from srrag.model.sealed import check_sealed
+from srrag.storage.atomic_write import read_json
+from srrag.storage.mirror import pull_build
+from srrag.storage.sealed_folder import check_sealed
 
 Floats = npt.NDArray[np.float64]
 

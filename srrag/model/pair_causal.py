@@ -17,15 +17,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srrag.completion import PromptFile
-from srrag.fence import fenced
 from srrag.ids import file_sha256
+from srrag.llm.completion import PromptFile
+from srrag.llm.delimit import fenced
 from srrag.model.pair_model import OTHER, Example, first_line, padded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-PROMPT = PromptFile(Path(__file__).parent / "judge_passage.md")
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_passage.md")
 WEIGHTS = "model.safetensors"
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 _ADAPTER_NAME = ".default."

@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.algo.token_f1 import CLASSES
-from srrag.commit import read_json
-from srrag.mirror import pull_build
 from srrag.model.encoder import BACKENDS
 from srrag.model.network import is_plain_bert, pack
-from srrag.model.sealed import check_sealed
+from srrag.storage.atomic_write import read_json
+from srrag.storage.mirror import pull_build
+from srrag.storage.sealed_folder import check_sealed
 
 FACTS = "tagger.json"
 BATCH_TOKENS = 2048
@@ -53,7 +53,7 @@ class Reading:
             raise ValueError(f"window {self.window} and context {self.context} leave no middle")
 
 
-class Run(NamedTuple):
+class TaggedRun(NamedTuple):
     """Neighbouring words with one label: "P", "I" or "O" of text[start:end], and how sure."""
 
     label: str
@@ -115,7 +115,7 @@ class LoadedTagger:
         self.tokenizer = PieceTokenizer(folder / "tokenizer.json")
         self._logits = _read_logits(folder, backend)
 
-    def runs(self, texts: Sequence[str]) -> list[list[Run]]:
+    def runs(self, texts: Sequence[str]) -> list[list[TaggedRun]]:
         """Runs of each text in order. A text's runs do not depend on its neighbours."""
         pieces = self.tokenizer.pieces(texts)
         found = piece_scores(pieces, self.tokenizer, self.reading, self._logits)
@@ -125,7 +125,7 @@ class LoadedTagger:
         ]
 
 
-class Window(NamedTuple):
+class ReadWindow(NamedTuple):
     """Pieces [start, stop) of a text are read together; [first, last) get their labels so."""
 
     start: int
@@ -134,18 +134,18 @@ class Window(NamedTuple):
     last: int
 
 
-def windows(num_pieces: int, reading: Reading) -> Iterator[Window]:
+def windows(num_pieces: int, reading: Reading) -> Iterator[ReadWindow]:
     """Cut a text into windows of about equal size that overlap by the context on both sides."""
     size, edge = reading.window, reading.context
     if num_pieces <= size:
         if num_pieces:
-            yield Window(0, num_pieces, 0, num_pieces)
+            yield ReadWindow(0, num_pieces, 0, num_pieces)
         return
     count = -(-(num_pieces - 2 * edge) // (size - 2 * edge))
     cuts = [round(edge + (num_pieces - 2 * edge) * i / count) for i in range(count + 1)]
     cuts[0], cuts[-1] = 0, num_pieces
     for first, last in pairwise(cuts):
-        yield Window(max(0, first - edge), min(num_pieces, last + edge), first, last)
+        yield ReadWindow(max(0, first - edge), min(num_pieces, last + edge), first, last)
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[Ints]:
@@ -202,7 +202,7 @@ def words_of(pieces: Pieces, scores: Floats) -> Words:
     return Words(pieces.start[begins], pieces.end[begins + counts - 1], mean)
 
 
-def runs_of(text: str, words: Words, lean: Sequence[float]) -> list[Run]:
+def runs_of(text: str, words: Words, lean: Sequence[float]) -> list[TaggedRun]:
     """Label each word, and join neighbours of one label within a line.
 
     The confidence of a run is the mean probability of its label over its words.
@@ -214,20 +214,20 @@ def runs_of(text: str, words: Words, lean: Sequence[float]) -> list[Run]:
     sure = np.exp(scores - scores.max(1, keepdims=True))
     sure = sure[np.arange(len(labels)), labels] / sure.sum(1)
     change = np.flatnonzero(np.diff(labels, prepend=-1))
-    found: list[Run] = []
+    found: list[TaggedRun] = []
     for a, b in zip(change.tolist(), [*change[1:].tolist(), len(labels)], strict=True):
         if label := CLASSES[labels[a] - 1] if labels[a] else "":
             found.extend(_lines(text, label, words.start[a:b], words.end[a:b], sure[a:b]))
     return found
 
 
-def _lines(text: str, label: str, start: Ints, end: Ints, sure: Floats) -> Iterator[Run]:
+def _lines(text: str, label: str, start: Ints, end: Ints, sure: Floats) -> Iterator[TaggedRun]:
     """Cut a run where a line ends between two of its words."""
     first = 0
     for place in range(1, len(start) + 1):
         if place == len(start) or "\n" in text[end[place - 1] : start[place]]:
             confidence = round(float(sure[first:place].mean()), 3)
-            yield Run(label, int(start[first]), int(end[place - 1]), confidence)
+            yield TaggedRun(label, int(start[first]), int(end[place - 1]), confidence)
             first = place
 
 

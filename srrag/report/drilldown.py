@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.answer.reply import answer_json, trace_json
+from srrag.answer.answer_json import answer_json, trace_json
 from srrag.report.results import STRATA, Results
 from srrag.report.row import Row
 from srrag.report.view import Bench, Column

@@ -17,7 +17,7 @@ _MAX_LABEL = 22
 
 
 @dataclass(frozen=True)
-class Mark:
+class ForestMark:
     """A system on the plot: its place among the systems, value and interval; None for no value."""
 
     label: str
@@ -33,7 +33,7 @@ class Forest:
     """A plot: marks from top to bottom, the scale and its ticks, and the value of the baseline."""
 
     metric: Column
-    marks: tuple[Mark, ...]
+    marks: tuple[ForestMark, ...]
     low: float
     high: float
     ticks: tuple[float, ...]
@@ -59,16 +59,16 @@ def forest(bench: Bench, column: Column) -> Forest:
     return Forest(column, marks, first, last, tuple(ticks), baseline)
 
 
-def _mark(bench: Bench, row: Row, column: Column) -> Mark:
+def _mark(bench: Bench, row: Row, column: Column) -> ForestMark:
     figure = row.metrics.get(column.name)
     label = row.name
     if len(label) > _MAX_LABEL:  # what sets systems apart often stands last
         label = f"{label[: _MAX_LABEL // 2]}…{label[1 - _MAX_LABEL // 2 :]}"
     baseline = row.name in bench.baselines
     if figure is None or figure.value is None:
-        return Mark(label, None, None, None, "", baseline)
+        return ForestMark(label, None, None, None, "", baseline)
     significant = mark_of(row.difference.get(column.name), column.lower)
-    return Mark(label, figure.value, figure.low, figure.high, significant, baseline)
+    return ForestMark(label, figure.value, figure.low, figure.high, significant, baseline)
 
 
 def draw(plot: Forest, path: Path) -> None:
@@ -99,6 +99,6 @@ def draw(plot: Forest, path: Path) -> None:
     figure.savefig(path, format="png", metadata={"Software": None})
 
 
-def _label(mark: Mark) -> str:
+def _label(mark: ForestMark) -> str:
     """What stands at the axis; a dollar sign is one, and opens no formula."""
     return f"{mark.label} {mark.significant}".rstrip().replace("$", r"\$")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from srrag.completion import one_line
+from srrag.llm.completion import one_line
 from srrag.report.results import Results
-from srrag.report.section import Section
+from srrag.report.section import BenchmarkSection
 
 PATIENCE_S = 20.0
 """How long wandb may take to be reached."""
@@ -20,7 +20,7 @@ Table = tuple[str, list[str], list[list[Any]]]
 
 
 def log(
-    results: Results, sections: Sequence[Section], out: Path, mode: bool | str
+    results: Results, sections: Sequence[BenchmarkSection], out: Path, mode: bool | str
 ) -> dict[str, str]:
     """Log everything; returns `state` (logged, disabled, not installed, failed) and a `detail`.
 
@@ -51,7 +51,7 @@ def log(
 
 
 def _log_all(
-    wandb: Any, run: Any, results: Results, sections: Sequence[Section], out: Path
+    wandb: Any, run: Any, results: Results, sections: Sequence[BenchmarkSection], out: Path
 ) -> None:
     for name, columns, rows in tables(sections):
         run.log({name: wandb.Table(columns=columns, data=rows)})
@@ -73,7 +73,7 @@ def _files(kind: str, folder: Path) -> Iterator[Path]:
         yield from folder.glob(name)
 
 
-def tables(sections: Sequence[Section]) -> Iterator[Table]:
+def tables(sections: Sequence[BenchmarkSection]) -> Iterator[Table]:
     """Name, columns and rows of what is logged: figures, systems, failures, strata, questions."""
     rows = [row for section in sections for row in section.bench.rows]
     ends = ["value", "low", "high"]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from srrag.answer.quoted import GRADES
+from srrag.answer.extractive import GRADES
 from srrag.report import numbers
 from srrag.report.drilldown import Drilldown
 from srrag.report.row import Row
-from srrag.report.section import BreakdownTable, Section, common_versions
+from srrag.report.section import BenchmarkSection, BreakdownTable, common_versions
 from srrag.report.view import COSTS, Bench, Cell, Column, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&$~])")
 
 
 def render(
-    title: str, summary: str, sections: Sequence[Section], plots: Mapping[tuple[str, str], str]
+    title: str,
+    summary: str,
+    sections: Sequence[BenchmarkSection],
+    plots: Mapping[tuple[str, str], str],
 ) -> str:
     """The report; `plots` names the file of each benchmark and metric."""
     lines = [f"# {_plain(title)}", "", _plain(summary), ""]
@@ -28,7 +31,7 @@ def render(
     return "\n".join(lines)
 
 
-def _section(section: Section, plots: Mapping[tuple[str, str], str]) -> Iterator[str]:
+def _section(section: BenchmarkSection, plots: Mapping[tuple[str, str], str]) -> Iterator[str]:
     bench = section.bench
     judged = f" Judged by {'; '.join(bench.judges)}." if bench.judges else ""
     yield from (f"## {_plain(bench.name)}", "", _plain(section.size + judged), "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srrag.report.row import Difference, Figure
+from srrag.report.row import BaselineDifference, Figure
 
 NONE = "–"
 MINUS = "−"
@@ -36,7 +36,7 @@ def interval(figure: Figure) -> str:
     """The ends of an interval, "" where there is none."""
     if figure.low is None or figure.high is None:
         return ""
-    if isinstance(figure, Difference):
+    if isinstance(figure, BaselineDifference):
         return f"{signed(figure.low)} to {signed(figure.high)}"
     return f"{plain(figure.low)}–{plain(figure.high)}"
 

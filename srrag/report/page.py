@@ -12,16 +12,16 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from srrag.answer.quoted import GRADES
+from srrag.answer.extractive import GRADES
 from srrag.html import policy, templates
 from srrag.report.drilldown import Drilldown
-from srrag.report.section import Section, common_versions
+from srrag.report.section import BenchmarkSection, common_versions
 from srrag.report.view import COSTS
 
 _ASSETS = Path(__file__).parent / "page"
 
 
-def render(title: str, summary: str, sections: Sequence[Section]) -> str:
+def render(title: str, summary: str, sections: Sequence[BenchmarkSection]) -> str:
     """The page of these sections."""
     script, style = ((_ASSETS / name).read_text("utf-8") for name in ("report.js", "report.css"))
     lists, blobs = _packed([each for section in sections for each in section.drilldowns])
@@ -46,7 +46,7 @@ def render(title: str, summary: str, sections: Sequence[Section]) -> str:
 class _Shown:
     """A section, its lists of questions by the number that the page finds them by."""
 
-    def __init__(self, section: Section, lists: Sequence[tuple[Drilldown, Any]]) -> None:
+    def __init__(self, section: BenchmarkSection, lists: Sequence[tuple[Drilldown, Any]]) -> None:
         self.__dict__.update(vars(section))
         own = {id(each): number for number, (each, _) in enumerate(lists)}
         self.drilldowns = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from srrag.completion import Rules
+from srrag.llm.completion import Rules
 from srrag.model.encoder import PACKAGED_MODEL
 
 _PINNED = (("model", "revision"), ("lora", "lora_revision"))

@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pydantic
 
-from srrag import mirror
-from srrag.commit import commit, commit_json, read_json, write_parquet
 from srrag.ids import content_id, file_sha256
 from srrag.report.row import Row, Stated
 from srrag.schema import conform
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit, commit_json, read_json, write_parquet
 
 LAYOUT = 1
 ROWS, SCORES, KNOWN = "rows.json", "questions.parquet", "gold.parquet"

@@ -35,7 +35,7 @@ class Figure(Stated):
         return self
 
 
-class Difference(Figure):
+class BaselineDifference(Figure):
     """What a system has more than its baseline; p-values of the paired bootstrap and McNemar."""
 
     p: float | None = None
@@ -69,7 +69,7 @@ class Row(Stated):
     judge: str = ""
     baseline: str | None = None
     metrics: dict[str, Figure] = {}
-    difference: dict[str, Difference] = {}
+    difference: dict[str, BaselineDifference] = {}
     questions: int = pydantic.Field(default=0, ge=0)
     failed: int = pydantic.Field(default=0, ge=0)
     abstained: int | None = None

@@ -58,7 +58,7 @@ class SeedLine:
 
 
 @dataclass(frozen=True)
-class Section:
+class BenchmarkSection:
     """All that is shown of a benchmark; `lost` says first what failed."""
 
     bench: Bench
@@ -81,7 +81,7 @@ class Section:
 
 def section(
     results: Results, bench: Bench, *, worst: int | None, resamples: int, seed: int
-) -> Section:
+) -> BenchmarkSection:
     """Work out a section; `worst` questions of each system are told of, None for all."""
     failures = [(row.name, each) for row in bench.rows for each in row.failures]
     compared, notes = _compared(bench)
@@ -94,7 +94,7 @@ def section(
     kinds = [
         kind for kind in STRATA if any(each.kind == kind for p in parts.values() for each in p)
     ]
-    return Section(
+    return BenchmarkSection(
         bench=bench,
         size=_size(results, bench),
         lost=tuple(stated(bench.rows)),

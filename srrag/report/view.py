@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from srrag.report import numbers
-from srrag.report.row import Difference, Figure, Row
+from srrag.report.row import BaselineDifference, Figure, Row
 
 MAIN = (
     "nDCG@10", "recall@10", "MRR@10", "coverage@10", "miss@10",
@@ -46,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class SystemLine:
     """A system's line: a cell for each column, then what it cost; none if it failed."""
 
     row: Row
@@ -76,7 +76,7 @@ class Table:
     """Systems by metrics."""
 
     columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[SystemLine, ...]
     notes: tuple[str, ...]
 
 
@@ -157,7 +157,7 @@ def table(bench: Bench, columns: Sequence[Column]) -> Table:
         if row.state == "done":
             cells = tuple(_metric_cell(row, column, notes) for column in columns)
             costs = _costs(row, notes)
-        lines.append(Line(row, row.name in bench.baselines, cells, costs))
+        lines.append(SystemLine(row, row.name in bench.baselines, cells, costs))
     return Table(tuple(columns), tuple(lines), tuple(notes.texts))
 
 
@@ -177,11 +177,11 @@ def cell(figure: Figure, notes: Notes, mark: str = "") -> Cell:
     if figure.failed:
         of = f" of {figure.items:,}" if figure.items else ""
         note = notes.of(f"not judged: {figure.failed:,}{of}, counted as worst")
-    shown = numbers.signed if isinstance(figure, Difference) else numbers.plain
+    shown = numbers.signed if isinstance(figure, BaselineDifference) else numbers.plain
     return Cell(shown(figure.value), numbers.interval(figure), mark, note, figure.value)
 
 
-def mark_of(difference: Difference | None, lower: bool) -> str:
+def mark_of(difference: BaselineDifference | None, lower: bool) -> str:
     """▲ for significantly better than the baseline, ▼ for worse, "" for neither."""
     if difference is None or difference.value is None or difference.p_holm is None:
         return ""

@@ -27,7 +27,7 @@ class RerankBiEncoder(Reranker):
     unit that they have there.
 
     The defaults are a logistic regression for the packaged encoder on the training questions of
-    two benchmarks, each weighing the same: `python -m bench.rerank logit D/rehab R1 D/bioasq R2
+    two benchmarks, each weighing the same: `python -m perf.rerank logit D/rehab R1 D/bioasq R2
     --questions 400`. With BM25 it gives 1.887, 13.721, .122 and −12.179; with
     BM25 and without MaxSim 10.375, 0, .165 and −9.27.
     """

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from srrag.index.units import Units, open_units
 from srrag.model.filter import load_filter
-from srrag.model.sealed import sealed_revision
 from srrag.retrieve.hits import pack_flat, ranks, unpack_hits
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
+from srrag.storage.sealed_folder import sealed_revision
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 
-Search = Callable[[pa.Table, Sequence[Sequence[str]]], list[Found]]
+Search = Callable[[pa.Table, Sequence[Sequence[str]]], list[FoundWindows]]
 """Questions and tracks → what was found on each; a track is the grades that it searches, () all."""
 
 
@@ -42,7 +42,7 @@ class SearchChannel(Step):
     def searcher(self, at: Place) -> Search:
         """Map the index and return the search of a batch of questions, track by track."""
 
-    def columns(self, found: Found) -> list[pa.Array]:
+    def columns(self, found: FoundWindows) -> list[pa.Array]:
         """What this channel writes of what it found."""
         return [found.hits()]
 

@@ -18,7 +18,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundWindows:
     """What a search found for a batch: the windows of all questions, each question's best first.
 
     `unit_ids`, `scores` and `paths` (structs of PATHS) are flat; `offsets` (questions + 1) part
@@ -35,7 +35,7 @@ class Found:
         cls,
         ranked: Sequence[tuple[pa.Array, Floats]],
         paths: Sequence[Sequence[pa.Array]] = (),
-    ) -> Found:
+    ) -> FoundWindows:
         """From ids and scores a question, and the columns of PATHS that led there, if any did."""
         ids = _flat([ids for ids, _ in ranked])
         scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in ranked)])

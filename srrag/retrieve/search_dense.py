@@ -13,7 +13,7 @@ from srrag.index.dense_search import DenseIndex
 from srrag.index.parts import Matrix
 from srrag.index.ranking import pool
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.hits import Found, Offsets
+from srrag.retrieve.hits import FoundWindows, Offsets
 from srrag.step import Place
 
 
@@ -39,13 +39,13 @@ class SearchDense(SearchChannel):
         """Map the index."""
         index = DenseIndex(at.artifact(self.index), at.threads, at.device)
 
-        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[Found]:
+        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
             queries, ends = self._queries(batch, index.dimension)
             found = []
             for grades in tracks:
                 single = index.search(queries, self.k, grades)
                 groups = [single[a:b] for a, b in pairwise(ends)]
-                found.append(Found.of([pool(group, self.k) for group in groups]))
+                found.append(FoundWindows.of([pool(group, self.k) for group in groups]))
             return found
 
         return search

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from srrag.index.graph_reader import GraphIndex, GraphLimits, GraphQuestion, GraphWeights, Reached
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS, PATHS
 from srrag.step import Place
 
@@ -49,7 +49,7 @@ class SearchGraph(SearchChannel):
         """The path to each hit of this channel, and the hits."""
         return pa.schema([pa.field(self.paths, PATHS), pa.field(self.into, HITS)])
 
-    def columns(self, found: Found) -> list[pa.Array]:
+    def columns(self, found: FoundWindows) -> list[pa.Array]:
         """The paths and the hits."""
         return [found.path_lists(), found.hits()]
 
@@ -57,7 +57,7 @@ class SearchGraph(SearchChannel):
         """Map the index."""
         index = GraphIndex(at.artifact(self.index), self.weights, self.limits)
 
-        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[Found]:
+        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
             rows = [index.search(row, self.k, tracks) for row in self._questions(batch)]
             return [_found([row[n] for row in rows]) for n in range(len(tracks))]
 
@@ -81,8 +81,8 @@ class SearchGraph(SearchChannel):
         return found
 
 
-def _found(reached: Sequence[Reached]) -> Found:
-    return Found.of(
+def _found(reached: Sequence[Reached]) -> FoundWindows:
+    return FoundWindows.of(
         [(item.unit_ids, item.scores) for item in reached],
         [(item.entity_ids, item.edge_ids, item.community_ids) for item in reached],
     )

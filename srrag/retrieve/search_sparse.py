@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from srrag.index.sparse import SparseIndex
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.step import Place
 
 
@@ -30,8 +30,8 @@ class SearchSparse(SearchChannel):
         """Map the index."""
         index = SparseIndex(at.artifact(self.index))
 
-        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[Found]:
+        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
             texts = batch[self.text].to_pylist()
-            return [Found.of(index.search(texts, self.k, grades)) for grades in tracks]
+            return [FoundWindows.of(index.search(texts, self.k, grades)) for grades in tracks]
 
         return search

@@ -15,7 +15,7 @@ from srrag.algo.rrf import RRF_K, rank_scores, reciprocal_rank_fusion
 from srrag.index.grades import GRADES, check_grades
 from srrag.retrieve.channel import SearchChannel
 from srrag.retrieve.fuse import codes, pack_ranking
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import FOUND, HITS
 from srrag.step import Function, Place, Step
 
@@ -130,7 +130,7 @@ class SearchTracks(Step):
 class _Finds:
     """The finds of several searches, flat: each one's row, search, key, rank, score and path."""
 
-    def __init__(self, found: Sequence[Found]) -> None:
+    def __init__(self, found: Sequence[FoundWindows]) -> None:
         sizes = [np.diff(item.offsets) for item in found]
         self.row: Ints = np.concatenate([np.repeat(np.arange(len(n)), n) for n in sizes])
         self.search: Ints = np.repeat(np.arange(len(found)), [len(item.scores) for item in found])

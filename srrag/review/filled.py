@@ -11,7 +11,6 @@ from typing import Any
 from openpyxl import load_workbook
 from openpyxl.utils.exceptions import InvalidFileException
 
-from srrag.commit import read_json
 from srrag.review.forms import Form
 from srrag.review.page import LAYOUT
 from srrag.review.workbook import (
@@ -23,6 +22,7 @@ from srrag.review.workbook import (
     START,
     TEXTS,
 )
+from srrag.storage.atomic_write import read_json
 
 _MAX_BYTES = 200_000_000
 """Of a spreadsheet when it is unpacked: one that swells further is not read."""

@@ -10,23 +10,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srrag import mirror
-from srrag.commit import commit_json
-from srrag.completion import LOST
 from srrag.corpus.record import RawRecord
-from srrag.engine.log import CompletionLog
-from srrag.runner.derive import take_over
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.llm.completion import LOST
+from srrag.runner.carry_over import take_over
+from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
-from srrag.runner.forgotten import Forgotten
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
 from srrag.runner.rejects import write_rejects
+from srrag.runner.relation_builds import RelationBuilds, manifest_of
 from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
-from srrag.runner.whole import WholeStages, manifest_of
 from srrag.stage import Plan
 from srrag.step import Build, Place, Step
-from srrag.store import Receipt, Store
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit_json
+from srrag.storage.store import Receipt, Store
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
 
@@ -59,7 +59,7 @@ class BuildJob:
         started = time.perf_counter()
         self.store.create()
         with self.store.lock():
-            forgotten = Forgotten.of(self.store.root)
+            forgotten = Tombstones.of(self.store.root)
             parts = self._ingest(forgotten.passed(records))
             self._discard(parts)
             before = self._standing(parts)
@@ -70,7 +70,7 @@ class BuildJob:
             self.runner.run(self.plan, self.store, parts, at)
             self._check_failures(parts)
             self._check_rows(parts)
-            whole = WholeStages(
+            whole = RelationBuilds(
                 self.store, self.plan, self.name, self.runner, tuple(parts), self.update
             )
             figures = {}

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from srrag.completion import Engine, EngineStopped, Rules
+from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply
 from srrag.engine.client import LogClient
-from srrag.engine.host import Hosts
-from srrag.engine.log import CompletionLog
-from srrag.engine.log_lock import LogLock
-from srrag.engine.model import Model
+from srrag.engine.dispatcher import Dispatchers
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.lock import LogLock
+from srrag.llm.completion import Engine, EngineStopped, Rules
 from srrag.step import Build, Place, Step, within
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
     lock = locked_log(at) if exclusive else nullcontext()
     with lock as held, closing(_Loop()) as loop:
         openers: dict[Model, Opener] = {each.started: each.started.open for each in models}
-        hosts = Hosts(openers, folder, at.account)
+        hosts = Dispatchers(openers, folder, at.account)
 
         def client(engine: Model) -> LogClient:
             def send(calls: Sequence[Call]) -> list[Reply]:

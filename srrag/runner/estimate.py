@@ -16,22 +16,22 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from srrag.completion import Prompt, read
 from srrag.corpus.record import RawRecord
+from srrag.engine.base import Model
 from srrag.engine.call import key_of
-from srrag.engine.log import CompletionLog
-from srrag.engine.model import Model
-from srrag.engine.tokens import TokenCounter
+from srrag.engine.count_tokens import TokenCounter
+from srrag.engine.log.completion_log import CompletionLog
 from srrag.ids import segment_id
+from srrag.llm.completion import Prompt, read
+from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
-from srrag.runner.forgotten import Forgotten
 from srrag.runner.ingest import known_rows, segments
 from srrag.runner.part import guarded, live
 from srrag.runner.progress import say
 from srrag.schema import TRIPLES
 from srrag.stage import Plan, Stage
 from srrag.step import Function, LLMStep, Place
-from srrag.store import Store
+from srrag.storage.store import Store
 
 _FACTS = ["kind", "head", "head_type", "relation", "tail", "tail_type"]
 
@@ -149,7 +149,7 @@ class EstimateJob:
                 opened[stage.name] = stage.step.open(at)
         documents, parts = 0, []
         facts: list[pa.Table] = []
-        for part, table in self._raw(Forgotten.of(self.store.root).passed(records)):
+        for part, table in self._raw(Tombstones.of(self.store.root).passed(records)):
             made = self._run(stages, opened, part, table)
             parts.append(part)
             documents += table.num_rows

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from srrag.corpus.record import RawRecord, raw_table
 from srrag.ids import segment_id
 from srrag.runner.part import count_reasons
-from srrag.store import Receipt, Store
+from srrag.storage.store import Receipt, Store
 
 SEGMENT_ROWS = 500
 SEGMENT_BYTES = 64 << 20

@@ -20,11 +20,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.completion import EngineStopped, Usage, one_line, tallied
+from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.schema import conform, empty_value
 from srrag.stage import Stage
-from srrag.step import Asking, Function
-from srrag.store import Receipt, Store
+from srrag.step import Function, OpenedLLMStep
+from srrag.storage.store import Receipt, Store
 
 BATCHES_IN_FLIGHT = 2
 """Batches of one part whose prompts a model answers at a time."""
@@ -110,7 +110,7 @@ def run_part(
     outputs, failures = [], []
     usage = Usage()
     try:
-        if attempt.careful and isinstance(function, Asking) and function.client is not None:
+        if attempt.careful and isinstance(function, OpenedLLMStep) and function.client is not None:
             _ask_ahead(function, alive, attempt)
         for out, failed, used, row in _results(function, stage, alive, attempt):
             outputs.append(out)
@@ -144,7 +144,7 @@ def run_part(
     return done
 
 
-def _ask_ahead(function: Asking, rows: pa.Table, attempt: Attempt) -> None:
+def _ask_ahead(function: OpenedLLMStep, rows: pa.Table, attempt: Attempt) -> None:
     """Have all prompts answered, and so logged, before a part goes row by row.
 
     One after the other, its calls would take as long as they are many. Only rendering can hurt
@@ -197,7 +197,7 @@ def _results(
             return *guarded(function, stage, (start, rows), attempt), usage, start + rows.num_rows
 
     starts = iter(range(0, table.num_rows, size))
-    asks = isinstance(function, Asking) and function.client is not None
+    asks = isinstance(function, OpenedLLMStep) and function.client is not None
     if attempt.careful or not asks:
         yield from map(run, starts)
         return

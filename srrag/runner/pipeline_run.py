@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.commit import read_json
-from srrag.completion import Usage
 from srrag.kinds import renamed
+from srrag.llm.completion import Usage
 from srrag.pipeline import Pipeline
 from srrag.runner.runner import Runner
-from srrag.runner.segments import Resourcing
+from srrag.runner.shared_prefix_plan import Resourcing
 from srrag.runner.sweep import Sweep, default_resources
 from srrag.spec import canonical
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from srrag.mirror import worded
+from srrag.storage.mirror import worded
 
 INTERVAL_S = 2.0
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.commit import commit, write_parquet
 from srrag.schema import REJECTS
 from srrag.stage import Plan
-from srrag.store import Store
+from srrag.storage.atomic_write import commit, write_parquet
+from srrag.storage.store import Store
 
 
 def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from srrag.engine.model import Model
+from srrag.engine.base import Model
 from srrag.runner.engines import Engines, engines_of
 from srrag.stage import Plan, Stage
-from srrag.step import Place, Spread
-from srrag.store import Store
+from srrag.step import ParallelMap, Place
+from srrag.storage.store import Store
 
 
 def at_once(stages: Sequence[Stage]) -> list[list[Stage]]:
@@ -40,7 +40,7 @@ class Runner(Protocol):
         """Keep what several runs need up between them."""
         ...
 
-    def spread(self, gpus: float = 0.0) -> AbstractContextManager[Spread | None]:
+    def spread(self, gpus: float = 0.0) -> AbstractContextManager[ParallelMap | None]:
         """Where builds may do what is too much for this process, if anywhere; GPUs are a call's."""
         ...
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from srrag.commit import read_json
-from srrag.completion import Usage
-from srrag.store import Receipt, Store
+from srrag.llm.completion import Usage
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Receipt, Store
 
 
 def summarise(store: Store, build: str) -> dict[str, Any]:

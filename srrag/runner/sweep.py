@@ -10,19 +10,19 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from srrag import mirror
-from srrag.completion import Usage, one_line
-from srrag.manifest import check_files
+from srrag.llm.completion import Usage, one_line
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
+from srrag.runner.question_parts import part_names, write_source
 from srrag.runner.runner import Runner
-from srrag.runner.segments import SOURCE, Resourcing, SegmentPlan
-from srrag.runner.source import part_names, write_source
+from srrag.runner.shared_prefix_plan import SOURCE, Resourcing, SegmentPlan
 from srrag.runner.summary import usage_of
 from srrag.schema import QUESTIONS
 from srrag.stage import Resources, Stage
 from srrag.step import Place, Step
-from srrag.store import Receipt, Store
+from srrag.storage import mirror
+from srrag.storage.manifest import check_files
+from srrag.storage.store import Receipt, Store
 
 PART_QUESTIONS = 64
 

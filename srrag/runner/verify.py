@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from srrag.commit import read_json
 from srrag.ids import file_sha256, segment_id
-from srrag.manifest import manifest_files
 from srrag.runner.part import count_reasons, live
-from srrag.store import Receipt, Store
+from srrag.storage.atomic_write import read_json
+from srrag.storage.manifest import manifest_files
+from srrag.storage.store import Receipt, Store
 
 _COUNTS = ("rows_in", "skipped", "failed", "rows_out", "rejected")
 _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}

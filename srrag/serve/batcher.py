@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from srrag.serve.faults import busy, late, stopping
+from srrag.serve.errors import busy, late, stopping
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,24 +9,26 @@ from concurrent.futures import CancelledError, Future, wait
 from dataclasses import replace
 from functools import partial
 
-from srrag.completion import Client, Engine, EngineStopped
+from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply
 from srrag.engine.client import LogClient
-from srrag.engine.host import Hosts
-from srrag.engine.model import Model
+from srrag.engine.dispatcher import Dispatchers
+from srrag.llm.completion import Client, Engine, EngineStopped
 from srrag.runner.engines import check_prices, engines_of, log_folder
-from srrag.serve.heard import Abandoned, audience
-from srrag.serve.settings import Settings
-from srrag.store import Store
+from srrag.serve.listeners import ClientGone, audience
+from srrag.serve.settings import ServeSettings
+from srrag.storage.store import Store
 
 _LOOK_S = 0.05
 """How often a call looks whether somebody still waits for it."""
 
 
-class Engines:
+class SharedEngines:
     """Started at the first call, on a thread of their own; closed with the last that uses them."""
 
-    def __init__(self, settings: Settings, openers: Mapping[Model, Opener] | None = None) -> None:
+    def __init__(
+        self, settings: ServeSettings, openers: Mapping[Model, Opener] | None = None
+    ) -> None:
         """Bind what the pipelines ask, nothing for the rules; `openers` start those elsewhere."""
         self._users = 0
         self._closed = False
@@ -38,7 +40,7 @@ class Engines:
         check_prices(models, at)
         folder = log_folder(at)
         chosen = {model: (openers or {}).get(model, model.open) for model in models}
-        self._hosts = Hosts(chosen, folder, at.account)
+        self._hosts = Dispatchers(chosen, folder, at.account)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engines", daemon=True)
         self._thread.start()
@@ -85,5 +87,5 @@ def _waited(future: Future[list[Reply]]) -> list[Reply]:
     while not wait([future], _LOOK_S).done:
         if present is not None and not present.wanted():
             future.cancel()
-            raise Abandoned("nobody waits for the answer any more")
+            raise ClientGone("nobody waits for the answer any more")
     return future.result()

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from srrag import mirror
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
-from srrag.serve.faults import RequestFault
-from srrag.serve.requests import Request
+from srrag.serve.api.requests import Request
+from srrag.serve.errors import ApiError
+from srrag.storage import mirror
 
 FILE = Path("jobs", "serve", "feedback.jsonl")
 """Where it is kept, below the root."""
@@ -65,7 +65,7 @@ def keep_feedback(root: Path, feedback: Feedback, caller: str) -> Kept:
         keep(path, json.dumps(line, ensure_ascii=False).encode() + b"\n")
     except OSError as error:
         message = f"{path.relative_to(root)} cannot be written now; try again later"
-        raise RequestFault(503, "feedback", message, retry_s=_AWAY_S) from error
+        raise ApiError(503, "feedback", message, retry_s=_AWAY_S) from error
     return Kept(kept_in=str(path.relative_to(root)))
 
 
@@ -85,7 +85,7 @@ def _append(path: Path, line: bytes) -> int:
     try:
         size = os.fstat(file).st_size
         if size + len(line) > MAX_FILE_BYTES:
-            raise RequestFault(503, "feedback", f"{FILE} is full", retry_s=_FULL_S)
+            raise ApiError(503, "feedback", f"{FILE} is full", retry_s=_FULL_S)
         os.write(file, line)
     finally:
         os.close(file)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from srrag.export.graph import DOCUMENT_TYPE, open_graph
 from srrag.export.page import page_content
 from srrag.export.select import Selection, around, folded, nearest, select_community
-from srrag.store import Store
+from srrag.storage.store import Store
 
 MAX_NODES = 200
 """More than so many are no longer read."""
@@ -50,7 +50,7 @@ class Names(BaseModel):
     communities: list[Community]
 
 
-class Mention(BaseModel):
+class MentionJson(BaseModel):
     """A sentence that says it."""
 
     document: int = Field(description="its place in `documents`")
@@ -58,7 +58,7 @@ class Mention(BaseModel):
     section: str
 
 
-class Node(BaseModel):
+class NodeJson(BaseModel):
     """An entity in a drawing."""
 
     id: str
@@ -70,7 +70,7 @@ class Node(BaseModel):
     num_documents: int
     grades: list[int] = Field(description="documents by grade: A, B, C, D, E, none")
     grade: str = Field(description="of a document")
-    mentions: list[Mention]
+    mentions: list[MentionJson]
     more: int = Field(description="mentions that are not shown")
     x: float
     y: float
@@ -86,7 +86,7 @@ class Relation(BaseModel):
     relation: str
     confidence: float
     count: int
-    mentions: list[Mention]
+    mentions: list[MentionJson]
     more: int
 
 
@@ -107,7 +107,7 @@ class Drawing(BaseModel):
     title: str
     note: str
     total: int = Field(description="nodes of the whole, of which the first are shown")
-    nodes: list[Node]
+    nodes: list[NodeJson]
     edges: list[Relation]
     documents: list[Paper]
     explore: bool

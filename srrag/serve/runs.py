@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 
+from srrag.answer.answer_json import answer_json, trace_json
 from srrag.answer.cited import UNGRADED, best_grade
-from srrag.answer.reply import answer_json, trace_json
 from srrag.ids import content_id
 from srrag.report.results import ROWS
 
@@ -32,7 +32,7 @@ State = Literal["answered", "insufficient", "failed"]
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """A file of answers, named by where it stands below the place where runs are looked for."""
 
     id: str
@@ -45,13 +45,13 @@ class Run:
         return state.st_mtime_ns, state.st_size
 
 
-def find_runs(folders: Mapping[str, Path]) -> dict[str, Run]:
+def find_runs(folders: Mapping[str, Path]) -> dict[str, StoredRun]:
     """Runs below folders, by id; what is linked in from elsewhere is not followed.
 
     Paths come from the folders alone: a request names an id of this listing.
     """
     runs = [
-        Run(content_id("run", label, name), "/".join(filter(None, (label, name))), path)
+        StoredRun(content_id("run", label, name), "/".join(filter(None, (label, name))), path)
         for label, folder in folders.items()
         for name, path in _files(folder.resolve())
     ]
@@ -69,7 +69,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield place.relative_to(folder).as_posix(), path
 
 
-def run_summary(run: Run) -> Row:
+def run_summary(run: StoredRun) -> Row:
     """Name, time and counts of a run; `fault` where its file cannot be read."""
     told: Row = {"id": run.id, "name": run.name}
     try:
@@ -83,7 +83,7 @@ def run_summary(run: Run) -> Row:
             "models": models}  # fmt: skip
 
 
-def answers_of(run: Run) -> tuple[Row, ...]:
+def answers_of(run: StoredRun) -> tuple[Row, ...]:
     """Each question of a run: its state, grades, and what it says and cites."""
     return _answers(run.path, *run.stamp())
 
@@ -159,7 +159,7 @@ def brief(row: Row) -> Row:
     return {**kept, **({"other": brief(other)} if other else {})}
 
 
-def read_answer(run: Run, query_id: str) -> Row | None:
+def read_answer(run: StoredRun, query_id: str) -> Row | None:
     """One question of a run with all that it rests on; None if the run has no such question."""
     found = pq.read_table(run.path, filters=[("query_id", "==", query_id)], partitioning=None)
     if not found.num_rows:

@@ -47,7 +47,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Apart:
+class Deployment:
     """A deployment of its own for some steps: on another device, or with other replicas."""
 
     steps: tuple[str, ...]
@@ -79,7 +79,7 @@ class Apart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ServeSettings:
     """A root, the pipelines by name (the first is the default), who may ask, and how much."""
 
     root: Path
@@ -94,7 +94,7 @@ class Settings:
     log: Path | None = None
     """File that gets a JSON line a request; None for stderr, which Ray keeps in its own folder."""
     log_questions: bool = False
-    apart: Mapping[str, Apart] = field(default_factory=dict)
+    apart: Mapping[str, Deployment] = field(default_factory=dict)
     """Deployments beside that of the ingress, by name; every other step works in the ingress."""
     traces: str | None = None
     """Address of an OpenTelemetry collector (OTLP over HTTP) that is sent a trace a request."""
@@ -136,7 +136,7 @@ class Settings:
                 found.append(step)
         return found
 
-    def _check_apart(self, name: str, apart: Apart) -> None:
+    def _check_apart(self, name: str, apart: Deployment) -> None:
         steps = self.steps_apart(name)
         for missing in set(apart.steps) - {type(step).__name__ for step in steps}:
             raise ValueError(f"deployments.{name}: no pipeline here has a step {missing}")

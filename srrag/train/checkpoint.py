@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import Parameter
 
-from srrag.commit import commit
+from srrag.storage.atomic_write import commit
 from srrag.train.sharding import put, whole
 
 WEIGHT = "weight."

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from srrag.commit import commit_json, read_json
+from srrag.storage.atomic_write import commit_json, read_json
 
 Floats = npt.NDArray[np.float64]
 

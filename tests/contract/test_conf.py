@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobs import parts
 from jobs.cli import JOBS
-from jobs.launch import UsageError, configure
+from srrag.config import factory
+from srrag.config.compose import configure
+from srrag.errors import UsageError
 from srrag.spec import build
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -77,7 +78,7 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     for node in nodes:
         assert build(node) is not None
     if job == "build":
-        plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+        plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
         assert [stage.name for stage in plan.steps][:2] == ["parsed", "documents"]
 
 
@@ -108,20 +109,20 @@ def test_every_job_has_a_file() -> None:
 def test_wrong_usage_is_one_line_that_names_the_key(argv: list[str], hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         config = configure("build", argv)
-        parts.plan(config, parts.make(config["corpus"], "corpus"))
+        factory.plan(config, factory.make(config["corpus"], "corpus"))
     assert hint in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_what_reads_a_stage_that_is_left_out_is_left_out_too() -> None:
     config = configure("build", ["root=R", "stages.vectors=null", "stages.communities=null"])
-    plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+    plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
     names = {stage.name for stage in plan.stages}
     assert names >= {"windows", "triples", "entities", "sparse", "units"}
     assert not names & {"vectors", "dense", "tokens", "communities", "tree", "graph"}
 
 
 def test_a_target_outside_the_allow_list_is_refused() -> None:
-    for name in ("os.system", "srrag.commit.commit_json"):
+    for name in ("os.system", "srrag.storage.atomic_write.commit_json"):
         with pytest.raises(UsageError, match="no kind"):
-            parts.make({"_target_": name}, "corpus")
+            factory.make({"_target_": name}, "corpus")

@@ -19,26 +19,26 @@ import pytest
 
 import jobs.fit_betr
 import srrag
-from jobs import parts
-from jobs.judging import judges, sources
-from jobs.launch import configure
 from srrag.answer.compose import ComposeAnswer
-from srrag.answer.free import ComposeFreely
+from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.select import SelectEvidence
-from srrag.bench.filter_dense import FilterDense
-from srrag.bench.grade_support import GradeSupport
-from srrag.bench.pool import pooled
-from srrag.bench.sample import SampleSeeds
-from srrag.bench.split_nuggets import SplitNuggets
-from srrag.bench.write_question import WriteQuestion
-from srrag.bench.write_reference import WriteReference
-from srrag.completion import read
+from srrag.benchmark.filter_dense import FilterDense
+from srrag.benchmark.grade_support import GradeSupport
+from srrag.benchmark.pool import pooled
+from srrag.benchmark.sample import SampleSeeds
+from srrag.benchmark.split_nuggets import SplitNuggets
+from srrag.benchmark.write_question import WriteQuestion
+from srrag.benchmark.write_reference import WriteReference
+from srrag.config import factory
+from srrag.config.compose import configure
 from srrag.evaluate.cases import make_cases, read_gold_answers
-from srrag.evaluate.gold import resource_path
+from srrag.evaluate.references import resource_path
+from srrag.experiment.judging import judges, sources
 from srrag.index.units import Units
+from srrag.llm.completion import read
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.filter import Base, Decision, Fusion
-from srrag.pipeline import Pipeline, Segment
+from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.rerank.filter_evidence import FilterEvidence
 from srrag.retrieve.ircot import SHOWN, Reflect
@@ -47,7 +47,7 @@ from srrag.runner.part import live
 from srrag.schema import ROUNDS
 from srrag.spec import build, canonical, spec
 from srrag.step import LLMStep, Place, Step, within
-from srrag.store import Store
+from srrag.storage.store import Store
 from srrag.train.filter.report import write_model
 from tests.sample_json import sample_json
 from tests.tiny_models import make_cross_encoder
@@ -88,7 +88,7 @@ def examples(
     """A real input for each Step: its stage's input in the sample build, or a pipeline's table."""
     found: dict[type[Step], Example] = {}
     config = configure("build", [f"root={sample_root}"])
-    plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+    plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
     store = Store(sample_root)
     pointer = store.read_pointer("default")["stages"]
     jobs.fit_betr.run({**configure("fit_betr", [f"root={sample_root}"]), "command": "test"})
@@ -102,10 +102,10 @@ def examples(
         if name == "srrag":  # calibrated to a reranker of its own
             fit = configure("fit_betr", [f"root={sample_root}", f"pipeline={name}"])
             jobs.fit_betr.run({**fit, "command": "test"})
-        pipeline: Pipeline = parts.make(asked["pipeline"], "pipeline")
+        pipeline: Pipeline = factory.make(asked["pipeline"], "pipeline")
         table = question_table(QUESTIONS)
         found.setdefault(Pipeline, Example(pipeline, table, at))
-        found.setdefault(Segment, Example(pipeline.whole, table, at))
+        found.setdefault(PipelineSlice, Example(pipeline.whole, table, at))
         add_examples(found, pipeline.steps, table, at)
     folder = make_cross_encoder(tmp_path_factory.mktemp("cross_encoder"))
     model = CrossEncoderModel(model=str(folder), max_tokens=64)

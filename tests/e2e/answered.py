@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.engine.journal import read_journal
-from srrag.engine.log_listing import Standing, journal_file
-from srrag.store import Store
+from srrag.engine.log.journal import read_journal
+from srrag.engine.log.listing import LogListingReader, journal_file
+from srrag.storage.store import Store
 from tests.conftest import REPOSITORY
 
 GRAPH = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "units", "sparse")]
@@ -126,7 +126,7 @@ def logged(root: Path) -> Counter[bytes]:
     """How often each key stands in the log of a root, sealed or not."""
     folder = root / "completions"
     keys: Counter[bytes] = Counter()
-    listing = Standing(folder).now()
+    listing = LogListingReader(folder).now()
     for file in listing.files():
         keys.update(pq.read_table(folder / file, columns=["key"])["key"].to_pylist())
     for name in listing.journals:

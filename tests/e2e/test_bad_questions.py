@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from jobs import parts
-from jobs.launch import configure
 from srrag.answer.cited import ABSTENTION
+from srrag.config import factory
+from srrag.config.compose import configure
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
@@ -110,7 +110,7 @@ def asked(root: Path) -> Asked:
              "++pipeline.answer.compose.snippets=snippets", f"pipeline.answer.snippets={SNIPPETS}",
              *engine],
         )  # fmt: skip
-        pipeline: Pipeline = parts.make(config["pipeline"], "pipeline")
+        pipeline: Pipeline = factory.make(config["pipeline"], "pipeline")
         at = Place(root=root, artifacts=Store(root).artifacts("default"), threads=1)
         table = question_table([{"query_id": name, "text": text} for name, text in texts.items()])
         with engines_here(engines_of([pipeline]), at, exclusive=False) as engines:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.e2e.answered import GRAPH, build, ended, logged, sends, start, write_rehab
 from tests.e2e.test_command import fault, srrag
 from tests.endpoint_process import started

@@ -15,7 +15,7 @@ import pytest
 from openpyxl import load_workbook
 
 from srrag.index.units import Units
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.e2e.answered import logged, start, wait_for
 from tests.e2e.test_command import fault, srrag
 from tests.e2e.test_kill import kill

@@ -13,7 +13,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.mirror import located
+from srrag.storage.mirror import located
 from tests.bucket import Bucket, s3_server
 from tests.conftest import REPOSITORY
 from tests.e2e.answered import assert_equal_tables

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
 from tests.sample_json import asked_schema
-from tests.unit.runner.test_forget import PLAIN, build, write_papers
+from tests.unit.runner.deletion.test_delete import PLAIN, build, write_papers
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jobs.fit_betr
-from jobs.launch import configure
+from srrag.config.compose import configure
 from tests.e2e.answered import sends
 from tests.e2e.test_command import fault, srrag
 from tests.endpoint_process import started

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.bench.grade_support import GradeSupport
-from srrag.bench.relations import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
-from srrag.bench.split_nuggets import SplitNuggets
-from srrag.bench.write_question import WriteQuestion
-from srrag.bench.write_reference import WriteReference
-from srrag.completion import Prompt
+from srrag.benchmark.grade_support import GradeSupport
+from srrag.benchmark.relations import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
+from srrag.benchmark.split_nuggets import SplitNuggets
+from srrag.benchmark.write_question import WriteQuestion
+from srrag.benchmark.write_reference import WriteReference
+from srrag.llm.completion import Prompt
 from srrag.schema import empty_value
 
 Fill = Callable[[str], str]

@@ -12,16 +12,16 @@ import yaml
 
 from srrag.answer import snippets
 from srrag.answer.compose import ComposeAnswer
-from srrag.answer.free import ComposeFreely
+from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.mismatch import NoticeMismatch
 from srrag.answer.unaided import AnswerUnaided
-from srrag.completion import Answer, Prompt
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
 from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
 from srrag.extract.ontology import Ontology
 from srrag.extract.triples import ExtractTriples
-from srrag.organize import describe
+from srrag.graph import describe
+from srrag.llm.completion import Answer, Prompt
 from srrag.retrieve import ircot
 from srrag.schema import (
     ANCHORS,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jobs import parts
-from jobs.launch import configure
+from srrag.config import factory
+from srrag.config.compose import configure
 from srrag.engine.call import key_of
-from srrag.engine.http import HttpEngine
-from srrag.engine.vllm import VllmEngine
+from srrag.engine.openai.engine import HttpEngine
+from srrag.engine.vllm.engine import VllmEngine
 from srrag.spec import fingerprint, spec
 from tests.golden.cases import CASES, REPOSITORY
 
@@ -28,7 +28,7 @@ def identities() -> dict[str, Any]:
 def stages() -> dict[str, str]:
     """The stages of the default build, over two parts."""
     config = configure("build", ["root=R"])
-    plan = parts.plan(config, parts.make(config["corpus"], "corpus"))
+    plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
     return {stage.name: plan.fingerprint(stage.name, ["p1", "p2"]) for stage in plan.stages}
 
 
@@ -37,7 +37,7 @@ def pipelines() -> dict[str, str]:
     made = {}
     for path in sorted((REPOSITORY / "conf" / "pipeline").glob("*.yaml")):
         config = configure("ask", [f"pipeline={path.stem}", "root=R", "question=x"])
-        pipeline = parts.make(config["pipeline"], "pipeline")
+        pipeline = factory.make(config["pipeline"], "pipeline")
         try:
             made[path.stem] = fingerprint(spec(pipeline), pipeline.identity())
         except (OSError, ValueError):

@@ -7,22 +7,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.completion import Prompt
-from srrag.evaluate.accuracy import JudgeAccuracy
-from srrag.evaluate.alignment import AlignCitations
-from srrag.evaluate.choice import JudgeChoice
-from srrag.evaluate.citations import JudgeCitations
-from srrag.evaluate.claims import SplitClaims
-from srrag.evaluate.completeness import JudgeCompleteness
-from srrag.evaluate.distinctive import MarkDistinctive
-from srrag.evaluate.factuality import JudgeFactuality
-from srrag.evaluate.faithfulness import JudgeFaithfulness
 from srrag.evaluate.judgements import CASES
-from srrag.evaluate.must_have import ClassifyStatements
-from srrag.evaluate.nuggets import JudgeNuggets
-from srrag.evaluate.picot_match import JudgePicot
-from srrag.evaluate.relevancy import GuessQuestions
-from srrag.evaluate.support import FindSupport
+from srrag.evaluate.judges.accuracy import JudgeAccuracy
+from srrag.evaluate.judges.alignment import AlignCitations
+from srrag.evaluate.judges.checkable_statements import MarkDistinctive
+from srrag.evaluate.judges.choice import JudgeChoice
+from srrag.evaluate.judges.citations import JudgeCitations
+from srrag.evaluate.judges.claims import SplitClaims
+from srrag.evaluate.judges.completeness import JudgeCompleteness
+from srrag.evaluate.judges.evidence_support import FindSupport
+from srrag.evaluate.judges.factuality import JudgeFactuality
+from srrag.evaluate.judges.faithfulness import JudgeFaithfulness
+from srrag.evaluate.judges.must_have import ClassifyStatements
+from srrag.evaluate.judges.nuggets import JudgeNuggets
+from srrag.evaluate.judges.picot_match import JudgePicot
+from srrag.evaluate.judges.relevancy import GuessQuestions
+from srrag.llm.completion import Prompt
 from srrag.schema import EVIDENCE, empty_value
 
 Fill = Callable[[str], str]

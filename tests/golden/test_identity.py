@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from jobs.launch import configure
+from srrag.config.compose import configure
 from srrag.corpus.parse import ParseDocuments
 from srrag.engine.call import _engine_json, _prefix, key_of
-from srrag.engine.http import HttpEngine
+from srrag.engine.openai.engine import HttpEngine
 from srrag.index.encode import EncodeWindows
 from srrag.kinds import ADDRESSES, MODULES, class_of
 from srrag.model.encoder import Encoder
 from srrag.spec import build, fingerprint, spec
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.golden.cases import CASES
 from tests.golden.identities import FILE, identities

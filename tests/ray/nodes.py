@@ -17,9 +17,9 @@ import ray
 import ray.cloudpickle
 from ray.cluster_utils import Cluster
 
-from srrag.runner.ray_data import RayDataRunner
-from srrag.serve.on_ray import prepare
-from srrag.step import Spread
+from srrag.runner.ray.data import RayDataRunner
+from srrag.serve.ray.deployments import prepare
+from srrag.step import ParallelMap
 
 PATIENCE_S = 150.0
 FREE_PIECES = 3
@@ -132,7 +132,7 @@ class HeldPieces(RayDataRunner):
     held: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def spread(self, gpus: float = 0.0) -> Iterator[Spread]:
+    def spread(self, gpus: float = 0.0) -> Iterator[ParallelMap]:
         """Spread as ever, but for that."""
         piece = partial(_noted, Path(self.notes), self.held)
         with super().spread(gpus) as spread:

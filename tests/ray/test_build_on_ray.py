@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.launch import configure
-from srrag.runner.ray_data import pools
+from srrag.config.compose import configure
+from srrag.runner.ray.data import pools
 from srrag.stage import Resources, Stage
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.toys import Double
 

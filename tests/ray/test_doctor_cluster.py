@@ -14,9 +14,9 @@ import ray
 from ray.cluster_utils import Cluster
 
 from jobs import doctor_cluster
-from jobs.launch import configure
-from srrag.runner.ray_capacity import lacking
-from srrag.runner.ray_nodes import Node
+from srrag.config.compose import configure
+from srrag.runner.ray.capacity import lacking
+from srrag.runner.ray.nodes import Node
 
 pytestmark = pytest.mark.ray
 

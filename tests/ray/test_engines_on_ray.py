@@ -12,12 +12,12 @@ import psutil
 import pytest
 import ray
 
-from srrag.completion import Account, EngineStopped
-from srrag.engine.log import CompletionLog
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.llm.completion import Account, EngineStopped
 from srrag.runner.local import LocalRunner
-from srrag.runner.ray_data import RayDataRunner
+from srrag.runner.ray.data import RayDataRunner
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.engines import AskNumbers, EchoModel
 from tests.toys import number_parts, plan
 
@@ -129,7 +129,7 @@ def test_a_spent_budget_is_one_line_and_resumable(ray_cluster: None, tmp_path: P
 
 
 def test_two_runs_do_not_share_a_log(ray_cluster: None, tmp_path: Path) -> None:
-    from srrag.engine.log_lock import LogLock
+    from srrag.engine.log.lock import LogLock
 
     Store(tmp_path).create()
     with LogLock(tmp_path / "completions"), pytest.raises(ValueError, match="completions"):

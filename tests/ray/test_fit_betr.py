@@ -15,12 +15,12 @@ import pytest
 import ray.cloudpickle
 
 import jobs.fit_betr
-from jobs.launch import configure
-from srrag.runner.ray_train import train_on_ray
-from srrag.runner.ray_tune import tune_on_ray
-from srrag.train.betr import Settings, Task, run_plain
-from srrag.train.pair_file import read_pairs
-from srrag.train.simulate import TABLE_1, pairs_table, simulate_pairs
+from srrag.config.compose import configure
+from srrag.runner.ray.train import train_on_ray
+from srrag.runner.ray.tune import tune_on_ray
+from srrag.train.betr.fit import BetrSettings, BetrTask, run_plain
+from srrag.train.betr.pair_file import read_pairs
+from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -30,8 +30,8 @@ def plain(tmp_path: Path) -> dict[str, Any]:
     path = tmp_path / "pairs.parquet"
     pq.write_table(pairs_table(simulate_pairs(TABLE_1, num_queries=101)), path)
     file = read_pairs(path)
-    settings = Settings(objective="paper", solver="adam", epochs=40)
-    return Task(
+    settings = BetrSettings(objective="paper", solver="adam", epochs=40)
+    return BetrTask(
         pairs=str(path), fingerprint=file.fingerprint, settings=settings, num_queries=101,
         share=0.2, seed=0,
     ).plain()  # fmt: skip

@@ -13,10 +13,10 @@ from ray.data import DataContext
 
 import tests.toys
 from srrag.runner.local import LocalRunner
-from srrag.runner.ray_data import RayDataRunner
-from srrag.runner.watch import StalledError
+from srrag.runner.ray.data import RayDataRunner
+from srrag.runner.ray.stall_watch import StalledError
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.toys import Double, number_parts, plan, values
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from srrag.graph.entities import MergeEntities
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
-from srrag.organize.entities import MergeEntities
-from srrag.runner.ray_data import RayDataRunner
+from srrag.runner.ray.data import RayDataRunner
 from srrag.schema import TRIPLES
 from srrag.step import Place
+from tests.unit.graph.test_partition import rows_of
 from tests.unit.index.tables import write
 from tests.unit.index.test_dense_shards import clouds, files, parts_of
-from tests.unit.organize.test_partition import rows_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

@@ -15,7 +15,7 @@ from ray.data import DataContext
 
 import tests.engines
 import tests.unit.runner.sweeps
-from srrag.runner.ray_data import RayDataRunner
+from srrag.runner.ray.data import RayDataRunner
 from srrag.step import Function, Place
 from tests.unit.runner.sweeps import Add, meeting, questions, ranked, sweep
 

@@ -19,8 +19,8 @@ import ray.cloudpickle
 from ray.data import DataContext
 
 import tests.unit.runner.sweeps
-from jobs import parts
-from jobs.launch import configure
+from srrag.config import factory
+from srrag.config.compose import configure
 from srrag.runner.sweep import Sweep
 from srrag.step import Function, Place
 from tests.unit.runner.sweeps import Add, questions, ranked, sweep
@@ -85,8 +85,8 @@ def test_configurations_work_at_the_same_time_each_on_its_gpu(
     config = configure("sweep", [f"root={tmp_path}", "bench=sample", "profile=a100x8", *taken])
     plain = sweep(tmp_path / "root", ranked(Add(into="a"), one), ranked(Add(into="a"), other))
     made = Sweep(
-        plain.store, "default", plain.pipelines, parts.runner(config),
-        partial(parts.resources, config),
+        plain.store, "default", plain.pipelines, factory.runner(config),
+        partial(factory.resources, config),
     )  # fmt: skip
     texts = questions({str(n): "knee" * n for n in range(1, NUM_QUESTIONS + 1)})
     made.run(texts, Place())

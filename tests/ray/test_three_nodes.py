@@ -20,18 +20,18 @@ from ray.exceptions import RayActorError
 import jobs.build
 import jobs.evaluate
 import jobs.fit_betr
-import jobs.parts
 import jobs.serve
 import jobs.sweep
+import srrag.config.factory
 import srrag.runner.ingest
 import srrag.runner.sweep
 import tests.ray.nodes
-from jobs.launch import configure
-from srrag.commit import read_json
-from srrag.evaluate.gold import resource_path
+from srrag.config.compose import configure
+from srrag.evaluate.references import resource_path
 from srrag.ids import file_sha256
 from srrag.runner.build import BuildJob
-from srrag.store import Store
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
 from tests.e2e.answered import GRAPH
 from tests.e2e.test_sweep import command, copy_build, parts, table
 from tests.endpoint import Endpoint, serve
@@ -223,11 +223,14 @@ def test_only_the_lost_piece_of_an_index_is_made_again(
     shutil.copy(here / "srrag.json", root)
     argv = [f"root={root}", *SHARDS, "+stages.entities.run.bucket_facts=100"]
     config = configure("build", [*argv, "stages.communities=null"])
-    reader, at = jobs.parts.make(config["corpus"], "corpus"), jobs.parts.place(config)
+    reader, at = (
+        srrag.config.factory.make(config["corpus"], "corpus"),
+        srrag.config.factory.place(config),
+    )
     lost = dict(zip(("group_bucket", "write"), cluster.worker_nodes, strict=True))
     held = {name: str(each.node_id) for name, each in lost.items()}
     runner = HeldPieces(cluster.address, notes=str(notes), held=held)
-    job = BuildJob(Store(root), jobs.parts.plan(config, reader), runner)
+    job = BuildJob(Store(root), srrag.config.factory.plan(config, reader), runner)
     with by_value(tests.ray.nodes):
         building = Running(lambda: job.run(reader.scan(), at))
         for name, each in lost.items():

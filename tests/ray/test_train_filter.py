@@ -14,9 +14,9 @@ import pytest
 import ray.cloudpickle
 
 import jobs.train_filter
-from jobs.launch import configure
+from srrag.config.compose import configure
 from srrag.model.filter import Base
-from srrag.runner.ray_train import train_on_ray
+from srrag.runner.ray.train import train_on_ray
 from srrag.train.checkpoint import trained_weights
 from srrag.train.filter.training import run_plain
 from tests.unit.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows

@@ -14,10 +14,10 @@ import ray.cloudpickle
 import torch
 from safetensors.torch import load_file
 
-from srrag.runner.ray_train import train_on_ray
-from srrag.train.abstracts import fingerprint_of, read_abstracts
-from srrag.train.tagger import run_plain
-from srrag.train.tagger_task import Settings, Task
+from srrag.runner.ray.train import train_on_ray
+from srrag.train.tagger.abstracts import fingerprint_of, read_abstracts
+from srrag.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.train.tagger.training import run_plain
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -26,11 +26,11 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 @pytest.fixture
 def plain(tmp_path: Path) -> dict[str, Any]:
     crowd = write_abstracts(tmp_path / "crowd.jsonl", 40)
-    settings = Settings(
+    settings = TaggerSettings(
         encoder=str(tiny_encoder(tmp_path / "encoder")), epochs=2, learning_rate=0.01,
         head_factor=1, batch_tokens=512, window=32, context=4, frozen_layers=0,
     )  # fmt: skip
-    return Task(
+    return TaggerTask(
         crowd=str(crowd), fingerprint=fingerprint_of(read_abstracts(crowd)), settings=settings,
         share=0.2, split_seed=0, seed=0, device="cpu", state=str(tmp_path / "state"),
     ).plain()  # fmt: skip

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-from srrag.serve import again
+from srrag.serve.ray import retry_middleware
 
-os.environ.setdefault(again.VARIABLE, again.IMPORT_PATH)
+os.environ.setdefault(retry_middleware.VARIABLE, retry_middleware.IMPORT_PATH)

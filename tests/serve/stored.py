@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import jobs.answer
-from jobs.launch import configure
+from srrag.config.compose import configure
 from tests.unit.serve.serving import CAST
 
 QUESTIONS = {

@@ -18,9 +18,9 @@ import httpx
 import psutil
 import pytest
 
-from bench.serve_load import load, replicas
-from srrag.evaluate.gold import read_gold, resource_path
-from srrag.serve.on_ray import Cluster, served
+from perf.serve_load import load, replicas
+from srrag.evaluate.references import read_gold, resource_path
+from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, CitingModel, citing, events, free_port, settings
 from tests.unit.serve.serving import served as served_here
 

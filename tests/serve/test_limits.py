@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bench.serve_load import replicas
-from srrag.serve.on_ray import Cluster, served
+from perf.serve_load import replicas
+from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import free_port, settings
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]

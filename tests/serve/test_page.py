@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import jobs.fit_betr
-from jobs.launch import configure
+from srrag.config.compose import configure
 from srrag.serve.feedback import FILE
 from tests.serve.browsing import VIEWS, accessible, chromium, picture, visit
 from tests.unit.serve.serving import CAST, listening, settings

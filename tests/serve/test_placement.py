@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from srrag.serve.on_ray import Cluster, served
+from srrag.serve.ray.deployments import Cluster, served
 from tests.ray.nodes import actors, node, nodes_up
 from tests.unit.serve.serving import CAST, free_port, settings
 

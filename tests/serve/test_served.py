@@ -16,8 +16,8 @@ import openai
 import psutil
 import pytest
 
-from srrag.evaluate.gold import read_gold, resource_path
-from srrag.serve.on_ray import Cluster, served
+from srrag.evaluate.references import read_gold, resource_path
+from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, events, free_port, settings
 
 pytestmark = pytest.mark.ray

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.commit import commit_json
 from srrag.pipeline import Pipeline
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.retrieve.questions import question_table
 from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.schema import HITS, REJECT
 from srrag.spec import build, spec
 from srrag.step import Function, LLMStep, Place, Step
-from srrag.store import Store
+from srrag.storage.atomic_write import commit_json
+from srrag.storage.store import Store
 from tests.engines import ToyModel
 
 
@@ -74,7 +74,7 @@ class HitOneself(Step):
             ]
             place = batch.column_names.index("reject")
             batch = batch.set_column(place, pa.field("reject", REJECT), pa.array(rejects, REJECT))
-            return batch.append_column(self.writes.field("hits"), Found.of(rows).hits())
+            return batch.append_column(self.writes.field("hits"), FoundWindows.of(rows).hits())
 
         return run
 

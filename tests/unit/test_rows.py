@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from srrag.completion import Fault
+from srrag.llm.completion import Fault
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 

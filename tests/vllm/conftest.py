@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from srrag.engine.vllm import VllmEngine
-from srrag.engine.vllm_session import VllmSession
+from srrag.engine.vllm.engine import VllmEngine
+from srrag.engine.vllm.session import VllmSession
 
 INSTALLED = importlib.util.find_spec("vllm") is not None
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.engine.log import CompletionLog
+from srrag.engine.log.completion_log import CompletionLog
 from tests.e2e.test_command import SRRAG, srrag
 
 pytestmark = [pytest.mark.e2e, pytest.mark.ray, pytest.mark.timeout(900)]

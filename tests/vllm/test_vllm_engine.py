@@ -18,11 +18,11 @@ import pydantic
 import pytest
 
 from srrag.answer.cited import CitedAnswer
-from srrag.completion import Answer, Prompt
 from srrag.corpus.chunk import BlockGroups
 from srrag.corpus.grade_documents import GradeAnswer
 from srrag.engine.call import Call, CallError, Reply, SessionLostError, key_of
 from srrag.extract.answer_schema import Extraction
+from srrag.llm.completion import Answer, Prompt
 from tests.vllm.conftest import Open
 from tests.vllm.tiny_model import CONTEXT_TOKENS
 
@@ -175,7 +175,7 @@ def test_a_call_that_is_cancelled_frees_its_place(up: Open) -> None:
 
 
 def test_a_gpu_that_is_not_there_is_one_line(tiny_model: Path) -> None:
-    from srrag.engine.vllm import VllmEngine
+    from srrag.engine.vllm.engine import VllmEngine
 
     with pytest.raises(ValueError, match=r"engine\.device: cuda") as caught:
         asyncio.run(VllmEngine(model=str(tiny_model), device="cuda").open())

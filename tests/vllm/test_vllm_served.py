@@ -8,8 +8,8 @@ import httpx
 import psutil
 import pytest
 
-from srrag.engine.log import CompletionLog
-from srrag.serve.on_ray import Cluster, served
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, events, free_port, settings
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]

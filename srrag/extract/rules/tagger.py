@@ -13,7 +13,7 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
-from srrag.extract.rules.tokens import LOCAL, NUM_PLACES, NUM_SHAPES, NUM_ZONES, Ints, Tokens
+from srrag.extract.rules.tokens import LOCAL, NUM_PLACES, NUM_SHAPES, NUM_ZONES, Ints, RuleTokens
 
 LABELS = ("", "P", "I", "O")
 SCALE = 16
@@ -91,7 +91,7 @@ def shipped_lexicon() -> Lexicon:
     )
 
 
-def emissions(tokens: Tokens, lexicon: Lexicon) -> Ints:
+def emissions(tokens: RuleTokens, lexicon: Lexicon) -> Ints:
     """Score of each label a token, in sixteenths of a nat: (num_tokens, 4), none being 0."""
     scores = np.zeros((len(tokens.start), 4), np.int64)
     scores[:, 1:] = lexicon.lean

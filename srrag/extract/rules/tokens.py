@@ -80,7 +80,7 @@ def values_of(token: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Tokens:
+class RuleTokens:
     """All tokens of a batch in one row; text i owns tokens first[i] to first[i + 1].
 
     `start` and `end` are offsets in the token's own text; `ids[kind]` and `place[template]` are
@@ -109,7 +109,7 @@ def tokenise(
     zones: Sequence[int],
     leads: Sequence[bool],
     values: Mapping[str, Mapping[str, int]],
-) -> Tokens:
+) -> RuleTokens:
     """Split texts and look up the cues of every token.
 
     `zones` is the zone that a text starts in, `leads` whether it begins its document (only then
@@ -141,7 +141,7 @@ def tokenise(
     sentence, opens = _sentences(layout, np.asarray(breaks, np.int64))
     zone = _zones(layout, opens, np.asarray(zones, np.int64))
     lead = np.asarray(leads, bool)[owner]
-    return Tokens(
+    return RuleTokens(
         first=bounds,
         start=np.asarray(start, np.int64),
         end=np.asarray(end, np.int64),

@@ -15,7 +15,7 @@ from torch import Tensor
 from srrag.algo.classification import auroc
 from srrag.train.checkpoint import trained_weights
 from srrag.train.filter.pairs import JudgedPairs
-from srrag.train.filter.settings import Settings, Task
+from srrag.train.filter.settings import FilterSettings, FilterTask
 from srrag.train.filter.training import held_pairs
 
 Floats = npt.NDArray[np.float64]
@@ -26,15 +26,15 @@ Result = dict[str, Any]
 class Trainer:
     """Who trains: many tasks at once, and one."""
 
-    compare: Callable[[Sequence[Task]], list[Result]]
-    train: Callable[[Task], Result]
+    compare: Callable[[Sequence[FilterTask]], list[Result]]
+    train: Callable[[FilterTask], Result]
 
 
 @dataclass(frozen=True)
 class Trained:
     """A training with log-odds of pairs that it, or its like, did not learn from."""
 
-    task: Task
+    task: FilterTask
     result: Result
     held: npt.NDArray[np.bool_]
     """By pair: whether there are such log-odds."""
@@ -49,10 +49,10 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenSettings:
     """The settings chosen, what they were compared with, and the trainings of each seed."""
 
-    settings: Settings
+    settings: FilterSettings
     compared: list[dict[str, Any]]
     trained: list[Trained]
 
@@ -64,12 +64,12 @@ class Choice:
 
 def choose_and_train(
     pairs: JudgedPairs,
-    make: Callable[..., Task],
-    candidates: Sequence[Settings],
+    make: Callable[..., FilterTask],
+    candidates: Sequence[FilterSettings],
     seeds: Sequence[int],
     trainer: Trainer,
     num_folds: int,
-) -> Choice:
+) -> ChosenSettings:
     """Compare candidates by mean AUROC, train the best from each seed.
 
     With folds, each candidate is trained once a fold, and what is chosen is trained on all pairs:
@@ -84,17 +84,17 @@ def choose_and_train(
     others = [make(candidates[best], seed, -1) for seed in seeds[1:]]
     trained = [found[best], *(_held(pairs, task, trainer.train(task)) for task in others)]
     compared = [_compared(s, [one.AUROC]) for s, one in zip(candidates, found, strict=True)]
-    return Choice(candidates[best], compared, trained)
+    return ChosenSettings(candidates[best], compared, trained)
 
 
 def _by_folds(
     pairs: JudgedPairs,
-    make: Callable[..., Task],
-    candidates: Sequence[Settings],
+    make: Callable[..., FilterTask],
+    candidates: Sequence[FilterSettings],
     seeds: Sequence[int],
     trainer: Trainer,
     num_folds: int,
-) -> Choice:
+) -> ChosenSettings:
     tasks = [make(s, seeds[0], fold) for s in candidates for fold in range(num_folds)]
     results = trainer.compare(tasks)
     found = [_held(pairs, task, one) for task, one in zip(tasks, results, strict=True)]
@@ -111,10 +111,10 @@ def _by_folds(
         _compared(settings, [one.AUROC for one in some])
         for settings, some in zip(candidates, by_candidate, strict=True)
     ]
-    return Choice(candidates[best], compared, trained)
+    return ChosenSettings(candidates[best], compared, trained)
 
 
-def _held(pairs: JudgedPairs, task: Task, result: Result) -> Trained:
+def _held(pairs: JudgedPairs, task: FilterTask, result: Result) -> Trained:
     held = held_pairs(task, pairs)
     logits = np.array(result["logits"])
     labels = pairs.labels[held]
@@ -124,6 +124,6 @@ def _held(pairs: JudgedPairs, task: Task, result: Result) -> Trained:
     return Trained(task, result, held, logits, area)
 
 
-def _compared(settings: Settings, areas: list[float]) -> dict[str, Any]:
+def _compared(settings: FilterSettings, areas: list[float]) -> dict[str, Any]:
     rounded = [round(area, 4) for area in areas]
     return {**dataclasses.asdict(settings), "AUROC": round(float(np.mean(areas)), 4), "of": rounded}

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from srrag.algo.classification import BINS
+from srrag.train.betr.plots import BLUE, GREY, ORANGE, save
 from srrag.train.filter.decide import TradeOff
-from srrag.train.plots import BLUE, GREY, ORANGE, save
 
 Floats = npt.NDArray[np.float64]
 GREEN = "#009E73"

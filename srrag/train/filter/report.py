@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from srrag.commit import commit, commit_json
 from srrag.model.filter import (
     FACTS,
     Base,
@@ -22,11 +21,12 @@ from srrag.model.filter import (
     base_sha256,
     load_pair_model,
 )
-from srrag.model.sealed import seal
+from srrag.storage.atomic_write import commit, commit_json
+from srrag.storage.sealed_folder import seal
+from srrag.train.betr.plots import plot_curve
 from srrag.train.filter.decide import TradeOff
 from srrag.train.filter.pairs import JudgedPairs
 from srrag.train.filter.plots import plot_reliability, plot_trade_off
-from srrag.train.plots import plot_curve
 
 Floats = npt.NDArray[np.float64]
 CARD = "README.md"

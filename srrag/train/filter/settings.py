@@ -11,7 +11,7 @@ from srrag.model.pair_causal import LoRA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class FilterSettings:
     """How a model learns from pairs; the numbers by kind stand in DEFAULTS."""
 
     learning_rate: float
@@ -56,7 +56,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class FilterTask:
     """One training: which pairs of a file, of what model, how, and from which seed.
 
     `fold` says which of `folds` is held out; -1 holds the share `share` out, which may be 0.
@@ -67,7 +67,7 @@ class Task:
     """A file whose questions are left out, word for word: the one that judges in the end."""
     fingerprint: str
     base: Base
-    settings: Settings
+    settings: FilterSettings
     folds: int
     fold: int
     share: float
@@ -87,9 +87,9 @@ class Task:
         return {key: value for key, value in self.plain().items() if key not in left_out}
 
 
-def task_of(plain: dict[str, Any]) -> Task:
+def task_of(plain: dict[str, Any]) -> FilterTask:
     """The task that `plain` rendered."""
     base = dict(plain["base"])
     base["lora"] = base["lora"] and LoRA(**base["lora"])
-    settings = Settings(**plain["settings"])
-    return Task(**{**plain, "base": Base(**base), "settings": settings})
+    settings = FilterSettings(**plain["settings"])
+    return FilterTask(**{**plain, "base": Base(**base), "settings": settings})

@@ -15,10 +15,10 @@ from srrag.model.filter import BATCH_TOKENS, load_pair_model
 from srrag.model.pair_model import scores
 from srrag.train.checkpoint import Checkpoints
 from srrag.train.filter.pairs import JudgedPairs, folds, held_out, read_judged
-from srrag.train.filter.settings import Task, task_of
+from srrag.train.filter.settings import FilterTask, task_of
 from srrag.train.group import Alone, Group
+from srrag.train.schedule import add_gradients, pace, seed_epoch
 from srrag.train.sharding import shard
-from srrag.train.steps import add_gradients, pace, seed_epoch
 
 Floats = npt.NDArray[np.float64]
 POOL_BATCHES = 16
@@ -35,7 +35,7 @@ def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, An
     pairs = read_training(task.pairs, task.other)
     if pairs.fingerprint != task.fingerprint:
         raise ValueError(f"{task.pairs} has changed since the run began")
-    return Training(task, group or Alone(), pairs, held_pairs(task, pairs)).run()
+    return FilterTraining(task, group or Alone(), pairs, held_pairs(task, pairs)).run()
 
 
 def read_training(path: str, other: str | None) -> JudgedPairs:
@@ -44,7 +44,7 @@ def read_training(path: str, other: str | None) -> JudgedPairs:
     return pairs if other is None else pairs.without_questions_of(read_judged(Path(other)))
 
 
-def held_pairs(task: Task, pairs: JudgedPairs) -> npt.NDArray[np.bool_]:
+def held_pairs(task: FilterTask, pairs: JudgedPairs) -> npt.NDArray[np.bool_]:
     """By pair: whether it is held out of this training."""
     if task.fold >= 0:
         mask: npt.NDArray[np.bool_] = folds(pairs, task.folds, task.split_seed) == task.fold
@@ -54,11 +54,11 @@ def held_pairs(task: Task, pairs: JudgedPairs) -> npt.NDArray[np.bool_]:
     return held_out(pairs, task.share, task.split_seed)
 
 
-class Training:
+class FilterTraining:
     """The state of one training on one worker."""
 
     def __init__(
-        self, task: Task, group: Group, pairs: JudgedPairs, held: npt.NDArray[np.bool_]
+        self, task: FilterTask, group: Group, pairs: JudgedPairs, held: npt.NDArray[np.bool_]
     ) -> None:
         """Load the model and tokenise the pairs."""
         self.task, self.settings, self.group = task, task.settings, group

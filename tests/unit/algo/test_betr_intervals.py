@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from srrag.algo.betr import Floats, Objective, Pairs, biases, log_likelihood, solve_exact
 from srrag.algo.betr_intervals import Draws, draw, intervals, nearest, query_scores
-from srrag.train.simulate import TABLE_1, simulate_pairs
+from srrag.train.betr.simulate import TABLE_1, simulate_pairs
 
 SEEDS = 200
 

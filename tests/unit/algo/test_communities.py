@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.algo.communities import EvidenceGraph, detect, update
-from srrag.algo.placing import Standing
+from srrag.algo.local_moving import DetectionState
 
 
 def planted(num_topics: int, size: int, seed: int = 0) -> tuple[EvidenceGraph, np.ndarray]:
@@ -93,7 +93,7 @@ def marked(count: int, *rows: int) -> np.ndarray:
     return touched
 
 
-def grown(standing: Standing, count: int) -> Standing:
+def grown(standing: DetectionState, count: int) -> DetectionState:
     """The standing with so many new entities at the end."""
     n, k = standing.near.shape
     own = np.repeat(np.arange(n, n + count)[:, None], k, axis=1)

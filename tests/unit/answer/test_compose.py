@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from srrag.answer.cited import ABSTENTION, PARTIAL, CitedAnswer
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.sentences import plain
-from srrag.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import EVIDENCE, MISMATCHES, REJECT, SNIPPETS, empty_value
 from srrag.step import Place
 

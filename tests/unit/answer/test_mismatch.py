@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.mismatch import UNCHECKED, Mismatch, Mismatches, NoticeMismatch, notice
-from srrag.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import ANCHORS, EVIDENCE, empty_value
 from srrag.step import Place
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.answer.snippets import MAX_SNIPPETS, FindSnippets, Snippets, place, render
-from srrag.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import EVIDENCE, empty_value
 from srrag.step import Place
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from srrag.answer.cited import CitedAnswer, show
 from srrag.answer.streaming import AGAIN, INSTEAD, AnswerStream, text_so_far
-from srrag.completion import Prompt
+from srrag.llm.completion import Prompt
 
 SENTENCES = st.lists(
     st.fixed_dictionaries(

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from jobs import parts
 from jobs.cli import JOBS
-from jobs.launch import UsageError, configure
-from jobs.sweep_rows import named
+from srrag.config import factory
+from srrag.config.compose import configure
+from srrag.errors import UsageError
+from srrag.experiment.configurations import named
 from tests.unit.cluster.files import CLUSTER, KUBERAY, read
 
 RAYJOBS = [path for path in KUBERAY if path.stem.startswith("rayjob-")]
@@ -37,7 +38,7 @@ def test_a_jobs_command_has_its_share_of_a_gpu(path: Path) -> None:
     srrag, job, *overrides = shlex.split(manifest["entrypoint"])
     config = configure(job, overrides)
     assert (srrag, config["profile"]["device"]) == ("srrag", "cuda")
-    stage = parts.resources(config, "vectors" if job == "build" else "ranking")
+    stage = factory.resources(config, "vectors" if job == "build" else "ranking")
     engine = config["engine"]
     engines = engine["replicas"] * engine["tensor_parallel"] * engine["pipeline_parallel"]
     asked = manifest["entrypointNumGpus"] + stage.workers * stage.gpus + engines
@@ -49,7 +50,7 @@ def test_a_jobs_command_has_its_share_of_a_gpu(path: Path) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_command_on_a_head_without_gpu_says_how_to_get_one() -> None:
     with pytest.raises(UsageError, match="ray job submit --entrypoint-num-gpus"):
-        parts.place(configure("build", ["profile=a100x8", "root=R"]))
+        factory.place(configure("build", ["profile=a100x8", "root=R"]))
 
 
 def test_the_sweep_asks_its_model_and_judges_answers() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jobs.launch import configure
+from srrag.config.compose import configure
 from tests.unit.cluster.files import CLUSTER, read, walk
 
 
@@ -100,7 +100,7 @@ def test_serve_takes_its_configuration(name: str) -> None:
 
 
 def test_the_dashboard_shows_what_the_server_measures() -> None:
-    from srrag.serve.metrics import Metrics
+    from srrag.serve.telemetry.metrics import Metrics
 
     text = (CLUSTER / "monitoring" / "grafana-dashboard.json").read_text("utf-8")
     shown = set(re.findall(r"srrag_\w+", " ".join(re.findall(r'"expr": "(.*)"', text))))

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.completion import Completion, Fault, read
 from srrag.corpus.chunk import (
     BlockGroups,
     ChunkBySections,
@@ -17,6 +16,7 @@ from srrag.corpus.chunk import (
     repair_groups,
 )
 from srrag.ids import content_id
+from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import DOCUMENTS, UNITS, empty_value
 from srrag.step import Place
 

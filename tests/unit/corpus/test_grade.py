@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.completion import Completion, Fault, read
 from srrag.corpus.abstract import abstract_sections, drop_claims, methods_statement
 from srrag.corpus.conditions import CONDITIONS, GUIDELINE_SETS, SUB_CONDITIONS, condition_code
 from srrag.corpus.grade import (
@@ -24,6 +23,7 @@ from srrag.corpus.grade_documents import GradeAnswer, GradeDocuments
 from srrag.corpus.parse import parse_documents
 from srrag.corpus.read_jsonl import ReadJsonl
 from srrag.corpus.record import raw_table
+from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import DOCUMENTS
 from srrag.step import Place
 

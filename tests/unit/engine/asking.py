@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from srrag.completion import Answer, Prompt
 from srrag.engine.call import Call, Reply, Session, key_of
-from srrag.engine.http import HttpEngine
+from srrag.engine.openai.engine import HttpEngine
+from srrag.llm.completion import Answer, Prompt
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from srrag.engine.entry import Entry
+from srrag.engine.log.entry import Entry
 
 KILLED_AT_EVERY_STEP = """
 import os, shutil, signal, sys
 from pathlib import Path
-from srrag.engine.log import CompletionLog
-from srrag.engine.log_recover import recover
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.recover import recover
 from tests.unit.engine.logs import key
 
 folder, out, work = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]

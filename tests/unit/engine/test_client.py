@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from srrag.completion import NOT_ASKED, EngineStopped, Fault, Prompt, Usage, tallied
 from srrag.engine.call import Call, Reply, key_of
-from srrag.engine.client import MAX_LOST, HostLostError, LogClient
-from srrag.engine.entry import Entry
-from srrag.engine.journal import Journal
+from srrag.engine.client import MAX_LOST, DispatcherLostError, LogClient
+from srrag.engine.log.entry import Entry
+from srrag.engine.log.journal import Journal
+from srrag.llm.completion import NOT_ASKED, EngineStopped, Fault, Prompt, Usage, tallied
 from tests.engines import ToyModel, Word, echo, good, prompt
 
 TOY = ToyModel()
@@ -36,7 +36,7 @@ class Host:
             journal.append([entry(call, r) for call, r in zip(calls[:half], replies, strict=False)])
         if self.lost:
             self.lost -= 1
-            raise HostLostError("killed")
+            raise DispatcherLostError("killed")
         return replies
 
 
@@ -100,7 +100,7 @@ def test_a_lost_host_costs_only_what_it_had_not_answered(tmp_path: Path) -> None
 
 def test_a_host_that_is_lost_for_ever_ends_the_run(tmp_path: Path) -> None:
     def deaf(calls: Sequence[Call]) -> list[Reply]:
-        raise HostLostError("killed")
+        raise DispatcherLostError("killed")
 
     with pytest.raises(EngineStopped, match=f"died {MAX_LOST} times: killed"):
         ask(LogClient(TOY, tmp_path, deaf), [prompt("a")])

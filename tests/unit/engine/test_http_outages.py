@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from srrag.completion import EngineStopped
-from srrag.engine import chat
 from srrag.engine.call import Reply, Session
+from srrag.engine.openai import protocol
+from srrag.llm.completion import EngineStopped
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
 from tests.unit.engine.asking import call, engine_at, replies, within
@@ -21,8 +21,8 @@ from tests.unit.engine.asking import call, engine_at, replies, within
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back off by hundredths of a second."""
-    monkeypatch.setattr(chat, "BACKOFF_S", 0.02)
-    monkeypatch.setattr(chat, "MAX_BACKOFF_S", 0.1)
+    monkeypatch.setattr(protocol, "BACKOFF_S", 0.02)
+    monkeypatch.setattr(protocol, "MAX_BACKOFF_S", 0.1)
 
 
 @pytest.mark.parametrize("kind", ["forbidden", "unknown_model", "moved", "quota"])
@@ -94,7 +94,7 @@ def test_an_endpoint_that_hangs_frees_the_calls_that_wait_for_it() -> None:
 
 
 def test_a_short_outage_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "MAX_BACKOFF_S", 0.5)
+    monkeypatch.setattr(protocol, "MAX_BACKOFF_S", 0.5)
     port = closed_port()
 
     async def scene(session: Session) -> list[Reply]:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.evaluate.cases import make_cases, read_answers, read_gold_answers
-from srrag.evaluate.gold import resource_path
+from srrag.evaluate.references import resource_path
 from tests.judged import answers
 
 

@@ -8,26 +8,26 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.completion import read
-from srrag.evaluate.accuracy import JudgeAccuracy, trial_means
-from srrag.evaluate.alignment import AlignCitations
-from srrag.evaluate.choice import JudgeChoice
-from srrag.evaluate.citations import JudgeCitations
-from srrag.evaluate.claims import SplitClaims
-from srrag.evaluate.completeness import JudgeCompleteness
-from srrag.evaluate.context import MeasureEvidence, average_precision
-from srrag.evaluate.distinctive import MarkDistinctive
-from srrag.evaluate.factuality import JudgeFactuality
-from srrag.evaluate.faithfulness import JudgeFaithfulness
 from srrag.evaluate.judgements import CASES, JUDGEMENTS, Judge
-from srrag.evaluate.must_have import ClassifyStatements
-from srrag.evaluate.nuggets import JudgeNuggets
-from srrag.evaluate.picot_match import JudgePicot
-from srrag.evaluate.relevancy import GuessQuestions, MeasureRelevancy
+from srrag.evaluate.judges.accuracy import JudgeAccuracy, trial_means
+from srrag.evaluate.judges.alignment import AlignCitations
+from srrag.evaluate.judges.checkable_statements import MarkDistinctive
+from srrag.evaluate.judges.choice import JudgeChoice
+from srrag.evaluate.judges.citations import JudgeCitations
+from srrag.evaluate.judges.claims import SplitClaims
+from srrag.evaluate.judges.completeness import JudgeCompleteness
+from srrag.evaluate.judges.context import MeasureEvidence, average_precision
+from srrag.evaluate.judges.evidence_support import FindSupport
+from srrag.evaluate.judges.factuality import JudgeFactuality
+from srrag.evaluate.judges.faithfulness import JudgeFaithfulness
+from srrag.evaluate.judges.must_have import ClassifyStatements
+from srrag.evaluate.judges.nuggets import JudgeNuggets
+from srrag.evaluate.judges.picot_match import JudgePicot
+from srrag.evaluate.judges.relevancy import GuessQuestions, MeasureRelevancy
+from srrag.evaluate.judges.selection import MeasureSelection
+from srrag.evaluate.judges.similarity import MeasureSimilarity
 from srrag.evaluate.scores import figure, score
-from srrag.evaluate.selection import MeasureSelection
-from srrag.evaluate.similarity import MeasureSimilarity
-from srrag.evaluate.support import FindSupport
+from srrag.llm.completion import read
 from srrag.step import Place
 from tests.judged import OTHER, STATED, case
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import average_precision_score, precision_score, recall_score
 
-from srrag.completion import Completion
-from srrag.evaluate.context import MeasureEvidence
 from srrag.evaluate.judgements import CASES
-from srrag.evaluate.nuggets import JudgeNuggets, NuggetVerdict
+from srrag.evaluate.judges.context import MeasureEvidence
+from srrag.evaluate.judges.nuggets import JudgeNuggets, NuggetVerdict
+from srrag.evaluate.judges.selection import MeasureSelection
 from srrag.evaluate.scores import figure, score
-from srrag.evaluate.selection import MeasureSelection
+from srrag.llm.completion import Completion
 from srrag.step import Place
 from tests.judged import PASSAGE, case
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srrag.completion import read
+from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.nli import (
     agreement,
     best_threshold,
@@ -17,7 +17,7 @@ from srrag.evaluate.nli import (
     read_nli,
     verdicts,
 )
-from srrag.evaluate.nuggets import JudgeNuggets
+from srrag.llm.completion import read
 from srrag.step import Place
 
 E, N, C = "Entailment", "Neutral", "Contradiction"

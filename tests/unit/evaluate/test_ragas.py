@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.completion import read
-from srrag.evaluate.accuracy import JudgeAccuracy
-from srrag.evaluate.faithfulness import JudgeFaithfulness
 from srrag.evaluate.judgements import CASES, Judge
+from srrag.evaluate.judges.accuracy import JudgeAccuracy
+from srrag.evaluate.judges.faithfulness import JudgeFaithfulness
 from srrag.evaluate.scores import score
+from srrag.llm.completion import read
 from tests.judged import case
 
 NUM_ANSWERS = 30

@@ -8,17 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.completion import LOST, Completion, Fault, read
-from srrag.evaluate.alignment import AlignCitations
-from srrag.evaluate.claims import SplitClaims
-from srrag.evaluate.completeness import JudgeCompleteness
-from srrag.evaluate.context import MeasureEvidence
-from srrag.evaluate.distinctive import MarkDistinctive
-from srrag.evaluate.factuality import JudgeFactuality
 from srrag.evaluate.judgements import CASES, Preparation
-from srrag.evaluate.must_have import ClassifyStatements
-from srrag.evaluate.selection import MeasureSelection
-from srrag.evaluate.support import FindSupport
+from srrag.evaluate.judges.alignment import AlignCitations
+from srrag.evaluate.judges.checkable_statements import MarkDistinctive
+from srrag.evaluate.judges.claims import SplitClaims
+from srrag.evaluate.judges.completeness import JudgeCompleteness
+from srrag.evaluate.judges.context import MeasureEvidence
+from srrag.evaluate.judges.evidence_support import FindSupport
+from srrag.evaluate.judges.factuality import JudgeFactuality
+from srrag.evaluate.judges.must_have import ClassifyStatements
+from srrag.evaluate.judges.selection import MeasureSelection
+from srrag.llm.completion import LOST, Completion, Fault, read
 from srrag.step import Place
 from tests.judged import PASSAGE, case
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.completion import Account, Usage, read, tallied
+from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, Session
 from srrag.engine.client import LogClient
-from srrag.engine.host import Hosts
-from srrag.engine.model import Model
+from srrag.engine.dispatcher import Dispatchers
+from srrag.llm.completion import Account, Usage, read, tallied
 from srrag.retrieve.questions import question_table
 from srrag.schema import ANCHORS, empty_value
 from srrag.step import LLMStep, Place
@@ -100,7 +100,7 @@ def through(
 
     def send(calls: Sequence[Call]) -> list[Reply]:
         async def run() -> list[Reply]:
-            hosts = Hosts(openers or {engine: engine.open}, folder, Account())
+            hosts = Dispatchers(openers or {engine: engine.open}, folder, Account())
             try:
                 return await hosts.complete(engine, calls)
             finally:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.completion import read
 from srrag.engine.call import Call
 from srrag.expand.picot_anchors import FindAnchors, PicotAnchors, invented, locate, render
+from srrag.llm.completion import read
 from tests.unit.expand.asking import (
     HOSTILE,
     baseline_faults,

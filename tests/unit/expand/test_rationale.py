@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from srrag.completion import read
 from srrag.expand.rationale import MAX_STEPS, Rationale, WriteRationale, render
+from srrag.llm.completion import read
 from tests.unit.expand.asking import (
     HOSTILE,
     baseline_faults,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from srrag.completion import read
 from srrag.expand.reformulate import Reformulate, Reformulations, render
+from srrag.llm.completion import read
 from tests.unit.expand.asking import (
     HOSTILE,
     baseline_faults,

@@ -8,8 +8,8 @@ import pytest
 
 from srrag.extract.find_mentions import FindByRules, FindByTagger
 from srrag.extract.rules.mentions import find_mentions, label_runs, type_runs
-from srrag.model.sealed import seal
 from srrag.spec import build, spec
+from srrag.storage.sealed_folder import seal
 
 TEXTS = [
     "Ibuprofen versus placebo in patients with knee osteoarthritis. Nausea after 12 weeks.",

@@ -10,7 +10,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.completion import Completion, Fault, read
 from srrag.extract.answer_schema import (
     MAX_FACTS,
     MAX_PROPOSALS,
@@ -19,6 +18,7 @@ from srrag.extract.answer_schema import (
 )
 from srrag.extract.triples import ExtractTriples
 from srrag.ids import content_id
+from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import TRIPLES, UNITS
 from srrag.spec import build, spec
 from srrag.step import Place

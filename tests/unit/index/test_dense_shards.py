@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex, Shard
-from srrag.index.dense_shards import Codec, Draft, Part, Rows, Settings, cut, train, write
+from srrag.index.dense_shards import Codec, Draft, Part, Rows, ShardSettings, cut, train, write
 from srrag.index.faiss_gpu import gpus
 from srrag.index.ranking import merge
 from srrag.schema import UNITS
@@ -23,7 +23,7 @@ from srrag.step import Place
 from tests.unit.index.tables import hashed, row, vectors
 from tests.unit.index.tables import write as write_rows
 
-HERE = Settings(pq_bytes=None, probes=8, rescored=0, seed=0, threads=1, device="cpu")
+HERE = ShardSettings(pq_bytes=None, probes=8, rescored=0, seed=0, threads=1, device="cpu")
 
 
 def parts_of(

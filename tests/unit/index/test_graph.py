@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.commit import write_parquet
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.graph_reader import GraphIndex, GraphLimits, GraphQuestion, GraphWeights, Reached
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES
 from srrag.step import Place
+from srrag.storage.atomic_write import write_parquet
 from tests.unit.index.graphs import (
     ANKLE,
     AXES,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from srrag.index.grades import GRADES, UNGRADED
 from srrag.index.sparse import BuildSparseIndex, SparseIndex, analyzer
 from srrag.schema import UNITS
-from srrag.step import Former, Place
+from srrag.step import Place, PreviousVersion
 from tests.unit.index.tables import REFUSED, hashed, row, uid, windows, write
 
 TEXTS = {
@@ -156,7 +156,7 @@ def random_parts(folder: Path, sizes: list[int]) -> list[Path]:
 
 def grown(out: Path, before: Path, paths: list[Path], kept: list[Path]) -> SparseIndex:
     out.mkdir()
-    former = Former(before, frozenset(kept))
+    former = PreviousVersion(before, frozenset(kept))
     BuildSparseIndex().update({"windows": paths}, out, Place(), former)
     return SparseIndex(out)
 

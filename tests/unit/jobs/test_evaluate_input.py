@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.evaluate import KINDS, run
-from jobs.launch import UsageError, configure
+from srrag.config.compose import configure
+from srrag.errors import UsageError
 from tests.judged import answers
 
 OTHERS = (

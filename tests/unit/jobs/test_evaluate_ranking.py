@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.evaluate import run
-from jobs.launch import configure
-from srrag.evaluate.gold import resource_path
+from srrag.config.compose import configure
+from srrag.evaluate.references import resource_path
 from srrag.report.results import read_results
 
 SAMPLE = resource_path("pkg://srrag/sample/questions.jsonl")

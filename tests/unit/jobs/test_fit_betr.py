@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import jobs.fit_betr
-from jobs.launch import UsageError, configure
-from srrag.train.simulate import TABLE_1, pairs_table, simulate_pairs
+from srrag.config.compose import configure
+from srrag.errors import UsageError
+from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
 
 
 def fitted(*overrides: str) -> dict[str, Any]:

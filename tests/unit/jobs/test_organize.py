@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.launch import UsageError, configure
 from jobs.organize import coverage, read_graph, run
+from srrag.config.compose import configure
+from srrag.errors import UsageError
 from srrag.ids import file_sha256
 
 NODES = [

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.launch import UsageError, configure
 from jobs.review import run
+from srrag.config.compose import configure
+from srrag.errors import UsageError
 from tests.judged import ANSWERS
 from tests.unit.review.kits import rows
 

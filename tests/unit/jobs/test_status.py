@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import jobs.status
-from jobs.launch import configure
-from srrag.store import Store
-from tests.unit.runner.test_forget import PLAIN, build, write_papers
+from srrag.config.compose import configure
+from srrag.storage.store import Store
+from tests.unit.runner.deletion.test_delete import PLAIN, build, write_papers
 
 
 def test_types_are_counted_apart_from_documents_and_attributes(

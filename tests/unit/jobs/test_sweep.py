@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from jobs import evaluate, sweep
-from jobs.launch import UsageError, configure
-from jobs.sweep_bench import read_bench
 from srrag.algo.significance import holm
+from srrag.config.compose import configure
+from srrag.errors import UsageError
+from srrag.experiment.scoring import read_bench
 from srrag.report.results import read_results
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules

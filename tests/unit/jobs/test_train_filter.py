@@ -9,7 +9,8 @@ import pytest
 
 import jobs.evaluate
 import jobs.train_filter
-from jobs.launch import UsageError, configure
+from srrag.config.compose import configure
+from srrag.errors import UsageError
 from tests.unit.train.filter_toys import judged_rows, tiny_encoder, write_rows
 
 

@@ -14,13 +14,14 @@ from transformers import AutoModelForTokenClassification
 import jobs.build
 import jobs.evaluate
 import jobs.train_tagger
-from jobs.launch import UsageError, configure
-from srrag.commit import read_json
+from srrag.config.compose import configure
+from srrag.errors import UsageError
 from srrag.extract.find_mentions import FindByTagger
-from srrag.model.sealed import check_sealed
 from srrag.spec import build
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.atomic_write import read_json
+from srrag.storage.sealed_folder import check_sealed
+from srrag.storage.store import Store
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 FAST = [

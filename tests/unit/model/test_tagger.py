@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.model.sealed import MANIFEST, check_sealed, seal, sealed_revision
 from srrag.model.tagger import (
     LoadedTagger,
     Pieces,
@@ -20,10 +19,11 @@ from srrag.model.tagger import (
     windows,
     words_of,
 )
-from srrag.train.abstracts import fingerprint_of, read_abstracts
-from srrag.train.tagger import run_plain
-from srrag.train.tagger_folder import write_tagger
-from srrag.train.tagger_task import Settings, Task
+from srrag.storage.sealed_folder import MANIFEST, check_sealed, seal, sealed_revision
+from srrag.train.tagger.abstracts import fingerprint_of, read_abstracts
+from srrag.train.tagger.folder import write_tagger
+from srrag.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.train.tagger.training import run_plain
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 TEXT = "We gave aspirin to adults and measured blood pressure . O improved in children ."
@@ -31,11 +31,11 @@ TEXT = "We gave aspirin to adults and measured blood pressure . O improved in ch
 
 def make_tagger(folder: Path, kind: str) -> Path:
     crowd = write_abstracts(folder / "crowd.jsonl", 40)
-    settings = Settings(
+    settings = TaggerSettings(
         encoder=str(tiny_encoder(folder / "encoder", kind)), epochs=2, learning_rate=0.01,
         head_factor=1, batch_tokens=512, window=32, context=4, frozen_layers=0,
     )  # fmt: skip
-    task = Task(
+    task = TaggerTask(
         crowd=str(crowd), fingerprint=fingerprint_of(read_abstracts(crowd)), settings=settings,
         share=0.2, split_seed=0, seed=0, device="cpu", state=str(folder),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from srrag.report import log_wandb
 from srrag.report.results import Results, read_results
-from srrag.report.section import Section, section
+from srrag.report.section import BenchmarkSection, section
 from srrag.report.view import benches
 from tests.unit.report.toy_results import write_toy
 
@@ -19,7 +19,7 @@ needs_wandb = pytest.mark.skipif(
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> tuple[Results, list[Section], Path]:
+def report(tmp_path: Path) -> tuple[Results, list[BenchmarkSection], Path]:
     results = read_results(write_toy(tmp_path / "results"))
     shown = benches(results.rows)
     out = tmp_path / "out"
@@ -29,7 +29,7 @@ def report(tmp_path: Path) -> tuple[Results, list[Section], Path]:
     return results, sections, out
 
 
-def test_the_tables_hold_every_figure(report: tuple[Results, list[Section], Path]) -> None:
+def test_the_tables_hold_every_figure(report: tuple[Results, list[BenchmarkSection], Path]) -> None:
     tables = {name: (columns, rows) for name, columns, rows in log_wandb.tables(report[1])}
     assert all(len(row) == len(columns) for columns, rows in tables.values() for row in rows)
     assert len(tables["values"][1]) == 4 and len(tables["systems"][1]) == 3
@@ -43,7 +43,7 @@ def test_the_tables_hold_every_figure(report: tuple[Results, list[Section], Path
 
 @needs_wandb
 def test_a_server_that_is_not_there_is_said(
-    report: tuple[Results, list[Section], Path], monkeypatch: pytest.MonkeyPatch
+    report: tuple[Results, list[BenchmarkSection], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
@@ -53,7 +53,7 @@ def test_a_server_that_is_not_there_is_said(
 
 
 def test_wandb_can_be_switched_off_by_its_own_variable(
-    report: tuple[Results, list[Section], Path], monkeypatch: pytest.MonkeyPatch
+    report: tuple[Results, list[BenchmarkSection], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
     assert log_wandb.log(*report, True)["state"] == "disabled"

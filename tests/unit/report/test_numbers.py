@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from srrag.report import numbers
-from srrag.report.row import Difference, Figure
+from srrag.report.row import BaselineDifference, Figure
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_p_values(p: float | None, shown: str) -> None:
 
 def test_intervals_of_differences_have_signs() -> None:
     assert numbers.interval(Figure(value=0.5, low=0.4, high=0.6)) == "0.400–0.600"
-    assert numbers.interval(Difference(value=0.1, low=-0.1, high=0.3)) == "−0.100 to +0.300"
+    assert numbers.interval(BaselineDifference(value=0.1, low=-0.1, high=0.3)) == "−0.100 to +0.300"
     assert numbers.interval(Figure(value=0.5)) == ""
 
 

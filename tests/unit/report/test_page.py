@@ -12,13 +12,13 @@ import pytest
 
 from srrag.report import markdown, page
 from srrag.report.results import read_results
-from srrag.report.section import Section, SeedLine, section
+from srrag.report.section import BenchmarkSection, SeedLine, section
 from srrag.report.view import benches
 from tests.unit.report.toy_results import write_toy
 
 
 @pytest.fixture
-def sections(tmp_path: Path) -> list[Section]:
+def sections(tmp_path: Path) -> list[BenchmarkSection]:
     results = read_results(write_toy(tmp_path))
     shown = benches(results.rows)
     return [section(results, bench, worst=None, resamples=50, seed=0) for bench in shown]
@@ -42,7 +42,7 @@ class Seen(HTMLParser):
         self.text += data
 
 
-def test_the_page_is_whole_and_asks_for_nothing(sections: list[Section]) -> None:
+def test_the_page_is_whole_and_asks_for_nothing(sections: list[BenchmarkSection]) -> None:
     text = page.render("<Results> & more", "Three rows.", sections)
     seen = Seen(text)
     assert "img" not in seen.tags and "link" not in seen.tags and "iframe" not in seen.tags
@@ -59,7 +59,7 @@ def test_the_page_is_whole_and_asks_for_nothing(sections: list[Section]) -> None
     assert seen.text.index("lost/model failed as a whole: engine") < seen.text.index("coverage")
 
 
-def test_the_markdown_says_the_same(sections: list[Section]) -> None:
+def test_the_markdown_says_the_same(sections: list[BenchmarkSection]) -> None:
     plots = {("toy", "coverage"): "plots/toy-coverage.png"}
     seeds = (SeedLine("ours", "0, 1", ("0.900 ± 0.010",)),)
     sections = [replace(each, seeds=seeds) for each in sections]

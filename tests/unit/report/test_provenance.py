@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srrag.answer.compose import ComposeAnswer
-from srrag.engine.http import HttpEngine
+from srrag.engine.openai.engine import HttpEngine
 from srrag.model.encoder import Encoder
 from srrag.report.provenance import models_of
 from srrag.retrieve.questions import EncodeQuestions

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srrag.report.row import Difference, Figure
+from srrag.report.row import BaselineDifference, Figure
 from srrag.report.view import MAX_MAIN, benches, explained, mark_of, table
 from tests.unit.report.toy_results import toy_rows
 
@@ -47,8 +47,8 @@ def test_costs_say_what_failed_and_what_is_not_known() -> None:
     ],
 )  # fmt: skip
 def test_marks(value: float, p_holm: float | None, lower: bool, mark: str) -> None:
-    assert mark_of(Difference(value=value, p=0.001, p_holm=p_holm), lower) == mark
-    assert mark_of(None, lower) == mark_of(Difference(value=None, reason="x"), lower) == ""
+    assert mark_of(BaselineDifference(value=value, p=0.001, p_holm=p_holm), lower) == mark
+    assert mark_of(None, lower) == mark_of(BaselineDifference(value=None, reason="x"), lower) == ""
 
 
 def test_main_metrics_are_few_valued_and_can_be_chosen() -> None:

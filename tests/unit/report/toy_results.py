@@ -16,7 +16,7 @@ from srrag.report.results import (
     write_judgements,
     write_results,
 )
-from srrag.report.row import Difference, Failure, Figure, Row
+from srrag.report.row import BaselineDifference, Failure, Figure, Row
 from srrag.schema import EVIDENCE, FOUND, REJECT, SENTENCES
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"> & <b>bold</b> \u2028 %%"
@@ -59,8 +59,8 @@ def toy_rows() -> list[Row]:
                 "nuggets": none,
             },
             difference={
-                "coverage": Difference(value=0.4, low=0.1, high=0.7, p=0.01, p_holm=0.02),
-                "nuggets": Difference(value=None, reason="no question of both has nuggets"),
+                "coverage": BaselineDifference(value=0.4, low=0.1, high=0.7, p=0.01, p_holm=0.02),
+                "nuggets": BaselineDifference(value=None, reason="no question of both has nuggets"),
             }, **common),
         Row(name="lost/model", command="srrag evaluate engine=gone", state="failed",
             reason="engine 'gone' is not up", baseline="plain", **common),

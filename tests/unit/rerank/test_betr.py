@@ -11,7 +11,7 @@ import pytest
 
 from srrag.rerank.betr import RerankBETR, scorer
 from srrag.rerank.betr_terms import terms_of
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS
 from srrag.spec import fingerprint
 from srrag.step import Function, Place, Step
@@ -73,7 +73,7 @@ def asked(*rows: list[tuple[str, float]]) -> pa.Table:
         (pa.array([UID[n] for n, _ in row], pa.string()), np.array([s for _, s in row]))
         for row in rows
     ]
-    return pa.table({"given": Found.of(ranked).hits()})
+    return pa.table({"given": FoundWindows.of(ranked).hits()})
 
 
 def test_the_ranking_by_hand(model: Path, at: Place) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from srrag.index.tokens import BuildTokenIndex
 from srrag.rerank.bi_encoder import RerankBiEncoder
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.step import Place
 from tests.unit.index.tables import uid, vectors
 
@@ -37,7 +37,7 @@ def asked(*questions: tuple[list[float], list[int]]) -> pa.Table:
     scales = np.full(2, 1 / 127, np.float16).tobytes()
     return pa.table(
         {
-            "hits_coarse": Found.of(found).hits(),
+            "hits_coarse": FoundWindows.of(found).hits(),
             "query_vector": pa.array(asked_vectors, pa.binary()),
             "query_tokens": pa.array([tokens] * len(questions), pa.large_binary()),
             "query_token_scales": pa.array([scales] * len(questions), pa.binary()),
@@ -71,7 +71,9 @@ def test_token_vectors_count_per_token_of_the_question(at: Place) -> None:
 def test_bm25_counts_where_that_channel_found_the_window(at: Place) -> None:
     """Cosines 0 and 1; window 0 has BM25 30, window 2 none."""
     batch = asked(([0.0, 1.0], [2, 0]))
-    sparse = Found.of([(pa.array([uid(0), uid(1)], pa.string()), np.array([30.0, 9.0]))]).hits()
+    sparse = FoundWindows.of(
+        [(pa.array([uid(0), uid(1)], pa.string()), np.array([30.0, 9.0]))]
+    ).hits()
     step = RerankBiEncoder(scale=1.0, late=0.0, lexical=0.1, shift=0.0)
     assert step.reads == ("hits_coarse", "query_vector", "hits_sparse")
     (row,) = reranked(step, batch.append_column("hits_sparse", sparse), at)

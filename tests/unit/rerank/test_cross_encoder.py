@@ -9,7 +9,7 @@ import pytest
 from srrag.index.units import BuildUnits
 from srrag.model.cross_encoder import CrossEncoderModel, load_cross_encoder
 from srrag.rerank.cross_encoder import RerankCrossEncoder
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import DOCUMENTS, UNITS
 from srrag.step import Place
 from tests.tiny_models import make_cross_encoder
@@ -51,7 +51,7 @@ def asked(*questions: tuple[str, list[int]]) -> pa.Table:
         for _, windows in questions
     ]
     return pa.table(
-        {"text": [text for text, _ in questions], "hits_coarse": Found.of(found).hits()}
+        {"text": [text for text, _ in questions], "hits_coarse": FoundWindows.of(found).hits()}
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from srrag.index.units import BuildUnits
 from srrag.model.filter import Base, Decision, Fusion, load_filter
 from srrag.rerank.filter_evidence import FilterEvidence
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import DOCUMENTS, UNITS, empty_value
 from srrag.spec import build, spec
 from srrag.step import Place
@@ -60,7 +60,7 @@ def asked() -> pa.Table:
     ranked = [(pa.array(UIDS), scores), (pa.array(UIDS[::-1]), scores)]
     nothing = (pa.array([], pa.string()), np.zeros(0, np.float32))
     return pa.table(
-        {"text": [*ASKED, "Nothing?"], "hits_ranked": Found.of([*ranked, nothing]).hits()}
+        {"text": [*ASKED, "Nothing?"], "hits_ranked": FoundWindows.of([*ranked, nothing]).hits()}
     )
 
 

@@ -12,7 +12,7 @@ from srrag.index.tokens import BuildTokenIndex
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS
 from srrag.step import Place
 from tests.tiny_models import make_colbert
@@ -35,7 +35,7 @@ def at(tmp_path: Path) -> Place:
 
 
 def hits(rows: list[Scored]) -> pa.Array:
-    return Found.of(
+    return FoundWindows.of(
         [
             (pa.array([uid(n) for n, _ in row], pa.string()), np.array([s for _, s in row]))
             for row in rows

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.retrieve.fuse import FuseRanks, codes
-from srrag.retrieve.hits import Found
+from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS
 from srrag.step import Place
 
@@ -18,7 +18,9 @@ def table(**channels: Lists) -> pa.Table:
     """Ranked ids by channel and question; the scores do not matter."""
     return pa.table(
         {
-            name: Found.of([(pa.array(ids, pa.string()), np.ones(len(ids))) for ids in rows]).hits()
+            name: FoundWindows.of(
+                [(pa.array(ids, pa.string()), np.ones(len(ids))) for ids in rows]
+            ).hits()
             for name, rows in channels.items()
         }
     )

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.retrieve.hits import Found, unpack_hits
+from srrag.retrieve.hits import FoundWindows, unpack_hits
 from srrag.schema import HITS, PATHS
 
 
@@ -20,7 +20,7 @@ def ranked(rows: list[list[tuple[str, float]]]) -> list[tuple[pa.Array, np.ndarr
 
 
 def test_ranks_start_at_one_in_every_list() -> None:
-    hits = Found.of(ranked([[("a", 2.0), ("b", 1.0)], [], [("a", 0.5)]])).hits()
+    hits = FoundWindows.of(ranked([[("a", 2.0), ("b", 1.0)], [], [("a", 0.5)]])).hits()
     assert hits.type.equals(HITS)
     assert hits.to_pylist() == [
         [{"unit_id": "a", "score": 2.0, "rank": 1}, {"unit_id": "b", "score": 1.0, "rank": 2}],
@@ -30,7 +30,7 @@ def test_ranks_start_at_one_in_every_list() -> None:
 
 
 def test_no_question() -> None:
-    hits = Found.of([]).hits()
+    hits = FoundWindows.of([]).hits()
     assert hits.type.equals(HITS)
     ids, scores, offsets = unpack_hits(pa.chunked_array([hits]))
     assert len(ids) == len(scores) == 0
@@ -45,17 +45,17 @@ def test_a_column_without_chunks() -> None:
 
 def test_finds_have_a_path_each_empty_where_none_led() -> None:
     two = ranked([[("a", 2.0)], [], [("b", 1.0), ("c", 0.5)]])
-    found = Found.of(two)
+    found = FoundWindows.of(two)
     assert found.ranks.tolist() == [1, 1, 2]
     blank = {"entity_id": "", "edge_id": "", "community_id": ""}
     assert found.path_lists().to_pylist() == [[blank], [], [blank, blank]]
     names = [[pa.array([f"{kind}-{n}" for n, _ in row]) for kind in "ndk"] for row in (
         [("a", 0)], [], [("b", 0), ("c", 0)]
     )]  # fmt: skip
-    led = Found.of(two, names).path_lists()
+    led = FoundWindows.of(two, names).path_lists()
     assert led.type.equals(PATHS)
     assert led.to_pylist()[2][1] == {"entity_id": "n-c", "edge_id": "d-c", "community_id": "k-c"}
-    assert Found.of([]).hits().to_pylist() == []
+    assert FoundWindows.of([]).hits().to_pylist() == []
 
 
 ROWS = st.lists(
@@ -70,7 +70,7 @@ def test_what_goes_in_comes_out_of_any_slice(
     rows: list[list[tuple[str, float]]], start: int, length: int
 ) -> None:
     column = pa.chunked_array(
-        [Found.of(ranked(rows[:2])).hits(), Found.of(ranked(rows[2:])).hits()]
+        [FoundWindows.of(ranked(rows[:2])).hits(), FoundWindows.of(ranked(rows[2:])).hits()]
     )
     ids, scores, offsets = unpack_hits(column.slice(start, length))
     flat = list(zip(ids.to_pylist(), scores.tolist(), strict=True))

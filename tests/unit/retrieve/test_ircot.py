@@ -1,4 +1,4 @@
-from srrag.completion import read
+from srrag.llm.completion import read
 from srrag.retrieve.ircot import Reflection, render
 
 EVIDENCE = [{"grade": "B", "title": "T", "text": "Pain fell.", "score": 1.0}]

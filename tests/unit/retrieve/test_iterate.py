@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.launch import configure
-from srrag.completion import NOT_ASKED, Completion, EngineStopped, Fault, Prompt, read
+from srrag.config.compose import configure
+from srrag.llm.completion import NOT_ASKED, Completion, EngineStopped, Fault, Prompt, read
 from srrag.pipeline import Pipeline
 from srrag.retrieve.ircot import Reflect, Reflection
 from srrag.retrieve.iterate import IterateRetrieval
@@ -17,7 +17,7 @@ from srrag.retrieve.search_sparse import SearchSparse
 from srrag.retrieve.tracks import SearchTracks
 from srrag.spec import build, spec
 from srrag.step import Place, within
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.engines import ToyModel
 

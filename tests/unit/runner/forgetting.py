@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import jobs.build
 import jobs.forget
 import jobs.verify
-from jobs.launch import configure
-from srrag.store import Store
+from srrag.config.compose import configure
+from srrag.storage.store import Store
 
 WITHOUT_ENCODER = [
     f"stages.{name}=null"

@@ -11,9 +11,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from srrag.commit import commit_json
-from srrag.completion import Completion, Fault, Prompt
 from srrag.engine.call import Call, Reply, Session
+from srrag.llm.completion import Completion, Fault, Prompt
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import filled, rejected
@@ -23,7 +22,8 @@ from srrag.runner.sweep import Sweep
 from srrag.schema import HITS, REJECT
 from srrag.spec import place_field
 from srrag.step import Function, LLMStep, Place, Step
-from srrag.store import Store
+from srrag.storage.atomic_write import commit_json
+from srrag.storage.store import Store
 from tests.engines import ToyModel, good, prompt
 
 SEEN: Counter[str] = Counter()

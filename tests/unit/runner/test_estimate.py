@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from srrag.corpus.record import RawRecord
-from srrag.organize.communities import DetectCommunities
-from srrag.organize.entities import MergeEntities
-from srrag.organize.knowledge_tree import BuildKnowledgeTree
+from srrag.graph.communities import DetectCommunities
+from srrag.graph.entities import MergeEntities
+from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.stage import Plan, Stage
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.engines import ToyModel
 from tests.unit.runner.test_update import ReadFacts
 

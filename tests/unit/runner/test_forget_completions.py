@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from srrag.engine.log import CompletionLog
-from srrag.runner.keys import asked_keys, logged_keys
-from srrag.store import Store
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.runner.deletion.prompt_keys import asked_keys, logged_keys
+from srrag.storage.store import Store
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
 from tests.unit.runner.forgetting import (

@@ -5,7 +5,7 @@ from pathlib import Path
 from srrag.corpus.record import RawRecord
 from srrag.runner import ingest as module
 from srrag.runner.ingest import ingest
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.toys import records
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from srrag.runner.local import LocalRunner
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.toys import Double, number_parts, plan, values
 
 

@@ -7,9 +7,9 @@ import pytest
 from srrag.pipeline import Pipeline
 from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
-from srrag.runner.segments import SOURCE
+from srrag.runner.shared_prefix_plan import SOURCE
 from srrag.step import Place
-from srrag.store import Store
+from srrag.storage.store import Store
 from tests.unit.runner.sweeps import SEEN, Add, meeting, questions, ranked, sweep
 
 SHARED = (Add(into="a"), Add(into="b"))
@@ -152,7 +152,7 @@ def test_a_pipeline_that_cannot_be_run_takes_no_other_with_it(tmp_path: Path) ->
 
 
 def test_what_is_read_of_a_build_tells_stages_apart_but_only_theirs(tmp_path: Path) -> None:
-    from srrag.runner.segments import SegmentPlan
+    from srrag.runner.shared_prefix_plan import SegmentPlan
     from srrag.runner.sweep import default_resources
 
     pipeline = ranked(Add(into="a"), answer=(Add(into="from_units"),))

@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from srrag.commit import read_json
 from srrag.corpus.record import RawRecord
-from srrag.organize.communities import DetectCommunities
-from srrag.organize.entities import MergeEntities
+from srrag.graph.communities import DetectCommunities
+from srrag.graph.entities import MergeEntities
 from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
+from srrag.runner.relation_builds import RelationBuilds, version_of
 from srrag.runner.verify import verify
-from srrag.runner.whole import WholeStages, version_of
 from srrag.schema import TRIPLES
 from srrag.stage import Plan, Stage
 from srrag.step import Function, Place, Step
-from srrag.store import Store
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
 from tests.unit.index.tables import row
 
 
@@ -165,7 +165,7 @@ def test_without_update_it_is_made_from_nothing(tmp_path: Path) -> None:
     plan = plan_of(GOES_ON)
     folder = Store(root).artifacts("default")["communities"]
     grown = version_of(folder)
-    again = WholeStages(Store(root), plan, "default", LocalRunner(), tuple(parts), update=False)
+    again = RelationBuilds(Store(root), plan, "default", LocalRunner(), tuple(parts), update=False)
     figures, reused = again.run(plan.builds[-1], Place())
     assert not reused and "drift" not in figures
     assert manifest(root, "communities")["former"] is None

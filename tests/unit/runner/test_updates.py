@@ -9,7 +9,7 @@ import pytest
 
 from srrag.runner import local
 from srrag.runner.part import run_part
-from tests.unit.runner.test_forget import PLAIN, TREATMENTS, build, tables, write_papers
+from tests.unit.runner.deletion.test_delete import PLAIN, TREATMENTS, build, tables, write_papers
 
 MORE = (*TREATMENTS, "acupuncture", "walking")
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from srrag.commit import read_json
 from srrag.runner.verify import verify
-from srrag.store import Store
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
 from tests.unit.runner.test_update import DOCUMENTS, build
 
 

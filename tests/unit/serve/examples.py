@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from srrag.serve.described import EXAMPLE_ID, EXAMPLES
+from srrag.serve.api.openapi import EXAMPLE_ID, EXAMPLES
 from tests.conftest import run_build
 from tests.serve.stored import store_runs
 from tests.unit.serve.serving import CAST, events, served, settings
@@ -113,7 +113,7 @@ def cut_chunk(line: str) -> str:
 
 def main() -> None:
     """Write all files."""
-    from jobs.launch import configure
+    from srrag.config.compose import configure
 
     EXAMPLES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:

@@ -16,16 +16,16 @@ from typing import Any
 import uvicorn
 from starlette.testclient import TestClient
 
-from jobs.launch import configure
 from jobs.serve import settings_of
 from srrag.answer.cited import CitedAnswer
 from srrag.answer.compose import ComposeAnswer
+from srrag.config.compose import configure
+from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply
-from srrag.engine.model import Model, Worker
 from srrag.pipeline import Pipeline
-from srrag.serve.app import create_app
-from srrag.serve.host import Host
-from srrag.serve.settings import Settings
+from srrag.serve.api.app import create_app
+from srrag.serve.service import PipelineService
+from srrag.serve.settings import ServeSettings
 from srrag.spec import place_field
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
@@ -38,16 +38,16 @@ CITED = CitedAnswer.model_validate(
 ).model_dump_json()  # fmt: skip
 
 
-def settings(root: Path, *overrides: str) -> Settings:
+def settings(root: Path, *overrides: str) -> ServeSettings:
     """What `srrag serve` would tell a server."""
     argv = [f"root={root}", "profile.threads=1", "log=null", *overrides]
     return settings_of({**configure("serve", argv), "command": " ".join(["srrag serve", *argv])})
 
 
 @contextmanager
-def served(told: Settings, **options: Any) -> Iterator[tuple[TestClient, Host]]:
+def served(told: ServeSettings, **options: Any) -> Iterator[tuple[TestClient, PipelineService]]:
     """A client of an app that runs."""
-    host = Host(told)
+    host = PipelineService(told)
     options = {"base_url": "http://127.0.0.1", "client": ("127.0.0.1", 50000), **options}
     with TestClient(create_app(host), **options) as client:
         yield client, host
@@ -71,10 +71,13 @@ def events(text: str) -> list[tuple[str, Any]]:
 
 
 @contextmanager
-def listening(told: Settings) -> Iterator[str]:
+def listening(told: ServeSettings) -> Iterator[str]:
     """The address of an app that listens on loopback, without Ray: for a browser."""
     options = uvicorn.Config(
-        create_app(Host(told)), port=free_port(), log_level="error", timeout_graceful_shutdown=2
+        create_app(PipelineService(told)),
+        port=free_port(),
+        log_level="error",
+        timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(options)
     thread = threading.Thread(target=server.run)
@@ -135,7 +138,7 @@ class CitingModel(Model):
         return CitingSession(self.pause_s)
 
 
-def citing(told: Settings, engine: Model) -> Pipeline:
+def citing(told: ServeSettings, engine: Model) -> Pipeline:
     """The default pipeline of a server, its answers by an engine."""
     pipeline = told.pipelines[told.default]
     *before, last = pipeline.answer

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from srrag.serve.batcher import Batcher, Ticket
-from srrag.serve.faults import RequestFault
+from srrag.serve.errors import ApiError
 
 FAR = 1e9
 
@@ -100,7 +100,7 @@ def test_what_has_not_begun_by_its_deadline_never_does() -> None:
 
     async def use(batcher: Batcher[int, int]) -> None:
         first = await held(work, batcher)
-        with pytest.raises(RequestFault) as caught:
+        with pytest.raises(ApiError) as caught:
             await ask(batcher, 1, s=0.05)
         assert (caught.value.status, caught.value.code) == (504, "deadline")
         second = asyncio.create_task(ask(batcher, 2))
@@ -135,7 +135,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_back() -> None:
         rest = [asyncio.create_task(ask(batcher, n)) for n in (1, 2)]
         await asyncio.sleep(0)
         began = time.monotonic()
-        with pytest.raises(RequestFault) as caught:
+        with pytest.raises(ApiError) as caught:
             await ask(batcher, 3)
         assert time.monotonic() - began < 0.5
         assert caught.value.status == 503
@@ -151,7 +151,7 @@ def test_an_expired_ticket_makes_room() -> None:
 
     async def use(batcher: Batcher[int, int]) -> None:
         first = await held(work, batcher)
-        with pytest.raises(RequestFault):
+        with pytest.raises(ApiError):
             await ask(batcher, 1, s=0.02)
         second = asyncio.create_task(ask(batcher, 2))
         await asyncio.sleep(0)
@@ -189,7 +189,7 @@ def test_closing_drains_and_then_refuses() -> None:
         await asyncio.sleep(0)
         closing = asyncio.create_task(batcher.close(10.0))
         await asyncio.sleep(0)
-        with pytest.raises(RequestFault) as caught:
+        with pytest.raises(ApiError) as caught:
             await ask(batcher, 2)
         assert caught.value.code == "not_ready"
         work.go.set()
@@ -208,7 +208,7 @@ def test_closing_ends_in_time_and_tells_those_that_wait() -> None:
         await asyncio.sleep(0)
         assert batcher.busy_s() > 0
         await batcher.close(0.05)
-        with pytest.raises(RequestFault):
+        with pytest.raises(ApiError):
             await second
 
     run(work, use)

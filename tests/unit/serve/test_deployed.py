@@ -9,8 +9,8 @@ import pytest
 import yaml
 from ray.serve.schema import ServeDeploySchema
 
-from jobs.launch import UsageError
 from jobs.serve import application
+from srrag.errors import UsageError
 
 CONFIG = Path(__file__).resolve().parents[3] / "cluster" / "serve.yaml"
 

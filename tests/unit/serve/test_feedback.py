@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import srrag.serve.feedback as feedback
-from srrag import mirror
-from srrag.serve.faults import RequestFault
+from srrag.serve.errors import ApiError
+from srrag.storage import mirror
 from tests.bucket import s3_server
 from tests.unit.serve.serving import served, settings
 
@@ -98,9 +98,9 @@ def test_a_store_that_is_away_keeps_nobody_waiting_and_no_line_comes_twice(
         kept = feedback.keep_feedback(root, told, "").kept_in
         bucket.faults.set(kind, "PUT", "feedback", times=1000, seconds=2.0)
         began = time.monotonic()
-        with pytest.raises(RequestFault) as away:
+        with pytest.raises(ApiError) as away:
             feedback.keep_feedback(root, told, "")
-        with pytest.raises(RequestFault):
+        with pytest.raises(ApiError):
             feedback.keep_feedback(root, told, "")
         assert time.monotonic() - began < 1.9, "each was given half a second"
         assert (away.value.status, away.value.code) == (503, "feedback")
@@ -119,7 +119,7 @@ def again(root: Path, told: feedback.Feedback) -> str:
     while True:
         try:
             return feedback.keep_feedback(root, told, "").kept_in
-        except RequestFault:
+        except ApiError:
             assert time.monotonic() < until
             time.sleep(0.1)
 

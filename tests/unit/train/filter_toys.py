@@ -8,7 +8,7 @@ from typing import Any
 
 from srrag.model.filter import Base
 from srrag.train.filter.pairs import read_judged
-from srrag.train.filter.settings import Settings, Task
+from srrag.train.filter.settings import FilterSettings, FilterTask
 
 DRUGS = ["ibuprofen", "insulin", "aspirin", "morphine", "heparin", "statin", "lithium", "zinc"]
 
@@ -64,15 +64,15 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def toy_task(path: Path, base: Base, state: Path, **changes: Any) -> Task:
+def toy_task(path: Path, base: Base, state: Path, **changes: Any) -> FilterTask:
     """A training on all pairs of a file; `changes` of the task and its settings."""
     settings = {"learning_rate": 3e-3, "batch": 4, "epochs": 3}
     settings |= {
-        name: changes.pop(name) for name in list(changes) if name in Settings.__annotations__
+        name: changes.pop(name) for name in list(changes) if name in FilterSettings.__annotations__
     }
     given = {
         "pairs": str(path), "other": None, "fingerprint": read_judged(path).fingerprint,
-        "base": base, "settings": Settings(**settings), "folds": 0, "fold": -1, "share": 0.0,
+        "base": base, "settings": FilterSettings(**settings), "folds": 0, "fold": -1, "share": 0.0,
         "split_seed": 0, "seed": 0, "device": "cpu", "state": str(state),
     }  # fmt: skip
-    return Task(**{**given, **changes})
+    return FilterTask(**{**given, **changes})

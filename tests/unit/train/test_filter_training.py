@@ -19,7 +19,7 @@ from srrag.model.filter import (
 from srrag.model.pair_model import equal_lengths, scores
 from srrag.train.checkpoint import trained_weights
 from srrag.train.filter.report import write_card, write_model
-from srrag.train.filter.training import Training, read_training, run_plain
+from srrag.train.filter.training import FilterTraining, read_training, run_plain
 from srrag.train.group import Alone
 from tests.unit.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
@@ -156,7 +156,7 @@ def test_a_batch_holds_pairs_of_about_one_length(base: Base, tmp_path: Path) -> 
         row["passage"] += " indeed" * (n % 13)
     path = write_rows(tmp_path / "pairs.jsonl", rows)
     task = toy_task(path, base, tmp_path / "state")
-    training = Training(task, Alone(), read_training(str(path), None), np.zeros(80, bool))
+    training = FilterTraining(task, Alone(), read_training(str(path), None), np.zeros(80, bool))
     plan = training.plan(0)
     assert sorted(np.concatenate(plan).tolist()) == list(range(80))
     lengths = np.array([len(ids) for ids, _ in training.examples])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srrag.train.abstracts import fingerprint_of, read_abstracts, split
+from srrag.train.tagger.abstracts import fingerprint_of, read_abstracts, split
 from tests.tagger_toys import write_abstracts
 
 ROW = {

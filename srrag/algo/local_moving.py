@@ -1,0 +1,128 @@
+"""Local moves: new and touched entities find their communities while all others stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from srrag.algo.affinity import Basis, name_affinities, nearest_in_groups, placed_among
+
+_SWEEPS = 10
+_LEAST_GAIN = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionState:
+    """What a detection leaves for the next one: a row an entity, in the order of its ids.
+
+    `places` (n, d) are subgraph vectors, float32, `near` (n, k) the rows of nearest neighbours (an
+    entity's own row where there is none), `name_degrees` (n,) the affinity by names of an entity
+    with all others. `density` is the resolution by unit of affinity.
+    """
+
+    labels: np.ndarray  # int64 (n,); −1 for an entity that is in no community yet
+    places: np.ndarray
+    near: np.ndarray
+    name_degrees: np.ndarray
+    basis: Basis
+    density: float
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """The affinities of the entities that may move: `rows` (f,) and `weights` (f, n)."""
+
+    rows: np.ndarray
+    weights: sparse.csr_array
+    degrees: np.ndarray  # (n,) of all entities
+
+
+def settle(
+    standing: DetectionState, vectors: np.ndarray, types: np.ndarray, links: sparse.csr_array
+) -> DetectionState:
+    """Give the entities without a community their place and their nearest neighbours.
+
+    `vectors` (new, d) and `types` (new,) are those of their names.
+    """
+    new = np.flatnonzero(standing.labels < 0)
+    coordinates = standing.basis.coordinates(vectors, types)
+    places = placed_among(standing.places, new, coordinates, links)
+    near = standing.near.copy()
+    found = nearest_in_groups(places, new, standing.labels, near.shape[1])
+    near[new, : found.shape[1]] = found
+    return replace(standing, places=places, near=near)
+
+
+def neighbourhood(
+    standing: DetectionState, free: np.ndarray, links: sparse.csr_array
+) -> tuple[Neighbourhood, np.ndarray]:
+    """The affinities of the rows `free`, and every entity's affinity by names, new ones' too."""
+    new = standing.labels < 0
+    movable = np.zeros(len(new), dtype=bool)
+    movable[free] = True
+    ends, slots = np.nonzero(movable[:, None] | movable[standing.near])
+    others = standing.near[ends, slots].astype(np.int64)
+    cosines = np.einsum("pd,pd->p", standing.places[ends], standing.places[others])
+    names = name_affinities(standing.near, ends, others, cosines)
+    name_degrees = standing.name_degrees.copy()
+    fresh = sparse.csr_array(names[np.flatnonzero(new)])
+    name_degrees += np.where(new, 0.0, np.asarray(fresh.sum(axis=0)).ravel())
+    name_degrees[new] = np.asarray(fresh.sum(axis=1)).ravel()
+    degrees = np.asarray(links.sum(axis=1)).ravel() + name_degrees
+    weights = sparse.csr_array(links[free] + names[free])
+    weights.sort_indices()
+    return Neighbourhood(free, weights, degrees), name_degrees
+
+
+def move(around: Neighbourhood, labels: np.ndarray, density: float) -> np.ndarray:
+    """Move entities, one by one, to where modularity gains most, until none gains: int64 (n,).
+
+    An entity of weight w to a community, degree k and a community's degrees K gain w − density k K,
+    0 alone. Entities without a community (−1) begin alone. Ties go to the smaller number.
+    """
+    labels = labels.copy()
+    alone = np.flatnonzero(labels < 0)
+    labels[alone] = int(labels.max(initial=-1)) + 1 + np.arange(len(alone))
+    volumes = np.bincount(labels, weights=around.degrees).tolist()
+    bounds = around.weights.indptr.tolist()
+    for _ in range(_SWEEPS):
+        moved = False
+        for number, row in enumerate(around.rows.tolist()):
+            span = slice(bounds[number], bounds[number + 1])
+            now = int(labels[row])
+            to = _weights_to(labels[around.weights.indices[span]], around.weights.data[span])
+            degree = float(around.degrees[row])
+            volumes[now] -= degree
+            target = _best(to, now, degree * density, volumes)
+            volumes[target] += degree
+            if target != now:
+                labels[row] = target
+                moved = True
+        if not moved:
+            break
+    return labels
+
+
+def _weights_to(labels: np.ndarray, weights: np.ndarray) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for label, weight in zip(labels.tolist(), weights.tolist(), strict=True):
+        found[label] = found.get(label, 0.0) + weight
+    return found
+
+
+def _best(to: dict[int, float], now: int, rate: float, volumes: list[float]) -> int:
+    """The community of most gain; the present one unless another gains more.
+
+    A new number is appended to `volumes` for an entity that is better alone.
+    """
+    best, most = now, to.get(now, 0.0) - rate * volumes[now]
+    for label in sorted(to):
+        gain = to[label] - rate * volumes[label]
+        if gain > most + _LEAST_GAIN:
+            best, most = label, gain
+    if most < -_LEAST_GAIN:
+        volumes.append(0.0)
+        return len(volumes) - 1
+    return best

@@ -1,0 +1,83 @@
+"""A row of ANSWERS as people and programs read it: JSON with citations by evidence number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from srrag.answer.extractive import GRADES
+from srrag.answer.provenance import why
+
+Row = dict[str, Any]
+
+_EXPANSION = (
+    "anchors", "subquestions", "hyde_passages", "hyde_violations", "rationale", "reformulations",
+)  # fmt: skip
+
+
+def answer_json(row: Mapping[str, Any]) -> Row:
+    """An answered row: sentences with the numbers of their evidence, evidence with its quotes."""
+    numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], start=1)}
+    return {
+        "question": row["text"],
+        "answer": row["answer"],
+        "insufficient": row["insufficient"],
+        "note": row["answer_note"],
+        "model": row["model"],
+        "sentences": [
+            {"text": each["text"], "citations": [numbers[item] for item in each["evidence_ids"]]}
+            for each in row["sentences"]
+        ],
+        "evidence": [
+            {
+                "number": numbers[item["evidence_id"]],
+                **item,
+                "study": GRADES.get(item["grade"], ""),
+                "quotes": _of(item, row.get("snippets", ())),
+                "mismatches": _of(item, row.get("mismatches", ())),
+            }
+            for item in row["evidence"]
+        ],
+        **({"notice": row["notice"]} if "notice" in row else {}),
+        "trace": {"steps": steps_json(row["trace"])},
+    }
+
+
+def steps_json(trace: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The steps of a trace: milliseconds, questions in and out, items for this one."""
+    return [
+        {
+            "step": item["step"],
+            "ms": round(1000 * item["seconds"], 2),
+            "rows_in": item["rows_in"],
+            "rows_out": item["rows_out"],
+            **({"items": item["items"]} if item["items"] >= 0 else {}),
+        }
+        for item in trace
+    ]
+
+
+def trace_json(row: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> Row:
+    """Steps, rounds of retrieval, what the question was made into, and why the evidence is there.
+
+    `terms` are those of BETR, if the pipeline ranks by it.
+    """
+    found: Row = {"steps": steps_json(row["trace"])}
+    if "rounds" in row:
+        inner = steps_json(row["search_trace"])
+        size = len(inner) // max(1, len(row["rounds"]))
+        found["rounds"] = [
+            {**each, "steps": inner[n * size : (n + 1) * size]}
+            for n, each in enumerate(row["rounds"])
+        ]
+    made = {name: row[name] for name in _EXPANSION if row.get(name)}
+    return {**found, **made, "why": why(row, terms)}
+
+
+def _of(item: Row, column: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The items of another column that are about this piece of evidence."""
+    return [
+        {key: value for key, value in each.items() if key != "evidence_id"}
+        for each in column
+        if each["evidence_id"] == item["evidence_id"]
+    ]

@@ -1,0 +1,114 @@
+"""The answer by rules: quotes in three paragraphs, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from srrag.answer.cited import (
+    MAX_ANSWER,
+    MAX_CITES,
+    MAX_EVIDENCE,
+    MAX_LIMITS,
+    MAX_SENTENCE_CHARS,
+    CitedAnswer,
+    CitedSentence,
+    best_grade,
+)
+from srrag.answer.extract import ChosenSentence, Extract
+
+NUM_CORE = 2
+"""Quotes in the first paragraph, of the one to three sentences that a model writes there."""
+GRADES = {
+    "A": "guideline or consensus",
+    "B": "systematic review or meta-analysis",
+    "C": "randomised trial",
+    "D": "cohort study",
+    "E": "other study",
+}
+LOW_GRADES = ("D", "E")
+MIN_ABSENT_CHARS = 2
+"""Numbers and letters say little about what is missing."""
+
+
+class EvidenceDifference(NamedTuple):
+    """Where a piece of evidence (by number) speaks of another population or intervention."""
+
+    number: int
+    part: str
+    asked: str
+    found: str
+
+
+def quoted_answer(
+    extract: Extract, grades: Sequence[str], differences: Sequence[EvidenceDifference]
+) -> CitedAnswer:
+    """Best quotes, the others by grade, and what limits them; no quotes are an abstention.
+
+    `grades` are those of the evidence, number by number. That it is all of a low grade no evidence
+    says: it stands beside the answer, where an abstention has its reason.
+    """
+    core, others = extract.choices[:NUM_CORE], extract.choices[NUM_CORE:]
+    return CitedAnswer(
+        answer=[_sentence(choice.text, choice.cites) for choice in core][:MAX_ANSWER],
+        evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
+        limits=_limits(extract.choices, differences)[:MAX_LIMITS],
+        insufficient=not extract.choices,
+        missing=(_low(extract.choices, grades) if extract.choices else _missing(extract))[:600],
+    )
+
+
+def _missing(extract: Extract) -> str:
+    """How much of the question the evidence holds, and what not; never without a word."""
+    covered = f"{extract.coverage:.0%}"
+    told = [] if covered == "0%" else [f"The best passage covers {covered} of the question."]
+    if words := [word for word in extract.absent if len(word) > MIN_ABSENT_CHARS]:
+        told.append(f"Nowhere in the evidence: {', '.join(words)}.")
+    return " ".join(told) or "Nothing in the evidence speaks of the question."
+
+
+def _by_grade(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> list[CitedSentence]:
+    """Quotes from the highest grade to the lowest; the first of each says what it is."""
+    graded = [(best_grade(choice.cites, grades), choice) for choice in choices]
+    sentences: list[CitedSentence] = []
+    last = ""
+    for grade, choice in sorted(graded, key=lambda pair: pair[0]):
+        lead = f"{_named(grade)}: " if grade != last else ""
+        sentences.append(_sentence(lead + choice.text, choice.cites))
+        last = grade
+    return sentences
+
+
+def _limits(
+    choices: Sequence[ChosenSentence], differences: Sequence[EvidenceDifference]
+) -> list[CitedSentence]:
+    """Where the evidence that is quoted differs from the question; each sentence cites it."""
+    cited = {n for choice in choices for n in choice.cites}
+    groups: dict[tuple[str, str], list[int]] = {}
+    for each in differences:
+        if each.number in cited:
+            groups.setdefault((each.asked, each.found), []).append(each.number)
+    return [
+        _sentence(f"{_asked(asked)} this evidence speaks of {found}.", sorted(numbers))
+        for (asked, found), numbers in groups.items()
+    ]
+
+
+def _low(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> str:
+    """That nothing of what is quoted has a high grade, "" if something has."""
+    best = best_grade([n for choice in choices for n in choice.cites], grades)
+    if best not in LOW_GRADES:
+        return ""
+    return f"Nothing quoted here is above grade {best} ({GRADES[best]})."
+
+
+def _asked(asked: str) -> str:
+    return f"The question asks about {asked}, while" if asked else "Other than the question,"
+
+
+def _named(grade: str) -> str:
+    return f"Grade {grade}, {GRADES[grade]}" if grade in GRADES else "Without a grade"
+
+
+def _sentence(text: str, cites: Sequence[int]) -> CitedSentence:
+    return CitedSentence(text=text[:MAX_SENTENCE_CHARS], cites=list(cites[:MAX_CITES]))

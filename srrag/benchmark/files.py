@@ -1,0 +1,140 @@
+"""The files of a benchmark: questions, splits, what is public, what is reviewed, what was lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.answer import _write_lines as write_lines
+from srrag.benchmark.pool import CHALLENGE
+from srrag.benchmark.public import public_row, read_public, rebuilt
+from srrag.benchmark.release import composition
+from srrag.benchmark.review import review_rows, write_sheet
+from srrag.benchmark.split import TRAIN, VALIDATION, shared_documents, split_questions
+from srrag.errors import UsageError, reading
+from srrag.rows import Row
+from srrag.runner.part import live
+from srrag.runner.progress import say
+from srrag.schema import REJECTS
+from srrag.storage.atomic_write import commit, write_parquet
+from srrag.storage.store import Store
+
+
+def write(
+    config: dict[str, Any],
+    questions: Sequence[Row],
+    texts: Mapping[str, Sequence[str]],
+    dropped: Sequence[Row],
+) -> dict[str, Any]:
+    """Write the benchmark and what goes with it; `texts` are each question's windows, seed first.
+
+    Raises ValueError if no question is left; what stood there before then stays.
+    """
+    out = Path(config["out"])
+    rejects = pa.Table.from_pylist(dropped, schema=REJECTS)
+    commit(out / "rejects.parquet", lambda path: write_parquet(rejects, path))
+    if not questions:
+        reasons = dict(Counter(row["reason"] for row in dropped).most_common())
+        raise ValueError(f"no question is left of the sample: {reasons}; {out}/rejects.parquet")
+    official = [row for row in questions if row["track"] != CHALLENGE or _accepted(row)]
+    waiting = [row for row in questions if row["track"] == CHALLENGE and not _accepted(row)]
+    documents = {row["query_id"]: [g["doc_id"] for g in row["gold"]] for row in official}
+    split = split_questions(documents, config["validation_share"], config["seed"])
+    official = [{**row, "split": split.sides[row["query_id"]]} for row in official]
+    open_ = [row for row in questions if not row["review"]["decision"]]
+    review = review_rows(open_, {name: windows[0] for name, windows in texts.items()})
+    withheld: Counter[str] = Counter()
+    public = []
+    for row in official:
+        line, missing = public_row(row, texts[row["query_id"]], config["copied_words"])
+        withheld.update(missing)
+        public += [line] if line else []
+    for name, rows in (
+        ("benchmark", official),
+        ("train", [row for row in official if row["split"] == TRAIN]),
+        ("validation", [row for row in official if row["split"] == VALIDATION]),
+        ("challenge", waiting),
+        ("public", public),
+        ("review", review),
+    ):
+        write_lines(out / f"{name}.jsonl", rows)
+    commit(out / "review.xlsx", lambda path: write_sheet(path, review))
+    return {
+        "questions": len(official),
+        "challenge_waiting": len(waiting),
+        "to_review": len(review),
+        **composition(official),
+        "split": {
+            **split.sizes(),
+            "moved": split.moved,
+            "left_out": split.left_out,
+            "shared_documents": len(shared_documents(documents, split.sides)),
+        },
+        "public": {"questions": len(public), "withheld": dict(withheld.most_common())},
+    }
+
+
+def rebuild(config: dict[str, Any]) -> dict[str, Any]:
+    """Put the quotes back into a public benchmark, from the documents of this root."""
+    path = Path(config["rebuild"])
+    if not path.is_file():
+        raise UsageError(f"rebuild={path} is not a file")
+    with reading(path):
+        rows = read_public(path)
+    found, lost = rebuilt(rows, _texts(config, {g["doc"] for row in rows for g in row["gold"]}))
+    if not found:
+        raise ValueError(f"rebuild={path}: no gold of it is in root={config['root']}: {dict(lost)}")
+    out = Path(config["out"])
+    write_lines(out / "benchmark.jsonl", found)
+    for side in (TRAIN, VALIDATION):
+        write_lines(out / f"{side}.jsonl", (row for row in found if row.get("split") == side))
+    say(f"{len(found)} of {len(rows)} questions → {out}/benchmark.jsonl")
+    return {"questions": len(found), "of": len(rows), "lost": dict(lost), "out": str(out)}
+
+
+def _texts(config: dict[str, Any], wanted: set[str]) -> dict[str, str]:
+    """The cleaned texts of documents, by the corpus's own id."""
+    store = Store(config["root"])
+    entry = store.read_pointer(config["build"])["stages"]["documents"]
+    texts: dict[str, str] = {}
+    for part in entry["parts"]:
+        columns = ["source_id", "text", "reject"]
+        table = live(store.read_part("documents", entry["fingerprint"], part, columns))
+        table = table.filter(pc.is_in(table["source_id"], pa.array(sorted(wanted), pa.string())))
+        texts |= zip(table["source_id"].to_pylist(), table["text"].to_pylist(), strict=True)
+    return texts
+
+
+def _accepted(row: Row) -> bool:
+    """Whether a reviewer took a question in: as it is, or with what was revised."""
+    return bool(row["review"]["decision"])
+
+
+def report(summary: Mapping[str, Any]) -> str:
+    """The summary, for a terminal."""
+    gold, split = summary["gold_windows"], summary["split"]
+    lines = [
+        f"{summary['sampled']} windows sampled, {summary['dense']} dense, "
+        f"{summary['written']} questions written by {summary['model']}: "
+        f"{summary['main']} main, {summary['challenge']} challenge",
+        f"{summary['with_gold']} have gold windows, {summary['with_answers']} answers; "
+        f"{summary['questions']} are in the benchmark, "
+        f"{summary['challenge_waiting']} challenge questions wait for a reviewer",
+        f"gold windows a question: {gold['mean']} (median {gold['median']}, most {gold['most']})",
+        f"split: {split['train']} train, {split['validation']} validation; to share no gold "
+        f"document {split['moved']} were moved, {split['left_out']} stand on neither side",
+        f"public: {summary['public']['questions']} questions; "
+        f"withheld {summary['public']['withheld'] or 'nothing'}",
+    ]
+    for name in ("by_grade", "by_condition", "by_certainty"):
+        counts = ", ".join(f"{key or 'none'} {count}" for key, count in summary[name].items())
+        lines.append(f"{name.replace('_', ' ')}: {counts}")
+    for stage, reasons in summary["dropped"].items():
+        counts = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        lines.append(f"dropped at {stage}: {counts}")
+    return "\n".join(lines)

@@ -1,0 +1,57 @@
+"""The density filter: windows that say little, or conclude nothing (SR-RAG, section 4.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from srrag.answer.sentences import split_sentences
+from srrag.answer.terms import terms
+from srrag.benchmark.detect_conclusions import conclusions
+from srrag.benchmark.relations import SEEDS
+from srrag.llm.completion import Fault
+from srrag.rows import Row, filled, live, rejected
+from srrag.step import Function, Place, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterDense(Step):
+    """Rejects windows by rules, without a model; the model that writes may refuse more.
+
+    `thin`: fewer than `min_terms` different content words in whole sentences. `sparse`: content
+    words are less than `min_share` of the sentences' words, as in lists of names and numbers.
+    `no_conclusion`: no sentence states a finding or advice. How dense is dense enough is not
+    published: the defaults leave out the windows of the sample that a reader would.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("window", "section")
+    writes: ClassVar[pa.Schema] = SEEDS
+
+    min_terms: int = 14
+    min_share: float = 0.4
+
+    def open(self, at: Place) -> Function:
+        """Nothing is loaded."""
+
+        def run(batch: pa.Table) -> pa.Table:
+            made = {row: self._judged(seed) for row, seed in live(batch, self.reads)}
+            return filled(batch, pa.schema([SEEDS.field("reject")]), made)
+
+        return run
+
+    def _judged(self, seed: Row) -> Row:
+        fault = self._fault(seed["window"], seed["section"])
+        return rejected("dense", fault) if fault else {}
+
+    def _fault(self, window: str, section: str) -> Fault | None:
+        prose = " ".join(sentence.text for sentence in split_sentences(window, section))
+        words, found = len(prose.split()), terms(prose)
+        if (different := len(set(found))) < self.min_terms:
+            return Fault("thin", f"{different} different content words in {words}")
+        if len(found) < self.min_share * words:
+            return Fault("sparse", f"{len(found)} content words in {words}")
+        if not conclusions(window, section):
+            return Fault("no_conclusion", "no sentence states a finding or advice")
+        return None

@@ -1,0 +1,155 @@
+"""Run the steps of a benchmark over parts of a table, or count what they would ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from srrag.config import factory
+from srrag.engine.count_tokens import TokenCounter
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.llm.completion import Usage
+from srrag.pipeline import Pipeline
+from srrag.runner.engines import engines_of, log_folder
+from srrag.runner.estimate import Counting, figures_of
+from srrag.runner.part import live
+from srrag.runner.pipeline_run import PipelineRun
+from srrag.runner.question_parts import write_source
+from srrag.runner.summary import usage_of
+from srrag.runner.sweep import Sweep
+from srrag.spec import fingerprint
+from srrag.stage import Plan, Stage
+from srrag.step import Function, LLMStep, Place, Step
+from srrag.storage.store import Store
+
+PART_ROWS = 32
+
+
+class Stages(Protocol):
+    """What makes tables of tables."""
+
+    def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
+        """The output of each step, rejected rows included; each reads the one before."""
+        ...
+
+    def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
+        """The questions as the pipeline of each configuration ranks windows for them."""
+        ...
+
+
+@dataclass
+class Standing:
+    """Stages in the store of a benchmark: what stands is not done again."""
+
+    config: dict[str, Any]
+    store: Store
+    usage: dict[str, Usage] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Standing:
+        """In a folder of the root, which `forget` deletes as a whole."""
+        store = Store(Path(config["root"]) / "jobs" / "benchmark")
+        store.root.mkdir(parents=True, exist_ok=True)
+        store.create()
+        return cls(config, store)
+
+    def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
+        """Run the steps on the parts that they lack."""
+        start = fingerprint(table.schema.to_string(show_schema_metadata=False))
+        names = [source, *steps]
+        stages = [
+            Stage(name, step, (before,), factory.resources(self.config, name, step))
+            for (name, step), before in zip(steps.items(), names, strict=False)
+        ]
+        plan = Plan(source, start, stages)
+        at = replace(factory.place(self.config), root=self.store.root)
+        done = write_source(self.store, source, start, table, PART_ROWS)
+        factory.runner(self.config).run(plan, self.store, list(dict.fromkeys(done)), at)
+        made = {}
+        for stage in stages:
+            found = plan.fingerprint(stage.name)
+            receipts = [self.store.read_receipt(stage.name, found, p) for p in dict.fromkeys(done)]
+            if any(each.usage for each in receipts):
+                self.usage[stage.name] = usage_of(receipts)
+            self.seconds[stage.name] = round(sum(each.seconds for each in receipts), 3)
+            tables = [self.store.read_part(stage.name, found, part) for part in done]
+            made[stage.name] = pa.concat_tables([*tables, stage.step.writes.empty_table()])
+        return made
+
+    def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
+        """Rank the questions that were not ranked before; what pipelines share runs once."""
+        started = time.perf_counter()
+        bound = _bound(configs)
+        sweep = Sweep(
+            bound[0].store,
+            bound[0].build,
+            tuple(each.pipeline for each in bound),
+            bound[0].runner,
+            bound[0].resources,
+        )
+        sweep.run(questions, factory.place(self.config))
+        for number, name in enumerate(configs):
+            if (usage := sweep.usage(number, questions)) != Usage():
+                self.usage[f"ranking {name}"] = usage
+        self.seconds["ranking"] = round(time.perf_counter() - started, 3)
+        return [sweep.table(number, questions) for number in range(len(bound))]
+
+
+@dataclass
+class Counted:
+    """The same without a trace: answers that no log holds are the rules', and are counted."""
+
+    config: dict[str, Any]
+    at: Place
+    counting: dict[str, tuple[LLMStep, Counting]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Counted:
+        """In memory."""
+        return cls(config, replace(factory.place(config), root=Path(config["root"])))
+
+    def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
+        """Render and count."""
+        made = {}
+        log = CompletionLog(log_folder(self.at))
+        for name, step in steps.items():
+            if models := engines_of([step]):
+                assert isinstance(step, LLMStep)
+                if models[0].counts_by is None:
+                    raise ValueError("engine.tokenizer: an estimate needs it, or 'utf8'")
+                counting = Counting(step, log, TokenCounter(models[0].counts_by))
+                self.counting[name] = (step, counting)
+                table = counting(live(table))
+            else:
+                table = step.open(self.at)(live(table))
+            made[name] = table = table.select(step.writes.names)
+        return made
+
+    def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
+        """Rank in this process."""
+        bound = _bound(configs)
+        return [each.pipeline.open(each.place(self.at))(questions) for each in bound]
+
+    def figures(self, windows: int) -> dict[str, Any]:
+        """The cost of each stage and of all, and a window's share."""
+        stages = [Stage(name, step, ("",)) for name, (step, _) in self.counting.items()]
+        opened: dict[str, Function | Counting] = {
+            name: counting for name, (_, counting) in self.counting.items()
+        }
+        figures = figures_of(stages, opened, windows)
+        return {**figures, "windows": figures.pop("documents"), "not_counted": []}
+
+
+def _bound(configs: Mapping[str, dict[str, Any]]) -> list[PipelineRun]:
+    """The rankings of pipelines on the build; raises UsageError that names one which fails."""
+    found = []
+    for name, config in configs.items():
+        pipeline: Pipeline = factory.make(config["pipeline"], name)
+        found.append(factory.pipeline_run(config, pipeline.ranking()))
+    return found

@@ -1,0 +1,136 @@
+"""Compose the configuration of a job from conf/ and its overrides: Hydra stops here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from srrag.errors import UsageError, first_line
+from srrag.storage import mirror
+
+FREE_TEXT = ("question", "entity")
+"""Keys whose values are taken literally, whatever characters they hold."""
+
+PATHS = ("root", "out", "results", "bench.path", "bench.answers", "graph.path", "completions")
+"""Keys that name one file or folder each, in whichever job has them."""
+
+_LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
+
+
+def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
+    """Compose conf/<name>.yaml with overrides; raises UsageError in one line."""
+    literal = dict(item.split("=", 1) for item in argv if item.startswith(_LITERAL))
+    overrides = [item for item in argv if not item.startswith(_LITERAL)]
+    if name == "sweep":
+        overrides = list(_of_all_rows(overrides))
+    try:
+        with initialize_config_module("conf", version_base=None):
+            composed = compose(
+                name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
+            )
+        for key in ("root", "results", "out"):  # what is below an address is below its folder here
+            if isinstance(given := composed.get(key), str) and "://" in given:
+                composed[key] = str(mirror.located(given))
+        config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        text = re.sub(r"^\w+ raised while resolving interpolation: ", "", first_line(error))
+        if text.startswith("Could not override"):
+            text += " The file does not name it: put + before the key, if there is such a field."
+        raise UsageError(text) from error
+    assert isinstance(config, dict)
+    for key in PATHS:
+        if isinstance(value := value_at(config, key), (list, dict)):
+            hint = "; `srrag sweep` puts several systems in one table" * (key == "results")
+            raise UsageError(f"{key}={value}: one path is needed{hint}")
+    composed_of = {"overrides": list(argv)}
+    return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+
+
+def value_at(config: Any, key: str) -> Any:
+    """The value of a dotted key; None where there is none."""
+    for name in key.split("."):
+        config = config.get(name) if isinstance(config, Mapping) else None
+    return config
+
+
+def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str, Any]:
+    """Compose a job as it was, its engine, embedder and all, but with another pipeline."""
+    kept = [
+        item for item in config["overrides"] if not re.match(r"[+~]*(pipeline\b|baseline=)", item)
+    ]
+    return configure(name, [*kept, f"pipeline={pipeline}"])
+
+
+def listed(override: str) -> list[str]:
+    """The overrides that one with a list of values (key=a,b) stands for; none for any other."""
+    try:
+        parsed = OverridesParser.create().parse_override(override)
+    except HydraException:
+        return []
+    if not parsed.is_sweep_override():
+        return []
+    return [f"{parsed.get_key_element()}={value}" for value in parsed.sweep_string_iterator()]
+
+
+def _of_all_rows(overrides: Sequence[str]) -> Iterator[str]:
+    """What a sweep itself is composed of: its lists and pipelines are those of single rows.
+
+    A list below `sweep.` is a text that its rows name.
+    """
+    for item in overrides:
+        if item.startswith("sweep.") and listed(item):
+            key, _, values = item.partition("=")
+            yield f"{key}='{values}'"
+        elif not (listed(item) or re.match(r"[+~]*pipeline\b", item)):
+            yield item
+
+
+def quoted(override: str) -> str:
+    """Quote the value of an override that is free text or that Hydra could not parse."""
+    key, equals, value = override.partition("=")
+    if override.startswith("~"):
+        return override
+    if not equals:
+        raise UsageError(f"{override!r} is not an override; write key=value")
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return f"{key}='" + re.sub(r"(\\*)('|$)", _escaped, value) + "'"
+    return override
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Double the backslashes before a quote or the end, and escape the quote."""
+    return 2 * match[1] + ("\\'" if match[2] else "")
+
+
+def describe(name: str) -> str:
+    """The job's keys with their defaults, as its YAML file states them, and what may be chosen."""
+    folder = Path(__file__).resolve().parents[2] / "conf"
+    choices = [
+        f"  {group}: {', '.join(sorted(file.stem for file in (folder / group).glob('*.yaml')))}"
+        for group in dict.fromkeys(_groups(folder, name))
+    ]
+    text = (folder / f"{name}.yaml").read_text("utf-8")
+    shown = "\nGroups (group=choice):\n" + "\n".join(choices) if choices else ""
+    return f"srrag {name} [key=value …]\n\n{text}{shown}"
+
+
+def _groups(folder: Path, name: str) -> Iterator[str]:
+    """The groups that a job's file chooses from, those of files that it goes on from included."""
+    stated: Any = OmegaConf.to_container(OmegaConf.load(folder / f"{name}.yaml"))
+    for chosen in stated.get("defaults", []):
+        if isinstance(chosen, dict):
+            yield str(next(iter(chosen))).partition("@")[0]
+        elif chosen != "_self_":
+            yield from _groups(folder, chosen)

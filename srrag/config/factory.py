@@ -1,0 +1,149 @@
+"""From configuration to objects: the plan, the place, the runner, the pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from srrag.errors import UsageError
+from srrag.llm.completion import Account
+from srrag.pipeline import Pipeline
+from srrag.runner.engines import engines_of
+from srrag.runner.pipeline_run import PipelineRun, check_encoder
+from srrag.runner.progress import say
+from srrag.runner.runner import Runner
+from srrag.schema import RAW
+from srrag.spec import build, construct, fingerprint, spec
+from srrag.stage import Plan, Resources, Stage
+from srrag.step import Place, Step, within
+from srrag.storage.mirror import located
+from srrag.storage.store import Store
+
+
+def make(config: Any, key: str) -> Any:
+    """Build an object from its configuration; raises UsageError that names the key."""
+    try:
+        return build(config)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{key}: {error}") from error
+
+
+def make_as(cls: type, fields: Mapping[str, Any], key: str) -> Any:
+    """Build an object of a class from plain values; raises UsageError that names the key."""
+    try:
+        return construct(cls, {name: build(value) for name, value in fields.items()})
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{key}: {error}") from error
+
+
+def place(config: Mapping[str, Any]) -> Place:
+    """Where the steps of this process run."""
+    profile = config["profile"]
+    if profile["device"] != "cpu":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UsageError(
+                f"profile.device={profile['device']}: torch finds no GPU here; on a cluster, ask "
+                "for a share of one: ray job submit --entrypoint-num-gpus 0.25 -- srrag …"
+            )
+    return Place(
+        device=profile["device"],
+        threads=profile["threads"] or os.cpu_count() or 1,
+        account=account(config),
+    )
+
+
+def account(config: Mapping[str, Any]) -> Account:
+    """The log of what was paid for, and the ceilings on it; raises UsageError naming the key."""
+    ceilings = config["budget"]
+    for key, kinds in (("max_tokens", int), ("max_usd", (int, float))):
+        value = ceilings[key]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise UsageError(f"budget.{key}={value}: a number is needed")
+        if value is not None and not value > 0:
+            raise UsageError(f"budget.{key}={value}: a ceiling has to be positive")
+    return Account(
+        log=None if config["root"] is None else located(config["completions"]),
+        fresh=config.get("retry_failed", False),
+        max_lost_share=config.get("max_failed_share", 1.0),
+        **ceilings,
+    )
+
+
+def runner(config: Mapping[str, Any]) -> Runner:
+    """The runner of the profile."""
+    made: Runner = make(config["profile"]["runner"], "profile.runner")
+    return made
+
+
+def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resources:
+    """What a worker of a stage takes: the profile's default with the stage's own entries.
+
+    A stage whose step asks a model takes the entry `calls` between the two: its workers wait
+    more than they work.
+    """
+    table = config["profile"]["resources"]
+    calls = isinstance(run, Step) and bool(engines_of([run]))
+    merged = {
+        **table.get("default", {}),
+        **(table.get("calls", {}) if calls else {}),
+        **table.get(stage, {}),
+    }
+    made: Resources = make_as(Resources, merged, f"resources.{stage}")
+    return made
+
+
+def plan(config: Mapping[str, Any], reader: Any) -> Plan:
+    """The stages of a build with their fingerprints."""
+    stages = []
+    for name, entry in kept_stages(config["stages"]).items():
+        run = make(entry["run"], f"stages.{name}")
+        inputs = tuple(entry["inputs"])
+        stages.append(Stage(name, run, inputs, resources(config, name, run)))
+    source = fingerprint(spec(reader), RAW.to_string())
+    try:
+        return Plan("raw", source, stages)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
+    """The stages that are not null, nor read one that is: what follows from it goes with it."""
+    kept = {name: entry for name, entry in stages.items() if entry}
+    gone = set(stages) - set(kept)
+    while lost := {name for name, entry in kept.items() if gone & set(entry["inputs"])}:
+        say(f"left out with {', '.join(sorted(gone))}: {', '.join(sorted(lost))}")
+        kept = {name: entry for name, entry in kept.items() if name not in lost}
+        gone = lost
+    return kept
+
+
+def answering(config: Mapping[str, Any]) -> Pipeline:
+    """The pipeline of a job that needs answers; raises UsageError if it only ranks."""
+    pipeline: Pipeline = make(config["pipeline"], "pipeline")
+    if "answer" not in pipeline.writes.names:
+        raise UsageError("pipeline: none of its steps writes an answer")
+    return pipeline
+
+
+def pipeline_run(
+    config: Mapping[str, Any], pipeline: Pipeline, *, evaluating: bool = False
+) -> PipelineRun:
+    """A pipeline bound to a build of the root; raises UsageError if they do not fit.
+
+    A step that is for evaluations alone, as one that may cite anything, is refused elsewhere.
+    """
+    if not evaluating and any(getattr(step, "evaluation_only", False) for step in within(pipeline)):
+        raise UsageError("pipeline: it cites freely, which is for `srrag evaluate` alone")
+    store = Store(config["root"])
+    store.check()
+    for step in within(pipeline):
+        encoder = getattr(step, "encoder", None)
+        if encoder is not None:
+            check_encoder(
+                store, config["build"], spec(encoder), getattr(step, "encoded", "vectors")
+            )
+    return PipelineRun(store, config["build"], pipeline, runner(config), partial(resources, config))

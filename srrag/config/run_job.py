@@ -1,0 +1,97 @@
+"""Run a job as a command: progress on stderr, one JSON object on stdout, an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shlex
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.config.compose import configure, describe, value_at
+from srrag.errors import UsageError, first_line
+from srrag.runner.progress import say
+from srrag.runner.ray.loopback import keep_ray_here
+from srrag.storage import mirror
+
+DONE, FAILED, WRONG_USAGE = 0, 1, 2
+
+Job = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def launch(name: str, job: Job, argv: Sequence[str]) -> int:
+    """Run a job: progress on stderr, one JSON object as the last line on stdout, exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    if set(argv) & {"-h", "--help"}:
+        print(describe(name))
+        return DONE
+    try:
+        config = configure(name, argv)
+    except UsageError as error:
+        return _fail(error, WRONG_USAGE)
+    config["command"] = shlex.join(["srrag", name, *argv])
+    signal.signal(signal.SIGTERM, _stop)
+    if "local" in (value_at(config, "ray.address"), value_at(config, "profile.runner.address")):
+        keep_ray_here()  # it is a Ray that the job starts
+    began = time.time()
+    try:
+        with _stdout_to_stderr():
+            summary = {"job": name, **job(config)}
+            _write_summary(config, name, summary)
+            if config.get("out"):
+                mirror.join(Path(config["out"]), began)  # what was not put there on the way
+    except UsageError as error:
+        return _fail(error, WRONG_USAGE)
+    except KeyboardInterrupt:
+        return _fail("interrupted; the same command resumes", FAILED)
+    except (ValueError, OSError, RuntimeError, pa.ArrowException) as error:
+        if os.environ.get("SRRAG_TRACEBACK"):
+            raise
+        return _fail(error, FAILED)
+    print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
+    return DONE if summary.get("ok", True) else FAILED
+
+
+def _stop(number: int, frame: object) -> None:
+    """End as if interrupted, so that what is in hand is released."""
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Keep stdout for the last line, whatever libraries print, native code included."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _write_summary(config: dict[str, Any], name: str, summary: dict[str, Any]) -> None:
+    out = config.get("out")
+    if out:
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / "summary.json").write_text(text + "\n", "utf-8")
+
+
+def _fail(error: object, code: int) -> int:
+    say(f"error: {first_line(error)}")
+    return code

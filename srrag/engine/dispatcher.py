@@ -1,0 +1,222 @@
+"""The host of an engine: one a run, through which every call goes.
+
+It bounds the calls in flight, holds the budget, joins equal calls, judges each answer by its
+schema, and writes it to the log's journal *before* it answers: so a run that is killed has paid
+twice for nothing but the calls that were in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from srrag.engine.base import Model
+from srrag.engine.budget import Budget, open_budget
+from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
+from srrag.engine.log.entry import Entry
+from srrag.engine.log.journal import Journal
+from srrag.engine.stream import answered
+from srrag.llm.completion import Account, EngineStopped, Fault, Usage, one_line, read
+
+MIN_WATCHED = 200
+"""Prompts before the share of those that are lost says anything."""
+
+
+class Dispatcher:
+    """Of one engine. Answers calls through a session that it opens at the first one."""
+
+    def __init__(
+        self,
+        engine: Model,
+        opener: Opener,
+        journal: Journal,
+        budget: Budget,
+        max_lost_share: float = 1.0,
+    ) -> None:
+        """Bind what it needs; nothing is started yet. `concurrency` counts for one replica."""
+        self._max_lost_share = max_lost_share
+        self._first = self._lost = 0
+        self.engine = engine
+        self._done = Usage()
+        self._opener = opener
+        self._journal = journal
+        self._budget = budget
+        self._slots = asyncio.Semaphore(engine.concurrency * engine.replicas)
+        self._opening = asyncio.Lock()
+        self._session: Session | None = None
+        self._in_flight: dict[bytes, asyncio.Task[Reply]] = {}
+        self._stopped: EngineStopped | None = None
+
+    async def complete(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer calls, in order, all in flight together.
+
+        Raises EngineStopped, after the calls in flight are answered and in the journal: what is
+        paid for is kept.
+        """
+        replies = await asyncio.gather(*map(self._joined, calls), return_exceptions=True)
+        answered = []
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                # Those of other callers too: the run ends with the first one that hears of it.
+                await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+                raise reply if isinstance(reply, Exception) else self._stopped or reply
+            answered.append(reply)
+        return answered
+
+    def figures(self) -> dict[str, Any]:
+        """What it has done since it started: usage, and US dollars."""
+        usd = self.engine.price(self._done.tokens_in, self._done.tokens_out)
+        return {**self._done.as_dict(), "usd": round(usd, 6)}
+
+    def stop(self, error: EngineStopped) -> None:
+        """Send no further call; those that wait fail with this error."""
+        self._stopped = self._stopped or error
+
+    async def close(self) -> None:
+        """Let no call pass any more, drop those in flight, and release the session."""
+        self.stop(EngineStopped("the run has ended"))
+        rest = [*self._in_flight.values()]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _joined(self, call: Call) -> Reply:
+        """One task a key: an equal call that is in flight answers this one too."""
+        task = self._in_flight.get(call.key)
+        if task is not None:
+            return await task
+        task = asyncio.ensure_future(self._bounded(call))
+        self._in_flight[call.key] = task
+        try:
+            return await task
+        finally:
+            self._in_flight.pop(call.key, None)
+
+    async def _bounded(self, call: Call) -> Reply:
+        async with self._slots:
+            try:
+                if self._stopped is not None:
+                    raise self._stopped
+                # A client that looked in the log a moment too early asks twice.
+                if (entry := self._journal.find(call.key)) is not None:
+                    return _reply(entry)
+                session = await self._up()
+                await self._budget.reserve(self.engine, call)
+                if self._stopped is not None:
+                    raise self._stopped
+                return self._booked(call, await answered(session, call))
+            except SessionLostError as error:
+                stopped = EngineStopped(f"{self.engine.name} died: {one_line(error)}")
+                self.stop(stopped)
+                raise stopped from error
+            except EngineStopped as error:
+                self.stop(error)
+                raise
+            finally:
+                self._budget.release(call)
+
+    async def _up(self) -> Session:
+        async with self._opening:
+            if self._session is None:
+                try:
+                    self._session = await self._opener()
+                except EngineStopped:
+                    raise
+                except Exception as error:
+                    # No row is to blame for an engine that does not start.
+                    raise EngineStopped(f"{self.engine.name}: {one_line(error)}") from error
+            return self._session
+
+    def _booked(self, call: Call, reply: Reply) -> Reply:
+        """Judge, count, journal: only then is a call answered."""
+        if reply.fault is None:
+            reply = replace(reply, fault=read(reply.text, call.prompt.schema, reply.finish).fault)
+        usd = self.engine.price(reply.tokens_in, reply.tokens_out)
+        self._budget.settle(reply.tokens_in + reply.tokens_out, usd)
+        self._done.add(
+            Usage(
+                calls=1,
+                retries=reply.retries,
+                tokens_in=reply.tokens_in,
+                tokens_out=reply.tokens_out,
+                faults=Counter([reply.fault.kind] if reply.fault else []),
+            )
+        )
+        self._journal.append([_entry(self.engine, call, reply, usd)])
+        self._watch(call, reply)
+        return reply
+
+    def _watch(self, call: Call, reply: Reply) -> None:
+        """End the run early when most prompts are lost: the rest would be paid for in vain."""
+        self._first += call.attempt == 0
+        self._lost += call.attempt > 0 and reply.fault is not None
+        if self._first >= MIN_WATCHED and self._lost > self._max_lost_share * self._first:
+            kinds = ", ".join(f"{k}: {n}" for k, n in self._done.faults.most_common(3))
+            self.stop(
+                EngineStopped(
+                    f"{self._lost} of {self._first} prompts have no usable answer ({kinds}); "
+                    f"the ceiling max_failed_share is {self._max_lost_share:g}"
+                )
+            )
+
+
+def _entry(engine: Model, call: Call, reply: Reply, usd: float) -> Entry:
+    return Entry(
+        key=call.key,
+        text=reply.text,
+        fault=reply.fault.kind if reply.fault else "",
+        detail=reply.fault.detail if reply.fault else "",
+        tokens_in=reply.tokens_in,
+        tokens_out=reply.tokens_out,
+        usd=usd,
+        retries=reply.retries,
+        seconds=reply.seconds,
+        task=call.prompt.schema.__name__,
+        engine=engine.name,
+    )
+
+
+def _reply(entry: Entry) -> Reply:
+    return Reply(
+        text=entry.text,
+        tokens_in=entry.tokens_in,
+        tokens_out=entry.tokens_out,
+        fault=Fault(entry.fault, entry.detail) if entry.fault else None,
+        known=True,
+    )
+
+
+class Dispatchers:
+    """The hosts of all engines of a run: they share one journal and one budget."""
+
+    def __init__(self, openers: Mapping[Model, Opener], folder: Path, account: Account) -> None:
+        """Bind a host for each engine to the log in `folder`; nothing is started yet."""
+        self._journal = Journal(folder)
+        budget = open_budget(folder, account)
+        self._hosts = {
+            engine: Dispatcher(engine, opener, self._journal, budget, account.max_lost_share)
+            for engine, opener in openers.items()
+        }
+
+    async def complete(self, engine: Model, calls: Sequence[Call]) -> list[Reply]:
+        """Answer calls by one of the engines; see Host.complete."""
+        return await self._hosts[engine].complete(calls)
+
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """What each engine has done, by name; seals a journal that has grown old."""
+        self._journal.seal_if_due()
+        return {engine.name: host.figures() for engine, host in self._hosts.items()}
+
+    async def close(self) -> dict[str, dict[str, Any]]:
+        """Close every host, then the journal; returns the figures."""
+        for host in self._hosts.values():
+            await host.close()
+        self._journal.close()
+        return self.figures()

@@ -1,0 +1,189 @@
+"""The completions log: cache, checkpoint and receipt of everything that a model was paid for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from srrag.engine.log.entry import Entry
+from srrag.engine.log.index import head_of
+from srrag.engine.log.listing import SealReceipt
+from srrag.engine.log.reader import LogReader, RowPosition
+from srrag.engine.log.recover import Recovery, forget, recover
+from srrag.engine.log.verify import damage, damaged_index
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What stands in a log. Rows beyond the one that counts of a key were paid twice."""
+
+    completions: int
+    faults: dict[str, int]
+    tokens_in: int
+    tokens_out: int
+    usd: float
+    paid_twice: int
+    paid_twice_tokens_in: int
+    paid_twice_tokens_out: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What reading the whole log found: problems by file, and the totals if there is none."""
+
+    problems: list[str]
+    totals: Totals | None
+
+
+class CompletionLog:
+    """Reads a log, also while another process writes it.
+
+    Looks at the folder at most every `refresh_s` seconds. An index of more than `keep_rows`
+    keys is kept beside the log and shared between processes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        refresh_s: float = 1.0,
+        keep_rows: int = 50_000,
+        settle_s: float = 5.0,
+    ) -> None:
+        """Bind the folder, which need not exist yet. A journal rests `settle_s` until sealed."""
+        self.folder = folder
+        self.refresh_s = refresh_s
+        self.settle_s = settle_s
+        self.view = LogReader(folder, keep_rows)
+        self._looked = -np.inf
+        self._lock = RLock()
+
+    def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        """What stands under keys of 16 bytes: a completion if there is one, else a fault.
+
+        Raises ValueError that names a damaged file. Reads only row groups that hold a hit.
+        """
+        with self._lock:
+            if time.monotonic() - self._looked >= self.refresh_s:
+                self.refresh()
+            try:
+                return self._find(keys)
+            except FileNotFoundError:  # the parts were merged into others meanwhile
+                self.refresh()
+                return self._find(keys)
+
+    def refresh(self) -> None:
+        """Take up what was written since; reads only what is new."""
+        with self._lock:
+            self.view.refresh()
+            self._looked = time.monotonic()
+
+    def recover(self) -> Recovery:
+        """Put the log in order at the start of a run that holds its lock."""
+        return recover(self.folder, self.settle_s)
+
+    def forget(self, keys: Iterable[bytes]) -> int:
+        """Rewrite what holds these keys without them, under the lock; returns the rows removed."""
+        with self._lock:
+            self.refresh()
+            gone = frozenset(keys)
+            places = self.view.places(np.unique(head_of(sorted(gone))))
+            names = frozenset(place.name for row in places.values() for place in row)
+            removed = forget(self.folder, gone, names)
+            self.refresh()
+            return removed
+
+    def verify(self) -> Proof:
+        """Read everything: damage by file, and if there is none the totals."""
+        with self._lock:
+            problems = [*damage(self.folder)]
+            if not problems:
+                self.refresh()
+                problems += damaged_index(self.view)
+            return Proof(problems, None if problems else self.totals())
+
+    def totals(self) -> Totals:
+        """Counts and sums of all rows, from the receipts; keys are compared in the index."""
+        with self._lock:
+            receipts = self._receipts()
+            journals = self.view.journals.values()
+            entries = [entry for journal in journals for entry in journal.entries]
+            faults = Counter(entry.fault for entry in entries)
+            completions = faults.pop("", 0) + sum(receipt.completions for receipt in receipts)
+            for receipt in receipts:
+                faults.update(receipt.faults)
+            rows: list[SealReceipt | Entry] = [*receipts, *entries]
+            extra = self._paid_twice()
+            return Totals(
+                completions=completions,
+                faults=dict(faults.most_common()),
+                tokens_in=sum(row.tokens_in for row in rows),
+                tokens_out=sum(row.tokens_out for row in rows),
+                usd=math.fsum(row.usd for row in rows),
+                paid_twice=len(extra),
+                paid_twice_tokens_in=sum(tokens for tokens, _ in extra),
+                paid_twice_tokens_out=sum(tokens for _, tokens in extra),
+            )
+
+    def _receipts(self) -> list[SealReceipt]:
+        while True:
+            self.refresh()
+            try:
+                return [self.view.standing.receipt(name) for name in self.view.listing.parts]
+            except ValueError:
+                if self.view.listing == self.view.standing.now():
+                    raise
+
+    def _find(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
+        wanted = sorted(set(keys))
+        places = self.view.places(np.unique(head_of(wanted)))
+        waiting = {
+            key: places[head]
+            for key, head in zip(wanted, head_of(wanted).tolist(), strict=True)
+            if head in places
+        }
+        found: dict[bytes, Entry] = {}
+        while waiting:
+            by_group: defaultdict[tuple[bool, str, int], list[bytes]] = defaultdict(list)
+            for key, where in waiting.items():
+                by_group[where[0][:3]].append(key)
+            for group, asked in by_group.items():
+                entries = self.view.entries(*group, [waiting[key][0].row for key in asked])
+                pairs = zip(asked, entries, strict=True)
+                found.update((key, entry) for key, entry in pairs if entry.key == key)
+            # Another key with the same head stood there: go on to the next place.
+            rest = ((key, where[1:]) for key, where in waiting.items() if key not in found)
+            waiting = {key: where for key, where in rest if where}
+        return found
+
+    def _paid_twice(self) -> list[tuple[int, int]]:
+        """Tokens in and out of each row beyond the first of its key."""
+        places = self.view.places(self.view.repeated())
+        by_group: defaultdict[tuple[bool, str, int], list[RowPosition]] = defaultdict(list)
+        for where in places.values():
+            for place in where:
+                by_group[place[:3]].append(place)
+        paid: dict[RowPosition, tuple[bytes, int, int]] = {}
+        for group, where in by_group.items():
+            paid.update(
+                zip(where, self.view.paid(*group, [place.row for place in where]), strict=True)
+            )
+        seen: set[bytes] = set()
+        extra = []
+        for _, (key, tokens_in, tokens_out) in sorted(paid.items()):
+            if key in seen:
+                extra.append((tokens_in, tokens_out))
+            seen.add(key)
+        return extra

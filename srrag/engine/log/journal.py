@@ -1,0 +1,155 @@
+"""The writer of a completions log: whole lines to a file of its own, sealed to a part in time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+
+from srrag.engine.log.entry import GROUP_ROWS, Entry
+from srrag.engine.log.listing import journal_file, names_in, new_name
+from srrag.engine.log.parts import seal
+
+
+class Journal:
+    """Appends entries; an entry is safe from the death of the process once `append` returned.
+
+    Its file is sealed at `seal_rows` rows, or when its first line is older than `seal_s`
+    seconds at an append or a `seal_if_due`. It holds a file lock that ends with the process.
+    """
+
+    def __init__(self, folder: Path, *, seal_rows: int = GROUP_ROWS, seal_s: float = 300.0) -> None:
+        """Bind the folder; the first append makes the file."""
+        self.folder = folder
+        self.seal_rows = seal_rows
+        self.seal_s = seal_s
+        self._entries: list[Entry] = []
+        self._recent: tuple[dict[bytes, Entry], dict[bytes, Entry]] = ({}, {})
+        self._name = ""
+        self._file = -1
+        self._born = 0.0
+        self._lock = Lock()
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries, in order; raises OSError when the disk does not take them."""
+        lines = [entry.line() for entry in entries]
+        with self._lock:
+            for start in range(0, len(lines), self.seal_rows):
+                end = start + self.seal_rows
+                self._append(entries[start:end], b"".join(lines[start:end]))
+
+    def find(self, key: bytes) -> Entry | None:
+        """An entry appended lately, which readers may not have seen yet."""
+        with self._lock:
+            older, newer = self._recent
+            return older.get(key) or newer.get(key)
+
+    def seal_if_due(self) -> None:
+        """Seal what is old enough: for a writer that may have nothing to append for long."""
+        with self._lock:
+            self._seal_if_due()
+
+    def close(self) -> None:
+        """Seal what was written; a later append starts anew."""
+        with self._lock:
+            self._seal()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _append(self, entries: Sequence[Entry], data: bytes) -> None:
+        if self._entries and len(self._entries) + len(entries) > self.seal_rows:
+            self._seal()
+        self._write(data)
+        if os.fstat(self._file).st_nlink == 0:
+            # Another run took this one for dead, sealed its file and removed it.
+            self._leave()
+            self._write(data)
+        self._entries.extend(entries)
+        for entry in entries:
+            self._recent[1].setdefault(entry.key, entry)
+        self._seal_if_due()
+
+    def _write(self, data: bytes) -> None:
+        if self._file < 0:
+            self._start()
+        done = 0
+        try:
+            while done < len(data):
+                done += os.write(self._file, data[done:])
+        except OSError:
+            self._leave()  # a half line may only be the last one of a file
+            raise
+
+    def _start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        last = max(set().union(*names_in(self.folder)), default="")
+        self._name = new_name(time.time_ns() // 1_000_000, after=last)
+        path = self.folder / journal_file(self._name)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._born = time.monotonic()
+
+    def _seal_if_due(self) -> None:
+        old = time.monotonic() - self._born >= self.seal_s
+        if len(self._entries) >= self.seal_rows or (self._entries and old):
+            self._seal()
+
+    def _seal(self) -> None:
+        if self._file >= 0:
+            seal(self.folder, self._name, self._entries)
+            self._leave()
+
+    def _leave(self) -> None:
+        os.close(self._file)
+        self._entries, self._name, self._file = [], "", -1
+        self._recent = (self._recent[1], {})
+
+
+def is_written(path: Path, settle_s: float) -> bool:
+    """Whether a journal may still have a writer: locked, or written in the last seconds.
+
+    The lock tells for writers on this machine, the time also for those on others.
+    """
+    with path.open("rb") as file:
+        if time.time() - os.fstat(file.fileno()).st_mtime < settle_s:
+            return True
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def read_journal(path: Path, offset: int = 0) -> tuple[list[Entry], int]:
+    """Entries of the whole lines from a byte on, and the byte behind them.
+
+    A last line without its end was cut off by a kill: it was never acknowledged, and is left
+    out. Raises ValueError that names the file and the byte of a damaged line.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read()
+    entries = []
+    for line in data.split(b"\n")[:-1]:
+        try:
+            entries.append(Entry.of_line(line))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(
+                f"{path}: the line at byte {offset} is damaged ({error}); "
+                "delete it, and its prompt is asked again"
+            ) from error
+        offset += len(line) + 1
+    return entries, offset

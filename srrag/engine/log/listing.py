@@ -1,0 +1,168 @@
+"""What counts in a completions log: names, receipts, and the listing of the folder.
+
+    journal-<name>.jsonl     lines of a writer, until they are sealed under the same name
+    part-<name>.parquet      completions, key-sorted inside each row group
+    faults-<name>.parquet    the faults among them, if any
+    part-<name>.json         the receipt of both: counts, hashes, and the names they replace
+
+A part counts once it is renamed into place, after its faults and its receipt: a journal of the
+same name, and the parts that its receipt names, do not count from then on, and are deleted next.
+So a kill between any two steps loses nothing and counts nothing twice.
+
+Names sort by time. The first row of a key in order of names is the one that counts.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pydantic
+
+PART, FAULTS, JOURNAL = "part-", "faults-", "journal-"
+BASE_CHARS = 15 + 1 + 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealReceipt:
+    """What a sealed name holds: completions, faults by kind, sums over both, sha256 by file."""
+
+    completions: int
+    faults: dict[str, int]
+    tokens_in: int
+    tokens_out: int
+    usd: float
+    sha256: dict[str, str]
+    replaces: list[str]
+
+    __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+
+    @property
+    def rows(self) -> int:
+        """Completions and faults together."""
+        return self.completions + sum(self.faults.values())
+
+
+_RECEIPT = pydantic.TypeAdapter(SealReceipt)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What counts: names of parts, of those among them with faults, and of journals; sorted."""
+
+    parts: tuple[str, ...] = ()
+    faults: frozenset[str] = frozenset()
+    journals: tuple[str, ...] = ()
+
+    def files(self) -> Iterator[str]:
+        """The names of the sealed files."""
+        for name in self.parts:
+            yield part_file(name)
+            if name in self.faults:
+                yield faults_file(name)
+
+
+def new_name(now_ms: int, after: str = "") -> str:
+    """A name for a journal that sorts by time, and after `after` even if the clock went back."""
+    if after:
+        now_ms = max(now_ms, int(after[:15]) + 1)
+    return f"{now_ms:015d}-{uuid.uuid4().hex}"
+
+
+def next_name(name: str) -> str:
+    """The name of what replaces this part: it sorts right behind it, before any other."""
+    generation = int(name[BASE_CHARS + 1 :] or 0) + 1
+    return f"{name[:BASE_CHARS]}-{generation:06d}"
+
+
+def part_file(name: str) -> str:
+    """The file of a part's completions."""
+    return f"{PART}{name}.parquet"
+
+
+def faults_file(name: str) -> str:
+    """The file of a part's faults."""
+    return f"{FAULTS}{name}.parquet"
+
+
+def receipt_file(name: str) -> str:
+    """The file of a part's receipt."""
+    return f"{PART}{name}.json"
+
+
+def journal_file(name: str) -> str:
+    """The file of a journal."""
+    return f"{JOURNAL}{name}.jsonl"
+
+
+def names_in(folder: Path) -> tuple[set[str], set[str], set[str]]:
+    """Names of all parts, faults and journals in the folder, counting or not.
+
+    A scan may miss a file that is renamed while it runs: two equal scans have missed none.
+    """
+    last: set[str] | None = None
+    while (files := _scan(folder)) != last:
+        last = files
+    ends = ((PART, ".parquet"), (FAULTS, ".parquet"), (JOURNAL, ".jsonl"))
+    parts, faults, journals = (
+        {file[len(a) : -len(z)] for file in files if file.startswith(a) and file.endswith(z)}
+        for a, z in ends
+    )
+    return parts, faults, journals
+
+
+def _scan(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))  # noqa: PTH208 (names alone, for many parts)
+    except FileNotFoundError:
+        return set()
+
+
+class LogListingReader:
+    """Knows what counts in a folder; reads each receipt once."""
+
+    def __init__(self, folder: Path) -> None:
+        """Bind the folder."""
+        self.folder = folder
+        self._receipts: dict[str, SealReceipt] = {}
+
+    def receipt(self, name: str) -> SealReceipt:
+        """The receipt of a part; raises ValueError that names a file which is no receipt."""
+        if name not in self._receipts:
+            self._receipts[name] = read_receipt(self.folder, name)
+        return self._receipts[name]
+
+    def now(self) -> Listing:
+        """What counts at this moment."""
+        while True:
+            parts, faults, journals = names_in(self.folder)
+            try:
+                replaced = {
+                    old
+                    for name in parts
+                    if len(name) > BASE_CHARS
+                    for old in self.receipt(name).replaces
+                }
+            except ValueError:
+                if parts == names_in(self.folder)[0]:
+                    raise
+                continue  # the part was replaced while it was looked at
+            return Listing(
+                parts=tuple(sorted(parts - replaced)),
+                faults=frozenset(faults & parts - replaced),
+                journals=tuple(sorted(journals - parts)),
+            )
+
+
+def read_receipt(folder: Path, name: str) -> SealReceipt:
+    """Read a receipt; raises ValueError that names the file when it is missing or not one."""
+    path = folder / receipt_file(name)
+    try:
+        return _RECEIPT.validate_json(path.read_bytes(), strict=True)
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing; its part cannot be counted") from None
+    except pydantic.ValidationError as error:
+        raise ValueError(f"{path}: not a receipt ({error.errors()[0]['msg']})") from error

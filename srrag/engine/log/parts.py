@@ -1,0 +1,219 @@
+"""The sealed files of a completions log: how one is written and read, how several become one."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.engine.log.entry import ENTRY, GROUP_ROWS, Entry, entries_to_tables
+from srrag.engine.log.listing import (
+    SealReceipt,
+    faults_file,
+    journal_file,
+    next_name,
+    part_file,
+    read_receipt,
+    receipt_file,
+)
+from srrag.ids import file_sha256
+from srrag.llm.completion import one_line
+from srrag.storage.atomic_write import commit, commit_json
+
+
+def open_part(path: Path) -> pq.ParquetFile:
+    """Open a sealed file, its pages checked at reading; raises ValueError that names it."""
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        known = file.schema_arrow.equals(ENTRY)
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise damaged(path, error) from error
+    if not known:
+        raise ValueError(f"{path}: not a part of a completions log (other columns)")
+    return file
+
+
+def read_group(
+    file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Read one row group; raises ValueError that names the file when it is damaged."""
+    try:
+        return file.read_row_group(group, columns=columns, use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path, error: Exception) -> ValueError:
+    """One line that names a damaged file."""
+    return ValueError(f"{path} is damaged and is not read ({one_line(error, 200)})")
+
+
+class Groups:
+    """Reads row groups of the files of a folder; keeps the last few, and a few files open."""
+
+    def __init__(self, folder: Path, keep: int = 16) -> None:
+        """Bind the folder; `keep` bounds row groups and open files."""
+        self.folder = folder
+        self.keep = keep
+        self.num_read = 0
+        self._files: OrderedDict[str, pq.ParquetFile] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
+
+    def read(self, file: str, group: int) -> pa.Table:
+        """One row group; raises ValueError that names a damaged file."""
+        place = (file, group)
+        if place not in self._tables:
+            self._tables[place] = self.read_columns(file, group, None)
+        self._tables.move_to_end(place)
+        if len(self._tables) > self.keep:
+            self._tables.popitem(last=False)
+        return self._tables[place]
+
+    def read_columns(self, file: str, group: int, columns: Sequence[str] | None) -> pa.Table:
+        """Columns of a row group, not kept."""
+        if file not in self._files:
+            self._files[file] = open_part(self.folder / file)
+        self._files.move_to_end(file)
+        if len(self._files) > self.keep:
+            self._files.popitem(last=False)[1].close()
+        self.num_read += 1
+        return read_group(self._files[file], self.folder / file, group, columns)
+
+
+def seal(folder: Path, name: str, entries: Sequence[Entry]) -> None:
+    """Write a journal's entries as the part of its name, then remove the journal."""
+    if entries:
+        good = [entry for entry in entries if not entry.fault]
+        bad = [entry for entry in entries if entry.fault]
+        write_part(folder, name, entries_to_tables(good), entries_to_tables(bad))
+    (folder / journal_file(name)).unlink(missing_ok=True)
+
+
+def replace(
+    folder: Path, names: Sequence[str], drop: frozenset[bytes] = frozenset()
+) -> SealReceipt:
+    """Write neighbouring parts as one, without the rows of the keys in `drop`, then delete them.
+
+    Streams: memory of one row group. Rows keep their order, since the new name sorts where the
+    first one stood.
+    """
+    good = _groups(folder, [part_file(name) for name in names], drop)
+    bad = _groups(folder, [f for f in map(faults_file, names) if (folder / f).exists()], drop)
+    receipt = write_part(folder, next_name(names[0]), good, bad, replaces=names)
+    for name in names:
+        remove(folder, name)
+    return receipt
+
+
+def remove(folder: Path, name: str) -> None:
+    """Delete the files of a part, that which makes it count first."""
+    for file in (part_file(name), faults_file(name), receipt_file(name)):
+        (folder / file).unlink(missing_ok=True)
+
+
+def _groups(folder: Path, files: Iterable[str], drop: frozenset[bytes]) -> Iterator[pa.Table]:
+    """Row groups of files one by one, small neighbours joined up to 2,000 rows."""
+    waiting: list[pa.Table] = []
+    for file in files:
+        with open_part(folder / file) as part:
+            for group in range(part.num_row_groups):
+                table = read_group(part, folder / file, group)
+                if drop:
+                    gone = pa.array(list(drop), ENTRY.field("key").type)
+                    table = table.filter(pc.invert(pc.is_in(table["key"], gone)))
+                if sum(map(len, waiting)) + len(table) > GROUP_ROWS and waiting:
+                    yield _sorted(waiting)
+                    waiting = []
+                waiting.append(table)
+    if waiting:
+        yield _sorted(waiting)
+
+
+def _sorted(tables: list[pa.Table]) -> pa.Table:
+    keys = [key for table in tables for key in table["key"].to_pylist()]
+    order = sorted(range(len(keys)), key=keys.__getitem__)  # stable: equal keys keep their order
+    return pa.concat_tables(tables).combine_chunks().take(pa.array(order, pa.int64()))
+
+
+def write_part(
+    folder: Path,
+    name: str,
+    good: Iterator[pa.Table],
+    bad: Iterator[pa.Table],
+    replaces: Sequence[str] = (),
+) -> SealReceipt:
+    """Write faults, receipt and part, in this order; the part's rename makes them count."""
+    sums, faults = Counter[str](), Counter[str]()
+    sha256: dict[str, str] = {}
+
+    def write_faults(temporary: Path) -> None:
+        _write(temporary, _counted(bad, sums, faults))
+        sha256[faults_file(name)] = file_sha256(temporary)
+
+    def write_good(temporary: Path) -> None:
+        rows = Counter[str]()
+        _write(temporary, _counted(good, sums, rows))
+        sha256[part_file(name)] = file_sha256(temporary)
+        receipt = SealReceipt(
+            completions=rows.total(),
+            faults=dict(sorted(faults.items())),
+            tokens_in=sums["tokens_in"],
+            tokens_out=sums["tokens_out"],
+            usd=float(sums["usd"]),
+            sha256=sha256,
+            replaces=list(replaces),
+        )
+        commit_json(folder / receipt_file(name), asdict(receipt))
+
+    first = next(filter(len, bad), None)
+    if first is None:
+        (folder / faults_file(name)).unlink(missing_ok=True)  # left by a killed attempt
+    else:
+        bad = chain([first], bad)
+        commit(folder / faults_file(name), write_faults)
+    commit(folder / part_file(name), write_good)
+    _sync(folder)
+    return read_receipt(folder, name)
+
+
+def _counted(
+    tables: Iterable[pa.Table], sums: Counter[str], kinds: Counter[str]
+) -> Iterator[pa.Table]:
+    for table in tables:
+        for name in ("tokens_in", "tokens_out", "usd"):
+            sums[name] += pc.sum(table[name]).as_py() or 0
+        kinds.update(table["fault"].to_pylist())
+        yield table
+
+
+def _write(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Write Parquet, a row group a table, with a checksum on every page."""
+    with pq.ParquetWriter(
+        path,
+        ENTRY,
+        compression={name: "NONE" if name == "key" else "ZSTD" for name in ENTRY.names},
+        use_dictionary=["fault", "task", "engine"],
+        write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:
+        for table in tables:
+            if len(table):
+                writer.write_table(table, row_group_size=len(table))
+
+
+def _sync(folder: Path) -> None:
+    """Flush the folder's names, so that nothing is deleted before its successor is on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

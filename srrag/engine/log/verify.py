@@ -1,0 +1,99 @@
+"""Proof of a completions log: every file is what its receipt says, every line can be read."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from srrag.engine.log.index import index_file, join
+from srrag.engine.log.journal import read_journal
+from srrag.engine.log.listing import (
+    LogListingReader,
+    SealReceipt,
+    faults_file,
+    journal_file,
+    part_file,
+)
+from srrag.engine.log.parts import open_part, read_group
+from srrag.engine.log.reader import LogReader
+from srrag.ids import file_sha256
+
+_COUNTED = ("key", "fault", "tokens_in", "tokens_out", "usd")
+
+
+def damage(folder: Path) -> Iterator[str]:
+    """One line a file that is missing, damaged, or holds other rows than its receipt says."""
+    standing = LogListingReader(folder)
+    try:
+        listing = standing.now()
+    except ValueError as error:
+        yield str(error)
+        return
+    for name in listing.parts:
+        try:
+            yield from _damaged_part(folder, name, standing.receipt(name))
+        except ValueError as error:
+            yield str(error)
+    for name in listing.journals:
+        try:
+            read_journal(folder / journal_file(name))
+        except ValueError as error:
+            yield str(error)
+
+
+def _damaged_part(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
+    expected = {part_file(name)} | ({faults_file(name)} if receipt.faults else set())
+    if receipt.sha256.keys() != expected:
+        yield f"{folder / part_file(name)}: its receipt names other files"
+        return
+    whole = True
+    for file, sha256 in receipt.sha256.items():
+        if not (folder / file).exists():
+            yield f"{folder / file} is missing"
+            whole = False
+        elif file_sha256(folder / file) != sha256:
+            yield f"{folder / file} is not what was sealed (sha256 differs)"
+            whole = False
+    if whole:
+        yield from _miscounted(folder, name, receipt)
+
+
+def _miscounted(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
+    kinds, sums = Counter[str](), Counter[str]()
+    for file in receipt.sha256:
+        path = folder / file
+        with open_part(path) as part:
+            for group in range(part.num_row_groups):
+                table = read_group(part, path, group, _COUNTED)
+                keys = table["key"].to_pylist()
+                if keys != sorted(keys):
+                    yield f"{path}: row group {group} is not sorted by key"
+                faults = table["fault"].to_pylist()
+                if any(bool(fault) != (file == faults_file(name)) for fault in faults):
+                    yield f"{path}: row group {group} mixes completions and faults"
+                kinds.update(faults)
+                for column in ("tokens_in", "tokens_out", "usd"):
+                    sums[column] += sum(table[column].to_pylist())
+    completions = kinds.pop("", 0)
+    same = (completions, dict(kinds), sums["tokens_in"], sums["tokens_out"]) == (
+        receipt.completions,
+        receipt.faults,
+        receipt.tokens_in,
+        receipt.tokens_out,
+    )
+    if not same or not math.isclose(sums["usd"], receipt.usd, abs_tol=1e-9):
+        yield f"{folder / part_file(name)}: its receipt counts other rows"
+
+
+def damaged_index(view: LogReader) -> Iterator[str]:
+    """Whether the index that is kept beside the log finds every row where it stands."""
+    if view.kept is None or not view.kept.files:
+        return
+    fresh = join([index_file(view.folder, file) for file in view.kept.files])
+    same = np.array_equal(fresh.heads, view.kept.heads)
+    if not same or not np.array_equal(fresh.rows, view.kept.rows):
+        yield f"{view.folder}: its index does not fit the parts; delete the folders index-*"

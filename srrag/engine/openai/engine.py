@@ -1,0 +1,111 @@
+"""Answers from any OpenAI-compatible endpoint: structured, bounded, retried, and ended in time."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from srrag.engine.base import Model
+from srrag.engine.call import Session
+from srrag.engine.openai.circuit_breaker import GRACE_S
+from srrag.engine.openai.protocol import DROPPED
+from srrag.llm.completion import EngineStopped
+from srrag.spec import place_field
+
+STRUCTURED = ("json_schema", "json_object", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpEngine(Model):
+    """An endpoint that speaks OpenAI's chat completions: vLLM, SGLang, hosted ones.
+
+    `structured` says how it holds answers to a schema; without `json_schema` the schema stands
+    in the system message. `bounds` says which bounds of a schema are sent (parsing enforces all
+    of them): "all"; "items", all but the lengths of strings, with which the grammars of xgrammar
+    (vLLM, SGLang) let no quotation mark and no line break pass; or "none", as some hosted
+    endpoints refuse bounds.
+    """
+
+    model: str
+    revision: str = ""
+    structured: str = "json_schema"
+    strict: bool = True
+    bounds: str = "items"
+
+    base_url: str = place_field("http://127.0.0.1:8000/v1")
+    api_key_env: str | None = place_field(None)
+    """Name of the environment variable that holds the key; null for an endpoint without key."""
+    timeout_s: float = place_field(120.0)
+    """For one attempt; in a stream, for one silence."""
+    max_retries: int = place_field(6)
+    breaker_failures: int = place_field(5)
+    """Calls failed after all retries, or connections refused, in a row, before it is gone.
+
+    A refused connection uses up no retry: it is tried again until then.
+    """
+    breaker_grace_s: float = place_field(GRACE_S)
+    """It is not gone before failures have gone on for so long: a short outage ends no run."""
+
+    def __post_init__(self) -> None:
+        """Check each field; raises ValueError that names it, never showing what may be a key."""
+        super().__post_init__()
+        rules = {
+            "model": (bool(self.model.strip()), "is empty"),
+            "structured": (self.structured in STRUCTURED, f"is one of {', '.join(STRUCTURED)}"),
+            "bounds": (self.bounds in DROPPED, f"is one of {', '.join(DROPPED)}"),
+            "base_url": (
+                _plain_url(self.base_url),
+                "is http(s)://host[:port]/path, without credentials or query",
+            ),
+            "api_key_env": (
+                self.api_key_env is None
+                or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.api_key_env)),
+                "is the name of an environment variable in capitals, not a key",
+            ),
+            "concurrency": (self.concurrency >= 1, "is at least 1"),
+            "timeout_s": (self.timeout_s > 0, "is above 0"),
+            "max_retries": (self.max_retries >= 0, "is at least 0"),
+            "breaker_failures": (self.breaker_failures >= 1, "is at least 1"),
+            "breaker_grace_s": (self.breaker_grace_s >= 0, "is at least 0"),
+        }
+        for name in ("usd_per_mtok_in", "usd_per_mtok_out"):
+            value = getattr(self, name)
+            rules[name] = (value is None or value >= 0, "is null or at least 0")
+        for name in ("tokens_per_s_in", "tokens_per_s_out"):
+            value = getattr(self, name)
+            rules[name] = (value is None or value > 0, "is null or above 0")
+        for name, (holds, rule) in rules.items():
+            if not holds:
+                raise ValueError(f"engine http: {name} {rule}")
+
+    @property
+    def name(self) -> str:
+        """Kind, model and revision."""
+        return f"http: {self.model}" + (f"@{self.revision}" if self.revision else "")
+
+    def key(self) -> str:
+        """Read the key from the environment, "" without one; raises EngineStopped if unset."""
+        if self.api_key_env is None:
+            return ""
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not (key and key.isascii() and key.isprintable()):
+            why = "holds what no key can hold" if key else "is not set"
+            raise EngineStopped(f"{self.name}: the environment variable {self.api_key_env} {why}")
+        return key
+
+    async def open(self) -> Session:
+        """Prepare connections, sending nothing; raises EngineStopped if the key is unset."""
+        from srrag.engine.openai.session import HttpSession
+
+        return HttpSession(self)
+
+
+def _plain_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        bare = not ("@" in url.netloc or url.query or url.fragment or url.port == 0)
+    except ValueError:
+        return False
+    return url.scheme in ("http", "https") and bool(url.hostname) and bare

@@ -1,0 +1,181 @@
+"""An open vLLM: calls become token ids, many are generated together, outputs become replies."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from srrag.engine.call import Call, CallError, Reply, SessionLostError
+from srrag.llm.completion import Answer, Fault, one_line
+
+if TYPE_CHECKING:
+    from vllm.outputs import RequestOutput
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+MAX_REPEATS = 32
+"""An answer that repeats one run of up to MAX_REPEATED_TOKENS so often ends there, as cut off."""
+
+MAX_REPEATED_TOKENS = 16
+
+_MAX_DETAIL_CHARS = 300
+
+
+class VllmSession:
+    """Calls of one AsyncLLM; the engine batches whatever is in flight."""
+
+    def __init__(self, llm: AsyncLLM, lora: Any = None) -> None:
+        """Bind an engine that is up, and the adapter that answers with it."""
+        self._llm: AsyncLLM | None = llm
+        self._lora = lora
+        # A tokenizer is not safe in two threads: this one is the renderer's own.
+        self._tokenizer = copy.deepcopy(llm.get_tokenizer())
+        self._renderer = ThreadPoolExecutor(1, thread_name_prefix="render")
+        self.prefix_tokens = 0
+        """Tokens of prompts that were found in the KV cache."""
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer one call, whatever is wrong with it as its fault.
+
+        Raises SessionLostError if the engine's processes are gone.
+        """
+        began = time.perf_counter()
+        last: RequestOutput | None = None
+        try:
+            async for output in self._outputs(call, whole=True):
+                last = output
+        except CallError as error:
+            return Reply(fault=error.fault, seconds=time.perf_counter() - began)
+        assert last is not None
+        answer = last.outputs[0]
+        return self._reply(last, answer.text, len(answer.token_ids), began)
+
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Answer one call piece by piece, the reply last.
+
+        Raises CallError, and SessionLostError as `complete`.
+        """
+        began = time.perf_counter()
+        texts: list[str] = []
+        tokens_out = 0
+        last: RequestOutput | None = None
+        async with aclosing(self._outputs(call, whole=False)) as outputs:
+            async for last in outputs:
+                piece = last.outputs[0]
+                tokens_out += len(piece.token_ids)
+                if piece.text:
+                    texts.append(piece.text)
+                    yield piece.text
+        assert last is not None
+        yield self._reply(last, "".join(texts), tokens_out, began)
+
+    def _reply(self, last: RequestOutput, text: str, tokens_out: int, began: float) -> Reply:
+        """The reply of an answer whose last output this is."""
+        self.prefix_tokens += last.num_cached_tokens or 0
+        return Reply(
+            text=text,
+            finish="stop" if last.outputs[0].finish_reason == "stop" else "length",
+            tokens_in=len(last.prompt_token_ids),
+            tokens_out=tokens_out,
+            seconds=time.perf_counter() - began,
+        )
+
+    async def close(self) -> None:
+        """End the engine's processes; calls in flight are lost."""
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            self._renderer.shutdown(wait=False, cancel_futures=True)
+            await asyncio.to_thread(llm.shutdown)
+
+    async def _outputs(self, call: Call, whole: bool) -> AsyncGenerator[RequestOutput, None]:
+        """What the engine gives for a call; raises CallError for what concerns it alone."""
+        from vllm.exceptions import VLLMClientError
+        from vllm.inputs.engine import tokens_input
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        if self._llm is None:
+            raise SessionLostError("this session of vLLM is closed")
+        ids = await self._token_ids(call, self._llm.model_config.max_model_len)
+        generated = self._llm.generate(
+            tokens_input(ids), sampling(call, whole), call.key.hex(), lora_request=self._lora
+        )
+        try:
+            async with aclosing(generated):
+                async for output in generated:
+                    if output.outputs[0].finish_reason in ("error", "abort"):
+                        raise _fault("server", "the engine gave this call up")
+                    yield output
+        except VLLMClientError as error:
+            raise _fault("refused_call", error) from error
+        except EngineGenerateError as error:
+            raise _fault("server", error.__cause__ or error) from error
+        except EngineDeadError as error:
+            raise SessionLostError("vLLM's engine process is gone") from error
+
+    async def _token_ids(self, call: Call, room: int) -> list[int]:
+        """The prompt in the model's chat template; raises CallError if it leaves no room."""
+        loop = asyncio.get_running_loop()
+        try:
+            ids = await loop.run_in_executor(self._renderer, self._rendered, call)
+        except Exception as error:  # whatever a template of the model's raises
+            raise _fault("refused_call", f"the chat template: {error}") from error
+        answer = call.prompt.max_tokens
+        if len(ids) + answer > room:
+            detail = f"{len(ids)} tokens and {answer} of the answer are more than {room}"
+            raise _fault("too_long", detail)
+        return ids
+
+    def _rendered(self, call: Call) -> list[int]:
+        render: Callable[..., list[int]] = self._tokenizer.apply_chat_template
+        return render(call.messages(), add_generation_prompt=True, return_dict=False)
+
+
+@lru_cache(maxsize=256)
+def guide(schema: type[Answer]) -> str:
+    """The JSON schema that guides the decoding, fields in the order in which they are declared.
+
+    Bounds on the length of strings are left to parsing: under them xgrammar 0.2 admits no escape
+    (no quote, no line feed) but raw control characters, which are no JSON; and with 32,000 tokens
+    to choose from a step took it 6 ms a sequence instead of 8 µs.
+    """
+    return json.dumps(_without_lengths(schema.model_json_schema()), ensure_ascii=False)
+
+
+def _without_lengths(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_lengths(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    dropped = ("minLength", "maxLength") if node.get("type") == "string" else ()
+    return {key: _without_lengths(item) for key, item in node.items() if key not in dropped}
+
+
+def sampling(call: Call, whole: bool = True) -> Any:
+    """How to answer: by the prompt's schema, with a seed from the call's key."""
+    from vllm.sampling_params import (
+        RepetitionDetectionParams,
+        RequestOutputKind,
+        SamplingParams,
+        StructuredOutputsParams,
+    )
+
+    return SamplingParams(
+        temperature=call.prompt.temperature,
+        max_tokens=call.prompt.max_tokens,
+        seed=call.seed,
+        structured_outputs=StructuredOutputsParams(json=guide(call.prompt.schema)),
+        repetition_detection=RepetitionDetectionParams(
+            max_pattern_size=MAX_REPEATED_TOKENS, min_count=MAX_REPEATS
+        ),
+        output_kind=RequestOutputKind.FINAL_ONLY if whole else RequestOutputKind.DELTA,
+    )
+
+
+def _fault(kind: str, detail: object) -> CallError:
+    return CallError(Fault(kind, one_line(detail, _MAX_DETAIL_CHARS)))

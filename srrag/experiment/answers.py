@@ -1,0 +1,259 @@
+"""`srrag evaluate bench=answers`: judge answers by gold, and compare two systems."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.answer.free_citation import freed
+from srrag.config import factory
+from srrag.errors import UsageError, reading
+from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers
+from srrag.evaluate.groups import by_group
+from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
+from srrag.evaluate.judges.accuracy import trial_means
+from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
+from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.record import Evaluated, bench_name, record
+from srrag.experiment.systems import baseline_config, system_names
+from srrag.llm.completion import Usage
+from srrag.retrieve.questions import question_table
+from srrag.runner.progress import say
+from srrag.runner.summary import calls_made
+from srrag.step import Step
+from srrag.storage.atomic_write import commit, write_parquet
+
+_SHOWN_FAILURES = 20
+_APART = ("without_gold", "answers_without_question")
+FREE = (
+    "bench.free_citations: answers may cite what is not in the evidence, for this evaluation alone"
+)
+
+
+def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Judge a system's answers, and a second one's, with the differences between the two."""
+    started = time.perf_counter()
+    steps = judges(config["bench"]["judges"])
+    gold = read_gold(config, path)
+    summary: dict[str, Any] = {
+        "questions": len(gold),
+        "judge": judge_name(config),
+        "judges": {
+            name: [metric.name for metric in metrics]
+            for name, step in steps.items()
+            if (metrics := metrics_of(step))
+        },
+    }
+    listed: dict[str, list[Scores]] = {}
+    usage: dict[str, Usage] = {}
+    broken: set[str] = set()
+    kept: list[Evaluated] = []
+    for name, (cases, answered) in _systems(config, gold).items():
+        summary["system" if name == "pipeline" else name] = answered.name
+        judged, usage[name] = judge(config, cases.table, steps)
+        found = scores(steps, judged, [row["query_id"] for row in gold])
+        # A judge that failed wherever it was asked has judged nothing: that is no result.
+        lost = [judge_ for judge_, each in found.items() if broke_down(each)]
+        broken |= set(lost)
+        listed[name] = [each for scored in found.values() for each in scored]
+        prefix = "" if name == "pipeline" else "baseline_"
+        summary |= _counts(prefix, cases, judged) | _figures(config, prefix, listed[name], gold)
+        _write(config, f"{prefix}judgements.parquet", judged)
+        kept.append(replace(_evaluated(answered, cases, listed[name], judged), broken_judges=lost))
+    if "baseline" in listed:
+        pair = listed["pipeline"], listed["baseline"]
+        summary["difference"] = compare(*pair, **_resampling(config))
+    if config["out"]:
+        told = [{**row, **row["strata"]} for row in gold]
+        compared = summary.get("difference")
+        record(Path(config["out"]), bench_name(config), summary["judge"], told, kept, compared)
+    summary |= calls_made(usage, len(gold))
+    summary["seconds"] = round(time.perf_counter() - started, 3)
+    summary |= {"broken_judges": sorted(broken), "ok": not broken}
+    say(readable(summary))
+    return summary
+
+
+def read_gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
+    """The questions of the benchmark; raises UsageError if there is none."""
+    with reading(path):
+        gold = list(read_gold_answers(path, config["bench"]["subset"]))
+    if not gold:
+        raise UsageError(f"bench.path={path}: there is no question")
+    return gold
+
+
+def _evaluated(
+    answered: Evaluated, cases: Cases, found: Sequence[Scores], judged: Mapping[str, pa.Table]
+) -> Evaluated:
+    """A system with what judges made of its answers."""
+    return replace(
+        answered,
+        scores=found,
+        judgements=pa.concat_tables([JUDGEMENTS.empty_table(), *judged.values()]),
+        abstained=sum(cases.table["abstained"].to_pylist()),
+        missing=cases.missing,
+    )
+
+
+def _systems(
+    config: dict[str, Any], gold: list[dict[str, Any]]
+) -> dict[str, tuple[Cases, Evaluated]]:
+    """The answers of the system, and of the one that it is compared with, if there is any."""
+    bench = config["bench"]
+    if bench["free_citations"]:
+        if bench["answers"] or bench["baseline_answers"]:
+            raise UsageError("bench.free_citations: stored answers are what they are")
+        say(FREE)
+    name, against = system_names(config)
+    systems = {"pipeline": _answers(config, gold, bench["answers"], name)}
+    if against:
+        other = baseline_config(config) if config["baseline"] else config
+        systems["baseline"] = _answers(other, gold, bench["baseline_answers"], against)
+    return systems
+
+
+def _resampling(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"resamples": config["resamples"], "seed": config["seed"]}
+
+
+def _figures(
+    config: Mapping[str, Any], prefix: str, listed: Sequence[Scores], gold: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The figures of a system, and those of groups of questions if they are asked for."""
+    resampling, by = _resampling(config), config["bench"]["by"]
+    figures = {each.metric.name: figure(each, **resampling) for each in listed}
+    if not by:
+        return {f"{prefix}metrics": figures}
+    groups = {row["query_id"]: row["strata"].get(by, "") for row in gold}
+    grouped = by_group(listed, groups, **resampling)
+    return {f"{prefix}metrics": figures, f"{prefix}groups": grouped}
+
+
+def scores(
+    steps: Mapping[str, Step], judged: Mapping[str, pa.Table], questions: Sequence[str]
+) -> dict[str, list[Scores]]:
+    """The scores of every judge's metrics, by judge."""
+    return {
+        name: score(metrics_of(steps[name]), table, questions) for name, table in judged.items()
+    }
+
+
+def readable(summary: dict[str, Any]) -> str:
+    """The metrics, for a terminal."""
+    lines = [f"{summary['questions']} questions, judged by {summary['judge']}"]
+    if broken := summary["broken_judges"]:
+        lines += ["", f"NO RESULT: no answer of the judge could be used for {', '.join(broken)}"]
+    for prefix in ("", "baseline_"):
+        if f"{prefix}metrics" not in summary:
+            continue
+        lines += ["", summary["baseline" if prefix else "system"]]
+        lost = {"abstained": summary[f"{prefix}abstained"], **summary[f"{prefix}missing"]}
+        lost |= {name: n for name in _APART if (n := summary[f"{prefix}{name}"])}
+        said = (f"{reason.replace('_', ' ')} {count}" for reason, count in lost.items())
+        lines.append("  " + ", ".join(said))
+        lines += _by_judge(summary, summary[f"{prefix}metrics"])
+        for name, figures in summary.get(f"{prefix}groups", {}).items():
+            lines.append(f"  {name}")
+            lines += [_line(*entry) for entry in figures.items()]
+        if trials := summary.get(f"{prefix}accuracy_trials"):
+            means = ", ".join(f"{value:.4f}" for value in trials["means"])
+            lines.append(f"  answer_accuracy by trial: {means} (SD {trials['sd']:.4f})")
+    if "difference" in summary:
+        lines += ["", f"{summary['system']} - {summary['baseline']}"]
+        lines += _by_judge(summary, summary["difference"])
+    return "\n".join(lines) + "\n"
+
+
+def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[str]:
+    """A line a metric, under the name of its judge."""
+    for judge_, names in summary["judges"].items():
+        yield f"  {judge_}"
+        yield from (_line(name, figures[name]) for name in names)
+
+
+def _line(name: str, entry: Mapping[str, Any]) -> str:
+    if entry["value"] is None:
+        return f"    {name:<34}      –   {entry['reason']}"
+    line = f"    {name:<34}{entry['value']:7.4f}   [{entry['low']:.4f}, {entry['high']:.4f}]"
+    line += f"   n {entry['questions']}"
+    if entry.get("items", entry["questions"]) != entry["questions"]:
+        line += f" ({entry['items']} items)"
+    if "p" in entry:
+        line += f", p {entry['p']:.4f}, Holm {entry['p_holm']:.4f}"
+    if entry.get("left_out"):
+        line += f", left out {entry['left_out']}"
+    if entry.get("failed"):
+        line += f", not judged {entry['failed']} of {entry['items']}"
+    return line + (" (lower is better)" if entry.get("better") == "lower" else "")
+
+
+def _answers(
+    config: dict[str, Any], gold: list[dict[str, Any]], path: str | None, name: str
+) -> tuple[Cases, Evaluated]:
+    """Stored answers, or those of a pipeline, with their gold."""
+    if path:
+        file = Path(str(path))
+        if not file.exists():
+            raise UsageError(f"answers: {file} does not exist")
+        with reading(file):
+            stored = read_answers(file)
+        return _cases(gold, stored), Evaluated(name, config, stored, [], 0.0)
+    if config["root"] is None:
+        raise UsageError("root= is missing: bench.answers is null, so the pipeline has to answer")
+    if not any(row["text"] for row in gold):
+        raise UsageError(
+            "bench.path holds no question texts: answer them by `srrag answer`, and give "
+            "bench.answers"
+        )
+    made = factory.answering(config)
+    if config["bench"]["free_citations"]:
+        try:
+            made = freed(made)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    bound = factory.pipeline_run(config, made, evaluating=True)
+    asked, started = question_table(gold), time.perf_counter()
+    answers = bound.run(asked, factory.place(config))
+    seconds, usage = time.perf_counter() - started, bound.usage(asked)
+    return _cases(gold, answers), Evaluated(name, config, answers, [], seconds, bound, usage)
+
+
+def _cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:
+    try:
+        return make_cases(gold, answers)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _counts(prefix: str, cases: Cases, judged: Mapping[str, pa.Table]) -> dict[str, Any]:
+    lost = [
+        {"judge": name, **{key: row[key] for key in ("query_id", "item")}, **row["reject"]}
+        for name, table in judged.items()
+        for row in table.filter(table["reject"].is_valid()).to_pylist()
+    ]
+    return {
+        f"{prefix}missing": dict(cases.missing),
+        f"{prefix}abstained": sum(cases.table["abstained"].to_pylist()),
+        f"{prefix}without_gold": cases.without_gold,
+        f"{prefix}answers_without_question": cases.strangers,
+        f"{prefix}not_judged": len(lost),
+        f"{prefix}failures": lost[:_SHOWN_FAILURES],
+        **({f"{prefix}accuracy_trials": trials} if (trials := _trials(judged)) else {}),
+    }
+
+
+def _trials(judged: Mapping[str, pa.Table]) -> Mapping[str, Any] | None:
+    """The trials of the judge of accuracy, if it is there and has several."""
+    return next(filter(None, map(trial_means, judged.values())), None)
+
+
+def _write(config: dict[str, Any], name: str, judged: Mapping[str, pa.Table]) -> None:
+    if config["out"]:
+        table = pa.concat_tables([JUDGEMENTS.empty_table(), *judged.values()])
+        commit(Path(config["out"]) / name, lambda path: write_parquet(table, path))

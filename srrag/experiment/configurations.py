@@ -1,0 +1,185 @@
+"""The configurations of a sweep: named rows and lists of values, each as `srrag evaluate` reads it.
+
+The overrides of a configuration are its command. Each is composed and bound to its build before
+anything runs, so that a wrong setting or a stage that is not built is found at once.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from srrag.config import factory
+from srrag.config.compose import configure, listed
+from srrag.errors import UsageError, check_numbers
+from srrag.pipeline import Pipeline
+from srrag.runner.engines import check_prices, engines_of
+from srrag.runner.pipeline_run import PipelineRun
+from srrag.runner.progress import say
+from srrag.storage.mirror import exists, listing
+
+Overrides = tuple[str, ...]
+OWN = ("sweep", "out")
+"""Keys that are about the sweep, not about a configuration."""
+COMMON = ("bench", "profile", "completions", "budget", "mentions")
+"""Keys that hold for all configurations, or they could not be compared or run together."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A row of the table to be: its overrides, what they compose to, and its pipeline, bound."""
+
+    name: str
+    overrides: Overrides
+    argv: Overrides
+    config: dict[str, Any]
+    run: PipelineRun
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What is run: a ranking alone where rankings are judged."""
+        return self.run.pipeline
+
+    @property
+    def resampling(self) -> dict[str, int]:
+        """How its intervals are drawn."""
+        return {"resamples": self.config["resamples"], "seed": self.config["seed"]}
+
+    def command(self, gold: str, judge: Any) -> str:
+        """What repeats it, from the gold's path and the configuration of the engine that judges.
+
+        Where another one answers, that takes two commands.
+        """
+        if _asked(self.config["engine"]) == _asked(judge):
+            return shlex.join(["srrag", "evaluate", *self.argv])
+        out = f"{self.config['root']}/jobs/{re.sub(r'[^A-Za-z0-9]+', '-', self.name)}"
+        known = {*configure("answer", ["root=R", "queries=Q"])} - {"overrides"}
+        asks = [item for item in self.argv if first_key(item) in known]
+        judges = [i for i in self.argv if i not in self.overrides and first_key(i) != "pipeline"]
+        answer = ["srrag", "answer", f"queries={gold}", *asks, f"out={out}"]
+        judge = ["srrag", "evaluate", *judges, f"bench.answers={out}/answers.parquet"]
+        return f"{shlex.join(answer)} && {shlex.join(judge)}"
+
+
+def _asked(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """Who is asked, however its answers are sampled: judges have a sampling of their own."""
+    return {key: value for key, value in engine.items() if key not in ("seed", "temperature")}
+
+
+def configurations(
+    config: Mapping[str, Any], asked: Callable[[Pipeline], Pipeline]
+) -> list[Configuration]:
+    """Compose and check every configuration; raises UsageError that names the one at fault.
+
+    `asked` is what of a pipeline is run; it raises ValueError for one that cannot be.
+    """
+    argv = [item for item in config["overrides"] if first_key(item) not in OWN]
+    if any(first_key(item) == "baseline" for item in argv):
+        raise UsageError("baseline=: a sweep names the row to compare with by sweep.baseline=")
+    common = [item for item in argv if not listed(item)]
+    made: dict[str, Configuration] = {}
+    identities: set[str] = set()
+    wanted = list(named(config["sweep"]["rows"], argv))
+    _check_made(config["sweep"], [item for _, overrides in wanted for item in overrides])
+    for name, overrides in wanted:
+        if name in made:
+            raise UsageError(f"sweep: two configurations are named {name!r}")
+        try:
+            made[name] = _composed(name, overrides, common, asked)
+            for step in made[name].pipeline.steps:
+                if repr(step) not in identities:
+                    step.identity()
+                    identities.add(repr(step))
+        except (ValueError, OSError) as error:
+            raise UsageError(f"configuration {name!r}: {error}") from error
+    if not made:
+        raise UsageError("sweep: there is no configuration; name a sweep= or give a list, key=a,b")
+    return list(made.values())
+
+
+def _check_made(keys: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Raise UsageError that names all files of `sweep.KEY` that rows read and nothing wrote."""
+    read = {item.partition("=")[2] for item in overrides}
+    lacking = []
+    for key, command in keys["made_by"].items():
+        given = f"sweep.{key}={keys[key]}"
+        for item in listed(given) or [given]:
+            path = item.partition("=")[2]
+            if path in read and not exists(Path(path)) and not listing(Path(path)):
+                lacking.append(f"{item}: there is no such file (made by: {command})")
+    if lacking:
+        raise UsageError("; ".join(lacking))
+
+
+def named(rows: Mapping[str, Any], argv: Sequence[str]) -> Iterator[tuple[str, Overrides]]:
+    """Name and overrides of every configuration: each row, by each combination of its lists."""
+    if rows and not isinstance(rows, Mapping):
+        raise UsageError("sweep.rows: rows have names; add one by +sweep.rows.NAME='…'")
+    lists = [item for item in argv if listed(item)]
+    for name, given in (rows or {"": ""}).items():
+        items = overrides_of(name, given)
+        if items is None:
+            say(f"sweep.rows: {name!r} is left out, as it names nothing")
+            continue
+        keys = {key_of(item) for item in items}
+        whole = [*items, *(item for item in lists if key_of(item) not in keys)]
+        for choice in product(*([(i, v) for v in listed(i)] or [(i, i)] for i in whole)):
+            chosen = [value for item, value in choice if item != value]
+            label = ", ".join(filter(None, [name, *map(short, chosen)]))
+            yield label or "as it stands", tuple(value for _, value in choice)
+
+
+def overrides_of(name: str, given: Any) -> list[str] | None:
+    """The overrides of a row, from a text or a list of texts; None if one of them is null."""
+    texts = given if isinstance(given, list) else [given]
+    if any(text is None for text in texts):
+        return None
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"sweep.rows: {name!r} is no text of overrides, nor a list of them")
+    try:
+        items = [item for text in texts for item in shlex.split(text)]
+    except ValueError as error:
+        raise UsageError(f"sweep.rows: {name!r}: {error}") from error
+    for item in items:
+        if first_key(item) in (*OWN, *COMMON, "baseline"):
+            raise UsageError(f"configuration {name!r}: {item} holds for all or none; give it once")
+    return items
+
+
+def key_of(override: str) -> str:
+    """The key that an override sets."""
+    return override.partition("=")[0].lstrip("+~")
+
+
+def first_key(override: str) -> str:
+    """The group or job key that an override is about."""
+    return re.split(r"[.@]", key_of(override))[0]
+
+
+def short(override: str) -> str:
+    """A value of a list as a name shows it: pipelines and engines by theirs, the rest with keys."""
+    key, _, value = override.partition("=")
+    return value if "." not in key and key in ("pipeline", "engine") else f"{_last(key)}={value}"
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2].lstrip("+~")
+
+
+def _composed(
+    name: str, overrides: Overrides, common: Sequence[str], asked: Callable[[Pipeline], Pipeline]
+) -> Configuration:
+    keys = {key_of(item) for item in overrides}
+    argv = (*(item for item in common if key_of(item) not in keys), *overrides)
+    config = configure("evaluate", argv)
+    check_numbers(config, resamples=1, seed=0)
+    pipeline = asked(factory.make(config["pipeline"], "pipeline"))
+    run = factory.pipeline_run(config, pipeline, evaluating=True)
+    at = run.place(factory.place(config))
+    check_prices(engines_of([run.pipeline]), at)
+    return Configuration(name, overrides, argv, config, run)

@@ -1,0 +1,139 @@
+"""Run judges over cases: stages like any other, so that what was judged is not judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.config import factory
+from srrag.engine.base import Model
+from srrag.errors import UsageError
+from srrag.evaluate.judgements import CASES, JUDGEMENTS, PREPARED, Preparation, metrics_of
+from srrag.llm.completion import Rules, Usage
+from srrag.runner.question_parts import write_source
+from srrag.runner.summary import usage_of
+from srrag.schema import empty_value
+from srrag.spec import fingerprint
+from srrag.stage import Plan, Stage
+from srrag.step import LLMStep, Step
+from srrag.storage.store import Store
+
+PART_CASES = 32
+
+
+def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
+    """The judges by name; one that is null is left out. Raises UsageError if none is left.
+
+    `engine.seed` and `engine.temperature` are for what answers: all rows have the same judges.
+    """
+    named = nodes if isinstance(nodes, Mapping) else {"judges": nodes}
+    for name, node in named.items():
+        if node and not isinstance(node, Mapping):
+            raise UsageError(f"bench.judges: {name}={node} is no judge; null leaves one out")
+    made = {name: _made(name, node) for name, node in named.items() if node}
+    if not any(map(metrics_of, made.values())):
+        raise UsageError("bench.judges: there is no judge")
+    sources(made)
+    return made
+
+
+def _made(name: str, node: Any) -> Step:
+    step: Step = factory.make(node, f"bench.judges.{name}")
+    if isinstance(step, LLMStep) and isinstance(step.engine, Model):
+        return replace(step, engine=step.engine.started)
+    return step
+
+
+def sources(steps: Mapping[str, Step]) -> dict[str, str]:
+    """The stage whose output each step reads.
+
+    A preparation reads what the one before it made of the cases; a judge the last preparation that
+    fills a column it reads, so that what goes wrong in others does not touch it. Raises UsageError
+    for a column that no step before fills.
+    """
+    found: dict[str, str] = {}
+    prepared = ["cases"]
+    filled_by: dict[str, str] = {}
+    for name, step in steps.items():
+        missing = [c for c in step.reads if c in PREPARED and c not in filled_by]
+        if missing:
+            raise UsageError(f"bench.judges.{name} reads {missing[0]}, which no step before fills")
+        if isinstance(step, Preparation):
+            found[name] = prepared[-1]
+            prepared.append(name)
+            filled_by |= dict.fromkeys(step.fills, name)
+        else:
+            read = [filled_by[column] for column in step.reads if column in filled_by]
+            found[name] = max(read, key=prepared.index, default="cases")
+    return found
+
+
+def judge(
+    config: dict[str, Any], cases: pa.Table, steps: Mapping[str, Step]
+) -> tuple[dict[str, pa.Table], Usage]:
+    """The judgements of each judge; what was judged before is not judged again."""
+    store = _store(config)
+    reads = sources(steps)
+    plan = Plan(
+        "cases",
+        fingerprint(CASES.to_string(show_schema_metadata=False)),
+        [
+            Stage(name, step, (reads[name],), factory.resources(config, name, step))
+            for name, step in steps.items()
+        ],
+    )
+    at = replace(factory.place(config), root=store.root)
+    with store.lock():
+        names = write_source(store, "cases", plan.fingerprint("cases"), cases, PART_CASES)
+        factory.runner(config).run(plan, store, list(dict.fromkeys(names)), at)
+        made = {
+            name: pa.concat_tables(
+                store.read_part(name, plan.fingerprint(name), part) for part in names
+            )
+            for name in steps
+        }
+        receipts = [
+            store.read_receipt(name, plan.fingerprint(name), part)
+            for name in steps
+            for part in dict.fromkeys(names)
+        ]
+    judged = {
+        name: pa.concat_tables([made[name], *_lost_before(name, reads, made)])
+        for name, step in steps.items()
+        if metrics_of(step)
+    }
+    return judged, usage_of(receipts)
+
+
+def _lost_before(
+    name: str, reads: Mapping[str, str], made: Mapping[str, pa.Table]
+) -> Iterator[pa.Table]:
+    """The cases that a step before a judge rejected: it broke down on them too."""
+    while (name := reads[name]) != "cases":
+        rejected = made[name].filter(made[name]["reject"].is_valid())
+        blank = {item.name: empty_value(item.type) for item in JUDGEMENTS}
+        rows = [{**blank, **row} for row in rejected.select(["query_id", "reject"]).to_pylist()]
+        yield pa.Table.from_pylist(rows, schema=JUDGEMENTS)
+
+
+def judge_name(config: dict[str, Any]) -> str:
+    """Who judges; of the rules, what they are."""
+    engine = factory.make(config["engine"], "engine")
+    return f"{engine.name} (lexical, no model)" if isinstance(engine, Rules) else str(engine.name)
+
+
+def _store(config: Mapping[str, Any]) -> Store:
+    """Where judgements stand: `forget` deletes a root's folder of them as a whole."""
+    if config["root"] is not None:
+        store = Store(Path(config["root"]) / "jobs" / "judged")
+    elif config["out"] is not None:
+        store = Store(Path(config["out"]) / "judged")
+    else:
+        raise UsageError("root= or out= is missing: what is judged is kept there")
+    store.root.mkdir(parents=True, exist_ok=True)
+    store.create()
+    return store

@@ -1,0 +1,168 @@
+"""Questions whose documents or windows are judged, and what a ranking found of those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.answer import read_queries
+from srrag.algo.intervals import Values
+from srrag.errors import UsageError, reading
+from srrag.evaluate.judgements import Metric
+from srrag.evaluate.references import must_have, quote_windows, read_gold, window_qrels
+from srrag.evaluate.retrieval import (
+    CUTOFFS,
+    Qrels,
+    coverage,
+    lower_is_better,
+    measures,
+    per_question,
+    read_qrels,
+)
+from srrag.evaluate.scores import Scores
+from srrag.evaluate.splits import questions_of
+from srrag.index.units import Units, open_units
+from srrag.retrieve.hits import unpack_hits
+from srrag.retrieve.questions import question_table
+from srrag.step import Place
+from srrag.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a ranking is judged by: of each question the relevant documents, or windows.
+
+    A question that `qrels` lack has no gold: it is left out, and counted. `statements`
+    are, by question, the windows of each statement that an answer has to make, `missing` counts the
+    judged documents that the build lacks.
+    """
+
+    qrels: Qrels
+    queries: list[dict[str, Any]]
+    by_window: bool = False
+    missing: int = 0
+    statements: Mapping[str, list[list[str]]] = field(default_factory=dict)
+    cutoffs: Sequence[int] = CUTOFFS
+
+    @property
+    def without_gold(self) -> int:
+        """Questions by which no ranking can be judged."""
+        return len(self.queries) - len(self.qrels)
+
+    def relevant(self, query_id: str) -> list[str]:
+        """The documents, or windows, that are judged relevant to a question."""
+        return [name for name, grade in self.qrels.get(query_id, {}).items() if grade > 0]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The questions that are judged."""
+        return question_table(row for row in self.queries if row["query_id"] in self.qrels)
+
+    def found(self, table: pa.Table, at: Place) -> dict[str, dict[str, float]]:
+        """The documents (or windows) of each question, a document by its best window."""
+        unit_ids, _, offsets = unpack_hits(table["hits"])
+        documents = unit_ids.to_pylist()
+        if not self.by_window:
+            documents = open_units(at).document_keys(documents).to_pylist()
+        found: dict[str, dict[str, float]] = {}
+        for row, query_id in enumerate(table["query_id"].to_pylist()):
+            ranked = dict.fromkeys(documents[offsets[row] : offsets[row + 1]])
+            # Scored by rank: judges break ties of scores by document id, which is not our order.
+            found[query_id] = {document: 1.0 / n for n, document in enumerate(ranked, start=1)}
+        return found
+
+    def scores(self, table: pa.Table, at: Place) -> list[Scores]:
+        """Each metric of a ranking, by question; one that failed found nothing."""
+        run = self.found(table, at)
+        failed = len(table["reject"].drop_null())
+        values = per_question(self.qrels, run, self.cutoffs)
+        listed = [
+            self._scores(name, sorted(self.qrels), sample, failed)
+            for name, sample in values.items()
+        ]
+        for depth in sorted(set(self.cutoffs)) if self.statements else ():
+            shares = coverage(self.statements, run, depth)
+            listed.append(
+                self._scores(f"coverage@{depth}", sorted(self.statements), shares, failed)
+            )
+        return listed
+
+    def _scores(self, name: str, questions: list[str], values: Values, failed: int) -> Scores:
+        better: Literal["higher", "lower"] = "lower" if lower_is_better(name) else "higher"
+        stated = name.startswith("coverage@")
+        needs = "a statement that has to be made" if stated else "gold"
+        metric = Metric(name, needs, better)
+        size = len(questions)
+        return Scores(
+            metric=metric,
+            questions=tuple(questions),
+            parts=values,
+            wholes=np.ones(size),
+            items=size,
+            failed=min(failed, size),
+            left_out=len(self.queries) - size,
+        )
+
+
+def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
+    """Read what a benchmark judges rankings by; raises UsageError where it fits no root."""
+    if config["root"] is None:
+        kind = config["bench"]["kind"]
+        raise UsageError(f"root= is missing: bench.kind={kind} ranks a finished build's windows")
+    cutoffs = _cutoffs(config["bench"]["k"])
+    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
+    if config["bench"]["kind"] == "gold":
+        questions, windows = read_windows(config, path, units)
+        statements = must_have(quote_windows(questions, units))
+        return Judged(windows, questions, True, 0, statements, cutoffs)
+    files = path / "qrels" / f"{config['bench']['split']}.tsv", path / "queries.jsonl"
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"bench.path={path}: {file.relative_to(path)} is missing")
+    with reading(files[0]):
+        qrels = read_qrels(files[0])
+    # Other questions are those of other splits.
+    queries = [row for row in read_queries(files[1]) if row["query_id"] in qrels]
+    unknown = sorted(qrels.keys() - {row["query_id"] for row in queries})
+    if unknown:
+        raise UsageError(
+            f"bench.path: {len(unknown)} of {len(qrels)} judged queries are not in queries.jsonl; "
+            f"the first: {unknown[0]!r}"
+        )
+    judged = {document for documents in qrels.values() for document in documents}
+    missing = judged - set(units.documents["source_id"].to_pylist())
+    if missing == judged:
+        raise UsageError(
+            f"root={config['root']} holds none of the documents that bench.path judges"
+        )
+    return Judged(qrels, queries, missing=len(missing), cutoffs=cutoffs)
+
+
+def read_windows(
+    config: Mapping[str, Any], path: Path, units: Units
+) -> tuple[list[dict[str, Any]], Qrels]:
+    """The questions of a set with gold quotes, and the windows that hold those.
+
+    Raises UsageError for a file that cannot be taken, or that names no window.
+    """
+    with reading(path):
+        questions = questions_of(read_gold(path), config["bench"].get("split"))
+        qrels = window_qrels(questions, units)
+        if not qrels:
+            raise ValueError("no question names a gold quote")
+    return questions, qrels
+
+
+def _cutoffs(given: Any) -> tuple[int, ...]:
+    cutoffs = tuple(given) if isinstance(given, list) else (given,)
+    try:
+        measures(cutoffs)
+    except ValueError as error:
+        raise UsageError(f"bench.k: {error}") from error
+    return cutoffs

@@ -1,0 +1,145 @@
+"""What `srrag evaluate out=…` leaves for `srrag report`: one system, or two, as results."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.answer.select import SelectEvidence
+from srrag.evaluate.scores import Scores, figure
+from srrag.llm.completion import Usage
+from srrag.report.provenance import models_of
+from srrag.report.results import (
+    gold_table,
+    scored,
+    write_answers,
+    write_judgements,
+    write_results,
+)
+from srrag.report.row import BaselineDifference, Failure, Figure, Row
+from srrag.runner.build import versions
+from srrag.runner.pipeline_run import PipelineRun
+from srrag.spec import spec
+from srrag.step import Place
+
+SHOWN_WINDOWS = 10
+"""Windows of a ranking that are kept with their texts."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A system that was evaluated: how it was asked, what it made of the questions, its scores.
+
+    `run` is None for stored answers, `abstained` None for a ranking, `missing` counts answers
+    that failed, by reason, `broken_judges` failed wherever they were asked.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    table: pa.Table
+    scores: Sequence[Scores]
+    seconds: float
+    run: PipelineRun | None = None
+    usage: Usage = field(default_factory=Usage)
+    judgements: pa.Table | None = None
+    abstained: int | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)
+    broken_judges: Sequence[str] = ()
+
+
+def record(
+    out: Path,
+    bench: str,
+    judge: str,
+    gold: Iterable[Mapping[str, Any]],
+    systems: Sequence[Evaluated],
+    difference: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write the results; `difference` is that of the first system to the second, the baseline."""
+    questions = gold_table(bench, gold)
+    baseline = systems[1].name if len(systems) > 1 else None
+    rows = []
+    for number, system in enumerate(systems):
+        compared = {name: BaselineDifference(**each) for name, each in (difference or {}).items()}
+        against = {"baseline": baseline, "difference": compared} if number == 0 else {}
+        rows.append(_row(system, bench, judge, questions.num_rows, against))
+        write_answers(out, system.name, system.table)
+        if system.judgements is not None:
+            write_judgements(out, system.name, system.judgements)
+    names = questions["query_id"].to_pylist()
+    scores = [
+        table for system in systems for table in score_tables(system.name, system.scores, names)
+    ]
+    write_results(out, rows, scores, questions)
+
+
+def bench_name(config: Mapping[str, Any]) -> str:
+    """How a benchmark is called in results: its kind, and the end of its path."""
+    path = Path(config["bench"]["path"])
+    return f"{config['bench']['kind']} {'/'.join(path.parts[-2:])}"
+
+
+def score_tables(name: str, scores: Sequence[Scores], questions: Sequence[str]) -> list[pa.Table]:
+    """The values of a system by metric and question; those left out with the reason."""
+    tables = []
+    for each in scores:
+        counted = set(each.questions)
+        reason = f"it lacks {each.metric.needs}"
+        left_out = {query: reason for query in questions if query not in counted}
+        values = each.parts, each.wholes
+        tables.append(scored(name, each.metric.name, each.questions, *values, left_out))
+    return tables
+
+
+def with_windows(table: pa.Table, at: Place) -> pa.Table:
+    """A ranking with the texts of its first windows, as evidence."""
+    show = SelectEvidence(k=SHOWN_WINDOWS, max_per_chunk=SHOWN_WINDOWS).open(at)
+    return show(table.select(["query_id", "text", "trace", "hits", "reject"]))
+
+
+def _row(
+    system: Evaluated, bench: str, judge: str, questions: int, against: Mapping[str, Any]
+) -> Row:
+    config = system.config
+    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    rejected = system.table.filter(system.table["reject"].is_valid())
+    lost = rejected.select(["query_id", "reject"]).to_pylist()
+    return Row(
+        name=system.name,
+        bench=bench,
+        judge=judge,
+        metrics={each.metric.name: Figure(**figure(each, **resampling)) for each in system.scores},
+        questions=questions,
+        failed=sum(system.missing.values()) if system.missing else len(lost),
+        abstained=system.abstained,
+        missing=dict(system.missing),
+        broken_judges=tuple(system.broken_judges),
+        failures=tuple(Failure(query_id=row["query_id"], **row["reject"]) for row in lost),
+        tokens_in=system.usage.tokens_in,
+        tokens_out=system.usage.tokens_out,
+        calls=system.usage.calls + system.usage.cached,
+        seconds=round(system.seconds, 3),
+        command=shlex.join(["srrag", "evaluate", *config["overrides"]]),
+        overrides=tuple(config["overrides"]),
+        versions=versions(),
+        **_origin(system.run, config),
+        **against,
+    )
+
+
+def _origin(run: PipelineRun | None, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the pipeline is and reads; nothing is known of how stored answers were made."""
+    if run is None:
+        return {}
+    pointer, plan = run.store.read_pointer(config["build"])["stages"], run.alone.plan
+    read = {name: pointer[name]["fingerprint"] for name in run.pipeline.needs()}
+    return {
+        "pipeline": spec(run.pipeline),
+        "fingerprints": read | {name: plan.fingerprint(name) for name in plan.paths[0]},
+        "models": models_of(run.pipeline),
+    }

@@ -1,0 +1,186 @@
+"""What a sweep is scored by: judged rankings, or answers that judges read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from srrag.answer.free_citation import freed
+from srrag.errors import UsageError
+from srrag.evaluate.cases import make_cases
+from srrag.evaluate.datasets.shape import gold_rows
+from srrag.evaluate.scores import Scores, broke_down
+from srrag.experiment.answers import read_gold, scores
+from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.rankings import Judged, read_judged
+from srrag.experiment.record import with_windows
+from srrag.index.units import Units
+from srrag.llm.completion import Usage
+from srrag.pipeline import Pipeline
+from srrag.retrieve.questions import question_table
+from srrag.rows import Row
+from srrag.step import Place, Step
+from srrag.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a configuration did: its scores, what judges said, and what they took."""
+
+    scores: list[Scores]
+    judgements: pa.Table | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    broken: Sequence[str] = ()
+    """Judges that failed wherever they were asked."""
+
+
+class Bench(Protocol):
+    """Questions, what of a pipeline is run on them, and how that is scored."""
+
+    @property
+    def judge(self) -> str:
+        """Who judges, "" where no one has to."""
+        ...
+
+    @property
+    def questions(self) -> pa.Table:
+        """The questions, as pipelines read them."""
+        ...
+
+    @property
+    def gold(self) -> list[Row]:
+        """What each question is, and what it is told apart by."""
+        ...
+
+    def asked(self, pipeline: Pipeline) -> Pipeline:
+        """What is run; raises ValueError for a pipeline that cannot be scored."""
+        ...
+
+    def score(self, table: pa.Table, at: Place) -> Outcome:
+        """Score what a pipeline made of the questions."""
+        ...
+
+    def kept(self, table: pa.Table, at: Place) -> pa.Table:
+        """What is kept of that to be looked at."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """Rankings, scored by judged documents or windows."""
+
+    judged: Judged
+    documents: Mapping[str, Row]
+    judge: str = ""
+
+    @cached_property
+    def questions(self) -> pa.Table:
+        """Those that are judged."""
+        return self.judged.table
+
+    @cached_property
+    def gold(self) -> list[Row]:
+        """The questions with the documents that are judged relevant."""
+        return [
+            told_apart({**row, "relevant": self.judged.relevant(row["query_id"])}, self.documents)
+            for row in self.judged.queries
+        ]
+
+    def asked(self, pipeline: Pipeline) -> Pipeline:
+        """Its ranking."""
+        if not pipeline.rank:
+            raise ValueError("pipeline: it ranks nothing that could be judged")
+        return pipeline.ranking()
+
+    def score(self, table: pa.Table, at: Place) -> Outcome:
+        """Score a ranking."""
+        lost = len(table["reject"].drop_null())
+        return Outcome(self.judged.scores(table, at), missing={"failed": lost} if lost else {})
+
+    def kept(self, table: pa.Table, at: Place) -> pa.Table:
+        """The first windows of the ranking."""
+        return with_windows(table, at)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers, scored by judges: one engine for all configurations, that of the sweep."""
+
+    config: dict[str, Any]
+    rows: list[Row]
+    gold: list[Row]
+    steps: Mapping[str, Step]
+    judge: str
+
+    @cached_property
+    def questions(self) -> pa.Table:
+        """All questions of the gold."""
+        return question_table(self.rows)
+
+    def asked(self, pipeline: Pipeline) -> Pipeline:
+        """The whole pipeline."""
+        if self.config["bench"]["free_citations"]:
+            pipeline = freed(pipeline)
+        if "answer" not in pipeline.writes.names:
+            raise ValueError("pipeline: none of its steps writes an answer")
+        return pipeline
+
+    def score(self, table: pa.Table, at: Place) -> Outcome:
+        """Have the answers judged."""
+        cases = make_cases(self.rows, table)
+        judged, usage = judge(self.config, cases.table, self.steps)
+        by_judge = scores(self.steps, judged, [row["query_id"] for row in self.rows])
+        listed = [each for found in by_judge.values() for each in found]
+        broken = [name for name, found in by_judge.items() if broke_down(found)]
+        return Outcome(listed, pa.concat_tables(judged.values()), cases.missing, usage, broken)
+
+    def kept(self, table: pa.Table, at: Place) -> pa.Table:
+        """All but the vectors."""
+        packed = (pa.types.is_binary, pa.types.is_large_binary)
+        names = [item.name for item in table.schema if not any(is_(item.type) for is_ in packed)]
+        return table.select(names)
+
+
+def read_bench(config: dict[str, Any], path: Path) -> Bench:
+    """The benchmark of a sweep; raises UsageError for one that scores no pipeline."""
+    bench = config["bench"]
+    if not path.exists():
+        raise UsageError(f"bench.path={path} does not exist")
+    if bench["kind"] not in ("beir", "gold", "answers"):
+        raise UsageError(f"bench.kind={bench['kind']}: a sweep scores beir, gold and answers")
+    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
+    known = units.documents.select(["source_id", "grade", "condition"]).to_pylist()
+    documents = {row["source_id"]: row for row in known}
+    if bench["kind"] != "answers":
+        return Rankings(read_judged(config, path), documents)
+    if bench["answers"] or bench["baseline_answers"]:
+        raise UsageError("bench.answers: a sweep's configurations answer themselves")
+    rows = read_gold(config, path)
+    if not all(row["text"] for row in rows):
+        raise UsageError(f"bench.path={path} holds a question without its text")
+    given = (facts for _, facts in gold_rows(path, bench["subset"]))
+    facts = [told_apart({**each, **row}, documents) for each, row in zip(given, rows, strict=True)]
+    return Answers(config, rows, facts, judges(bench["judges"]), judge_name(config))
+
+
+def told_apart(row: Row, documents: Mapping[str, Row]) -> Row:
+    """A question with its condition, evidence grade and certainty, as far as they are known.
+
+    Its grade is its own, or the best of the documents that are gold; so is its condition, if
+    they share one.
+    """
+    names = [*row.get("relevant", ()), *(each["doc"] for each in row.get("gold") or ())]
+    found = [documents[name] for name in names if name in documents]
+    shared = {each["condition"] for each in found}
+    return {
+        **row,
+        "grade": row.get("grade")
+        or min((each["grade"] for each in found if each["grade"]), default=None),
+        "condition": row.get("condition") or (shared.pop() if len(shared) == 1 else None),
+    }

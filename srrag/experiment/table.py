@@ -1,0 +1,94 @@
+"""The table of a sweep: each row against the baseline, and how a terminal shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from srrag.algo.significance import holm
+from srrag.evaluate.scores import compare
+from srrag.experiment.configurations import Configuration
+from srrag.experiment.scoring import Outcome
+from srrag.report import numbers
+from srrag.report.failures import stated
+from srrag.report.row import BaselineDifference, Row
+from srrag.report.seeds import spreads
+
+SHOWN = (
+    "nDCG@10", "recall@100", "MRR@10", "coverage@10", "nugget_coverage", "faithfulness",
+    "semantic_similarity", "picot_match", "choice_accuracy",
+)  # fmt: skip
+"""Metrics of the table that a terminal shows."""
+NO_VALUE = "–"
+
+
+def compared(
+    made: Sequence[Row],
+    outcomes: Mapping[str, Outcome],
+    baseline: str,
+    rows: Sequence[Configuration],
+) -> list[Row]:
+    """Add the differences to the baseline.
+
+    Holm's correction is over the configurations, of McNemar's exact test where all of them are
+    right or wrong on every question, else of the bootstrap's.
+    """
+    theirs = outcomes[baseline].scores
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        ours = outcomes[row.name].scores
+        if row.name != baseline and ours and theirs:
+            found[row.name] = compare(ours, theirs, **row.resampling)
+    for metric in (each.metric.name for each in theirs):
+        tested = [d[metric] for d in found.values() if d[metric].get("p") is not None]
+        exact = all("p_mcnemar" in each for each in tested)
+        p_values = [each["p_mcnemar" if exact else "p"] for each in tested]
+        for each, p in zip(tested, holm(p_values), strict=True):
+            each["p_holm"] = p
+    return [
+        row.model_copy(
+            update={
+                "baseline": baseline if row.name != baseline else None,
+                "difference": {
+                    name: BaselineDifference(**each)
+                    for name, each in found.get(row.name, {}).items()
+                },
+            }
+        )
+        for row in made
+    ]
+
+
+def readable(rows: Sequence[Row], baseline: str) -> str:
+    """What failed, then the table, for a terminal: values, and p of the difference.
+
+    It has no column that is empty. Rows that differ in the engine's seed are summed up below it.
+    """
+    names = [n for n in SHOWN if any(_cell(row, n) != NO_VALUE for row in rows)]
+    width = max(len(row.name) for row in rows)
+    head = "".join(f"{name:>20}" for name in names)
+    lines = [f"! {each}" for each in stated(rows)]
+    lines += ["", f"{'':<{width}}{head}{'seconds':>10}{'tokens':>10}{'failed':>8}"]
+    for row in rows:
+        if row.state == "failed":
+            lines.append(f"{row.name:<{width}}  FAILED")
+            continue
+        cells = "".join(f"{_cell(row, name):>20}" for name in names)
+        tokens = row.tokens_in + row.tokens_out
+        lines.append(f"{row.name:<{width}}{cells}{row.seconds:>10.1f}{tokens:>10}{row.failed:>8}")
+    lines.append(f"in brackets: p of the difference to {baseline}, Holm over the configurations")
+    if over := spreads(rows):
+        lines += ["", "over seeds, mean ± SD"]
+    for each in over:
+        pairs = (each.metrics.get(name) for name in names)
+        shown = [NO_VALUE if pair is None else numbers.spread(*pair) for pair in pairs]
+        lines.append(f"{each.name:<{width}}" + "".join(f"{text:>20}" for text in shown))
+    return "\n".join(["", *lines, ""])
+
+
+def _cell(row: Row, metric: str) -> str:
+    value = row.metrics[metric].value if metric in row.metrics else None
+    if value is None:
+        return NO_VALUE
+    p = row.difference[metric].p_holm if metric in row.difference else None
+    return f"{value:.4f}" + ("" if p is None else f" ({p:.4f})")

@@ -1,0 +1,246 @@
+"""Communities of the graph: dually perceived, by relations and by names (SR-RAG §4.3)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.algo.communities import SEMANTIC_WEIGHT, Detected, detect, update
+from srrag.algo.leiden import modularity
+from srrag.algo.local_moving import DetectionState
+from srrag.graph.detection_state import DETECTION, Continued, resume, save
+from srrag.graph.nodes import DOCUMENT, Nodes
+from srrag.graph.tables import coding
+from srrag.ids import segment_id
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder
+from srrag.schema import COMMUNITIES
+from srrag.step import Build, Place, PreviousVersion
+
+COMMUNITIES_FILE = "communities.parquet"
+VECTORS = "entity_vectors.npy"
+VECTOR_IDS = "entity_vectors.parquet"
+_BATCH = 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectCommunities(Build):
+    """ENTITIES and EDGES → COMMUNITIES: every node is in exactly one, named by its members.
+
+    An attribute follows its entity: it has no other neighbour, and its name ("dose: 5 mg") is no
+    topic. `semantic_weight` is λ of Eq. 13; ε of Eq. 14 is found by description length unless
+    `epsilon` says otherwise; above `max_communities` merging goes on, so none is dropped. An update
+    places what changed, until `max_drift` of the entities were placed so: then all is found anew,
+    with 0 always.
+
+    The names' vectors stay beside: `entity_vectors.npy` (float16, a row an entity without
+    attributes), whose ids and names are the rows of `entity_vectors.parquet`. A document, whose
+    name is an id, has the mean of its neighbours' vectors.
+    """
+
+    version = 4
+    remembers: ClassVar[bool] = True
+    """An update goes on from the version before, which its manifest therefore names."""
+
+    entities: str = "entities"
+    encoder: Encoder = field(default_factory=Encoder)
+    semantic_weight: float = SEMANTIC_WEIGHT
+    epsilon: float | None = None
+    max_communities: int | None = None
+    max_drift: float = 0.25
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Reject settings without meaning."""
+        if self.semantic_weight < 0:
+            raise ValueError(f"semantic_weight {self.semantic_weight} is below 0")
+        if self.max_communities is not None and self.max_communities < 1:
+            raise ValueError(f"max_communities {self.max_communities} is below 1")
+        if not 0 <= self.max_drift <= 1:
+            raise ValueError(f"max_drift {self.max_drift} is not between 0 and 1")
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write `communities.parquet`, the names' vectors, and what an update goes on from."""
+        nodes = self._nodes(inputs)
+        vectors, seconds = self._encoded(nodes, out, at, None)
+        return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Write the same files, of which the communities go on from those before.
+
+        Entities that are new, or won or lost a relation, find their place; all others stay with
+        whom they were. Names that were encoded before are not encoded again. Once
+        `max_drift` of the entities were placed so, or went, the whole graph is seen again.
+        """
+        nodes = self._nodes(inputs)
+        before = pq.read_table(former.folder / VECTOR_IDS).combine_chunks()
+        ids, names = (before[name].combine_chunks() for name in ("entity_id", "name"))
+        # A document's vector is its neighbours', not that of the word.
+        names = pc.if_else(pc.equal(names, DOCUMENT), None, names)
+        known = names, np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
+        vectors, seconds = self._encoded(nodes, out, at, known)
+        continued = resume(former.folder / DETECTION, ids, nodes)
+        if continued.drift >= self.max_drift * len(nodes.core_ids):
+            return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
+        table = pq.read_table(former.folder / COMMUNITIES_FILE)
+        figures = self._continue(nodes, vectors, continued, out, table)
+        return {**figures, "encoding_seconds": seconds}
+
+    def _continue(
+        self, nodes: Nodes, vectors: np.ndarray, before: Continued, out: Path, former: pa.Table
+    ) -> dict[str, float | int | str]:
+        """Place what changed."""
+        graph = nodes.graph(vectors)
+        found = update(
+            graph,
+            before.standing,
+            before.touched,
+            semantic_weight=self.semantic_weight,
+            epsilon=self.epsilon,
+            max_communities=self.max_communities,
+        )
+        kept = self._write(nodes, found, before.drift, out, former)
+        return {
+            "communities": int(found.labels.max(initial=-1)) + 1,
+            "communities_kept": kept,
+            "modularity": round(modularity(graph.links, found.labels), 4),
+            "placed": int((before.touched | (before.standing.labels < 0)).sum()),
+            "drift": round(before.drift / len(nodes.core_ids), 4),
+        }
+
+    def _nodes(self, inputs: Mapping[str, Sequence[Path]]) -> Nodes:
+        (folder,) = inputs[self.entities]
+        return Nodes.read(folder)
+
+    def _encoded(
+        self, nodes: Nodes, out: Path, at: Place, known: tuple[pa.Array, np.ndarray] | None
+    ) -> tuple[np.ndarray, float]:
+        """Write the names' vectors; returns them, and the seconds that encoding took."""
+        started = time.perf_counter()
+        spoken = nodes.spoken
+        vectors = encode_names(spoken, self.encoder, at, known)
+        seconds = round(time.perf_counter() - started, 3)
+        vectors = nodes.with_documents(vectors)
+        np.save(out / VECTORS, vectors)
+        _write_table(pa.table({"entity_id": nodes.core_ids, "name": spoken}), out / VECTOR_IDS)
+        return vectors, seconds
+
+    def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
+        """Find the communities of the whole graph, from nothing."""
+        found = detect(
+            nodes.graph(vectors),
+            semantic_weight=self.semantic_weight,
+            epsilon=self.epsilon,
+            max_communities=self.max_communities,
+            seed=self.seed,
+        )
+        self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table())
+        return _figures(found)
+
+    def _write(
+        self, nodes: Nodes, standing: DetectionState, drift: int, out: Path, former: pa.Table
+    ) -> int:
+        """Write the communities and what an update goes on from; returns how many stayed."""
+        save(out / DETECTION, nodes, standing, drift)
+        table, kept = _relation(nodes.ids, standing.labels[nodes.owner], former)
+        _write_table(table, out / COMMUNITIES_FILE)
+        return kept
+
+
+def encode_names(
+    names: pa.Array,
+    encoder: Encoder,
+    at: Place,
+    known: tuple[pa.Array, np.ndarray] | None = None,
+) -> np.ndarray:
+    """Unit vectors of names, float16 (n, dim); each distinct name is encoded once.
+
+    In sorted order, so that a name shares its batch with the same names in every run. Names that
+    are `known`, each with a vector, are not encoded.
+    """
+    faiss.omp_set_num_threads(at.threads)
+    held, vectors = known if known is not None else (pa.array([], pa.string()), None)
+    distinct = pc.unique(names)
+    new = sorted(distinct.filter(pc.invert(pc.is_in(distinct, value_set=held))).to_pylist())
+    if new or vectors is None:
+        model = load(encoder, at.device, at.threads)
+        batches = [new[begin : begin + _BATCH] for begin in range(0, len(new), _BATCH)]
+        none = np.zeros((0, model.dim), np.float16)
+        made = [none, *(model.encode(batch).astype(np.float16) for batch in batches)]
+        vectors = np.concatenate(made if vectors is None else [vectors, *made])
+    rows = pc.index_in(names, value_set=pa.concat_arrays([held, pa.array(new, pa.string())]))
+    found: np.ndarray = vectors[rows.to_numpy(zero_copy_only=False)]
+    return found
+
+
+def _write_table(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path, **coding(table.schema, ["entity_id", "name"]))
+
+
+def _figures(found: Detected) -> dict[str, float | int | str]:
+    return {
+        "communities": len(np.unique(found.labels)),
+        "modularity": round(found.modularity, 4),
+        "initial_communities": len(np.unique(found.initial)),
+        "initial_modularity": round(found.initial_modularity, 4),
+        "merges": found.num_merges,
+        "epsilon": round(found.epsilon, 6),
+        "resolution": found.resolution,
+    }
+
+
+def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> tuple[pa.Table, int]:
+    """Name each community by the ids of its members, in order; a former one's is known.
+
+    Returns also how many were known.
+    """
+    order = np.argsort(labels, kind="stable")
+    first = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    known = _unchanged(ids, labels, former, order, first)
+    kept = len(known)
+    numbers = labels[order[first]]
+    ends = np.append(first, len(order))[1:]
+    named: list[str] = []
+    for number, start, end in zip(numbers.tolist(), first.tolist(), ends.tolist(), strict=True):
+        if number not in known:
+            known[number] = segment_id(ids.take(pa.array(order[start:end])).to_pylist())
+        named.append(known[number])
+    codes = np.repeat(np.arange(len(first)), ends - first)
+    of_row = np.empty(len(labels), np.int64)
+    of_row[order] = codes
+    column = pa.array(named, pa.string()).take(pa.array(of_row))
+    return pa.table([ids, column], schema=COMMUNITIES), kept
+
+
+def _unchanged(
+    ids: pa.Array, labels: np.ndarray, former: pa.Table, order: np.ndarray, first: np.ndarray
+) -> dict[int, str]:
+    """The names of communities by number that have the very members of a former community.
+
+    `order` sorts the rows by community, `first` begins each.
+    """
+    if not len(former) or not len(labels):
+        return {}
+    coded = pc.dictionary_encode(former["community_id"].combine_chunks())
+    codes = coded.indices.to_numpy().astype(np.int64)
+    sizes = np.bincount(codes)
+    at = pc.index_in(ids, value_set=former["entity_id"].combine_chunks())
+    rows = pc.fill_null(at, -1).to_numpy(zero_copy_only=False)
+    before = np.where(rows >= 0, codes[rows], -1)[order]
+    least, most = np.minimum.reduceat(before, first), np.maximum.reduceat(before, first)
+    same = (least >= 0) & (least == most) & (np.diff(first, append=len(order)) == sizes[least])
+    names = coded.dictionary.take(pa.array(least[same])).to_pylist()
+    return dict(zip(labels[order[first[same]]].tolist(), names, strict=True))

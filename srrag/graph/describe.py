@@ -1,0 +1,144 @@
+"""Names and summaries of communities: asked for in batches, in rounds where facts overflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, read
+from srrag.llm.delimit import inert, quoted
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "describe_community.md")
+MAX_TOKENS = 512
+"""A name and four sentences of 30 words are some 200."""
+MAX_SUMMARY_CHARS = 800
+_SHOWN = 3
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120)]
+Summary = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_SUMMARY_CHARS)
+]
+
+
+class Description(Answer):
+    """What a community is about."""
+
+    name: Name
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A community as it is described: its keywords and its facts, the telling ones first."""
+
+    keywords: tuple[str, ...]
+    facts: Sequence[str]
+
+
+Answers = Callable[[Sequence[Topic], Sequence[Prompt]], list[Completion]]
+
+
+@dataclass
+class Described:
+    """The descriptions of topics, None where no answer came, and what they took."""
+
+    found: list[Description | None]
+    calls: int = 0
+    unanswered: int = 0
+    prompt_chars: int = field(default=0)
+
+
+def describe(topics: Sequence[Topic], answer: Answers, max_chars: int) -> Described:
+    """Describe each topic by a prompt of at most `max_chars` of facts.
+
+    Where they are more, each portion is described first, and then the portions' summaries, until
+    one prompt holds them. The prompts of a round are asked together.
+    """
+    result = Described([None] * len(topics))
+    pending = dict(enumerate(topics))
+    while pending:
+        owners, portions = [], []
+        for number, topic in pending.items():
+            for facts in split(topic.facts, max_chars):
+                owners.append(number)
+                portions.append(Topic(topic.keywords, facts))
+        prompts = [render(portion, row) for row, portion in enumerate(portions)]
+        answers = answer(portions, prompts)
+        result.calls += len(prompts)
+        result.prompt_chars += sum(len(p.system) + len(p.user) for p in prompts)
+        given: dict[int, list[Description | None]] = {number: [] for number in pending}
+        for number, completion in zip(owners, answers, strict=True):
+            given[number].append(completion.value)
+        result.unanswered += sum(completion.value is None for completion in answers)
+        pending = {}
+        for number, values in given.items():
+            whole = [value for value in values if value is not None]
+            if len(values) == 1:
+                result.found[number] = values[0]
+            elif whole:
+                summaries = [value.summary for value in whole]
+                pending[number] = Topic(topics[number].keywords, summaries)
+    return result
+
+
+def split(facts: Sequence[str], max_chars: int) -> list[list[str]]:
+    """Portions of at most `max_chars` characters (or one fact), at least one, in order."""
+    portions: list[list[str]] = [[]]
+    used = 0
+    for fact in facts:
+        if portions[-1] and used + len(fact) > max_chars:
+            portions.append([])
+            used = 0
+        portions[-1].append(fact)
+        used += len(fact)
+    return portions
+
+
+def render(topic: Topic, row: int) -> Prompt:
+    """The prompt of a topic whose facts fit in one."""
+    facts = _items([_cut(fact) for fact in topic.facts])
+    return Prompt(
+        row=row,
+        slot="describe",
+        system=PROMPT.system(),
+        user=PROMPT.user(keywords=quoted(list(topic.keywords)), facts=facts),
+        schema=Description,
+        max_tokens=MAX_TOKENS,
+    )
+
+
+def _items(facts: Sequence[str]) -> str:
+    """What `quoted` makes of each fact, one a line.
+
+    Made at once: no tag can reach from one fact into the next, past the quote that ends it.
+    """
+    lines = json.dumps(facts, ensure_ascii=False, separators=("\n- ", ""))
+    return f"- {inert(lines[1:-1])}" if facts else ""
+
+
+def by_rules(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:
+    """The first keywords as name, the first facts as sentences: no model."""
+    found = []
+    for topic in topics:
+        name = ", ".join(topic.keywords[:_SHOWN])[:120].strip() or "unnamed"
+        sentences = [_sentence(fact) for fact in topic.facts[:_SHOWN]] or [_sentence(name)]
+        while len(sentences) > 1 and len(" ".join(sentences)) > MAX_SUMMARY_CHARS:
+            sentences.pop()
+        text = " ".join(sentences)[:MAX_SUMMARY_CHARS]
+        found.append(read(Description(name=name, summary=text).model_dump_json(), Description))
+    return found
+
+
+def _sentence(fact: str) -> str:
+    text = fact.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _cut(fact: str) -> str:
+    """A fact in bounds; a portion's summary stays whole."""
+    return fact if len(fact) <= MAX_SUMMARY_CHARS else fact[: MAX_SUMMARY_CHARS - 1] + "…"

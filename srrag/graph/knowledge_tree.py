@@ -1,0 +1,161 @@
+"""The knowledge tree: communities, keywords, entities and relations, attributes (§4.3)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.graph.describe import PROMPT, Described, Description, Topic, by_rules, describe
+from srrag.graph.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
+from srrag.graph.estimate_prompts import foretold
+from srrag.graph.tables import coding
+from srrag.graph.tree_graph import TreeGraph
+from srrag.graph.tree_layout import Layout
+from srrag.ids import content_id
+from srrag.llm.completion import Completion, Engine, Prompt, Rules
+from srrag.llm.retry_invalid import ask
+from srrag.schema import TREE
+from srrag.spec import place_field
+from srrag.step import Build, Place, PreviousVersion
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildKnowledgeTree(Build):
+    """ENTITIES, EDGES and COMMUNITIES → TREE.
+
+    Keywords are the √n members of a community with the most edges inside it, `max_keywords` at
+    most; studies themselves, and names of more than 60 characters, come last. An entity hangs under
+    the keyword nearest to it, a relation under that of its head, an attribute under its entity.
+
+    Communities of `min_members` entities are named and summarised by the engine, one prompt each
+    of at most `max_chars` of facts, or several rounds where they are more; a smaller one bears its
+    keywords as its name. So is one without an answer, whose `model` is empty. The figures tell the
+    calls that an engine takes, also where the rules answer. `descriptions.parquet` holds each
+    description beside a hash of what it was made of.
+    """
+
+    version = 2
+
+    entities: str = "entities"
+    communities: str = "communities"
+    units: str = "units"
+    max_keywords: int = 8
+    min_members: int = 3
+    max_chars: int = 12_000
+    engine: Engine = field(default_factory=Rules)
+    again: int = 1
+    batch_communities: int = place_field(256)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for bounds that leave nothing."""
+        for name, least in (("max_keywords", 1), ("min_members", 1), ("max_chars", 2_000)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}: it has to be {least} or more")
+
+    def foretold(self, triples: Iterable[pa.Table]) -> tuple[list[Prompt], list[str]]:
+        """About what it will ask of the facts in TRIPLES, for an estimate; and rules' answers."""
+        return foretold(triples, self.max_chars)
+
+    def identity(self) -> dict[str, Any]:
+        """The sha256 of the prompt file."""
+        return {PROMPT.path.name: hashlib.sha256(PROMPT.path.read_bytes()).hexdigest()}
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write `tree.parquet`, level by level from the communities down, and the descriptions."""
+        return self._made(inputs, out, at, {})
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Write the same files; a community with the facts of before keeps its description."""
+        return self._made(inputs, out, at, read_descriptions(former.folder / DESCRIPTIONS))
+
+    def _made(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        known: Mapping[str, Description],
+    ) -> dict[str, float | int | str]:
+        (folder,), (groups,), (units,) = (
+            inputs[name] for name in (self.entities, self.communities, self.units)
+        )
+        graph = TreeGraph.read(folder, groups, units)
+        layout = Layout(graph, self.max_keywords)
+        keys = self._keys(graph, layout)
+        texts = self._describe(graph, layout, at, {c: known.get(key) for c, key in keys.items()})
+        found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
+        write_descriptions(out / DESCRIPTIONS, found)
+        rows = 0
+        options = coding(TREE, ("node_id", "ref_id", "text"))
+        with pq.ParquetWriter(out / "tree.parquet", TREE, **options) as writer:
+            for table in (
+                layout.communities(texts, self.engine.name),
+                layout.keywords(),
+                layout.entities(),
+                layout.relations(),
+                layout.attributes(),
+            ):
+                writer.write_table(table)
+                rows += table.num_rows
+        return {
+            "nodes": rows,
+            "communities": len(graph.community_ids),
+            "keywords": int((layout.keyword >= 0).sum()),
+            "kept": sum(key in known for key in keys.values()),
+            "calls": texts.calls,
+            "prompt_characters": texts.prompt_chars,
+            "unanswered": texts.unanswered,
+        }
+
+    def _keys(self, graph: TreeGraph, layout: Layout) -> dict[int, str]:
+        """The communities that are large enough to be described: a hash of what is told of each."""
+        sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
+        return {
+            c: content_id(*layout.keyword_names(c), graph.facts_hash(c))
+            for c in np.flatnonzero(sizes >= self.min_members).tolist()
+        }
+
+    def _describe(
+        self,
+        graph: TreeGraph,
+        layout: Layout,
+        at: Place,
+        known: Mapping[int, Description | None],
+    ) -> Described:
+        """Describe the communities of which nothing is `known`, so many at a time."""
+        answer = self._answerer(at)
+        total = Described([None] * len(graph.community_ids))
+        for number, value in known.items():
+            total.found[number] = value
+        chosen = [number for number, value in known.items() if value is None]
+        for start in range(0, len(chosen), self.batch_communities):
+            batch = chosen[start : start + self.batch_communities]
+            topics = [Topic(layout.keyword_names(c), graph.facts(c)) for c in batch]
+            told = [number for number, topic in enumerate(topics) if topic.facts]
+            part = describe([topics[number] for number in told], answer, self.max_chars)
+            for number, value in zip(told, part.found, strict=True):
+                total.found[batch[number]] = value
+            total.calls += part.calls
+            total.unanswered += part.unanswered
+            total.prompt_chars += part.prompt_chars
+        return total
+
+    def _answerer(self, at: Place) -> Any:
+        client = at.client(self.engine)
+        if client is None:
+            return by_rules
+
+        def answer(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:
+            return ask(client, prompts, lambda prompt, value: None, self.again)
+
+        return answer

@@ -1,0 +1,196 @@
+"""Group more mentions than memory holds: spill them by id, then group each bucket alone.
+
+Ids are uniform hashes, so an equal range of ids is a fair share of the rows, and buckets in order
+are sorted by id: the files are the same, byte for byte, whatever the number of buckets, parts
+and workers. Calls of `spill` and `group_bucket` share nothing but a folder, so that a Spread may
+run them on threads, in processes or on other nodes that see the folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
+from srrag.graph.grouping import group_ends, group_links
+from srrag.graph.tables import coding
+from srrag.index.parts import read_live
+from srrag.schema import EDGES, ENTITIES
+from srrag.step import ParallelMap
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit
+
+_SPILL_FACTS = 1 << 17
+_GROUP_ROWS = 1 << 16
+_ID_DIGITS = 4
+_ID_BITS = 16
+
+SOURCES = pa.schema(
+    [
+        pa.field("part", pa.string(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("facts", pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One table of the graph: its key, its rows, the schema of one mention, how they group."""
+
+    key: str
+    rows: pa.Schema
+    flat: pa.Schema
+    group: Callable[[pa.Table], pa.Table]
+
+
+SIDES: Mapping[str, Side] = {
+    "entities": Side("entity_id", ENTITIES, ENDS, group_ends),
+    "edges": Side("edge_id", EDGES, LINKS, group_links),
+}
+
+
+def on_threads(threads: int) -> ParallelMap:
+    """Spread calls over threads: Arrow and NumPy work without the lock of the interpreter."""
+
+    def spread(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(call, items))
+
+    return spread
+
+
+def spill(lane: tuple[int, Sequence[Path]], folder: Path, buckets: int) -> pa.Table:
+    """Key the live facts of a worker's parts and write their mentions in the order of buckets.
+
+    Each file holds some facts' mentions, one record batch a bucket. Returns the number of facts of
+    each part and document (SOURCES). The number of the lane tells the files of workers apart.
+    """
+    lane_number, paths = lane
+    sources = [SOURCES.empty_table()]
+    for number, facts in enumerate(_read(paths, sources)):
+        for (name, side), rows in zip(SIDES.items(), key_facts(facts), strict=True):
+            path = folder / f"{name}-{lane_number}-{number}.arrow"
+            commit(path, partial(_write, side.flat, list(split(rows, side.key, buckets))))
+    return pa.concat_tables(sources)
+
+
+def read_facts(paths: Sequence[Path]) -> tuple[dict[str, pa.Table], pa.Table]:
+    """Key the live facts of a few parts in memory: the mentions of each table, and SOURCES."""
+    sources = [SOURCES.empty_table()]
+    keyed = [key_facts(facts) for facts in _read(paths, sources)]
+    mentions = {
+        name: pa.concat_tables([side.flat.empty_table(), *(sides[at] for sides in keyed)])
+        for at, (name, side) in enumerate(SIDES.items())
+    }
+    return mentions, pa.concat_tables(sources)
+
+
+def _read(paths: Sequence[Path], sources: list[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the live facts of whole parts, about _SPILL_FACTS at a time."""
+    held: list[pa.Table] = []
+    for path, facts in zip(paths, read_live(paths, FACT_COLUMNS), strict=True):
+        sources.append(_source(path.name, facts))
+        held.append(facts)
+        if sum(map(len, held)) >= _SPILL_FACTS:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _source(part: str, facts: pa.Table) -> pa.Table:
+    counts = pc.value_counts(facts["doc_id"].combine_chunks())
+    documents, facts_of = counts.field("values"), counts.field("counts")
+    parts = pa.repeat(pa.scalar(part, pa.string()), len(counts))
+    return pa.table([parts, documents, facts_of], schema=SOURCES)
+
+
+def split(rows: pa.Table, key: str, buckets: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of each bucket, in the order of the buckets: equal ranges of the id."""
+    numbers = _bucket_numbers(rows[key], buckets)
+    order = pa.array(np.argsort(numbers, kind="stable"))
+    columns = [column.combine_chunks().take(order) for column in rows.columns]
+    batch = pa.record_batch(columns, schema=rows.schema)
+    ends = np.cumsum(np.bincount(numbers, minlength=buckets)).tolist()
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield batch.slice(start, end - start)
+
+
+def _bucket_numbers(ids: pa.ChunkedArray, buckets: int) -> npt.NDArray[np.uint16]:
+    heads = pc.dictionary_encode(pc.utf8_slice_codeunits(ids, 0, _ID_DIGITS).combine_chunks())
+    values = np.array([int(head, 16) for head in heads.dictionary.to_pylist()], np.int64)
+    numbers = values * buckets >> _ID_BITS
+    return np.asarray(numbers[heads.indices.to_numpy()], np.uint16)
+
+
+def group_bucket(bucket: tuple[str, int], folder: Path) -> Path:
+    """Group one bucket of a table into a file of its rows, sorted by id."""
+    name, number = bucket
+    spilled = sorted(file for file in mirror.files(folder) if file.startswith(f"{name}-"))
+    pieces = [_opened(folder / file).get_batch(number) for file in spilled]
+    grouped = SIDES[name].group(pa.Table.from_batches(pieces, SIDES[name].flat))
+    out = folder / f"grouped-{name}-{number}.arrow"
+    commit(out, partial(_write, grouped.schema, grouped.to_batches()))
+    return out
+
+
+def _write(schema: pa.Schema, batches: Sequence[pa.RecordBatch], path: Path) -> None:
+    """Write record batches; through `commit`, as the worker of a lost node may write on."""
+    with pa.ipc.new_file(path, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _opened(path: Path) -> pa.ipc.RecordBatchFileReader:
+    return pa.ipc.open_file(mirror.opened(path))
+
+
+def merge_parts(
+    paths: Sequence[Path], out: Path, *, bucket_facts: int, workers: int, spread: ParallelMap
+) -> tuple[pa.Table, dict[str, int]]:
+    """Write each table of the graph from all parts; return SOURCES and the numbers of rows.
+
+    Each worker's memory is bounded by a bucket of about `bucket_facts` facts; time is linear.
+    """
+    facts = sum(pq.read_metadata(mirror.opened(path)).num_rows for path in paths)
+    buckets = min(1 << _ID_BITS, facts // bucket_facts + 1)
+    lanes = [paths[lane::workers] for lane in range(workers)]
+    with tempfile.TemporaryDirectory(dir=out, prefix=".spill-") as scratch:
+        folder = Path(scratch)
+        sources = spread(partial(spill, folder=folder, buckets=buckets), list(enumerate(lanes)))
+        work = [(name, bucket) for name in SIDES for bucket in range(buckets)]
+        grouped = dict(zip(work, spread(partial(group_bucket, folder=folder), work), strict=True))
+        rows = {}
+        for name in SIDES:
+            tables = (_opened(grouped[name, bucket]).read_all() for bucket in range(buckets))
+            rows[name] = write_rows(out / f"{name}.parquet", tables, name)
+    return pa.concat_tables(sources), rows
+
+
+def write_rows(path: Path, tables: Iterable[pa.Table], name: str) -> int:
+    """Write sorted tables as one file in row groups of one size; return the number of rows."""
+    side, written = SIDES[name], 0
+    held = side.rows.empty_table()
+    options = {**coding(side.rows, [side.key, "name"]), "write_statistics": [side.key]}
+    with pq.ParquetWriter(path, side.rows, **options) as writer:
+        for table in tables:
+            held = pa.concat_tables([held, table]) if len(held) else table
+            written += len(table)
+            while len(held) > _GROUP_ROWS:
+                writer.write_table(held.slice(0, _GROUP_ROWS).combine_chunks())
+                held = held.slice(_GROUP_ROWS)
+        if len(held):
+            writer.write_table(held.combine_chunks())
+    return written

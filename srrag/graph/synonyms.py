@@ -1,0 +1,214 @@
+"""Merge synonyms into one entity each: optional, and undone by leaving the stage out.
+
+The tables read stay as they are; `synonyms.parquet` says which entity became which. The paper
+merges none (§3 of sr-rag), so no build has this stage unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.graph.facts import ENDS, LINKS, entity_id, hashed_ids, normalise
+from srrag.graph.grouping import group_ends, group_links, ungroup
+from srrag.graph.partition import write_rows
+from srrag.ids import content_id, file_sha256
+from srrag.model.encoder import Encoder
+from srrag.spec import place_field
+from srrag.step import Build, Place
+
+SYNONYMS = pa.schema(
+    [
+        pa.field("entity_id", pa.string(), nullable=False),
+        pa.field("canonical_id", pa.string(), nullable=False),
+        pa.field("canonical", pa.string(), nullable=False),
+        pa.field("score", pa.float32(), nullable=False),
+    ]
+)
+_COLUMNS = ["type", "name", "canonical"]
+_TELLING = re.compile(r"\d+(?:\.\d+)?|\b(?:no|non|not|without|never)\b")
+_BLOCK_ROWS = 1024
+_SCORE_DECIMALS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeSynonyms(Build):
+    """ENTITIES and EDGES → SYNONYMS, and both tables with every synonym under its canonical entity.
+
+    Synonyms come from a CSV `file` (type, name, canonical), or are names of one type whose
+    vectors by `encoder` have a cosine of at least `threshold`: exactly one of the two is given.
+    Values of attributes are never merged, nor, by vectors, names that differ in a number or a
+    negation.
+    """
+
+    file: str = place_field("")
+    encoder: Encoder | None = None
+    threshold: float = 0.95
+    entities: str = "entities"
+
+    def __post_init__(self) -> None:
+        """Check that there is one source of synonyms."""
+        if bool(self.file) == (self.encoder is not None):
+            raise ValueError("synonyms: give either file or encoder")
+
+    def identity(self) -> dict[str, Any]:
+        """The content of the file."""
+        return {"file": file_sha256(Path(self.file))} if self.file else {}
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write `synonyms.parquet`, `entities.parquet` and `edges.parquet`."""
+        (folder,) = inputs[self.entities]
+        entities = pq.read_table(folder / "entities.parquet")
+        edges = pq.read_table(folder / "edges.parquet")
+        if self.file:
+            synonyms = read_synonyms(Path(self.file))
+            synonyms = synonyms.filter(
+                pc.is_in(synonyms["entity_id"], _flat(entities["entity_id"]))
+            )
+        else:
+            synonyms = self._near(entities, edges, at)
+        pq.write_table(synonyms, out / "synonyms.parquet")
+        nodes = merge_nodes(entities, synonyms)
+        links = merge_links(edges, synonyms)
+        return {
+            "synonyms": synonyms.num_rows,
+            "entities": write_rows(out / "entities.parquet", [nodes], "entities"),
+            "edges": write_rows(out / "edges.parquet", [links], "edges"),
+        }
+
+    def _near(self, entities: pa.Table, edges: pa.Table, at: Place) -> pa.Table:
+        """Synonyms by the vectors of names; the canonical one is the most mentioned."""
+        from srrag.model.embed import load
+
+        assert self.encoder is not None
+        model = load(self.encoder, at.device, at.threads)
+        values = edges.filter(pc.equal(edges["kind"], "attribute"))["tail_id"]
+        entities = entities.filter(pc.invert(pc.is_in(entities["entity_id"], _flat(values))))
+        counts = pc.list_value_length(_flat(entities["mentions"]))
+        entities = entities.append_column("mentioned", counts).sort_by(
+            [("mentioned", "descending"), ("entity_id", "ascending")]
+        )
+        names = entities["name"].to_pylist()
+        groups = defaultdict(list)
+        for row, (kind, name) in enumerate(zip(entities["type"].to_pylist(), names, strict=True)):
+            groups[kind, tells_apart(name)].append(row)
+        vectors = np.asarray(model.encode(names), np.float32)
+        found = [SYNONYMS.empty_table()]
+        for rows in map(np.array, groups.values()):
+            leader, score = leaders(vectors[rows], self.threshold)
+            follows = np.flatnonzero(leader != np.arange(len(leader)))
+            heads = entities.take(pa.array(rows[leader[follows]]))
+            ids = entities["entity_id"].take(pa.array(rows[follows]))
+            columns = [ids, heads["entity_id"], heads["name"], pa.array(score[follows])]
+            found.append(pa.table(columns, schema=SYNONYMS))
+        return pa.concat_tables(found).sort_by("entity_id")
+
+
+def tells_apart(name: str) -> tuple[str, ...]:
+    """Numbers and negations of a name: vectors hardly see them, and they are never synonyms."""
+    return tuple(sorted(_TELLING.findall(normalise(name))))
+
+
+def leaders(
+    vectors: npt.NDArray[np.float32], threshold: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The leader of each row and its cosine with it: itself, or the nearest leader before it.
+
+    `vectors` (rows, dim) are of unit length, in the order of precedence. A row follows the leader
+    that it is most similar to, of those with at least `threshold`, so that no chain of likenesses
+    joins what is unlike.
+    """
+    leader = np.arange(len(vectors))
+    best = np.ones(len(vectors), np.float32)
+    for first in range(0, len(vectors), _BLOCK_ROWS):
+        block = vectors[first : first + _BLOCK_ROWS]
+        scores = np.round(block @ vectors[: first + len(block)].T, _SCORE_DECIMALS)
+        for row, near in enumerate(scores, start=first):
+            close = np.flatnonzero(near[:row] >= threshold)
+            close = close[leader[close] == close]
+            if len(close):
+                leader[row] = close[np.argmax(near[close])]
+                best[row] = near[leader[row]]
+    return leader, best
+
+
+def read_synonyms(path: Path) -> pa.Table:
+    """SYNONYMS of a CSV file; raises ValueError that names the file and line of what is wrong."""
+    parents: dict[str, str] = {}
+    names: dict[str, str] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        if reader.fieldnames is None or not set(_COLUMNS) <= set(reader.fieldnames):
+            raise ValueError(f"{path}: the first line must name the columns {', '.join(_COLUMNS)}")
+        for row in reader:
+            kind, name, canonical = (row[column] for column in _COLUMNS)
+            if not (kind and name and canonical):
+                raise ValueError(f"{path}, line {reader.line_num}: a value is missing")
+            child, parent = entity_id(kind, name), entity_id(kind, canonical)
+            if parents.setdefault(child, parent) != parent:
+                raise ValueError(
+                    f"{path}, line {reader.line_num}: {name!r} has two canonical names"
+                )
+            names.setdefault(parent, canonical)
+            if _root(parents, parent) is None:
+                raise ValueError(f"{path}, line {reader.line_num}: {name!r} leads back to itself")
+    roots = {child: str(_root(parents, child)) for child in sorted(parents)}
+    kept = {child: root for child, root in roots.items() if child != root}
+    columns = [list(kept), list(kept.values()), [names[root] for root in kept.values()]]
+    return pa.table([*columns, pa.repeat(pa.scalar(1.0, pa.float32()), len(kept))], schema=SYNONYMS)
+
+
+def _root(parents: Mapping[str, str], child: str) -> str | None:
+    """The last of the parents of an entity; None if they go round."""
+    seen: set[str] = set()
+    while (parent := parents.get(child, child)) != child:
+        if child in seen:
+            return None
+        seen.add(child)
+        child = parent
+    return child
+
+
+def merge_nodes(entities: pa.Table, synonyms: pa.Table) -> pa.Table:
+    """ENTITIES with the mentions of synonyms on their canonical entity, which keeps its name."""
+    ends = ungroup(entities, ENDS)
+    ids = _mapped(ends["entity_id"], synonyms["entity_id"], synonyms["canonical_id"])
+    merged = group_ends(ends.set_column(0, "entity_id", ids))
+    # Names given by the file serve where the canonical entity itself is not in the graph.
+    owners = pa.concat_arrays([_flat(entities["entity_id"]), _flat(synonyms["canonical_id"])])
+    names = pa.concat_arrays([_flat(entities["name"]), _flat(synonyms["canonical"])])
+    named = pc.take(names, pc.index_in(merged["entity_id"], owners))
+    return merged.set_column(1, merged.schema.field("name"), named)
+
+
+def merge_links(edges: pa.Table, synonyms: pa.Table) -> pa.Table:
+    """EDGES between canonical entities."""
+    links = ungroup(edges, LINKS)
+    for side in ("head_id", "tail_id"):
+        ids = _mapped(links[side], synonyms["entity_id"], synonyms["canonical_id"])
+        links = links.set_column(LINKS.get_field_index(side), side, ids)
+    ends = (links[name] for name in ("head_id", "relation", "tail_id"))
+    return group_links(links.set_column(0, "edge_id", hashed_ids(content_id, *ends)))
+
+
+def _mapped(values: pa.ChunkedArray, keys: pa.ChunkedArray, targets: pa.ChunkedArray) -> pa.Array:
+    """Each value's target where it is a key, else the value."""
+    found = pc.take(_flat(targets), _flat(pc.index_in(values, _flat(keys))))
+    return pc.coalesce(found, _flat(values))
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()

@@ -1,0 +1,176 @@
+"""Where every node of the knowledge tree hangs, and the rows of TREE that say so."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.algo.centrality import degrees_within, nearest_keyword, places
+from srrag.graph.describe import Described
+from srrag.graph.tables import narrow
+from srrag.graph.tree_graph import TreeGraph
+from srrag.schema import TREE
+
+Ints = npt.NDArray[np.int64]
+
+_LEVELS = {"community": 4, "keyword": 3, "entity": 2, "relation": 2, "attribute": 1}
+_MAX_KEYWORD_CHARS = 60
+
+
+class Layout:
+    """Where every node of the tree hangs: parents and places, computed on arrays."""
+
+    def __init__(self, graph: TreeGraph, max_keywords: int) -> None:
+        """Choose the keywords and give every entity one of them."""
+        self.graph = graph
+        heads, tails = graph.owner[graph.heads], graph.owner[graph.tails]
+        related = ~graph.of_attribute
+        heads, tails = heads[related], tails[related]
+        degree = degrees_within(graph.label, heads, tails)
+        # Rows are in the order of ids, so that equals go by id.
+        long = np.asarray(pc.utf8_length(graph.names)) > _MAX_KEYWORD_CHARS
+        often, linked = narrow(-graph.mentions), narrow(-degree)
+        self.order = np.lexsort((often, linked, long, graph.is_document, ~graph.core))
+        place = places(graph.label, self.order)
+        able = graph.core & ~graph.is_document
+        count = np.bincount(graph.label[able], minlength=len(graph.community_ids))
+        quota = np.clip(np.ceil(np.sqrt(count)), 1, max_keywords).astype(np.int64)
+        self.keyword: Ints = np.where(place < quota[graph.label], place, -1)
+        nearest = nearest_keyword(graph.label, self.keyword, heads, tails)
+        rows = np.flatnonzero(self.keyword >= 0)
+        first = np.zeros(len(quota) + 1, np.int64)
+        np.cumsum(np.bincount(graph.label[rows], minlength=len(quota)), out=first[1:])
+        rows = rows[np.lexsort((self.keyword[rows], graph.label[rows]))]
+        self._first, self._rows = first, rows
+        self.parent: Ints = rows[first[graph.label] + nearest]
+
+    def keyword_names(self, community: int) -> tuple[str, ...]:
+        """The names of a community's keywords, the most central first."""
+        return tuple(self._keyword_names[self._first[community] : self._first[community + 1]])
+
+    @cached_property
+    def _keyword_names(self) -> list[str]:
+        names: list[str] = self.graph.names.take(pa.array(self._rows)).to_pylist()
+        return names
+
+    def communities(self, texts: Described, model: str) -> pa.Table:
+        """The top, the largest first: names and summaries as given, else the keywords as name."""
+        graph = self.graph
+        sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
+        order = np.argsort(-sizes, kind="stable")
+        found = [texts.found[number] for number in order.tolist()]
+        named = [
+            ", ".join(self.keyword_names(number)) if text is None else text.name
+            for number, text in zip(order.tolist(), found, strict=True)
+        ]
+        return _table(
+            "community", graph.community_ids.take(pa.array(order)), _repeat("", len(order)),
+            np.arange(len(order)), pa.array(named, pa.string()),
+            pa.array([text.summary if text else "" for text in found], pa.string()),
+            pa.array([model if text else "" for text in found], pa.string()),
+        )  # fmt: skip
+
+    def keywords(self) -> pa.Table:
+        """The most central members."""
+        graph, rows = self.graph, self._rows
+        parents = _prefixed(4, graph.community_ids.take(pa.array(graph.label[rows])))
+        ids, names = (column.take(pa.array(rows)) for column in (graph.ids, graph.names))
+        return _table("keyword", ids, parents, self.keyword[rows], names)
+
+    def entities(self) -> pa.Table:
+        """All members but attributes, each under its keyword."""
+        rows = np.flatnonzero(self.graph.core)
+        rows, parents, place = self._under(3, rows, self.parent[rows], self._central[rows])
+        ids, names = (column.take(rows) for column in (self.graph.ids, self.graph.names))
+        return _table("entity", ids, parents, place, names)
+
+    def attributes(self) -> pa.Table:
+        """Attributes under their entities; the text says which attribute."""
+        graph = self.graph
+        rows = np.flatnonzero(~graph.core)
+        rows, parents, place = self._under(2, rows, graph.owner[rows], self._central[rows])
+        ids, names, types = (column.take(rows) for column in (graph.ids, graph.names, graph.types))
+        types = pc.replace_substring(types, "_", " ")
+        texts = pc.binary_join_element_wise(types, names, ": ")
+        return _table("attribute", ids, parents, place, names, texts)
+
+    def relations(self) -> pa.Table:
+        """Relations under the keyword of their head, written out."""
+        graph = self.graph
+        edges = np.flatnonzero(~graph.of_attribute)
+        parent = self.parent[graph.owner[graph.heads[edges]]]
+        often = np.argsort(narrow(-graph.edge_mentions[edges]), kind="stable")
+        rows, parents, place = self._under(3, edges, parent, _inverse(often))
+        heads, tails = (pa.array(ends).take(rows) for ends in (graph.heads, graph.tails))
+        texts = pc.binary_join_element_wise(
+            graph.names.take(heads), graph.between(rows), graph.names.take(tails), ""
+        )
+        relations = graph.relations.take(rows)
+        return _table("relation", graph.edge_ids.take(rows), parents, place, relations, texts)
+
+    @cached_property
+    def _central(self) -> Ints:
+        """The place of each row among all, the most central first."""
+        return _inverse(self.order)
+
+    def _under(
+        self, level: int, rows: Ints, parent: Ints, by: Ints
+    ) -> tuple[pa.Array, pa.Array, Ints]:
+        """Rows in the order of their parents, under each the least `by` first: no two are equal.
+
+        With the parents' ids in the tree, and the place of each row under its parent.
+        """
+        order = np.argsort(parent * (int(by.max(initial=0)) + 1) + by)
+        sorted_parent = parent[order]
+        place = places(sorted_parent, np.arange(len(rows)))
+        parents = _prefixed(level, self.graph.ids.take(pa.array(sorted_parent)))
+        return pa.array(rows[order]), parents, place
+
+
+def _inverse(order: Ints) -> Ints:
+    """The place of each row, where rows stand in `order`."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def _prefixed(level: int, ids: pa.Array) -> pa.Array:
+    """Ids of tree nodes: the level and what the node stands for."""
+    return pc.binary_join_element_wise(pa.scalar(str(level)), ids, ":")
+
+
+def _table(
+    kind: str,
+    refs: Any,
+    parents: Any,
+    place: Ints,
+    names: Any,
+    texts: Any = None,
+    models: Any = None,
+) -> pa.Table:
+    """Rows of one kind, which come sorted by parent and place."""
+    empty = _repeat("", len(refs))
+    level = _LEVELS[kind]
+    return pa.table(
+        {
+            "node_id": _prefixed(level, refs),
+            "level": pa.array(np.full(len(refs), level, np.int32)),
+            "kind": _repeat(kind, len(refs)),
+            "parent_id": parents,
+            "ref_id": refs,
+            "rank": pa.array(place.astype(np.int32)),
+            "name": names,
+            "text": empty if texts is None else texts,
+            "model": empty if models is None else models,
+        },
+        schema=TREE,
+    )
+
+
+def _repeat(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)

@@ -1,0 +1,68 @@
+"""Ask a model until its answer is good or the tries are spent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from srrag.llm.completion import NOT_ASKED, Client, Completion, Fault, Prompt, Usage, tally
+
+FINAL = ("too_long", "refused_call")
+"""Faults of a call that would be the same the next time: not asked again."""
+
+_MAX_SHOWN_CHARS = 2000
+
+Check = Callable[[Prompt, Any], Fault | None]
+
+
+@dataclass
+class _Question:
+    """A prompt with the best answer so far, and how many answers were paid for here."""
+
+    prompt: Prompt
+    best: Completion = field(default_factory=Completion)
+    paid: int = 0
+
+    def take(self, answer: Completion, check: Check) -> bool:
+        """Take an answer over; True if the prompt is worth asking again."""
+        self.paid += answer.paid
+        if answer.fault == NOT_ASKED:
+            return False
+        # An answer that fits its schema beats one that does not, and a later one the former.
+        if self.best.value is None or answer.value is not None:
+            self.best = answer
+        fault = answer.fault or check(self.prompt, answer.value)
+        if fault is None:
+            return False
+        tally(Usage(faults=Counter([fault.kind])))
+        if answer.text.strip():
+            shown = (answer.text.strip()[:_MAX_SHOWN_CHARS], _request(fault))
+            self.prompt = replace(self.prompt, turns=(shown,))
+        return fault.kind not in FINAL
+
+
+def ask(
+    client: Client, prompts: Sequence[Prompt], check: Check, again: int = 1
+) -> list[Completion]:
+    """Answer prompts; a bad answer is asked for `again` times, with what was wrong shown.
+
+    Tries that stand in the log count, unless the client is `fresh`: then a prompt has
+    `again` + 1 new ones. An answer that fits its schema but not the step's `check` is returned
+    if no better one comes.
+    """
+    questions = [_Question(prompt) for prompt in prompts]
+    pending = questions
+    attempt = 0
+    while pending:
+        may_call = [attempt <= again or (client.fresh and q.paid <= again) for q in pending]
+        answers = client.complete([q.prompt for q in pending], attempt, may_call)
+        pending = [q for q, a in zip(pending, answers, strict=True) if q.take(a, check)]
+        attempt += 1
+    return [question.best for question in questions]
+
+
+def _request(fault: Fault) -> str:
+    """What the model is told about its bad answer."""
+    return f"{fault.detail} Answer once more, with one JSON object of the schema and nothing else."

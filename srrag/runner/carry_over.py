@@ -1,0 +1,129 @@
+"""Parts without some documents: what is left of a segment, in each stage, without recomputing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.ids import file_sha256
+from srrag.runner.ingest import known_rows, write_segment
+from srrag.runner.part import count_reasons, live
+from srrag.stage import Plan, Stage
+from srrag.storage import mirror
+from srrag.storage.store import Receipt, Store
+
+OWNERS = ("raw_id", "doc_id", "unit_id")
+"""Columns that say of which document a row is."""
+
+
+def of_documents(table: pa.Table, documents: Collection[str], units: Collection[str]) -> pa.Array:
+    """A mask of the rows that belong to documents, by the first of OWNERS that there is."""
+    column = next(name for name in OWNERS if name in table.column_names)
+    ids = units if column == "unit_id" else documents
+    return pc.is_in(table[column].combine_chunks(), pa.array(sorted(ids), pa.string()))
+
+
+def units_of(
+    store: Store, plan: Plan, part: str, documents: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """The units of documents in all stages of a part, as pairs of document and unit."""
+    for stage in plan.steps:
+        has_units = {"doc_id", "unit_id"} <= set(stage.step.writes.names)
+        if has_units and _whole(store, plan, stage, part):
+            fingerprint = plan.fingerprint(stage.name)
+            table = store.read_part(stage.name, fingerprint, part, ["doc_id", "unit_id"])
+            rows = table.filter(of_documents(table, documents, ())).to_pydict()
+            yield from zip(rows["doc_id"], rows["unit_id"], strict=True)
+
+
+def take_over(store: Store, plan: Plan, former: Sequence[str], parts: Sequence[str]) -> None:
+    """Fill the new segments that hold what is left of a former one with its rows."""
+    source = plan.fingerprint(plan.source)
+    owners = known_rows(store, source, sorted({*former} - {*parts}))
+    for part in sorted({*parts} - {*former}) if owners else ():
+        table = store.read_part(plan.source, source, part, ["raw_id"])
+        rows = set(table["raw_id"].to_pylist())
+        found = {owners.get(row) for row in rows}
+        if len(found) == 1 and (old := found.pop()) is not None:
+            gone = {row for row, owner in owners.items() if owner == old} - rows
+            derive_part(store, plan, old, gone)
+
+
+def derive_part(store: Store, plan: Plan, part: str, documents: Collection[str]) -> str | None:
+    """Write a part's rows but those of documents, in every stage, under the name of what is left.
+
+    Returns that name, or None if nothing is left. A part that is not what was written is left out,
+    with what follows from it: a build makes it again.
+    """
+    source = plan.fingerprint(plan.source)
+    table = store.read_part(plan.source, source, part)
+    rest = table.filter(pc.invert(of_documents(table, documents, ()))).combine_chunks()
+    if not rest.num_rows:
+        return None
+    name = write_segment(store, source, rest)
+    units = {unit for _, unit in units_of(store, plan, part, documents)}
+    for stage in plan.steps:
+        before = plan.fingerprint(stage.inputs[0])
+        if (
+            not store.has_part(stage.name, plan.fingerprint(stage.name), name)
+            and store.has_part(stage.inputs[0], before, name)
+            and _whole(store, plan, stage, part)
+        ):
+            _derive(store, plan, stage, (part, name), (documents, units))
+    return name
+
+
+def _whole(store: Store, plan: Plan, stage: Stage, part: str) -> bool:
+    """Whether a part is what was written, and its rows say of which document they are."""
+    if not set(OWNERS) & set(stage.step.writes.names):
+        return False
+    fingerprint = plan.fingerprint(stage.name)
+    if not store.has_part(stage.name, fingerprint, part):
+        return False
+    path = mirror.fetch(store.part_path(stage.name, fingerprint, part))
+    return file_sha256(path) == store.read_receipt(stage.name, fingerprint, part).sha256
+
+
+def _derive(
+    store: Store,
+    plan: Plan,
+    stage: Stage,
+    names: tuple[str, str],
+    gone: tuple[Collection[str], Collection[str]],
+) -> None:
+    started = time.perf_counter()
+    old, new = names
+    fingerprint, before = plan.fingerprint(stage.name), stage.inputs[0]
+    table = store.read_part(stage.name, fingerprint, old)
+    rest = table.filter(pc.invert(of_documents(table, *gone))).combine_chunks()
+    former = store.read_receipt(stage.name, fingerprint, old)
+    source = store.read_part(before, plan.fingerprint(before), new)
+    reasons = count_reasons(rest)
+
+    def receipt(sha256: str, num_bytes: int) -> Receipt:
+        return Receipt(
+            part=new,
+            rows_in=source.num_rows,
+            skipped=source.num_rows - live(source).num_rows,
+            failed=_failed(rest, stage.name, former.failed),
+            rows_out=rest.num_rows,
+            rejected=sum(reasons.values()),
+            sha256=sha256,
+            num_bytes=num_bytes,
+            seconds=round(time.perf_counter() - started, 4),
+            reasons=reasons,
+            usage=former.usage,  # it was spent, whatever became of the rows
+        )
+
+    store.write_part(stage.name, fingerprint, rest, receipt)
+
+
+def _failed(table: pa.Table, stage: str, most: int) -> int:
+    """Rows lost to errors: rejects in the stage's own name, of which there were `most` before."""
+    if "reject" not in table.column_names or not most:
+        return 0
+    stages = pc.struct_field(table["reject"], "stage")
+    return min(most, pc.sum(pc.equal(stages, stage)).as_py() or 0)

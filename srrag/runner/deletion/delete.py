@@ -1,0 +1,304 @@
+"""Forget documents: rewrite what holds them, rebuild what was made of it, then delete the old.
+
+A note, `forgetting.json`, is written before anything changes and deleted last. Killed anywhere,
+the same command goes on; until then `verify` says that it is not finished.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.engine.base import Model
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.lock import LogLock
+from srrag.ids import question_id
+from srrag.llm.completion import Engine
+from srrag.runner.carry_over import derive_part, of_documents, units_of
+from srrag.runner.deletion.find_ids import holding
+from srrag.runner.deletion.prompt_keys import asked_keys, keys_of_build, logged_keys
+from srrag.runner.deletion.tombstones import Tombstones
+from srrag.runner.deletion.vacuum import drop_builds, drop_outputs, drop_part, drop_unfinished
+from srrag.runner.engines import engines_of, log_folder
+from srrag.runner.progress import say
+from srrag.runner.rejects import write_rejects
+from srrag.runner.relation_builds import RelationBuilds
+from srrag.runner.runner import Runner
+from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
+from srrag.spec import build, spec
+from srrag.stage import Plan, Resources, Stage
+from srrag.step import Place
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What is being forgotten: `sources` as they were named, and `parts` that hold documents.
+
+    `documents` maps each to its `sources`, the `keys` of its prompts, and its `units`, with the ids
+    of the questions that a benchmark asks of them.
+    """
+
+    documents: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    sources: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+
+    def joined(self, former: Note) -> Note:
+        """With what a killed run noted: it saw what is no longer there."""
+        return Note(
+            documents=self.documents | former.documents,
+            sources=sorted({*self.sources, *former.sources}),
+            parts=sorted({*self.parts, *former.parts}),
+        )
+
+    def all_of(self, name: str) -> set[str]:
+        """The units, or the keys, of all documents."""
+        return {item for held in self.documents.values() for item in held[name]}
+
+
+@dataclass(frozen=True)
+class ForgetJob:
+    """Removes documents from a root, in all its builds and configurations.
+
+    `engine` is asked where a build, such as the tree's descriptions, asks a model: it has to be
+    the one that the build names.
+    """
+
+    store: Store
+    runner: Runner
+    engine: Engine | None = None
+
+    def run(self, documents: Sequence[str], sources: Sequence[str], at: Place) -> dict[str, Any]:
+        """Forget documents by id or by their source's id; with neither, finish what was begun.
+
+        Raises ValueError if one is not here, or if nothing would be left of a build.
+        """
+        self.store.check()
+        at = dataclasses.replace(at, root=self.store.root)
+        with self.store.lock():
+            with self.store.whole():
+                drop_unfinished(self.store)
+                note = self._noted(documents, sources, log_folder(at))
+                plans = self._plans(note, at)
+                for name, plan in plans.items():
+                    self._check(name, plan, note)
+                commit_json(self._note, vars(note))
+                Tombstones.of(self.store.root).add(note.documents, note.sources)
+                for name, plan in plans.items():
+                    self._rebuild(name, plan, note, at)
+                figures = self._delete(note)
+                figures["completions"] = self._forget_completions(note, log_folder(at))
+            mirror.remove(self._note)
+        for document in sorted(note.documents):  # said, not kept: `verify forgotten=` asks for it
+            say(f"forgotten: doc_id={document}")
+        return {
+            "documents": len(note.documents),
+            "parts_rewritten": len(note.parts),
+            "builds": sorted(plans),
+            **figures,
+        }
+
+    @property
+    def _note(self) -> Path:
+        return self.store.root / "forgetting.json"
+
+    def _noted(self, documents: Sequence[str], sources: Sequence[str], log: Path) -> Note:
+        """Find the documents; what a killed run noted is taken in."""
+        begun = Note(**read_json(self._note)) if self._note.exists() else Note()
+        found, parts = self._find(set(documents), set(sources))
+        known = Tombstones.of(self.store.root)
+        unknown = [name for name in documents if name not in found and not known.has(name)]
+        if unknown:
+            raise ValueError(f"doc_id={unknown[0]}: no part of {self.store} holds it")
+        if sources and not (found or all(map(known.has_source, sources))):
+            raise ValueError(f"source_id={sources[0]}: no document in {self.store} has it")
+        note = Note(documents=found, sources=sorted(set(sources)), parts=sorted(parts))
+        for name, plan in self._plans(note, Place()).items():
+            for part in parts & set(self._parts(name)):
+                for document, unit in sorted(set(units_of(self.store, plan, part, found))):
+                    found[document]["units"] += [unit, question_id(unit)]
+        if found and log.exists():
+            self._note_keys(found, log)
+        return note.joined(begun)
+
+    def _note_keys(self, found: dict[str, dict[str, list[str]]], log: Path) -> None:
+        units = [unit for held in found.values() for unit in held["units"]]
+
+        def of_them(table: pa.Table) -> pa.Table:
+            return table.filter(of_documents(table, found, units))
+
+        for document, keys in asked_keys(self.store, log, of_them).items():
+            found[document]["keys"] += [key.hex() for key in keys]
+
+    def _find(
+        self, documents: set[str], sources: set[str]
+    ) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
+        """Documents, by their raw ids, and the parts that hold them, in every corpus."""
+        found: dict[str, dict[str, list[str]]] = {}
+        parts: set[str] = set()
+        for folder in sorted((self.store.root / "stages" / "raw").glob("*")):
+            for part in sorted(self.store.parts("raw", folder.name)):
+                columns = ["raw_id", "source", "source_id", "reject"]
+                table = self.store.read_part("raw", folder.name, part, columns)
+                for row in table.filter(_wanted(table, documents, sources)).to_pylist():
+                    names = sorted({row["source"], row["source_id"]})
+                    found[row["raw_id"]] = {"sources": names, "units": [], "keys": []}
+                    parts.add(part)
+        return found, parts
+
+    def _parts(self, name: str) -> list[str]:
+        stages = self.store.read_pointer(name)["stages"]
+        parts: list[str] = stages["raw"]["parts"]
+        return parts
+
+    def _plans(self, note: Note, at: Place) -> dict[str, Plan]:
+        """The plans of the builds that name a part which holds a document."""
+        names = sorted(path.stem for path in (self.store.root / "builds").glob("*.json"))
+        touched = [
+            name
+            for name in names
+            if set(self._parts(name)) & set(note.parts) or self._has_past(name)
+        ]
+        return {name: self._plan(name, at) for name in touched}
+
+    def _has_past(self, name: str) -> bool:
+        """Whether a stage of a build went on from a version before, which may have held it."""
+        manifests = (
+            self.store.stage_dir(stage, entry["fingerprint"]) / "manifest.json"
+            for stage, entry in self.store.read_pointer(name)["stages"].items()
+        )
+        return any(path.exists() and read_json(path).get("former") for path in manifests)
+
+    def _plan(self, name: str, at: Place) -> Plan:
+        """The plan of a build, from its manifests; raises ValueError if this version differs."""
+        stages, source = [], ""
+        entries = self.store.read_pointer(name)["stages"]
+        for stage, entry in entries.items():
+            if not entry.get("inputs"):
+                source = stage
+                continue
+            folder = self.store.stage_dir(stage, entry["fingerprint"])
+            run = self._placed(build(read_json(folder / "manifest.json")["spec"]))
+            resources = Resources(threads=at.threads)
+            stages.append(Stage(stage, run, tuple(entry["inputs"]), resources))
+        plan = Plan(source, entries[source]["fingerprint"], stages)
+        for item in plan.steps:
+            if plan.fingerprint(item.name) != entries[item.name]["fingerprint"]:
+                raise ValueError(
+                    f"build {name!r}: another version made its stage {item.name}; run `srrag "
+                    f"build` again first, or delete {mirror.shown(self.store.pointer_path(name))}"
+                )
+        return plan
+
+    def _placed(self, run: Any) -> Any:
+        """A step with the engine as it was given: a manifest does not say where that runs."""
+        own = getattr(run, "engine", None)
+        if isinstance(own, Model) and self.engine is not None and spec(own) == spec(self.engine):
+            return dataclasses.replace(run, engine=self.engine)
+        return run
+
+    def _check(self, name: str, plan: Plan, note: Note) -> None:
+        for stage in plan.builds:
+            for engine in engines_of([stage.run]):
+                if engine != self.engine:
+                    raise ValueError(
+                        f"build {name!r}: stage {stage.name} asks {engine.name}; give the same "
+                        "engine=… settings as its build"
+                    )
+        documents = set(note.documents)
+        source = plan.fingerprint(plan.source)
+        for part in self._parts(name):
+            ids = self.store.read_part(plan.source, source, part, ["raw_id"])["raw_id"]
+            if not documents.issuperset(ids.to_pylist()):
+                return
+        raise ValueError(f"build {name!r}: nothing would be left; delete {self.store} instead")
+
+    def _rebuild(self, name: str, plan: Plan, note: Note, at: Place) -> None:
+        """Derive the parts of a build, build what is made of them, and swap its pointer."""
+        parts = []
+        for part in self._parts(name):
+            kept = (
+                derive_part(self.store, plan, part, note.documents) if part in note.parts else part
+            )
+            parts += [kept] if kept is not None else []
+        parts = sorted(set(parts))
+        pointer = self.store.read_pointer(name)
+        whole = RelationBuilds(self.store, plan, name, self.runner, tuple(parts))
+        for stage in plan.builds:
+            figures, _ = whole.run(stage, at)
+            fingerprint = plan.fingerprint(stage.name, parts)
+            pointer["stages"][stage.name] |= {"fingerprint": fingerprint, "figures": figures}
+        for entry in pointer["stages"].values():
+            if "parts" in entry:
+                entry["parts"] = parts
+        write_rejects(self.store, plan, name, parts)
+        self.store.write_pointer(name, pointer)
+        say(f"build {name}: {len(note.documents)} documents taken out")
+
+    def _delete(self, note: Note) -> dict[str, Any]:
+        """Delete what held the documents: old parts, old builds, answers and other outputs."""
+        stages = self.store.root / "stages"
+        for part in note.parts:
+            for path in stages.glob(f"*/*/part-{part}.*"):
+                drop_part(path.with_suffix(".parquet"))
+        builds = drop_builds(self.store)
+        ids = {*note.documents, *note.all_of("units")}
+        answers = list(holding([*stages.glob(f"{FOLDER}*"), stages / SOURCE], ids.__contains__))
+        for path in answers:
+            drop_part(path)
+        return {
+            "builds_deleted": builds,
+            "answer_parts_deleted": len(answers),
+            "outputs_deleted": drop_outputs(self.store.root / "jobs", ids.__contains__),
+        }
+
+    def _forget_completions(self, note: Note, log: Path) -> int:
+        """Take out of the log what the documents' prompts were answered; returns the rows.
+
+        The root's own log keeps what surviving rows and builds ask for, and nothing else: what
+        questions were shown cannot be told any more. A log outside of the root may serve others,
+        so there only the documents' own prompts go.
+        """
+        if not log.exists():
+            return 0
+        kept = set().union(self._asked_by_builds(log), *asked_keys(self.store, log).values())
+        with LogLock(log):
+            completions = CompletionLog(log)
+            completions.recover()
+            own = log.resolve().is_relative_to(self.store.root)
+            keys = logged_keys(log) if own else map(bytes.fromhex, note.all_of("keys"))
+            return completions.forget({*keys} - kept)
+
+    def _asked_by_builds(self, log: Path) -> set[bytes]:
+        """Keys of what builds ask; none of those that an older version of the code made."""
+        found: set[bytes] = set()
+        for path in sorted((self.store.root / "builds").glob("*.json")):
+            try:
+                plan = self._plan(path.stem, Place())
+            except ValueError:
+                continue
+            parts = tuple(self._parts(path.stem))
+            whole = RelationBuilds(self.store, plan, path.stem, self.runner, parts)
+            for stage in plan.builds:
+                found |= keys_of_build(stage, whole.inputs(stage), log)
+        return found
+
+
+def _wanted(table: pa.Table, documents: Collection[str], sources: Collection[str]) -> pa.Array:
+    """Rows of documents by id or source, and refusals of duplicates of them, which name them."""
+
+    def among(column: str, values: Collection[str]) -> pa.ChunkedArray:
+        return pc.is_in(table[column], pa.array(sorted(values), pa.string()))
+
+    wanted = pc.or_(among("source_id", sources), among("source", sources))
+    wanted = pc.or_(wanted, among("raw_id", documents))
+    same = among("source_id", set(table.filter(wanted)["source_id"].to_pylist()))
+    return pc.or_(wanted, pc.and_(same, pc.is_valid(table["reject"])))

@@ -1,0 +1,156 @@
+"""Where ids stand: in the tables, indexes, logs and outputs of a root."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import mmap
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.runner.deletion.prompt_keys import asked_keys
+from srrag.runner.deletion.tombstones import Tombstones, mark
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
+
+_ID_CHARS = 32
+_ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+_PACKED = re.compile(rb">([A-Za-z0-9+/]{16,}={0,2})<")
+_OURS = ("forgotten.json", "forgetting.json", ".lock")
+
+Wanted = Callable[[str], bool]
+
+
+def traces_of(store: Store, document: str, log: Path) -> list[str]:
+    """What is left of a document, a line a file: its id, those of its units, its completions.
+
+    Indexes that cannot be searched are traced to the parts that they were made of; outputs, whose
+    rows need not bear any id, must be of after the forgetting.
+    """
+    known = Tombstones.of(store.root)
+    forgotten = known.documents.get(mark(document), {})
+    marks = {mark(document), *forgotten.get("units", [])}
+    problems = [
+        f"{path} holds {document} or a unit of it"
+        for path in holding([store.root, log], lambda name: mark(name) in marks, document)
+    ]
+    if (store.root / "forgetting.json").exists():
+        problems.append("an interrupted forgetting is not finished: run `srrag forget root=…`")
+    keys = [bytes.fromhex(key) for key in forgotten.get("keys", [])]
+    if keys and log.exists() and (left := set(CompletionLog(log).lookup(keys))):
+        # A copy of its text that is still here asks for the same.
+        left -= set().union(*asked_keys(store, log).values())
+        if left:
+            problems.append(f"{log} holds {len(left)} answers to prompts with its text")
+    before = [path for path in shown(store.root / "jobs") if path.stat().st_mtime < known.at_s]
+    problems += [f"{path} is of before the forgetting and may show what it held" for path in before]
+    return problems + list(unaccounted(store))
+
+
+def shown(output: Path) -> Iterator[Path]:
+    """The files of an output that show more than figures: an export's, say, or a log's."""
+    for path in sorted([output, *output.rglob("*")]):
+        if path.is_file() and path.name not in ("summary.json", ".lock"):
+            yield path
+
+
+def holding(folders: Collection[Path], wanted: Wanted, text: str = "") -> Iterator[Path]:
+    """The files below folders with an id that is wanted, or with a text."""
+    files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
+    for path in sorted(files):
+        if path.name not in _OURS and _holds(path, wanted, text):
+            yield path
+
+
+def _holds(path: Path, wanted: Wanted, text: str) -> bool:
+    try:
+        if path.suffix == ".parquet":
+            file = pq.ParquetFile(path)
+            names = [f.name for f in file.schema_arrow if not _is_binary(f.type)]
+            batches = file.iter_batches(1 << 14, columns=names)
+            return any(_in_table(batch, wanted, text) for batch in batches)
+        if path.suffix == ".arrow":
+            with pa.memory_map(str(path)) as source:
+                reader = pa.ipc.open_file(source)
+                batches = map(reader.get_batch, range(reader.num_record_batches))
+                return any(_in_table(batch, wanted, text) for batch in batches)
+    except pa.ArrowInvalid:
+        pass  # half written, say: its bytes are searched
+    if not path.stat().st_size:
+        return False
+    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return any(_in_bytes(each, wanted, text) for each in _readable(path, content))
+
+
+def _in_bytes(content: bytes | mmap.mmap, wanted: Wanted, text: str) -> bool:
+    if text and content.find(text.encode()) >= 0:
+        return True
+    return any(wanted(match[0].decode()) for match in _ID.finditer(content))
+
+
+def _readable(path: Path, content: mmap.mmap) -> Iterator[bytes | mmap.mmap]:
+    """The bytes of a file, and what a workbook's or a report's have packed."""
+    yield content
+    if path.suffix == ".xlsx" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            yield from map(file.read, file.namelist())
+    if path.suffix == ".html":
+        for match in _PACKED.finditer(content):
+            with contextlib.suppress(zlib.error, binascii.Error):
+                yield zlib.decompress(base64.b64decode(match[1]), -zlib.MAX_WBITS)
+
+
+def _in_table(batch: pa.RecordBatch, wanted: Wanted, text: str) -> bool:
+    return any(_in_column(leaf, wanted, text) for c in batch.columns for leaf in _leaves(c))
+
+
+def _in_column(values: pa.Array, wanted: Wanted, text: str) -> bool:
+    if text and pc.any(pc.match_substring(values, text)).as_py():
+        return True
+    ids = pc.unique(values.filter(pc.equal(pc.binary_length(values), _ID_CHARS)))
+    return any(map(wanted, ids.to_pylist()))
+
+
+def _leaves(column: Any) -> Iterator[pa.Array]:
+    """The string columns within a column."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        yield column
+    elif pa.types.is_dictionary(kind):
+        yield from _leaves(column.dictionary)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _leaves(column.flatten())
+    elif pa.types.is_struct(kind):
+        for part in column.flatten():
+            yield from _leaves(part)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def unaccounted(store: Store) -> Iterator[str]:
+    """Builds that were not made of the very parts and files that stand now."""
+    stages = store.root / "stages"
+    standing: set[str] = set()
+    for receipt in stages.glob("*/*/part-*.json"):
+        standing.add(read_json(receipt)["sha256"])
+    manifests = {path: read_json(path) for path in sorted(stages.glob("*/*/manifest.json"))}
+    for manifest in manifests.values():
+        standing.update(manifest.get("files", {}).values())
+    for path, manifest in manifests.items():
+        if "files" not in manifest:
+            continue
+        made_of = {sha for part in manifest.get("contents", {}).values() for sha in part.values()}
+        if not made_of or not made_of <= standing:
+            yield f"{path.parent} was built from parts that do not stand"

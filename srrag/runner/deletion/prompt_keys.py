@@ -1,0 +1,121 @@
+"""Which completions the rows of a root have asked for: their prompts rendered again, no call."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.engine.base import Model
+from srrag.engine.call import Call, Reply, key_of
+from srrag.engine.client import LogClient
+from srrag.engine.log.journal import read_journal
+from srrag.engine.log.listing import LogListingReader, journal_file
+from srrag.kinds import renamed
+from srrag.llm.completion import Client, Completion, Engine, Prompt
+from srrag.runner.engines import engines_of
+from srrag.runner.part import live
+from srrag.spec import build, spec
+from srrag.stage import Stage
+from srrag.step import Build, LLMStep, OpenedLLMStep, Place
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
+
+_ROWS = 512
+
+
+def asked_keys(
+    store: Store, log: Path, select: Callable[[pa.Table], pa.Table] = live
+) -> dict[str, set[bytes]]:
+    """Keys of all that was asked for rows that stand, in any configuration that can be rendered.
+
+    They are told apart by document. `select` chooses rows of a part. A configuration of another
+    version of the code or of a prompt cannot be rendered.
+    """
+    found: defaultdict[str, set[bytes]] = defaultdict(set)
+    for step, engine, inputs in _asking(store):
+        recorder = _Recorder(engine, log, _never, keys=found)
+        asking = OpenedLLMStep(step, recorder)
+        for name in inputs:
+            for path in sorted((store.root / "stages" / name).glob("*/part-*.parquet")):
+                table = pq.read_table(path, memory_map=True, partitioning=None)
+                _ask(asking, recorder, live(select(table)))
+    return found
+
+
+def keys_of_build(stage: Stage, inputs: Mapping[str, Sequence[Path]], log: Path) -> set[bytes]:
+    """Keys of all that a build asks for, in a folder that is thrown away."""
+    found: defaultdict[str, set[bytes]] = defaultdict(set)
+    assert isinstance(stage.run, Build)
+    models = engines_of([stage.run])
+    if models:
+        clients: dict[Engine, Client] = {
+            model: _Recorder(model, log, _never, keys=found) for model in models
+        }
+        with tempfile.TemporaryDirectory() as out:
+            stage.run.build(inputs, Path(out), Place(clients=clients))
+    return set().union(*found.values())
+
+
+def logged_keys(log: Path) -> set[bytes]:
+    """Every key that stands in a log."""
+    listing = LogListingReader(log).now()
+    keys: set[bytes] = set()
+    for file in listing.files():
+        keys.update(pq.read_table(log / file, columns=["key"])["key"].to_pylist())
+    for name in listing.journals:
+        keys.update(entry.key for entry in read_journal(log / journal_file(name))[0])
+    return keys
+
+
+def _asking(store: Store) -> Iterator[tuple[LLMStep, Model, list[str]]]:
+    """The steps of all stages that ask a model, with it and the names of inputs, each once."""
+    seen = []
+    for path in sorted((store.root / "stages").glob("*/*/manifest.json")):
+        manifest = read_json(path)
+        made_by = (renamed(manifest["spec"]), manifest["identity"], manifest["inputs"])
+        if "files" in manifest or made_by in seen:
+            continue
+        seen.append(made_by)
+        try:
+            step = build(manifest["spec"])
+            same = (spec(step), step.identity()) == made_by[:2]
+        except (ValueError, TypeError):
+            continue
+        if same and isinstance(step, LLMStep) and isinstance(step.engine, Model):
+            yield step, step.engine, manifest["inputs"]
+
+
+def _ask(asking: OpenedLLMStep, recorder: _Recorder, rows: pa.Table) -> None:
+    owner = "doc_id" if "doc_id" in rows.column_names else "raw_id"
+    for start in range(0, rows.num_rows, _ROWS):
+        batch = rows.slice(start, _ROWS)
+        recorder.owners = batch[owner].to_pylist()
+        asking.answer(batch, asking.step.prompts(batch))
+
+
+def _never(calls: Sequence[Call]) -> list[Reply]:
+    assert not calls, "what is only recorded is never called for"
+    return []
+
+
+@dataclass
+class _Recorder(LogClient):
+    """Answers from the log alone, and notes each key by the owner of its row, if any."""
+
+    keys: dict[str, set[bytes]] = field(default_factory=dict)
+    owners: list[str] = field(default_factory=list)
+
+    def complete(
+        self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
+    ) -> list[Completion]:
+        """Answer what stands in the log."""
+        for prompt in prompts:
+            owner = self.owners[prompt.row] if self.owners else ""
+            self.keys[owner].add(key_of(self.engine, prompt, attempt))
+        return super().complete(prompts, attempt, [False] * len(prompts))

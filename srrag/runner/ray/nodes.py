@@ -1,0 +1,201 @@
+"""What the nodes of a Ray cluster are like, asked of each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import importlib.metadata
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from srrag.storage import mirror
+
+PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "vllm")
+_POLL_S = 1.0
+_CONNECT_S = 3.0
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One node, as it sees itself."""
+
+    address: str
+    cpus: float
+    """Logical ones, that Ray may give out."""
+    gpus: float
+    gpu_names: tuple[str, ...]
+    gpu_memory_gb: float
+    """Of its smallest GPU; 0 without one."""
+    memory_gb: float
+    versions: dict[str, str]
+    clock_s: float
+    """How far its clock is ahead of this process's; known to half of `round_trip_s`."""
+    round_trip_s: float
+    reads: bool
+    """Whether it reads in the shared folder what this process wrote there."""
+    writes: bool
+    """Whether this process reads there what the node wrote."""
+    model: bool | None
+    """Whether the model's folder is there; None if no folder was asked for."""
+    faiss_on_gpu: bool
+    """Whether its FAISS is the build for GPUs."""
+    unreached: tuple[str, ...]
+    """Ports of Ray on any node that cannot be reached from here."""
+    serve_port: str | None
+    """Who has the port of the API: "free", "serve" (Ray Serve's proxy) or "taken"; None unasked."""
+
+
+def nodes_of(
+    root: Path, model: Path | None, *, wait_for: int, wait_s: float, serve_port: int | None
+) -> list[Node]:
+    """Ask every node, once there are `wait_for` of them or `wait_s` seconds have passed.
+
+    `root` is the shared folder, `model` a folder that each node should have, `serve_port` where the
+    API would listen. Ray has to be up.
+    """
+    until = time.monotonic() + wait_s
+    while len(alive := _alive()) < wait_for and time.monotonic() < until:
+        time.sleep(_POLL_S)
+    name = f".doctor-{os.getpid()}-{time.time_ns()}"
+    mark = root / name
+    mark.write_text(name, "utf-8")
+    mirror.put(mark)
+    try:
+        ports = [
+            (node["NodeManagerAddress"], node[key])
+            for node in alive
+            for key in ("NodeManagerPort", "ObjectManagerPort")
+        ]
+        return [_ask(node, mark, model, ports, serve_port) for node in alive]
+    finally:
+        for path in root.glob(f"{name}*"):
+            mirror.remove(path)
+
+
+def token_is_asked_for() -> bool:
+    """Whether this cluster asks for a token."""
+    from ray._private.authentication.authentication_utils import is_token_auth_enabled
+
+    return bool(is_token_auth_enabled())
+
+
+def _alive() -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+
+
+def _ask(
+    node: dict[str, Any],
+    mark: Path,
+    model: Path | None,
+    ports: Sequence[Address],
+    serve_port: int | None,
+) -> Node:
+    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    look = ray.remote(num_cpus=0, max_retries=0)(look_around).options(scheduling_strategy=there)
+    name = f"{mark.name}-{node['NodeID']}"
+    asked = (str(mark), name, None if model is None else str(model), ports, serve_port)
+    ray.get(look.remote(*asked))  # a first worker takes seconds to start, and packages to import
+    before = time.time()
+    found: dict[str, Any] = ray.get(look.remote(*asked))
+    after = time.time()
+    written = mirror.bring(mark.with_name(name))
+    return Node(
+        address=node["NodeManagerAddress"],
+        cpus=node["Resources"].get("CPU", 0.0),
+        gpus=node["Resources"].get("GPU", 0.0),
+        clock_s=found.pop("time") - (before + after) / 2,
+        round_trip_s=after - before,
+        writes=written.exists() and written.read_text("utf-8") == name,
+        **found,
+    )
+
+
+def look_around(
+    mark: str, name: str, model: str | None, ports: Sequence[Address], serve_port: int | None
+) -> dict[str, Any]:
+    """What one node is like; runs there."""
+    import faiss
+
+    asked_at = time.time()
+    path, reads = Path(mark), False
+    try:
+        reads = mirror.read(path).decode("utf-8") == path.name
+        path.parent.mkdir(parents=mirror.store_at(path) is not None, exist_ok=True)
+        path.with_name(name).write_text(name, "utf-8")
+        mirror.put(path.with_name(name))
+    except OSError:
+        pass  # `reads` and what the asker finds tell
+    names, memory = _gpus()
+    return {
+        "time": asked_at,
+        "reads": reads,
+        "gpu_names": names,
+        "gpu_memory_gb": memory,
+        "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
+        "versions": {"python": platform.python_version(), **_versions(PACKAGES)},
+        "model": None if model is None else Path(model).is_dir(),
+        # Of the build, not of the GPUs: this process is given none.
+        "faiss_on_gpu": hasattr(faiss, "StandardGpuResources"),
+        "unreached": tuple(f"{host}:{port}" for host, port in ports if not _listens(host, port)),
+        "serve_port": None if serve_port is None else _holder(serve_port),
+    }
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _holder(port: int) -> str:
+    """Who has a port of this node."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("", port))
+        except OSError:
+            pass
+        else:
+            return "free"
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=_CONNECT_S)
+    try:
+        asked.request("GET", "/-/healthz")
+        return "serve" if asked.getresponse().read(64) == b"success" else "taken"
+    except (OSError, http.client.HTTPException):
+        return "taken"
+    finally:
+        asked.close()
+
+
+def _versions(packages: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def _gpus() -> tuple[tuple[str, ...], float]:
+    """Names and least memory of the GPUs that NVIDIA's driver tells of, whoever uses them."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return (), 0.0
+    asked = [command, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    told = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+    rows = [line.rpartition(",") for line in told.stdout.splitlines() if "," in line]
+    names = tuple(name.strip() for name, _, _ in rows)
+    return names, min((float(size) / 1024 for _, _, size in rows), default=0.0)

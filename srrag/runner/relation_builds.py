@@ -1,0 +1,223 @@
+"""Run the builds of a plan: work on whole relations, each version in a folder of its own.
+
+An update makes what a build from nothing makes, except where a Build `remembers`: there the version
+before is one of its inputs, and the manifest names it (`former`) by all that it was made of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from srrag.ids import file_sha256
+from srrag.kinds import renamed
+from srrag.llm.completion import Usage, tallied
+from srrag.runner.engines import engines_of
+from srrag.runner.progress import say
+from srrag.runner.runner import Runner
+from srrag.spec import fingerprint as hashed
+from srrag.spec import spec
+from srrag.stage import Plan, Stage
+from srrag.step import Build, Place, PreviousVersion
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import check_files, manifest_files
+from srrag.storage.store import Store
+
+Contents = Mapping[str, Mapping[str, str]]
+"""What a build has read: by input stage, the sha256 of each part or file."""
+
+
+@dataclass(frozen=True)
+class RelationBuilds:
+    """The builds of one run; `name` is that of the pointer to the version before.
+
+    Without `update`, what remembers is made from nothing; so it is while documents are forgotten,
+    since what is left must not depend on them.
+    """
+
+    store: Store
+    plan: Plan
+    name: str
+    runner: Runner
+    parts: tuple[str, ...]
+    update: bool = True
+
+    def run(self, stage: Stage, at: Place) -> tuple[dict[str, Any], bool]:
+        """Make a build's folder unless it stands; returns its figures, and whether it stood."""
+        fingerprint = self.plan.fingerprint(stage.name, self.parts)
+        final = self.store.stage_dir(stage.name, fingerprint)
+        contents = self._contents(stage)
+        if self._reusable(stage, final, contents):
+            figures: dict[str, Any] = read_json(final / "manifest.json")["figures"]
+            return figures, True
+        former = self._former(stage, contents)
+        started = time.perf_counter()
+        out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
+        out.mkdir(parents=True)
+        try:
+            with tallied() as usage:
+                figures = self._made(stage, former, out, at)
+            manifest = {
+                **manifest_of(stage, fingerprint),
+                "contents": contents,
+                "former": version_of(former.folder) if former and _remembers(stage) else None,
+                "figures": figures,
+                "usage": usage.as_dict() if usage != Usage() else {},
+                "seconds": round(time.perf_counter() - started, 3),
+                "files": {
+                    path.relative_to(out).as_posix(): file_sha256(path)
+                    for path in sorted(out.rglob("*"))
+                    if path.is_file()
+                },
+            }
+            commit_json(out / "manifest.json", manifest)
+            mirror.move_folder(out, final)
+        finally:
+            mirror.remove_folder(out)
+        say(f"{stage.name:<12} built")
+        return figures, False
+
+    def _made(
+        self, stage: Stage, former: PreviousVersion | None, out: Path, at: Place
+    ) -> dict[str, Any]:
+        """Build, or update the version before; with the engine up that the build asks, if any."""
+        assert isinstance(stage.run, Build)
+        inputs = self.inputs(stage)
+        models = engines_of([stage.run])
+        gpus = stage.resources.gpus
+        with self.runner.engines(models, at) as engines, self.runner.spread(gpus) as spread:
+            place = dataclasses.replace(
+                at, threads=stage.resources.threads, clients=engines.clients, spread=spread
+            )
+            if former is None:
+                figures = dict(stage.run.build(inputs, out, place))
+            else:
+                figures = dict(stage.run.update(inputs, out, place, former))
+        mirror.join(out)
+        return figures
+
+    def inputs(self, stage: Stage) -> dict[str, list[Path]]:
+        """What a build reads: the folders of builds, which are here, and the parts of steps.
+
+        Of parts on an object store a build reads the columns that it needs, where they lie.
+        """
+        builds = {item.name for item in self.plan.builds}
+        found = {}
+        for name in stage.inputs:
+            if name in builds:
+                folder = self.store.stage_dir(name, self.plan.fingerprint(name, self.parts))
+                found[name] = [mirror.pull_build(folder)]
+            else:
+                folder = self.store.stage_dir(name, self.plan.fingerprint(name))
+                found[name] = [folder / f"part-{part}.parquet" for part in sorted(self.parts)]
+        return found
+
+    def _contents(self, stage: Stage) -> dict[str, dict[str, str]]:
+        """The sha256 of all that a build reads.
+
+        Its fingerprint holds names alone: a part that was made again keeps its name.
+        """
+        contents = {}
+        for item in self.plan.stages:
+            if item.name not in stage.inputs:
+                continue
+            fingerprint = self.plan.fingerprint(item.name, self.parts)
+            if isinstance(item.run, Build):
+                contents[item.name] = manifest_files(self.store.stage_dir(item.name, fingerprint))
+            else:
+                receipts = self.store.receipts(item.name, fingerprint, sorted(self.parts))
+                contents[item.name] = {receipt.part: receipt.sha256 for receipt in receipts}
+        return contents
+
+    def _from_nothing(self, stage: Stage) -> bool:
+        """Whether no version before may have a part in what a stage makes."""
+        forgetting = (self.store.root / "forgetting.json").exists()
+        return _remembers(stage) and (forgetting or not self.update)
+
+    def _reusable(self, stage: Stage, folder: Path, contents: Contents) -> bool:
+        if not _stands(folder, contents):
+            return False
+        return not (self._from_nothing(stage) and read_json(folder / "manifest.json").get("former"))
+
+    def _former(self, stage: Stage, contents: Contents) -> PreviousVersion | None:
+        """The version that the pointer names, if the same build made it and it is whole."""
+        if not _updates(stage) or self._from_nothing(stage):
+            return None
+        if not self.store.pointer_path(self.name).exists():
+            return None
+        entry = self.store.read_pointer(self.name)["stages"].get(stage.name)
+        if entry is None:
+            return None
+        folder = self.store.stage_dir(stage.name, entry["fingerprint"])
+        if not _stands(folder):
+            return None
+        manifest = read_json(folder / "manifest.json")
+        made_by = (renamed(manifest["spec"]), manifest["identity"])
+        if made_by != (spec(stage.run), stage.run.identity()) or "contents" not in manifest:
+            return None
+        steps = {item.name for item in self.plan.steps}
+        kept = frozenset(
+            self.store.part_path(name, self.plan.fingerprint(name), part)
+            for name in steps & set(contents)
+            for part, sha256 in contents[name].items()
+            if manifest["contents"].get(name, {}).get(part) == sha256
+        )
+        return PreviousVersion(mirror.pull_build(folder), kept)
+
+
+def manifest_of(stage: Stage, fingerprint: str) -> dict[str, Any]:
+    """What a stage is."""
+    return {
+        "stage": stage.name,
+        "fingerprint": fingerprint,
+        "spec": spec(stage.run),
+        "identity": stage.run.identity(),
+        "inputs": list(stage.inputs),
+    }
+
+
+def version_of(folder: Path) -> str:
+    """The identity of a build's version: its fingerprint, what it has read, the version before."""
+    manifest = read_json(folder / "manifest.json")
+    return hashed(manifest["fingerprint"], manifest.get("contents"), manifest.get("former"))
+
+
+def _updates(stage: Stage) -> bool:
+    """Whether a build takes anything from the version before, which is else not even looked at."""
+    return isinstance(stage.run, Build) and type(stage.run).update is not Build.update
+
+
+def _remembers(stage: Stage) -> bool:
+    return isinstance(stage.run, Build) and stage.run.remembers
+
+
+def _stands(folder: Path, contents: Contents | None = None) -> bool:
+    """Whether a build is there, every file of it is what was built, and of these contents."""
+    if not mirror.exists(folder / "manifest.json"):
+        return False
+    if contents is not None and read_json(folder / "manifest.json").get("contents") != contents:
+        return False
+    try:
+        if mirror.store_at(folder):
+            _check_names(folder)
+        else:
+            check_files(folder)
+    except ValueError as error:
+        say(f"built again: {error}")
+        return False
+    return True
+
+
+def _check_names(folder: Path) -> None:
+    """Raise ValueError if an object store lacks a file of a build's manifest.
+
+    What stands there came there whole, and to hash it would be to bring it here.
+    """
+    if missing := manifest_files(folder).keys() - mirror.files(folder):
+        raise ValueError(f"{mirror.shown(folder / min(missing))} is missing")

@@ -1,0 +1,159 @@
+"""The routes that the pages read beside the API's: stored runs, the graph, and feedback."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Path, Query, Request
+
+from srrag.serve.api.openapi import shown
+from srrag.serve.api.question import passing_of
+from srrag.serve.api.responses import with_known_sources
+from srrag.serve.errors import ApiError
+from srrag.serve.feedback import Feedback, Kept, keep_feedback
+from srrag.serve.graph_view import MAX_NODES, Around, Drawing, GraphView, Names
+from srrag.serve.runs import (
+    State,
+    StoredRun,
+    answers_of,
+    brief,
+    chosen,
+    compared,
+    find_runs,
+    read_answer,
+    run_summary,
+)
+from srrag.serve.service import PipelineService
+
+Json = dict[str, Any]
+Grade = Literal["", "A", "B", "C", "D", "E", "none"]
+MAX_ROWS = 200
+
+_Text = Annotated[str, Query(max_length=200)]
+_Id = Annotated[str, Query(max_length=200)]
+_Hops = Annotated[int, Query(ge=1, le=3)]
+_MaxNodes = Annotated[int, Query(ge=1, le=MAX_NODES)]
+_Named = Annotated[str, Path(max_length=1000, examples=["low back pain"])]
+
+
+def add_reading(app: FastAPI, host: PipelineService) -> None:
+    """Add the routes to an app; they are functions of threads, as all of them read files."""
+    _add_feedback(app, host)
+    _add_runs(app, host)
+    _add_graph(app, host)
+
+
+def _add_feedback(app: FastAPI, host: PipelineService) -> None:
+    @app.post("/v1/feedback", responses=shown("feedback"))
+    def feedback(body: Feedback, request: Request) -> Kept:
+        """Keep what a reader says of an answer, in a file of the root and nowhere else."""
+        return keep_feedback(host.settings.root, body, passing_of(request).caller)
+
+
+def _add_runs(app: FastAPI, host: PipelineService) -> None:
+    def run_of(run_id: str, field: str) -> StoredRun:
+        try:
+            return find_runs(host.settings.run_folders)[run_id]
+        except KeyError:
+            raise ApiError(404, "not_found", "there is no such run", field) from None
+
+    @app.get("/v1/runs", responses=shown("runs"))
+    def runs() -> Json:
+        """Stored runs of answers, the newest first."""
+        told = [run_summary(run) for run in find_runs(host.settings.run_folders).values()]
+        return {"runs": sorted(told, key=lambda run: -run.get("modified", 0))}
+
+    @app.get("/v1/runs/{run_id}", responses=shown("run"))
+    def answers(
+        run_id: str,
+        against: _Id = "",
+        text: _Text = "",
+        grade: Grade = "",
+        state: Literal["", State] = "",
+        differs: bool = False,
+        offset: Annotated[int, Query(ge=0, le=10**7)] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 50,
+    ) -> Json:
+        """Questions of a run, filtered; with `against`, how another run answered each."""
+        rows = _rows(run_of(run_id, "run_id"))
+        listed = compared(rows, _rows(run_of(against, "against"))) if against else rows
+        found = chosen(listed, text=text, grade=grade, state=state, differs=differs)
+        shown = [brief(row) for row in found[offset : offset + limit]]
+        return {"total": len(found), "of": len(rows), "answers": shown}
+
+    @app.get("/v1/runs/{run_id}/answer", responses=shown("run_answer"))
+    def answer(run_id: str, query_id: _Id) -> Json:
+        """One stored answer with its citations, evidence and trace."""
+        run = run_of(run_id, "run_id")
+        _rows(run)
+        found = read_answer(run, query_id)
+        if found is None:
+            raise ApiError(404, "not_found", "the run has no such question", "query_id")
+        if "evidence" in found:
+            found["evidence"] = with_known_sources(found["evidence"], host.edition.units)
+        return {"run": run.name, **found}
+
+
+def _rows(run: StoredRun) -> tuple[Json, ...]:
+    try:
+        return answers_of(run)
+    except (OSError, ValueError) as error:
+        message = f"{run.name} cannot be read: {type(error).__name__}"
+        raise ApiError(422, "run", message, "run_id") from error
+
+
+def _add_graph(app: FastAPI, host: PipelineService) -> None:
+    opened: dict[str, GraphView] = {}
+    lock = threading.Lock()
+
+    def view() -> GraphView:
+        version = host.edition.version
+        with lock:
+            if version not in opened:
+                try:
+                    fresh = GraphView(host.settings.root, host.settings.build)
+                except ValueError as error:
+                    raise ApiError(404, "no_graph", str(error)) from error
+                opened.clear()
+                opened[version] = fresh
+            return opened[version]
+
+    @app.get("/v1/graph/{entity:path}", responses=shown("graph", Around))  # names hold slashes
+    def graph(entity: _Named, hops: _Hops = 1, max_nodes: _MaxNodes = 50) -> Json:
+        """An entity by its id or name, and around it: nodes, relations, sentences, documents.
+
+        `source` and `target` of a relation count in `nodes`, `document` of a sentence in
+        `documents`.
+        """
+        version, shown = host.edition.version, view()
+        if (found := shown.entity(entity)) is None:
+            message = "there is no such entity; /v1/graph_view/names finds by likeness"
+            raise ApiError(404, "not_found", message, "entity")
+        around = shown.around_entity(found["id"], hops, max_nodes)
+        return {"entity": found, **(around or {}), "version": version}
+
+    @app.get("/v1/graph_view/names", responses=shown("names", Names))
+    def names(text: _Text = "") -> Json:
+        """Entities by a part of their name, and the largest communities."""
+        return view().names(text)
+
+    @app.get("/v1/graph_view", responses=shown("graph_view", Drawing))
+    def graph_view(
+        entity: _Id = "",
+        community: _Id = "",
+        hops: _Hops = 1,
+        max_nodes: _MaxNodes = 120,
+    ) -> Json:
+        """A neighbourhood or a community as a drawing: places, relations, sentences."""
+        if bool(entity) == bool(community):
+            raise ApiError(400, "invalid", "name an entity or a community", "entity")
+        found = (
+            view().around_entity(entity, hops, max_nodes)
+            if entity
+            else view().community(community, max_nodes)
+        )
+        if found is None:
+            what = "entity" if entity else "community"
+            raise ApiError(404, "not_found", f"there is no such {what}", what)
+        return found

@@ -1,0 +1,174 @@
+"""OpenAI's chat completions over a pipeline: models are pipelines, citations are in the text.
+
+The answer ends with its sources as plain text, for clients that show nothing else; the field
+`srrag` holds sentences, citations and graded evidence.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from srrag.llm.completion import Usage
+from srrag.serve.api import responses
+from srrag.serve.api.question import DEFAULT_MODEL, PendingQuestion, pipeline_of
+from srrag.serve.api.sse import KEEP_ALIVE
+from srrag.serve.errors import ApiError
+from srrag.serve.service import PipelineService
+from srrag.serve.snapshot import PipelineResult
+
+Json = dict[str, Any]
+
+
+class ModelCard(BaseModel):
+    """A pipeline, as OpenAI lists models."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    alias_of: str = Field("", description="the pipeline that this name stands for")
+
+
+class ModelList(BaseModel):
+    """The pipelines of this server."""
+
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+class ChatReply(BaseModel):
+    """What is said, with its sources as plain text."""
+
+    role: Literal["assistant"]
+    content: str
+
+
+class ChatChoice(BaseModel):
+    """The only choice."""
+
+    index: int
+    message: ChatReply
+    finish_reason: Literal["stop"]
+    logprobs: None
+
+
+class ChatUsage(BaseModel):
+    """Tokens of the engine; `rules` use none."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatCompletion(BaseModel):
+    """OpenAI's chat completion, and what it has no place for."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: ChatUsage
+    srrag: Json = Field(description="an Answer without its id, question, answer and trace")
+
+
+def model_list(host: PipelineService) -> Json:
+    """The pipelines as models; `srrag` is the default one, unless a pipeline has this name."""
+    common = {"object": "model", "created": int(host.edition.opened_at), "owned_by": "srrag"}
+    models = [{"id": name, **common} for name in host.settings.pipelines]
+    if DEFAULT_MODEL not in host.settings.pipelines:
+        alias = {"id": DEFAULT_MODEL, **common, "alias_of": host.settings.default}
+        models.insert(0, alias)
+    return {"object": "list", "data": models}
+
+
+def model_card(host: PipelineService, name: str) -> Json:
+    """One of them; raises RequestFault if there is none of this name."""
+    pipeline_of(host, name, "model")
+    found: Json = next(each for each in model_list(host)["data"] if each["id"] == name)
+    return found
+
+
+def chat_reply(asked: PendingQuestion, found: PipelineResult) -> Json:
+    """A chat completion."""
+    reply = asked.reply(found, explained=False)
+    message = {"role": "assistant", "content": reply.answer + sources(reply)}
+    return {
+        **_head(asked, "chat.completion"),
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": _usage(found.usage),
+        "srrag": extension(reply),
+    }
+
+
+async def chat_stream(asked: PendingQuestion, usage: bool) -> AsyncIterator[str]:
+    """The chunks of a streamed chat completion: a draft as it is written, then what counts."""
+    head = _head(asked, "chat.completion.chunk")
+
+    def chunk(delta: Json, finish: str | None = None, **more: Any) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return _data({**head, "choices": [choice], **more})
+
+    yield chunk({"role": "assistant", "content": ""})
+    try:
+        async for name, data in asked.events():
+            if name == "token":
+                yield chunk({"content": data})
+            elif name == "pause":
+                yield KEEP_ALIVE
+            elif name == "found":
+                reply = asked.reply(data, explained=False)
+                yield chunk({"content": sources(reply)})
+                yield chunk({}, "stop", srrag=extension(reply))
+                if usage:
+                    yield _data({**head, "choices": [], "usage": _usage(data.usage)})
+    except ApiError as fault:
+        asked.passing.notes["code"] = fault.code
+        yield _data(fault.body(asked.passing.id))
+    yield "data: [DONE]\n\n"
+
+
+def sources(reply: responses.AnswerJson) -> str:
+    """The evidence that is cited, as plain text; "" if none is."""
+    cited = {number for sentence in reply.sentences for number in sentence.citations}
+    lines = [
+        f"[{item.number}] Grade {item.grade or 'none'}. {item.title}"
+        + (f" ({item.year})" if item.year else "")
+        + (f". PMID {item.pmid}" if item.pmid else "")
+        for item in reply.evidence
+        if item.number in cited
+    ]
+    notice = f"\n\nNote: {reply.notice}" if reply.notice else ""
+    return notice + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
+
+
+def extension(reply: responses.AnswerJson) -> Json:
+    """What OpenAI's format has no place for."""
+    return reply.model_dump(exclude_none=True, exclude={"id", "question", "answer", "trace"})
+
+
+def _head(asked: PendingQuestion, kind: str) -> Json:
+    return {
+        "id": f"chatcmpl-{asked.passing.id}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": asked.pipeline,
+    }
+
+
+def _usage(usage: Usage) -> Json:
+    tokens = usage.tokens_in, usage.tokens_out
+    return {
+        "prompt_tokens": tokens[0],
+        "completion_tokens": tokens[1],
+        "total_tokens": sum(tokens),
+    }
+
+
+def _data(value: Json) -> str:
+    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n"

@@ -1,0 +1,236 @@
+"""What stands before every request: who asks, how much, how long; and what every answer carries.
+
+Plain ASGI, so that bodies are counted while they come and streams pass through as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from srrag.serve.api.pages import PAGE_PATHS
+from srrag.serve.api_keys import owner
+from srrag.serve.errors import ApiError, busy
+from srrag.serve.service import PipelineService
+from srrag.serve.settings import is_loopback
+from srrag.serve.telemetry.tracing import StepSpans
+
+Scope = Any
+OPEN_PATHS = ("/healthz", "/readyz", *PAGE_PATHS)
+"""Answered without a key: they tell nothing of the corpus."""
+
+BARE_PATHS = ("/admin/reload",)
+"""Posted without a body: their key is what pages of other sites cannot send without asking."""
+
+QUEUED_PATHS = (
+    "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search", "/v1/rerank",
+)  # fmt: skip
+"""What waits for a worker."""
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_TRACED = ("pipeline", "version", "batch_rows", "code")
+_READING_S = 1.0
+"""A body that comes more slowly keeps no place of the queue."""
+
+_ID = re.compile(r"[\w.-]{1,64}")
+
+
+@dataclass(eq=False)
+class RequestContext:
+    """One request on its way: what its log line will say, and when it has to be answered."""
+
+    id: str
+    began: float
+    deadline: float
+    caller: str = ""
+    status: int = 0
+    gone: bool = False
+    """Whether nobody listens any more."""
+    fault: ApiError | None = None
+    """What became of its body, as whoever reads a body may hide why that failed."""
+    steps: StepSpans | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Gateway:
+    """Wraps an ASGI app; the request's Passing stands in its scope as `passing`."""
+
+    def __init__(self, app: Any, host: PipelineService) -> None:
+        """Bind the app and the rules."""
+        self._app, self._host, self._settings = app, host, host.settings
+        self._metrics, self._log, self._traces = host.metrics, host.log, host.traces
+        self._reading: set[RequestContext] = set()
+        """Who was let in to the queue and whose body is still to come."""
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Let a request pass, or answer it with its fault."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        given = headers.get("x-request-id", "")
+        now = time.monotonic()
+        id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        passing = RequestContext(id, now, now + self._settings.limits.timeout_s)
+        scope["passing"] = passing
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                if passing.gone:  # which makes any answer a fault, but nobody's
+                    passing.notes.pop("code", None)
+                else:
+                    passing.status = message["status"]
+                # Ray's proxy gives every request an id, and returns it by itself.
+                own = _HEADERS if id == given else {**_HEADERS, "x-request-id": id}
+                kept = [pair for pair in message["headers"] if pair[0].decode().lower() not in own]
+                message["headers"] = [*kept, *_encoded(own)]
+            await send(message)
+
+        try:
+            self._check(scope, headers, passing)
+            await self._app(scope, self._capped(receive, passing), sent)
+        except ApiError as fault:
+            if passing.status:
+                raise
+            await answer_fault(fault, passing, sent)
+        finally:
+            self._reading.discard(passing)
+            self._told(scope, headers, passing)
+
+    def _check(self, scope: Scope, headers: dict[str, str], passing: RequestContext) -> None:
+        settings, path = self._settings, scope["path"]
+        client = (scope.get("client") or ("",))[0]
+        if not (settings.keys or (is_loopback(client) and _is_local(headers.get("host", "")))):
+            # Who asks may write what he likes as host, but not whence he comes. A page of another
+            # site, whose name was made to point here, comes from here, and has that name as host.
+            raise ApiError(403, "host", "without API keys only this machine is served")
+        if settings.keys and path not in OPEN_PATHS:
+            name = owner(settings.keys, _key(headers))
+            if name is None:
+                raise ApiError(401, "unauthorized", "a valid API key is needed")
+            passing.caller = name
+        if path not in OPEN_PATHS and (wait := self._host.rate.wait_s(passing.caller or client)):
+            raise ApiError(429, "rate", "too many requests of this key", retry_s=wait)
+        most = settings.limits.max_body_bytes
+        if (length := headers.get("content-length", "0")).isdigit() and int(length) > most:
+            raise too_large(most)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        bare = path in BARE_PATHS and not kind
+        if scope["method"] == "POST" and kind != "application/json" and not bare:
+            # Pages of other sites can send no such body without asking first.
+            raise ApiError(415, "content_type", "the body has to be application/json")
+        if path in QUEUED_PATHS:
+            # Before its body is read, which is a call to Ray's proxy: a refusal has to be quick.
+            if wait := self._host.batcher.full_s(self._coming()):
+                raise busy(wait)
+            self._reading.add(passing)
+        if text := headers.get("x-timeout-s"):
+            passing.deadline = passing.began + _seconds(text, settings.limits.timeout_s)
+
+    def _coming(self) -> int:
+        """How many will be in the queue once their bodies are read."""
+        lately = time.monotonic() - _READING_S
+        return sum(each.began > lately for each in self._reading)
+
+    def _capped(self, receive: Any, passing: RequestContext) -> Any:
+        """The same body, up to the cap; raises RequestFault beyond."""
+        most, read = self._settings.limits.max_body_bytes, 0
+
+        async def received() -> Any:
+            nonlocal read
+            message = await receive()
+            passing.gone = message["type"] == "http.disconnect"
+            if not message.get("more_body"):
+                self._reading.discard(passing)
+            if message["type"] == "http.request":
+                read += len(message.get("body", b""))
+                if read > most:
+                    passing.fault = too_large(most)
+                    raise passing.fault
+            return message
+
+        return received
+
+    def _told(self, scope: Scope, headers: dict[str, str], passing: RequestContext) -> None:
+        # Never as it came, as each value is a series; what was refused here has no route yet.
+        came = scope["path"] if scope["path"] in QUEUED_PATHS else "-"
+        path = getattr(scope.get("route"), "path", came)
+        seconds = time.monotonic() - passing.began
+        self._metrics.requests.labels(path, str(passing.status or 499)).inc()
+        self._metrics.seconds.labels(path).observe(seconds)
+        if code := passing.notes.get("code"):
+            self._metrics.errors.labels(code).inc()
+        self._log(
+            event="request", request_id=passing.id, method=scope["method"], path=scope["path"],
+            status=passing.status or 499, ms=round(1000 * seconds, 1), key=passing.caller or None,
+            **passing.notes,
+        )  # fmt: skip
+        told = {
+            "http.request.method": scope["method"],
+            "http.route": path,
+            "http.response.status_code": passing.status or 499,
+            "srrag.request_id": passing.id,
+            **{f"srrag.{name}": passing.notes.get(name) for name in _TRACED},
+        }
+        self._traces.request(f"{scope['method']} {path}", seconds, headers, told, passing.steps)
+
+
+async def answer_fault(fault: ApiError, passing: RequestContext, send: Any) -> None:
+    """Send a fault as the whole response."""
+    passing.notes["code"] = fault.code
+    body = json.dumps(fault.body(passing.id)).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    await send(
+        {
+            "type": "http.response.start",
+            "status": fault.status,
+            "headers": _encoded({**headers, **fault.headers()}),
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+def too_large(most: int) -> ApiError:
+    """The fault of a body above the cap."""
+    return ApiError(413, "body_too_large", f"the body holds more than {most} bytes", "body")
+
+
+def _encoded(headers: dict[str, str]) -> Iterable[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def _key(headers: dict[str, str]) -> str:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
+
+
+def _is_local(host: str) -> bool:
+    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
+    return is_loopback(name)
+
+
+def _seconds(text: str, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= most:
+        message = f"a number of seconds above 0, at most {most:g}, is needed"
+        raise ApiError(400, "timeout", message, "X-Timeout-S")
+    return value

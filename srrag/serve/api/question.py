@@ -1,0 +1,130 @@
+"""A question of an HTTP request, from its route to the host and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from srrag.retrieve.questions import question_fault
+from srrag.serve.api import responses
+from srrag.serve.api.gateway import RequestContext
+from srrag.serve.errors import ApiError
+from srrag.serve.listeners import Event
+from srrag.serve.service import PipelineService
+from srrag.serve.snapshot import Asking, PipelineJob, PipelineResult
+from srrag.serve.telemetry.tracing import StepSpans
+
+DEFAULT_MODEL = "srrag"
+"""A name that stands for the server's default pipeline, unless one has it for its own."""
+
+PAUSE_S = 15.0
+"""Without a word for so long, proxies take a stream for dead."""
+
+
+@dataclass
+class PendingQuestion:
+    """A question that is queued, with all that its reply needs."""
+
+    host: PipelineService
+    passing: RequestContext
+    pipeline: str
+    ticket: Asking
+    heard: asyncio.Queue[Event | None]
+
+    async def answered(self) -> PipelineResult:
+        """Wait for the row; its version and batch go to the log line."""
+        found = await self.host.answered(self.ticket)
+        self.passing.notes.update(version=found.version, batch_rows=found.batch_rows)
+        self.passing.steps = StepSpans.of(found.row["trace"])
+        return found
+
+    def reply(self, found: PipelineResult, explained: bool) -> responses.AnswerJson:
+        """The answer as JSON."""
+        return responses.answer(
+            found, id=self.passing.id, pipeline=self.pipeline,
+            off=self.host.settings.pipelines[self.pipeline].left_out, explained=explained,
+        )  # fmt: skip
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What is heard until the answer stands, and at last ("found", Found).
+
+        A ("pause", None) where nothing is heard for a while.
+        """
+
+        async def waited() -> PipelineResult:
+            try:
+                return await self.answered()
+            finally:
+                self.heard.put_nowait(None)
+
+        waiting = asyncio.create_task(waited())
+        try:
+            while (event := await self._next()) is not None:
+                yield event
+            yield "found", await waiting
+        finally:
+            # Who no longer listens no longer waits: what has not begun is dropped.
+            waiting.cancel()
+            with suppress(asyncio.CancelledError, ApiError):
+                await waiting
+
+    async def _next(self) -> Event | None:
+        try:
+            async with asyncio.timeout(PAUSE_S):
+                return await self.heard.get()
+        except TimeoutError:
+            return "pause", None
+
+
+def ask(
+    host: PipelineService,
+    request: Request,
+    pipeline: str,
+    question: str,
+    *,
+    what: str = "answer",
+    aloud: bool = False,
+    field: str = "question",
+) -> PendingQuestion:
+    """Queue a question; raises RequestFault at once if it cannot be asked or taken."""
+    passing = passing_of(request)
+    passing.notes["pipeline"] = pipeline
+    if host.settings.log_questions:
+        passing.notes["question"] = question
+    if fault := question_fault(question):
+        named = "query" if what == "search" else field
+        raise ApiError(422, fault[0], fault[1], named)
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def hear(event: Event) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody is left to hear
+            loop.call_soon_threadsafe(heard.put_nowait, event)
+
+    asked = PipelineJob({"text": question}, hear if aloud else None)
+    ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline)
+    return PendingQuestion(host, passing, pipeline, ticket, heard)
+
+
+def pipeline_of(host: PipelineService, name: str | None, field: str = "pipeline") -> str:
+    """The name of a pipeline; raises RequestFault if there is none of this name."""
+    settings = host.settings
+    if name is None:
+        return settings.default
+    if name not in settings.pipelines:
+        if field == "model" and name == DEFAULT_MODEL:
+            return settings.default
+        raise ApiError(
+            404, "no_pipeline", f"there is {', '.join(settings.pipelines)}; see /v1/models", field
+        )
+    return name
+
+
+def passing_of(request: Request) -> RequestContext:
+    """What the guard knows of a request."""
+    passing: RequestContext = request.scope["passing"]
+    return passing

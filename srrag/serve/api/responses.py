@@ -1,0 +1,234 @@
+"""What comes back over HTTP: rows of ANSWERS and of windows as JSON, citations resolved."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from srrag.answer.answer_json import answer_json, steps_json, trace_json
+from srrag.index.units import Units
+from srrag.serve.snapshot import PipelineResult
+
+Row = dict[str, Any]
+
+
+class SentenceJson(BaseModel):
+    """A sentence of the answer and the numbers of the evidence that it rests on."""
+
+    text: str
+    citations: list[int]
+
+
+class MismatchJson(BaseModel):
+    """Where evidence is about other people (P) or another intervention (I) than was asked."""
+
+    part: str
+    asked: str
+    found: str
+
+
+class QuoteJson(BaseModel):
+    """A stretch of the evidence's text, verbatim, and the parts of the question that it states."""
+
+    char_start: int
+    char_end: int
+    text: str
+    parts: list[str] = Field(description="P, I, C, O, T")
+
+
+class Evidence(BaseModel):
+    """A window of a document, by the number that citations use."""
+
+    number: int
+    unit_id: str
+    doc_id: str
+    title: str
+    section: str
+    text: str
+    year: int
+    grade: str
+    study: str = Field(description="the kind of study that the grade stands for")
+    grade_source: str = Field(description="what the grade was read from")
+    source: str
+    source_id: str
+    pmid: str
+    score: float
+    quotes: list[QuoteJson]
+    mismatches: list[MismatchJson]
+
+
+class StepJson(BaseModel):
+    """A step of the pipeline; its time is that of the whole batch."""
+
+    step: str
+    ms: float
+    items: int | None = None
+
+
+class AnswerJson(BaseModel):
+    """An answer with all that it rests on."""
+
+    id: str
+    question: str
+    answer: str
+    insufficient: bool
+    note: str
+    notice: str
+    model: str
+    sentences: list[SentenceJson]
+    evidence: list[Evidence]
+    off: list[str] = Field(description="steps that do nothing without a model")
+    trace: list[StepJson]
+    why: list[Row] | None = Field(None, description="who found each piece of evidence, and where")
+    expansion: Row | None = Field(
+        None, description="what was made of the question before searching"
+    )
+    usage: Row
+    batch_rows: int
+    pipeline: str
+    version: str = Field(description="identity of the build that the answer rests on")
+
+
+class Hit(BaseModel):
+    """A window that was found."""
+
+    rank: int
+    score: float
+    unit_id: str
+    doc_id: str
+    title: str
+    section: str
+    text: str
+    year: int
+    grade: str
+    source_id: str
+    pmid: str
+
+
+class Hits(BaseModel):
+    """Windows, the best first."""
+
+    id: str
+    query: str
+    hits: list[Hit]
+    trace: list[StepJson]
+    pipeline: str
+    version: str
+
+
+class WindowJson(BaseModel):
+    """A window with its document."""
+
+    unit_id: str
+    doc_id: str
+    section: str
+    char_start: int
+    char_end: int
+    text: str
+    grade: str
+    title: str
+    year: int
+    grade_source: str
+    source: str
+    source_id: str
+    pmid: str
+    version: str
+
+
+class Alive(BaseModel):
+    """No batch is stuck."""
+
+    status: Literal["ok"]
+
+
+class Ready(BaseModel):
+    """A build is open."""
+
+    status: Literal["ready"]
+    version: str
+    stale: str | None = Field(None, description="where there is a newer one that cannot be opened")
+
+
+class Reloaded(BaseModel):
+    """The build that answers from now on."""
+
+    version: str
+
+
+def answer(
+    found: PipelineResult, *, id: str, pipeline: str, off: list[str], explained: bool
+) -> AnswerJson:
+    """The reply of an answered row."""
+    told = answer_json(found.row)
+    traced = trace_json(found.row, found.terms) if explained else {}
+    return AnswerJson(
+        **{
+            **told,
+            "notice": told.get("notice", ""),
+            "evidence": with_sources(told["evidence"], found.units),
+            "trace": told["trace"]["steps"],
+        },
+        id=id,
+        off=off,
+        why=traced.pop("why", None),
+        expansion={k: v for k, v in traced.items() if k != "steps"} if explained else None,
+        usage=found.usage.as_dict(),
+        batch_rows=found.batch_rows,
+        pipeline=pipeline,
+        version=found.version,
+    )
+
+
+def with_sources(evidence: list[Row], units: Units) -> list[Row]:
+    """The same evidence with what its documents say of their source and grade."""
+    documents = units.take_documents([item["doc_id"] for item in evidence]).to_pylist()
+    return [
+        {**item, **{name: document[name] for name in ("grade_source", "source")}}
+        for item, document in zip(evidence, documents, strict=True)
+    ]
+
+
+def with_known_sources(evidence: list[Row], units: Units) -> list[Row]:
+    """The same for stored evidence: a build made since may have lost its documents."""
+    told = []
+    for item in evidence:
+        try:
+            told += with_sources([item], units)
+        except ValueError:
+            told.append({**item, "grade_source": "", "source": ""})
+    return told
+
+
+def hits(found: PipelineResult, *, id: str, k: int, pipeline: str) -> Hits:
+    """The first k windows of a ranked row."""
+    row = found.row
+    ranked = row["hits"][:k]
+    windows = found.units.take_evidence([hit["unit_id"] for hit in ranked]).to_pylist()
+    return Hits(
+        id=id,
+        query=row["text"],
+        hits=[
+            Hit(rank=hit["rank"], score=hit["score"], **{name: item[name] for name in _WINDOW})
+            for hit, item in zip(ranked, windows, strict=True)
+        ],
+        trace=[StepJson(**item) for item in steps_json(row["trace"])],
+        pipeline=pipeline,
+        version=found.version,
+    )
+
+
+def window(unit_id: str, units: Units, version: str) -> WindowJson | None:
+    """A window by its id, None if there is none of exactly this id."""
+    try:
+        item = units.take([unit_id]).to_pylist()[0]
+    except ValueError:
+        return None
+    if item["unit_id"] != unit_id:  # the lookup knows but the first 64 bits
+        return None
+    document = units.take_documents([item["doc_id"]]).to_pylist()[0]
+    joined = {**document, **item, "version": version}
+    return WindowJson(**{name: joined[name] for name in WindowJson.model_fields})
+
+
+_WINDOW = [name for name in Hit.model_fields if name not in ("rank", "score")]

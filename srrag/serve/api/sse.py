@@ -1,0 +1,41 @@
+"""Server-sent events of an answer while it is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from srrag.serve.api.question import PendingQuestion
+from srrag.serve.errors import ApiError
+
+KEEP_ALIVE = ": still at it\n\n"
+
+
+async def answer_events(asked: PendingQuestion, explained: bool) -> AsyncIterator[str]:
+    """`stage`, `evidence`, `token` (of the answer as it is written), then `final` or `error`.
+
+    What a model writes is a draft until it is judged: the final answer counts.
+    """
+    try:
+        async for name, data in asked.events():
+            if name == "found":
+                reply = asked.reply(data, explained)
+                yield event("final", reply.model_dump(exclude_none=True))
+            elif name == "evidence":
+                numbered = [{"number": n, **item} for n, item in enumerate(data, start=1)]
+                yield event(name, {"evidence": numbered})
+            elif name == "pause":
+                yield KEEP_ALIVE
+            elif name == "token":
+                yield event(name, {"text": data})
+            else:
+                yield event(name, data)
+    except ApiError as fault:
+        asked.passing.notes["code"] = fault.code
+        yield event("error", fault.body(asked.passing.id))
+
+
+def event(name: str, data: Any) -> str:
+    """One event; JSON holds no raw line break, so the data is one line."""
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

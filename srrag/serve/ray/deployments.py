@@ -1,0 +1,291 @@
+"""The server as a Ray Serve application.
+
+One deployment holds the HTTP API and every CPU step, each engine with a model of its own process
+one more. Steps that settings put apart have deployments of their own, at the cost of a hop each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve.config import AutoscalingConfig, HTTPOptions
+from ray.serve.handle import DeploymentHandle
+
+from srrag.engine.base import Model
+from srrag.engine.call import Call, Reply, Session, SessionLostError
+from srrag.runner.engines import engines_of
+from srrag.runner.ray.data import RayDataRunner
+from srrag.serve.api.app import create_app
+from srrag.serve.errors import ApiError
+from srrag.serve.ray import retry_middleware
+from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
+from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener, pieces_of
+from srrag.serve.ray.health import NAME, check_port, wait_until_up
+from srrag.serve.ray.loopback import keep_replica_here
+from srrag.serve.ray.step_worker import StepWorker
+from srrag.serve.remote_steps import RemoteCall, apart
+from srrag.serve.service import PipelineService
+from srrag.serve.settings import ServeSettings
+
+_SWITCH_S = 0.001
+
+keep_replica_here()  # in every process that holds a replica, before its server is up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Where the server runs, and how many replicas of it there are.
+
+    With `address` "local" a Ray of `num_cpus` logical CPUs is started here, and ended with the
+    server; "auto" joins the one of this host.
+    """
+
+    address: str = "local"
+    num_cpus: int = 4
+    object_store_mb: int = 80
+    cpus: float = 1.0
+    """Logical CPUs of a replica."""
+    gpus: float = 0.0
+    min_replicas: int = 1
+    max_replicas: int = 1
+    target_requests: float = 16.0
+    """Requests in hand per replica above which one more is started."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Ray's own resources by name, of which a replica takes so much: only nodes that have them."""
+    max_engine_replicas: int = 0
+    """Replicas that an engine may grow to from `engine.replicas`; 0 keeps it at those."""
+    upscale_delay_s: float = 5.0
+    downscale_delay_s: float = 60.0
+    start_s: float = 300.0
+    """A server that is not up by then has failed, and so has one that answers nothing for it."""
+
+
+@serve.ingress()
+class ServerReplica:
+    """One process: a host of pipelines behind its HTTP API."""
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        steps: Mapping[str, Sequence[DeploymentHandle[Any]]],
+        engines: Sequence[DeploymentHandle[Any]],
+    ) -> None:
+        """Open nothing yet: that belongs to the app's lifespan, in its event loop."""
+        # Steps in Python hold the interpreter for so long, and what is refused waits behind them.
+        sys.setswitchinterval(_SWITCH_S)
+        callers = {
+            name: [DeploymentStepCaller(each) for each in shards] for name, shards in steps.items()
+        }
+        openers = zip(_models(settings), map(opener, engines), strict=True)
+        self._host = PipelineService(settings, move=apart(settings, callers), openers=dict(openers))
+        self._peers = Peers(self._host.rate)
+
+    def __serve_build_asgi_app__(self) -> Any:
+        """The app that Ray runs."""
+        return EndOnDisconnect(create_app(self._host))
+
+    def check_health(self) -> None:
+        """Raise if a batch is stuck: Ray then starts another replica."""
+        self._peers.look()
+        self._host.check()
+
+
+class StepReplica:
+    """One process: the steps of a deployment, or of one shard of it."""
+
+    def __init__(self, settings: ServeSettings, name: str, shard: int) -> None:
+        """Open nothing yet: the first work names the version of the build."""
+        self._host = StepWorker(settings, name, shard)
+
+    async def run(self, work: RemoteCall, table: bytes, seconds: float) -> bytes | ApiError:
+        """See StepHost.run."""
+        return await self._host.run(work, table, seconds)
+
+    def check_health(self) -> None:
+        """Raise if a batch is stuck."""
+        self._host.check()
+
+    async def __del__(self) -> None:
+        """Drain."""
+        await self._host.close()
+
+
+class ModelReplica:
+    """One process: a session of a model, ready once the model is loaded."""
+
+    def __init__(self, model: Model) -> None:
+        """Start nothing yet: a session belongs to an event loop."""
+        self._model = model
+        self._opening = asyncio.Lock()
+        self._session: Session | None = None
+
+    async def check_health(self) -> None:
+        """Load the model; a replica that has not passed is not asked."""
+        async with self._opening:
+            if self._session is None:
+                self._session = await self._model.open()
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer a call; a session that is lost takes this process with it."""
+        try:
+            return await self._up().complete(call)
+        except SessionLostError:
+            os._exit(1)  # Ray starts another
+
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Answer piece by piece."""
+        try:
+            async for piece in pieces_of(self._up(), call):
+                yield piece
+        except SessionLostError:
+            os._exit(1)
+
+    def _up(self) -> Session:
+        assert self._session is not None, "Ray asks no replica before its first health check"
+        return self._session
+
+    async def __del__(self) -> None:
+        """Release the session."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def application(settings: ServeSettings, cluster: Cluster) -> Any:
+    """The deployments, each with its own autoscaling, health check, bounded queue and drain."""
+    limits = settings.limits
+    # More than the queue holds: so it is the replica that refuses, at once and with a reason.
+    most = 4 * (limits.max_waiting + limits.max_rows + limits.calls)
+    steps = {
+        name: [
+            _deployment(
+                StepReplica, name if chosen.shards == 1 else f"{name}-{shard}", settings, most,
+                chosen, cluster,
+            ).bind(settings, name, shard)
+            for shard in range(chosen.shards)
+        ]
+        for name, chosen in settings.apart.items()
+    }  # fmt: skip
+    engines = [
+        _engine(model, number, settings, cluster) for number, model in enumerate(_models(settings))
+    ]
+    ingress = _deployment(ServerReplica, NAME, settings, most, cluster, cluster)
+    return ingress.bind(settings, steps, engines)
+
+
+def _models(settings: ServeSettings) -> list[Model]:
+    """The engines that take a process of their own; others are clients, which the ingress holds."""
+    models = engines_of(list(settings.pipelines.values()))
+    return [model for model in models if model.worker() is not None]
+
+
+def _engine(model: Model, number: int, settings: ServeSettings, cluster: Cluster) -> Any:
+    worker = model.worker()
+    assert worker is not None
+    most = max(model.replicas, cluster.max_engine_replicas)
+    options = {
+        "name": f"engine-{number}" if number else "engine",
+        "autoscaling_config": AutoscalingConfig(
+            min_replicas=model.replicas,
+            max_replicas=most,
+            # A model answers many calls together: one more is worth its GPU when that is used up.
+            target_ongoing_requests=max(1.0, 0.8 * model.concurrency),
+            upscale_delay_s=cluster.upscale_delay_s,
+            downscale_delay_s=cluster.downscale_delay_s,
+        ),
+        "ray_actor_options": {"num_cpus": worker.cpus, "num_gpus": worker.gpus},
+        "max_ongoing_requests": model.concurrency,
+        "max_queued_requests": model.concurrency * most,
+        **_care(settings),
+    }
+    return serve.deployment(**options)(ModelReplica).bind(model)
+
+
+def _deployment(
+    cls: Any, name: str, settings: ServeSettings, most: int, needs: Any, cluster: Cluster
+) -> Any:
+    options: dict[str, Any] = {
+        "name": name,
+        "ray_actor_options": {
+            "num_cpus": needs.cpus,
+            "num_gpus": needs.gpus,
+            "resources": dict(needs.resources),
+        },
+        "autoscaling_config": AutoscalingConfig(
+            min_replicas=needs.min_replicas,
+            max_replicas=max(needs.min_replicas, needs.max_replicas),
+            target_ongoing_requests=needs.target_requests,
+            upscale_delay_s=cluster.upscale_delay_s,
+            downscale_delay_s=cluster.downscale_delay_s,
+        ),
+        "max_ongoing_requests": most,
+        "max_queued_requests": most,
+        **_care(settings),
+    }
+    return serve.deployment(**options)(cls)
+
+
+def _care(settings: ServeSettings) -> dict[str, Any]:
+    """How a replica is watched, and ended."""
+    return {
+        "graceful_shutdown_wait_loop_s": 0.5,
+        "graceful_shutdown_timeout_s": settings.limits.drain_s + 5.0,
+        "health_check_period_s": 5.0,
+        "health_check_timeout_s": 30.0,
+    }
+
+
+def prepare() -> None:
+    """Set what the processes of a Ray that is started after this are to find."""
+    # Ray makes its workers give way to all else (niceness 15): behind a build on the same machine
+    # a question would wait for seconds.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault(retry_middleware.VARIABLE, retry_middleware.IMPORT_PATH)
+
+
+def _check_placed(settings: ServeSettings, cluster: Cluster) -> None:
+    """Raise ValueError for resources of nodes on a Ray that is started here: all would wait."""
+    if cluster.address != "local":
+        return
+    asked = {f"deployments.{name}": each.resources for name, each in settings.apart.items()}
+    for key, resources in {"ray": cluster.resources, **asked}.items():
+        if resources:
+            raise ValueError(f"{key}.resources: only the nodes of a cluster have them")
+
+
+@contextmanager
+def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
+    """Serve until the block ends; gives the address. Drains and ends what it started.
+
+    Raises RuntimeError if the server does not come up.
+    """
+    address = RayDataRunner(
+        address=cluster.address,
+        num_cpus=cluster.num_cpus,
+        object_store_mb=cluster.object_store_mb,
+    )
+    prepare()
+    _check_placed(settings, cluster)
+    if cluster.address == "local":  # a cluster's proxies may listen already, for this server
+        check_port(settings.host, settings.port)
+    started = address.connect()
+    try:
+        serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
+        target = serve.RunTarget(application(settings, cluster), name=NAME, route_prefix="/")
+        serve.run_many([target], wait_for_applications_running=False)
+        wait_until_up(cluster.start_s)
+        name = f"[{settings.host}]" if ":" in settings.host else settings.host
+        yield f"http://{name}:{settings.port}"
+        serve.delete(NAME)  # drains; what ends the proxies at once comes after
+    finally:
+        if not started or cluster.address != "local":  # a cluster would keep proxies and port
+            serve.shutdown()  # type: ignore[no-untyped-call]
+        if started:
+            ray.shutdown()

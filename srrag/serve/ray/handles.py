@@ -1,0 +1,164 @@
+"""Other replicas as this one sees them: steps that work there, engines that answer there.
+
+A replica that dies under a call is not the end of it: the call goes to another one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from ray import serve
+from ray.exceptions import RayActorError, RayTaskError
+from ray.serve.exceptions import RayServeException
+from ray.serve.handle import DeploymentHandle
+
+from srrag.engine.call import Call, CallError, Opener, Reply, SessionLostError
+from srrag.llm.completion import EngineStopped, one_line
+from srrag.serve.api_keys import Rate
+from srrag.serve.errors import ApiError, Refused, busy, late
+from srrag.serve.listeners import ClientGone
+from srrag.serve.remote_steps import RemoteCall
+
+TRIES = 3
+"""Replicas that a call may outlive, less one: it may be what kills them."""
+
+OPEN_S = 600.0
+"""What opening a step may take: it loads a model."""
+
+_LOOK_S = 0.05
+
+
+class Peers:
+    """Tells a rate limit how many replicas of this one's deployment share it."""
+
+    def __init__(self, rate: Rate) -> None:
+        """Bind the limit."""
+        self._rate, self._looking = rate, threading.Lock()
+
+    def look(self) -> None:
+        """Look how many there are, in a thread: the controller may take its time."""
+        if self._rate.per_minute and self._looking.acquire(blocking=False):
+            threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        try:
+            own = serve.get_replica_context()
+            deployments = serve.status().applications[own.app_name].deployments
+            states = deployments[own.deployment].replica_states
+            self._rate.replicas = sum(n for state, n in states.items() if state == "RUNNING") or 1
+        finally:
+            self._looking.release()
+
+
+@dataclass(frozen=True)
+class DeploymentStepCaller:
+    """Has the steps of one deployment do work."""
+
+    handle: DeploymentHandle[Any]
+
+    def __call__(
+        self, work: RemoteCall, table: bytes, seconds: float, wanted: Callable[[], bool]
+    ) -> bytes:
+        """See srrag.serve.remote_steps.Caller."""
+        until = time.monotonic() + (seconds if table else OPEN_S)
+        for _ in range(TRIES):
+            try:
+                return self._asked(work, table, until, wanted)
+            except RayActorError:
+                continue
+            except RayServeException as error:  # at its limit, or not to be deployed
+                raise Refused(busy(1.0)) from error
+            except RayTaskError as error:
+                raise error.cause from None
+        raise Refused(busy(5.0))
+
+    def _asked(
+        self, work: RemoteCall, table: bytes, until: float, wanted: Callable[[], bool]
+    ) -> bytes:
+        """One call; what nobody waits for any more is cancelled there."""
+        response = self.handle.run.remote(work, table, until - time.monotonic())
+        while True:
+            try:
+                result: bytes | ApiError = response.result(timeout_s=_LOOK_S)
+            except TimeoutError:
+                if wanted() and time.monotonic() < until:
+                    continue
+                response.cancel()  # type: ignore[no-untyped-call]
+                if wanted():
+                    raise Refused(late()) from None
+                raise ClientGone("nobody waits for the answer any more") from None
+            if isinstance(result, ApiError):
+                raise Refused(result)
+            return result
+
+
+def opener(handle: DeploymentHandle[Any]) -> Opener:
+    """How an engine opens that is up in a deployment of its own."""
+
+    async def opened() -> DeploymentSession:
+        return DeploymentSession(handle)
+
+    return opened
+
+
+class DeploymentSession:
+    """An engine's session in another deployment; tokens come as they are written."""
+
+    def __init__(self, handle: DeploymentHandle[Any]) -> None:
+        """Bind the deployment."""
+        self._handle = handle
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer one call; raises SessionLostError when replica after replica dies."""
+        reason = ""
+        for _ in range(TRIES):
+            response = self._handle.complete.remote(call)
+            try:
+                reply: Reply = await response
+                return reply
+            except RayActorError as error:
+                reason = one_line(error)
+            except RayServeException as error:
+                raise EngineStopped(f"the engine takes no call: {one_line(error)}") from error
+            except RayTaskError as error:
+                raise EngineStopped(one_line(error.cause)) from None
+        raise SessionLostError(reason)
+
+    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Answer piece by piece, the reply last; if that breaks off, the reply alone is new."""
+        pieces: Any = self._handle.options(stream=True).stream.remote(call)
+        try:
+            async for piece in pieces:
+                yield piece
+                if isinstance(piece, Reply):
+                    return
+        except RayActorError:
+            yield await self.complete(call)
+        except RayTaskError as error:
+            if isinstance(error.cause, CallError):
+                raise error.cause from None
+            raise EngineStopped(one_line(error.cause)) from None
+        finally:
+            pieces.cancel()
+
+    async def close(self) -> None:
+        """Leave it up: it belongs to the application."""
+
+
+async def pieces_of(session: Any, call: Call) -> AsyncGenerator[str | Reply, None]:
+    """An answer piece by piece, of a session that may answer whole only; a fault is a reply."""
+    if not hasattr(session, "stream"):
+        yield await session.complete(call)
+        return
+    began = time.monotonic()
+    try:
+        async with aclosing(session.stream(call)) as items:
+            async for item in items:
+                yield item
+    except CallError as error:
+        yield Reply(fault=error.fault, seconds=time.monotonic() - began)

@@ -1,0 +1,133 @@
+"""Asks again where a replica died before it said a word; stands in Ray's HTTP proxy.
+
+A question changes nothing, so it may be asked twice. Ray loads `middlewares` by the import path in
+its environment variable RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, in every proxy of a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+from starlette.middleware import Middleware
+
+from srrag.serve.errors import ApiError
+
+VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
+IMPORT_PATH = "srrag.serve.ray.retry_middleware:middlewares"
+
+TRIES = 3
+"""Replicas that a request may outlive, less one: it may be what kills them."""
+
+MAX_KEPT_BYTES = 1 << 20
+"""A request with a longer body is asked once."""
+
+OWN = b"x-content-type-options"
+"""A header of every response of the app, and of none that Ray writes itself."""
+
+
+def middlewares() -> list[Middleware]:
+    """What Ray's proxy wraps its app in."""
+    return [Middleware(RetryOnReplicaDeath)]
+
+
+class RetryOnReplicaDeath:
+    """Wraps the proxy's app, which ends without a response when its replica is lost.
+
+    What Ray refuses by itself, as a burst beyond its queue, becomes a fault like all others.
+    """
+
+    def __init__(self, app: Any) -> None:
+        """Bind the app."""
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Ask until there is a response, a few times."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        kept, outgoing = _Kept(receive), _Outgoing(send)
+        began = time.monotonic()
+        for _ in range(TRIES):
+            await self._app(_later(scope, time.monotonic() - began), kept.replayed(), outgoing)
+            if outgoing.refused:
+                break
+            if outgoing.started or kept.gone or kept.too_long:
+                return
+        message = "the server is busy or starting; try again later"
+        fault = ApiError(503, "busy" if outgoing.refused else "lost", message, retry_s=1.0)
+        await _answer(fault, scope, send)
+
+
+class _Kept:
+    """The messages of a request, so that they can be received once more."""
+
+    def __init__(self, receive: Any) -> None:
+        self._receive = receive
+        self._messages: list[Any] = []
+        self._bytes = 0
+        self.gone = False
+
+    @property
+    def too_long(self) -> bool:
+        return self._bytes > MAX_KEPT_BYTES
+
+    def replayed(self) -> Any:
+        """A `receive` that begins with what came already."""
+        place = 0
+
+        async def received() -> Any:
+            nonlocal place
+            if place == len(self._messages):
+                message = await self._receive()
+                self.gone = self.gone or message["type"] == "http.disconnect"
+                self._bytes += len(message.get("body", b""))
+                if self.too_long:
+                    return message
+                self._messages.append(message)
+            place += 1
+            return self._messages[place - 1]
+
+        return received
+
+
+class _Outgoing:
+    """What is sent, but for refusals in Ray's own words."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+        self.started = self.refused = False
+
+    async def __call__(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            own = any(name.lower() == OWN for name, _ in message["headers"])
+            self.refused = message["status"] in (429, 503) and not own
+            self.started = not self.refused
+        if not self.refused:
+            await self._send(message)
+
+
+def _later(scope: Any, seconds: float) -> Any:
+    """The same request with what is left of the time that its caller gave it."""
+
+    def left(name: bytes, value: bytes) -> bytes:
+        if name.lower() == b"x-timeout-s" and seconds > 0.1:
+            try:
+                return f"{max(0.001, float(value) - seconds):.3f}".encode()
+            except ValueError:
+                return value
+        return value
+
+    return {**scope, "headers": [(name, left(name, value)) for name, value in scope["headers"]]}
+
+
+async def _answer(fault: ApiError, scope: Any, send: Any) -> None:
+    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    body = json.dumps(fault.body(given or uuid.uuid4().hex)).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    pairs = [(k.lower().encode(), v.encode()) for k, v in {**headers, **fault.headers()}.items()]
+    pairs.append((OWN, b"nosniff"))
+    await send({"type": "http.response.start", "status": fault.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,149 @@
+"""The host of steps that stand apart: opened once a version, asked in batches."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.search_dense import SearchDense
+from srrag.serve.batcher import Batcher, Ticket
+from srrag.serve.errors import ApiError
+from srrag.serve.remote_steps import RemoteCall, found_table, packed, unpacked
+from srrag.serve.settings import ServeSettings
+from srrag.step import Function, Place
+from srrag.storage.manifest import check_files, manifest_files
+from srrag.storage.mirror import store_at
+
+VERSIONS = 2
+"""Versions of the build that are open: the current one, and the one that it replaces."""
+
+Key = tuple[str, int]
+
+_SHARD = re.compile(r"shard-.*\.faiss")
+
+
+@dataclass(frozen=True)
+class StepTask:
+    """Work with its table; without one the step is only opened."""
+
+    work: RemoteCall
+    table: pa.Table | None
+
+
+class StepWorker:
+    """Does the work of the steps of one deployment, or of one shard of its index."""
+
+    def __init__(self, settings: ServeSettings, name: str, shard: int = 0) -> None:
+        """Open nothing yet."""
+        self._settings = settings
+        self._apart = settings.apart[name]
+        self._steps = settings.steps_apart(name)
+        self._shard = shard
+        self._functions: dict[Key, Function] = {}
+        self._searches: dict[Key, Search] = {}
+        self._folders = tempfile.TemporaryDirectory(prefix="srrag-shard-")
+        limits = settings.limits
+        self.batcher: Batcher[StepTask, pa.Table] = Batcher(
+            self._work, lambda kind: self._apart.max_tables, limits.max_waiting
+        )
+
+    async def run(self, work: RemoteCall, table: bytes, seconds: float) -> bytes | ApiError:
+        """Do work within so many seconds; faults are given back, and errors of steps raised."""
+        task = StepTask(work, unpacked(table) if table else None)
+        kind = work.kind if table else f"open {work.kind}"
+        try:
+            ticket = self.batcher.submit(kind, task, time.monotonic() + seconds)
+            return packed(await self.batcher.result(ticket))
+        except ApiError as fault:
+            return fault
+
+    def check(self) -> None:
+        """Raise RuntimeError if a batch is stuck."""
+        if self.batcher.busy_s() > self._settings.limits.stuck_s:
+            raise RuntimeError(f"a batch is in hand for {self.batcher.busy_s():.0f} s")
+
+    async def close(self) -> None:
+        """Drain, and forget what was opened."""
+        await self.batcher.close(self._settings.limits.drain_s)
+        self._folders.cleanup()
+
+    def _work(
+        self, kind: str, tickets: Sequence[Ticket[StepTask, pa.Table]]
+    ) -> list[pa.Table | Exception]:
+        tables = [ticket.item.table for ticket in tickets if ticket.item.table is not None]
+        work = tickets[0].item.work
+        if len(tables) < len(tickets):
+            self._open(work)
+            return [pa.table({})] * len(tickets)
+        try:
+            out = self._done(work, pa.concat_tables(tables).combine_chunks())
+        except Exception as error:
+            if len(tickets) == 1:
+                return [error]
+            # One table alone is at fault: its neighbours have their own results.
+            return [each for ticket in tickets for each in self._work(kind, [ticket])]
+        parts, start = [], 0
+        for table in tables:
+            parts.append(out.slice(start, len(table)))
+            start += len(table)
+        return list(parts)
+
+    def _done(self, work: RemoteCall, table: pa.Table) -> pa.Table:
+        self._open(work)
+        step, key = self._steps[work.step], (work.version, work.step)
+        if work.tracks is not None:
+            return found_table(self._searches[key](table, work.tracks))
+        out = self._functions[key](table)
+        return out.select(step.writes.names).cast(step.writes)
+
+    def _open(self, work: RemoteCall) -> None:
+        """Open a step on a version; the oldest version goes when there is one too many."""
+        key = (work.version, work.step)
+        if key in self._functions or key in self._searches:
+            return
+        versions = list(dict.fromkeys(v for v, _ in (*self._functions, *self._searches)))
+        for old in versions[: max(0, len({*versions, work.version}) - VERSIONS)]:
+            for opened in (self._functions, self._searches):
+                for each in [each for each in opened if each[0] == old]:
+                    del opened[each]
+        step, at = self._steps[work.step], self._place(work)
+        if isinstance(step, SearchChannel):
+            self._searches[key] = step.searcher(at)
+        else:
+            self._functions[key] = step.open(at)
+
+    def _place(self, work: RemoteCall) -> Place:
+        step, artifacts = self._steps[work.step], dict(work.artifacts)
+        if self._apart.shards > 1 and isinstance(step, SearchDense):
+            artifacts[step.index] = self._part(Path(artifacts[step.index]))
+        return Place(
+            artifacts=artifacts,
+            root=self._settings.root,
+            device=self._apart.device,
+            threads=self._apart.threads,
+        )
+
+    def _part(self, folder: Path) -> Path:
+        """A folder of links to every n-th shard of an index of vectors, which maps them."""
+        names = manifest_files(folder)
+        shards = sorted(Path(name).stem for name in names if _SHARD.fullmatch(name))
+        if len(shards) < self._apart.shards:
+            raise ValueError(f"shards: {self._apart.shards}, and {folder} has {len(shards)} files")
+        own = {*shards[self._shard :: self._apart.shards], "index"}
+
+        def is_own(name: str) -> bool:
+            return Path(name).stem in own
+
+        if store_at(folder):  # elsewhere whoever bound them has checked them
+            check_files(folder, is_own)
+        part = Path(tempfile.mkdtemp(dir=self._folders.name))
+        for name in filter(is_own, names):
+            (part / name).symlink_to(folder / name)
+        return part

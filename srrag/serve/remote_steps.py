@@ -1,0 +1,217 @@
+"""Steps whose work is done in another deployment: the same pipeline but for how they open.
+
+Tables cross as Arrow IPC bytes, with the columns that the step reads and those that it adds.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from srrag.index.ranking import rank
+from srrag.pipeline import Pipeline
+from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.hits import FoundWindows, unpack_hits
+from srrag.serve.listeners import audience
+from srrag.serve.settings import ServeSettings
+from srrag.step import Function, Place, Step
+
+T = TypeVar("T")
+Tracks = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class RemoteCall:
+    """What a step is to do, and on which version of the build.
+
+    `step` is its number among those of its deployment; without a table it is only opened. A
+    search has `tracks`.
+    """
+
+    step: int
+    version: str
+    artifacts: Mapping[str, Path]
+    tracks: Tracks | None = None
+
+    @property
+    def kind(self) -> str:
+        """What shares a batch."""
+        return f"{self.version}/{self.step}/{self.tracks}"
+
+
+class RemoteCaller(Protocol):
+    """Has work done elsewhere."""
+
+    def __call__(
+        self, work: RemoteCall, table: bytes, seconds: float, wanted: Callable[[], bool]
+    ) -> bytes:
+        """Wait for the result: so many seconds, or until nobody wants it any more.
+
+        Raises what the step raised, or Refused.
+        """
+        ...
+
+
+Callers = Mapping[str, Sequence[RemoteCaller]]
+"""Of each deployment, one a shard."""
+
+
+def all_here(pipeline: Pipeline, at: Place, version: str) -> Pipeline:
+    """The pipeline as it is: every step works in this process."""
+    return pipeline
+
+
+def apart(settings: ServeSettings, callers: Callers) -> Callable[[Pipeline, Place, str], Pipeline]:
+    """How a pipeline on a version of the build becomes one whose chosen steps work elsewhere."""
+    chosen = {name: settings.steps_apart(name) for name in callers}
+
+    def moved(pipeline: Pipeline, at: Place, version: str) -> Pipeline:
+        def change(step: Step) -> Step | None:
+            for name, steps in chosen.items():
+                if step in steps:
+                    work = RemoteCall(steps.index(step), version, dict(at.artifacts))
+                    return _away(step, work, callers[name], settings.limits.timeout_s)
+            return None
+
+        return _exchanged(pipeline, change)
+
+    return moved
+
+
+def packed(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def unpacked(stream: bytes) -> pa.Table:
+    """The table of an Arrow IPC stream."""
+    return pa.ipc.open_stream(stream).read_all().combine_chunks()
+
+
+def found_table(found: Sequence[FoundWindows]) -> pa.Table:
+    """What a search found on each track: a row a question, two columns a track."""
+    columns = {}
+    for number, each in enumerate(found):
+        columns[f"hits_{number}"] = each.hits()
+        columns[f"paths_{number}"] = each.path_lists()
+    return pa.table(columns)
+
+
+def found_of(table: pa.Table, number: int) -> FoundWindows:
+    """What was found on a track."""
+    ids, scores, offsets = unpack_hits(table[f"hits_{number}"])
+    paths = table[f"paths_{number}"].combine_chunks().flatten()
+    return FoundWindows(ids.cast(pa.string()), scores, paths, offsets)
+
+
+def merged(parts: Sequence[FoundWindows], k: int) -> FoundWindows:
+    """The k best of what searches of parts of an index found, question by question."""
+    if len(parts) == 1:
+        return parts[0]
+    ranked = []
+    for row in range(len(parts[0].offsets) - 1):
+        spans = [(part, slice(part.offsets[row], part.offsets[row + 1])) for part in parts]
+        ids = pa.concat_arrays([part.unit_ids[span] for part, span in spans])
+        ranked.append(rank(ids, np.concatenate([part.scores[span] for part, span in spans]), k))
+    return FoundWindows.of(ranked)
+
+
+def _exchanged(item: T, change: Callable[[Step], Step | None]) -> T:
+    """A copy in which steps are others, those within steps too; the same where none is."""
+    found: Any = item
+    inner: dict[Any, Any] = {}
+    if isinstance(item, Step) and (other := change(item)) is not None:
+        return other  # type: ignore[return-value]
+    if isinstance(item, Mapping):
+        inner = dict(item)
+    elif isinstance(item, (tuple, list)):
+        inner = dict(enumerate(item))
+    elif is_dataclass(item) and not isinstance(item, type):
+        inner = {each.name: getattr(item, each.name) for each in fields(item)}
+    moved = {key: _exchanged(value, change) for key, value in inner.items()}
+    if all(moved[key] is inner[key] for key in inner):
+        return item
+    if isinstance(item, Mapping):
+        found = moved
+    elif isinstance(item, (tuple, list)):
+        found = type(item)(moved.values())
+    else:
+        # Not made anew: a step's own checks have passed, and steps know each other by their fields.
+        found = copy.copy(item)
+        for name, value in moved.items():
+            object.__setattr__(found, name, value)
+    return found  # type: ignore[no-any-return]
+
+
+def _away(step: Step, work: RemoteCall, callers: Sequence[RemoteCaller], seconds: float) -> Step:
+    """A copy that opens elsewhere: the same step in every other regard."""
+    moved = copy.copy(step)
+    shards = _Shards(callers, seconds)
+    if isinstance(step, SearchChannel):
+        object.__setattr__(moved, "searcher", lambda at: _searcher(step, work, shards))
+    else:
+        object.__setattr__(moved, "open", lambda at: _function(step, work, shards))
+    return moved
+
+
+class _Shards:
+    """The callers of a deployment, asked together."""
+
+    def __init__(self, callers: Sequence[RemoteCaller], seconds: float) -> None:
+        self._callers, self._seconds = callers, seconds
+        self._pool = ThreadPoolExecutor(len(callers)) if len(callers) > 1 else None
+
+    def __call__(self, work: RemoteCall, table: pa.Table | None) -> list[bytes]:
+        """What each answers within the time that those who listen have left."""
+        present = audience()
+        seconds = self._seconds if present is None else present.left_s()
+        wanted = (lambda: True) if present is None else present.wanted
+        payload = b"" if table is None else packed(table)
+
+        def ask(caller: RemoteCaller) -> bytes:
+            return caller(work, payload, seconds, wanted)
+
+        return list((self._pool.map if self._pool else map)(ask, self._callers))
+
+
+def _function(step: Step, work: RemoteCall, shards: _Shards) -> Function:
+    shards(work, None)
+
+    def run(batch: pa.Table) -> pa.Table:
+        read = [name for name in batch.column_names if name in {*step.reads, "reject"}]
+        (out,) = map(unpacked, shards(work, batch.select(read)))
+        for item in step.writes:
+            if item.name in batch.column_names:
+                place = batch.column_names.index(item.name)
+                batch = batch.set_column(place, item, out[item.name])
+            else:
+                batch = batch.append_column(item, out[item.name])
+        return batch
+
+    return run
+
+
+def _searcher(step: SearchChannel, work: RemoteCall, shards: _Shards) -> Search:
+    shards(replace(work, tracks=()), None)
+
+    def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
+        asked = replace(work, tracks=tuple(map(tuple, tracks)))
+        read = [name for name in batch.column_names if name in step.reads]
+        parts = list(map(unpacked, shards(asked, batch.select(read))))
+        return [
+            merged([found_of(part, number) for part in parts], step.k)
+            for number in range(len(tracks))
+        ]
+
+    return search

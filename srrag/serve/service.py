@@ -1,0 +1,217 @@
+"""The host of pipelines: opened once, asked in batches, exchanged while it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from srrag.engine.base import Model
+from srrag.engine.call import Opener
+from srrag.llm.completion import one_line
+from srrag.serve.api_keys import Rate
+from srrag.serve.batcher import Batcher
+from srrag.serve.engines import SharedEngines
+from srrag.serve.errors import ApiError, stopping
+from srrag.serve.remote_steps import all_here
+from srrag.serve.settings import ServeSettings
+from srrag.serve.snapshot import (
+    ENGINE_RETRY_S,
+    Asking,
+    Move,
+    PipelineJob,
+    PipelineResult,
+    Snapshot,
+    build_version,
+)
+from srrag.serve.telemetry.access_log import AccessLog
+from srrag.serve.telemetry.metrics import Metrics
+from srrag.serve.telemetry.tracing import traces_to
+from srrag.storage.mirror import bring
+from srrag.storage.store import Store
+
+_FAILED_PAUSE = 10
+"""A build that cannot be opened is tried again after so many times the usual pause."""
+
+
+class PipelineService:
+    """Answers questions by the current edition; a new one takes its place between two batches.
+
+    A batch ends on the edition that it began with; the former one is closed after its last.
+    """
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        metrics: Metrics | None = None,
+        move: Move = all_here,
+        openers: Mapping[Model, Opener] | None = None,
+    ) -> None:
+        """Open nothing yet; `move` puts steps elsewhere, `openers` start engines elsewhere."""
+        self.settings = settings
+        self._move, self._openers = move, openers
+        self.metrics = metrics or Metrics()
+        self.log = AccessLog(settings.log)
+        self.traces = traces_to(settings.traces)
+        self._edition: Snapshot | None = None
+        self._in_hand: Counter[Snapshot] = Counter()
+        self._turn = threading.Lock()
+        self._exchange = asyncio.Lock()
+        self._watcher: asyncio.Task[None] | None = None
+        self._stopped_at = 0.0
+        limits = settings.limits
+        self.rate = Rate(limits.per_minute, limits.burst)
+        self.stale = ""
+        """Why the newest version of the build does not answer; "" if it does."""
+        models = any(settings.asks_model(name) for name in settings.pipelines)
+        self.batcher: Batcher[PipelineJob, PipelineResult] = Batcher(
+            self._work, self._max_rows, limits.max_waiting,
+            limits.calls if models else 1, self.metrics.batch,
+        )  # fmt: skip
+        self.metrics.waiting.set_function(lambda: self.batcher.waiting)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Open the edition, watch the build, and drain at the end."""
+        self._edition = await asyncio.to_thread(self._open, None)
+        if self.settings.limits.watch_s:
+            self._watcher = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            if self._watcher is not None:
+                self._watcher.cancel()
+            await self.batcher.close(self.settings.limits.drain_s)
+            await self._exchanged(None)
+            await asyncio.to_thread(self.traces.close)
+
+    @property
+    def edition(self) -> Snapshot:
+        """The current edition; raises RequestFault before the first and after the last."""
+        if self._edition is None:
+            raise stopping()
+        return self._edition
+
+    def ask(self, kind: str, asked: PipelineJob, deadline: float) -> Asking:
+        """Queue a question; raises RequestFault at once if it cannot be taken."""
+        _ = self.edition
+        return self.batcher.submit(kind, asked, deadline)
+
+    async def answered(self, ticket: Asking) -> PipelineResult:
+        """Wait for what was asked."""
+        try:
+            found = await self.batcher.result(ticket)
+        except ApiError as fault:
+            if fault.code == "engine":
+                self._renew_engines()
+            raise
+        self.metrics.answer(ticket.kind, found)
+        return found
+
+    async def reload(self, force: bool = False, engines: SharedEngines | None = None) -> str:
+        """Open the build as it stands now beside the current edition, then exchange them.
+
+        Returns the version that answers from now on. Raises ValueError or OSError, and leaves
+        all as it is, if the new one cannot be opened.
+        """
+        async with self._exchange:
+            former = self.edition
+            try:
+                new = await asyncio.to_thread(self._open, None if force else former, engines)
+            except Exception as error:
+                self.stale = one_line(error)
+                self.metrics.reloads.labels("failed").inc()
+                raise
+            self.stale = ""
+            if new is not former:
+                await self._exchanged(new)
+                self.metrics.reloads.labels("done").inc()
+                self.log(event="reload", version=new.version)
+            return new.version
+
+    def check(self) -> None:
+        """Raise RuntimeError if it cannot answer: a batch is stuck."""
+        if self.batcher.busy_s() > self.settings.limits.stuck_s:
+            raise RuntimeError(f"a batch is in hand for {self.batcher.busy_s():.0f} s")
+
+    def _open(self, former: Snapshot | None, engines: SharedEngines | None = None) -> Snapshot:
+        """The build as it stands, opened; the former edition if nothing has changed."""
+        if former is not None:
+            store = Store(self.settings.root)
+            if build_version(store, self.settings.build) == former.version:
+                return former
+        if engines is None:
+            engines = self._edition.engines if self._edition else self._engines()
+        return Snapshot(self.settings, engines, self._move)
+
+    def _engines(self) -> SharedEngines:
+        return SharedEngines(self.settings, self._openers)
+
+    def _max_rows(self, kind: str) -> int:
+        """Rows of one table: one where a model writes, so that none waits for another's answer."""
+        pipeline = kind.partition(":")[2]
+        alone = pipeline in self.settings.pipelines and self.settings.asks_model(pipeline)
+        return 1 if alone else self.settings.limits.max_rows
+
+    def _work(self, kind: str, tickets: Sequence[Asking]) -> Sequence[PipelineResult | Exception]:
+        with self._turn:
+            edition = self.edition
+            self._in_hand[edition] += 1
+        try:
+            return edition.work(kind, tickets)
+        finally:
+            with self._turn:
+                self._in_hand[edition] -= 1
+                last = edition is not self._edition and not self._in_hand.get(edition)
+                self._in_hand += Counter()  # forgets the editions that no batch holds
+            if last:
+                edition.close()
+
+    async def _exchanged(self, new: Snapshot | None) -> None:
+        """Set the current edition, and close the former unless a batch is still on it."""
+        with self._turn:
+            former, self._edition = self._edition, new
+            idle = former is not None and not self._in_hand[former]
+        if former is not None and idle:
+            await asyncio.to_thread(former.close)
+
+    def _renew_engines(self) -> None:
+        """Start the engines anew, at most once in a while: one that stopped stays stopped."""
+        if time.monotonic() - self._stopped_at < ENGINE_RETRY_S:
+            return
+        self._stopped_at = time.monotonic()
+
+        async def renewed() -> None:
+            engines = await asyncio.to_thread(self._engines)
+            await self.reload(force=True, engines=engines)
+
+        self._renewing = asyncio.create_task(renewed())
+
+    async def _watch(self) -> None:
+        """Reload when the build's pointer is another file."""
+        path = Store(self.settings.root).pointer_path(self.settings.build)
+        seen, pause = None, self.settings.limits.watch_s
+        while True:
+            await asyncio.sleep(pause)
+            pause = self.settings.limits.watch_s
+            try:
+                now = await asyncio.to_thread(_state, path)
+                if now != seen:
+                    await self.reload()
+                    seen = now
+            except (ValueError, OSError, RuntimeError, ApiError) as error:
+                pause *= _FAILED_PAUSE
+                self.log(event="reload", error=one_line(error))
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """What changes whenever a pointer is swapped."""
+    try:
+        state = bring(path).stat()
+    except FileNotFoundError:
+        return None
+    return state.st_ino, state.st_mtime_ns

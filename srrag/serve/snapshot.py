@@ -1,0 +1,169 @@
+"""An edition: every pipeline of a server, opened on one version of its build."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from srrag.answer.streaming import uncited_of
+from srrag.index.units import Units, open_units
+from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
+from srrag.model.encoder import Encoder
+from srrag.pipeline import Pipeline
+from srrag.rerank.betr_terms import terms_of
+from srrag.retrieve.questions import question_table
+from srrag.runner.local import LocalRunner
+from srrag.runner.pipeline_run import PipelineRun
+from srrag.serve.batcher import Ticket
+from srrag.serve.engines import SharedEngines
+from srrag.serve.errors import ApiError, Refused, late
+from srrag.serve.listeners import ClientGone, Hear, Listeners, aloud
+from srrag.serve.remote_steps import all_here
+from srrag.serve.settings import ServeSettings
+from srrag.serve.text_scores import TextScores
+from srrag.spec import fingerprint
+from srrag.step import Function, Place, within
+from srrag.storage.store import Store
+
+ENGINE_RETRY_S = 5.0
+WARM_UP = "Does exercise reduce pain?"
+
+
+@dataclass(frozen=True)
+class PipelineJob:
+    """What a request wants: a row of QUESTIONS, or a query and texts to rank for it."""
+
+    row: Mapping[str, Any]
+    hear: Hear | None = None
+    texts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """A row that came out of a pipeline, and what making it took."""
+
+    row: dict[str, Any]
+    version: str
+    units: Units
+    """The windows of the edition that it came from: another may have taken its place."""
+    batch_rows: int = 1
+    usage: Usage = field(default_factory=Usage)
+    terms: Mapping[str, Any] | None = None
+    """Those of BETR, where the pipeline ranks by it."""
+
+
+Asking = Ticket[PipelineJob, PipelineResult]
+Move = Callable[[Pipeline, Place, str], Pipeline]
+"""A pipeline at a place, on a version of the build → the same, some of its steps elsewhere."""
+
+
+def build_version(store: Store, build: str) -> str:
+    """The identity of a build's content: fingerprints and hashes of its stages."""
+    return fingerprint(store.contents(build))
+
+
+class Snapshot:
+    """Opened pipelines; `version` names the build that every answer rests on."""
+
+    def __init__(
+        self, settings: ServeSettings, engines: SharedEngines, move: Move = all_here
+    ) -> None:
+        """Open everything, what `move` puts elsewhere there.
+
+        Raises ValueError if the build lacks what a pipeline needs.
+        """
+        store = Store(settings.root)
+        self.settings = settings
+        self.engines = engines
+        self.opened_at = time.time()
+        at, self.version = _placed(settings, store)
+        at = replace(at, clients=engines.clients)
+        self._answer: dict[str, Function] = {}
+        self._rank: dict[str, Function] = {}
+        for name, pipeline in settings.pipelines.items():
+            told = aloud(move(pipeline, at, self.version))
+            self._answer[name] = told.open(at)
+            self._rank[name] = told.ranking().open(at)
+        self.units: Units = open_units(at)
+        self.texts = TextScores(_encoder_of(settings), at)
+        self.terms = {name: terms_of(p) for name, p in settings.pipelines.items()}
+        self._uncited = {name: uncited_of(p) for name, p in settings.pipelines.items()}
+        self._warm()
+        engines.use()
+
+    def work(self, kind: str, tickets: Sequence[Asking]) -> list[PipelineResult | Exception]:
+        """Answer a batch; kinds are `answer:<pipeline>`, `search:<pipeline>` and `rerank`."""
+        what, _, pipeline = kind.partition(":")
+        if what == "rerank":
+            return [late() if ticket.gone() else self._scored(ticket) for ticket in tickets]
+        function = self._answer[pipeline] if what == "answer" else self._rank[pipeline]
+        rows = [{**t.item.row, "query_id": str(n)} for n, t in enumerate(tickets)]
+        ears = {str(n): t.item.hear for n, t in enumerate(tickets) if t.item.hear is not None}
+        deadline = max(ticket.deadline for ticket in tickets)
+        wanted = partial(_any_wanted, tickets)
+        audience = Listeners(ears, wanted, self._uncited[pipeline], deadline)
+        try:
+            with audience.present(), tallied() as usage:
+                out = function(question_table(rows)).to_pylist()
+        except ClientGone:
+            return [late()] * len(tickets)
+        except Refused as error:
+            return [error.fault] * len(tickets)
+        except EngineStopped as error:
+            message = f"the engine does not answer: {one_line(error)}"
+            fault = ApiError(503, "engine", message, retry_s=ENGINE_RETRY_S)
+            return [fault] * len(tickets)
+        for row in out:
+            audience.finish(row)
+        return [self._found(row, len(out), usage, self.terms[pipeline]) for row in out]
+
+    def _warm(self) -> None:
+        """Answer once what asks no model: the first call of much code is its slowest."""
+        if not any("EncodeQuestions" in each.steps for each in self.settings.apart.values()):
+            self.texts.scores(WARM_UP, [WARM_UP])
+        for name, function in self._answer.items():
+            if not self.settings.asks_model(name):
+                function(question_table([{"query_id": "0", "text": WARM_UP}]))
+
+    def _scored(self, ticket: Asking) -> PipelineResult:
+        query, *texts = ticket.item.texts
+        return PipelineResult({"scores": self.texts.scores(query, texts)}, self.version, self.units)
+
+    def _found(
+        self, row: dict[str, Any], batch_rows: int, usage: Usage, terms: Mapping[str, Any] | None
+    ) -> PipelineResult | Exception:
+        if row["reject"] is None:
+            # Of one row alone usage is exact; rules, who alone share a batch, use nothing.
+            return PipelineResult(row, self.version, self.units, batch_rows, usage, terms)
+        reject = row["reject"]
+        message = f"{reject['stage']}: {reject['detail']}"
+        return ApiError(422, reject["reason"].lower(), message)
+
+    def close(self) -> None:
+        """Release the engines; what is mapped goes with the last reference."""
+        self.engines.release()
+
+
+def _any_wanted(tickets: Sequence[Asking]) -> bool:
+    return not all(ticket.gone() for ticket in tickets)
+
+
+def _placed(settings: ServeSettings, store: Store) -> tuple[Place, str]:
+    """The artifacts of all pipelines and their version, from one and the same pointer."""
+    while True:
+        version = build_version(store, settings.build)
+        for pipeline in settings.pipelines.values():
+            run = PipelineRun(store, settings.build, pipeline, LocalRunner())
+            at = run.place(settings.at)
+        if build_version(store, settings.build) == version:
+            return at, version
+
+
+def _encoder_of(settings: ServeSettings) -> Encoder:
+    """The encoder of the first pipeline that has one, or the packaged one."""
+    steps = [step for pipeline in settings.pipelines.values() for step in within(pipeline)]
+    encoders = [found for step in steps if (found := getattr(step, "encoder", None)) is not None]
+    return encoders[0] if encoders else Encoder()

@@ -1,0 +1,31 @@
+"""The log of a server: one JSON object a line, without the text of any question."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AccessLog:
+    """Lines of a file that all replicas append to, or of stderr.
+
+    The file is opened for each line, so that it may be moved away at any time.
+    """
+
+    path: Path | None = None
+
+    def __call__(self, **fields: Any) -> None:
+        """Write one line."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = json.dumps({"at": at, **fields}, ensure_ascii=False)
+        if self.path is None:
+            print(line, file=sys.stderr, flush=True)
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(line + "\n")

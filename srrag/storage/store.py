@@ -1,0 +1,254 @@
+"""The artifact folder: parts, receipts, manifests and the one pointer, each committed atomically.
+
+    root/srrag.json                                   layout version of this folder
+    root/stages/<stage>/<fingerprint>/part-<name>.parquet   one part, one segment of documents
+    root/stages/<stage>/<fingerprint>/part-<name>.json      its receipt: rows, hash, seconds
+    root/stages/<stage>/<fingerprint>/manifest.json         what the stage is
+    root/builds/<name>.json                           every stage's fingerprint and parts
+
+A part counts once its receipt stands beside it, and a build once its manifest does; each file comes
+into its place whole, so whatever was killed leaves either a whole part or none. Where the root is
+on an object store, `commit` puts each file there, and reading brings it here
+(`srrag.storage.mirror`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.ids import file_sha256
+from srrag.storage import mirror, writer_lock
+from srrag.storage.atomic_write import commit, commit_json, parse_json, read_json, write_parquet
+from srrag.storage.manifest import manifest_files
+
+LAYOUT = 1
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of one part: rows in = passed + skipped + failed.
+
+    `skipped` rows were rejected by an earlier stage, `failed` ones by this one (an error or a
+    crash); `rejected` counts the rows of the output that carry a reject, `reasons` by reason.
+    `usage` is what answering its prompts took (srrag.llm.completion.Usage), empty without a model.
+    """
+
+    part: str
+    rows_in: int
+    skipped: int
+    failed: int
+    rows_out: int
+    rejected: int
+    sha256: str
+    num_bytes: int
+    seconds: float
+    reasons: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, Any] = field(default_factory=dict)
+
+
+class Store:
+    """The artifacts under one root: a local or shared folder, or one on an object store."""
+
+    def __init__(self, root: str | Path) -> None:
+        """Bind a root; raises ValueError for an address of an unknown kind."""
+        self.root = mirror.located(root)
+
+    def __str__(self) -> str:
+        """The root as its user gave it."""
+        return mirror.shown(self.root)
+
+    def create(self) -> None:
+        """Make the folder if need be and check that it is ours."""
+        if self.root.exists() and not self.root.is_dir():
+            raise ValueError(f"root={self} is a file, not a folder")
+        self._refresh()
+        if not self._marker.exists():
+            if mirror.listing(self.root):
+                raise ValueError(f"root={self} holds files that are not ours (no srrag.json)")
+            commit_json(self._marker, {"layout": LAYOUT})
+        self.check()
+
+    def check(self) -> None:
+        """Raise ValueError unless the folder exists and has the layout of this version."""
+        self._refresh()
+        if not self._marker.exists():
+            mirror.check_bucket(self.root)
+            raise ValueError(f"root={self} holds no build; run `srrag build root=…` first")
+        layout = read_json(self._marker).get("layout")
+        if layout != LAYOUT:
+            raise ValueError(f"root={self} has layout {layout}; this version reads {LAYOUT}")
+
+    def _refresh(self) -> None:
+        """Have the pointers, and what else says how the root stands, as they are on the store."""
+        mirror.pull(self.root, recursive=False)
+        mirror.pull(self.root / "builds")
+
+    def bring_all(self) -> None:
+        """Have the whole root here, as it is on the store; what jobs have left here stays."""
+        for folder in _FOLDERS:
+            mirror.pull(self.root / folder, alone=folder != "jobs")
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Have the whole root here, and have gone from the store what is deleted meanwhile.
+
+        Only for who holds the root. Killed on the way, the store still has what was to go.
+        """
+        if mirror.store_at(self.root) is None:
+            yield
+            return
+        before = {folder: mirror.files(self.root / folder) for folder in _FOLDERS}
+        self.bring_all()
+        yield
+        writer_lock.check_held(self.root)
+        for folder, names in before.items():
+            mirror.match(self.root / folder, names)
+
+    @property
+    def _marker(self) -> Path:
+        return self.root / "srrag.json"
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold the root for one writer; the lock goes with the process, however it ends."""
+        return writer_lock.writer_lock(self.root)
+
+    def stage_dir(self, stage: str, fingerprint: str) -> Path:
+        """The folder of a stage with this fingerprint."""
+        return self.root / "stages" / stage / fingerprint
+
+    def part_path(self, stage: str, fingerprint: str, part: str) -> Path:
+        """The Parquet file of a part."""
+        return self.stage_dir(stage, fingerprint) / f"part-{part}.parquet"
+
+    def parts(self, stage: str, fingerprint: str) -> set[str]:
+        """Names of the parts that stand; their receipts are then here."""
+        folder = self.stage_dir(stage, fingerprint)
+        names = mirror.pull(folder, _is_receipt, recursive=False)
+        return {
+            name[5:-8]
+            for name in names
+            if name.startswith("part-")
+            and name.endswith(".parquet")
+            and f"{name[:-8]}.json" in names
+        }
+
+    def has_part(self, stage: str, fingerprint: str, part: str) -> bool:
+        """Whether a part stands."""
+        paths = (
+            self.receipt_path(stage, fingerprint, part),
+            self.part_path(stage, fingerprint, part),
+        )
+        return all(map(mirror.exists, paths))
+
+    def drop_part(self, stage: str, fingerprint: str, part: str) -> None:
+        """Remove a part, its receipt first: without it nothing counts."""
+        mirror.remove(self.receipt_path(stage, fingerprint, part))
+        mirror.remove(self.part_path(stage, fingerprint, part))
+
+    def read_part(
+        self, stage: str, fingerprint: str, part: str, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Read one part, memory-mapped."""
+        path = mirror.fetch(self.part_path(stage, fingerprint, part))
+        return pq.read_table(path, columns=columns, memory_map=True, partitioning=None)
+
+    def write_part(
+        self,
+        stage: str,
+        fingerprint: str,
+        table: pa.Table,
+        receipt: Callable[[str, int], Receipt],
+    ) -> Receipt:
+        """Write a part: its data, then the receipt that makes it count."""
+        path = self.part_path(stage, fingerprint, receipt("", 0).part)
+        written: list[Receipt] = []
+
+        def write(temporary: Path) -> None:
+            write_parquet(table, temporary)
+            written.append(receipt(file_sha256(temporary), temporary.stat().st_size))
+
+        # Of a part that is written again no receipt may speak of other data.
+        mirror.remove(path.with_suffix(".json"))
+        commit(path, write)
+        commit_json(path.with_suffix(".json"), asdict(written[0]))
+        return written[0]
+
+    def receipt_path(self, stage: str, fingerprint: str, part: str) -> Path:
+        """The receipt of a part."""
+        return self.stage_dir(stage, fingerprint) / f"part-{part}.json"
+
+    def read_receipt(self, stage: str, fingerprint: str, part: str) -> Receipt:
+        """Read the receipt of a part."""
+        path = self.receipt_path(stage, fingerprint, part)
+        try:
+            here = path if path.exists() else mirror.fetch(path)
+            return Receipt(**parse_json(here.read_bytes(), path))
+        except FileNotFoundError:
+            again = "the same build command makes the part again"
+            raise ValueError(f"{mirror.shown(path)} is missing; {again}") from None
+        except TypeError as error:
+            raise ValueError(f"{mirror.shown(path)}: not a receipt ({error})") from error
+
+    def receipts(self, stage: str, fingerprint: str, parts: Iterable[str]) -> list[Receipt]:
+        """Read the receipts of parts, in their order."""
+        self.parts(stage, fingerprint)
+        return [self.read_receipt(stage, fingerprint, part) for part in parts]
+
+    def pointer_path(self, build: str) -> Path:
+        """The pointer of a named build."""
+        return self.root / "builds" / f"{build}.json"
+
+    def read_pointer(self, build: str) -> dict[str, Any]:
+        """Read a build's pointer; raises ValueError that names the root when there is none."""
+        self.check()
+        path = self.pointer_path(build)
+        if not path.exists():
+            raise ValueError(f"root={self} holds no finished build {build!r}")
+        pointer = read_json(path)
+        if not isinstance(pointer, dict) or not isinstance(pointer.get("stages"), dict):
+            raise ValueError(
+                f"{mirror.shown(path)}: not the pointer of a build; run the build again"
+            )
+        return pointer
+
+    def write_pointer(self, build: str, pointer: dict[str, Any]) -> None:
+        """Swap a build's pointer; raises RuntimeError if another run took the root over."""
+        writer_lock.check_held(self.root)
+        commit_json(self.pointer_path(build), pointer)
+
+    def artifacts(self, build: str) -> dict[str, Path]:
+        """Folder of every stage of a finished build; `mirror.pull_build` has its files here."""
+        stages = self.read_pointer(build)["stages"]
+        return {name: self.stage_dir(name, entry["fingerprint"]) for name, entry in stages.items()}
+
+    def contents(self, build: str, names: Collection[str] | None = None) -> dict[str, list[Any]]:
+        """What identifies each stage of a finished build: its fingerprint, and what it holds.
+
+        Parts and files that were made again keep their names, so they are told by their hashes.
+        """
+        found: dict[str, list[Any]] = {}
+        for name, entry in self.read_pointer(build)["stages"].items():
+            if names is not None and name not in names:
+                continue
+            fingerprint = entry["fingerprint"]
+            if "parts" in entry:
+                receipts = self.receipts(name, fingerprint, entry["parts"])
+                held: Any = {receipt.part: receipt.sha256 for receipt in receipts}
+            else:
+                held = manifest_files(self.stage_dir(name, fingerprint))
+            found[name] = [fingerprint, held]
+        return found
+
+
+def _is_receipt(name: str) -> bool:
+    return name.startswith("part-") and name.endswith(".json")
+
+
+_FOLDERS = ("stages", "builds", "jobs")

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jobs.ask
+import jobs.fit_betr
+from srrag.answer.provenance_tree import tree
+from srrag.config.compose import configure
+
+QUESTION = "How long may an acute lateral ankle sprain be immobilised in a cast?"
+
+
+def asked(root: Path, *overrides: str) -> dict[str, Any]:
+    config = configure("ask", [f"root={root}", f"question={QUESTION}", *overrides])
+    return jobs.ask.run({**config, "command": "test"})
+
+
+def test_the_trace_tells_why_each_window_is_there(sample_root: Path) -> None:
+    jobs.fit_betr.run(
+        {**configure("fit_betr", [f"root={sample_root}", "pipeline=srrag"]), "command": "test"}
+    )
+    summary = asked(sample_root, "pipeline=srrag", "trace=true")
+    assert summary["off"] == ["WriteHyde", "Reflect"], (
+        "rules make up no passage, and do not reflect"
+    )
+    traced = summary["trace"]
+    names = [item["step"] for item in traced["steps"]]
+    assert names[0] == "IterateRetrieval" and names[-1] == "ComposeAnswer"
+    (only,) = traced["rounds"]
+    assert only["question"] == QUESTION
+    assert [item["step"] for item in only["steps"]][-1] == "SearchTracks"
+    assert only["steps"][-1]["items"] == only["new_windows"] > 0
+    assert len(traced["why"]) == len(summary["evidence"])
+    for item, evidence in zip(traced["why"], summary["evidence"], strict=True):
+        assert item["unit_id"] == evidence["unit_id"]
+        assert item["found"], "every window was found by a channel"
+        track = "guidelines" if evidence["grade"] == "A" else "studies"
+        assert {each["track"] for each in item["found"]} == {track}
+        # BM25 has no place for a window without a word of the question.
+        ranked = [name for name in item["ranked"] if name != "hits_sparse"]
+        assert ranked == ["hits_fused", "hits_coarse", "hits_uncalibrated", "hits"]
+        assert item["ranked"]["hits"]["score"] == evidence["score"]
+    shown = tree(traced)
+    assert "dense on guidelines #1" in shown
+    assert all(len(line) <= 100 for line in shown.splitlines())
+
+
+def test_without_asking_there_is_only_the_time_of_each_step(sample_root: Path) -> None:
+    summary = asked(sample_root, "pipeline=hybrid")
+    assert "off" not in summary
+    assert [set(item) - {"items"} for item in summary["trace"]["steps"]] == [
+        {"step", "ms", "rows_in", "rows_out"}
+    ] * len(summary["trace"]["steps"])

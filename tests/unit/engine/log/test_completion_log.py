@@ -1,0 +1,426 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.entry import Entry
+from srrag.engine.log.journal import Journal
+from srrag.engine.log.recover import compact, recover
+from tests.unit.engine.logs import entry, key, killed_at_every_step, model
+
+LARGE = 100_000
+
+
+def write(folder: Path, *journals: Iterable[Entry]) -> None:
+    """One sealed part a journal."""
+    for rows in journals:
+        with Journal(folder) as journal:
+            journal.append(list(rows))
+
+
+def parts(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("part-*.parquet"))
+
+
+def rows_of(folder: Path) -> int:
+    totals = CompletionLog(folder).totals()
+    return totals.completions + sum(totals.faults.values())
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of 10⁵ entries in 50 parts."""
+    folder = tmp_path_factory.mktemp("large")
+    with Journal(folder) as journal:
+        for start in range(0, LARGE, 2000):
+            journal.append([entry(number) for number in range(start, start + 2000)])
+    return folder
+
+
+def test_a_log_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    log = CompletionLog(tmp_path / "none")
+    assert log.lookup([key(1)]) == {}
+    assert log.lookup([]) == {}
+    assert log.totals().completions == 0
+    assert log.verify().problems == []
+    assert log.recover().sealed == 0
+
+
+def test_a_completion_wins_over_a_fault_and_the_first_over_the_later(tmp_path: Path) -> None:
+    rows = [entry(1, fault="empty"), entry(2, "a"), entry(3, fault="x")]
+    later = [entry(1, "good"), entry(2, "b"), entry(3, fault="y"), entry(2, "c")]
+    write(tmp_path, rows)
+    journal = Journal(tmp_path)
+    journal.append(later)
+    log = CompletionLog(tmp_path)
+    expected = model(rows + later)
+    assert [expected[key(n)].text for n in (1, 2)] == ["good", "a"]
+    assert log.lookup([key(3), key(1), key(9), key(2), key(1)]) == expected
+    journal.close()
+    assert CompletionLog(tmp_path).lookup([key(n) for n in range(5)]) == expected
+    assert log.lookup([key(n) for n in range(5)]) == expected
+
+
+def test_a_key_of_another_length_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="16 bytes"):
+        CompletionLog(tmp_path).lookup([b"short"])
+
+
+def test_keys_that_begin_alike_are_kept_apart(tmp_path: Path) -> None:
+    keys = [bytes(15) + bytes([n]) for n in range(4)]
+    write(tmp_path, [Entry(keys[1], "one")], [Entry(keys[2], "two"), Entry(keys[0], "zero")])
+    found = CompletionLog(tmp_path).lookup(keys)
+    assert {k: e.text for k, e in found.items()} == {
+        keys[0]: "zero", keys[1]: "one", keys[2]: "two",
+    }  # fmt: skip
+    assert CompletionLog(tmp_path).totals().paid_twice == 0
+
+
+def test_what_was_written_since_is_found_after_a_refresh(tmp_path: Path) -> None:
+    log = CompletionLog(tmp_path, refresh_s=1000)
+    assert log.lookup([key(1)]) == {}
+    journal = Journal(tmp_path)
+    journal.append([entry(1)])
+    assert log.lookup([key(1)]) == {}
+    log.refresh()
+    journal.append([entry(2)])
+    log.refresh()
+    assert len(log.lookup([key(1), key(2)])) == 2
+    (tail,) = log.view.journals.values()
+    assert len(tail.entries) == 2
+
+
+def test_totals(tmp_path: Path) -> None:
+    write(tmp_path, [entry(1), entry(2, fault="empty")], [entry(1, "again"), entry(3)])
+    Journal(tmp_path).append([entry(3, fault="x"), entry(4, fault="empty"), entry(5, usd=2)])
+    totals = CompletionLog(tmp_path).totals()
+    assert totals.as_dict() == {
+        "completions": 4, "faults": {"empty": 2, "x": 1}, "tokens_in": 49, "tokens_out": 21,
+        "usd": 2.0, "paid_twice": 2, "paid_twice_tokens_in": 14, "paid_twice_tokens_out": 6,
+    }  # fmt: skip
+
+
+def test_lookups_read_only_row_groups_with_hits(large: Path) -> None:
+    log = CompletionLog(large)
+    assert len(log.lookup([key(number) for number in range(4000, 6000)])) == 2000
+    assert log.view.groups.num_read == 1
+    log.lookup([key(number) for number in range(5000, 5500)])
+    assert log.view.groups.num_read == 1
+    assert log.lookup([key(-number) for number in range(1, 1000)]) == {}
+    assert log.view.groups.num_read == 1
+    found = log.lookup([key(number) for number in range(LARGE)])
+    assert len(found) == LARGE
+    assert log.view.groups.num_read <= 51
+    assert all(found[key(n)].text == f"answer {n}" for n in range(0, LARGE, 997))
+
+
+def test_the_index_is_kept_and_mapped_by_others(large: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    shutil.copytree(large, folder, ignore=shutil.ignore_patterns("index-*"))
+    logs = [CompletionLog(folder) for _ in range(4)]  # four at once make one index
+    threads = [threading.Thread(target=log.lookup, args=([key(5)],)) for log in logs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (place,) = folder.glob("index-*")
+    assert list(folder.glob(".index-*")) == []
+    logs.append(CompletionLog(folder))
+    for log in logs:
+        assert set(log.lookup([key(5), key(LARGE - 1), key(-1)])) == {key(5), key(LARGE - 1)}
+        assert log.view.kept is not None
+        assert isinstance(log.view.kept.heads, np.memmap)
+        assert len(log.view.kept) == LARGE
+        assert len(log.view.tail) == 0
+    write(folder, [entry(LARGE)])
+    log = CompletionLog(folder)
+    assert log.lookup([key(LARGE)]).keys() == {key(LARGE)}
+    assert len(log.view.tail) == 1
+    assert [*folder.glob("index-*")] == [place]
+    assert log.verify().problems == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "shuffled"])
+def test_a_damaged_index_is_made_anew_or_found(large: Path, tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "log"
+    shutil.copytree(large, folder)
+    CompletionLog(folder).lookup([key(1)])
+    (place,) = folder.glob("index-*")
+    path = place / "heads.npy"
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        heads = np.load(path)
+        np.save(path, heads[::-1].copy())
+    log = CompletionLog(folder)
+    if damage == "shuffled":
+        (problem,) = log.verify().problems
+        assert "its index does not fit" in problem
+    else:
+        assert len(log.lookup([key(1), key(2)])) == 2
+        assert log.verify().problems == []
+
+
+def test_recovery_seals_the_journals_of_the_dead_and_leaves_the_living(tmp_path: Path) -> None:
+    (tmp_path / "journal-000000000000001-dead.jsonl").write_bytes(entry(1).line() + b'{"key":')
+    living = Journal(tmp_path)
+    living.append([entry(2)])
+    assert recover(tmp_path, settle_s=5).left == 2  # both were written just now
+    recovery = recover(tmp_path, settle_s=0)
+    assert (recovery.sealed, recovery.left, recovery.merged) == (1, 1, 0)
+    living.append([entry(3)])
+    log = CompletionLog(tmp_path)
+    assert len(log.lookup([key(n) for n in (1, 2, 3)])) == 3
+    assert log.totals().completions == 3
+
+
+def many_parts(folder: Path, num_parts: int = 6) -> list[Entry]:
+    """Parts with faults and repeated keys, and the journal of a dead writer."""
+    rows: list[Entry] = []
+    for part in range(num_parts):
+        batch = [entry(10 * part + n) for n in range(5)]
+        batch += [entry(1, f"again {part}"), entry(2, f"twice {part}", fault="x" * (part != 1))]
+        batch += [entry(100 + part, fault="empty")]
+        write(folder, batch)
+        rows += batch
+    last = [entry(70), entry(1, "last"), entry(71, fault="empty")]
+    name = f"journal-{10**14:015d}-{'f' * 32}.jsonl"
+    (folder / name).write_bytes(b"".join(row.line() for row in last) + entry(72).line()[:-1])
+    return rows + last
+
+
+def test_merging_changes_no_answer_and_no_count(tmp_path: Path) -> None:
+    rows = many_parts(tmp_path)
+    expected = model(rows)
+    keys = [key(n) for n in range(200)]
+    follower = CompletionLog(tmp_path, refresh_s=0)
+    before = follower.totals()
+    assert follower.lookup(keys) == expected
+    assert recover(tmp_path, settle_s=0, max_parts=2).merged == 7
+    assert len(parts(tmp_path)) == 1
+    for log in (follower, CompletionLog(tmp_path)):
+        assert log.lookup(keys) == expected
+        assert log.totals() == before
+    assert log.verify().problems == []
+    write(tmp_path, [entry(1, "new")], [entry(80)])
+    assert recover(tmp_path, settle_s=0, max_parts=2).merged == 3
+    assert CompletionLog(tmp_path).lookup(keys) == expected | {key(80): entry(80)}
+    assert log.verify().problems == []
+
+
+def test_a_reader_with_an_old_listing_goes_on_after_a_merge(tmp_path: Path) -> None:
+    rows = many_parts(tmp_path)
+    log = CompletionLog(tmp_path, refresh_s=1000)
+    log.refresh()
+    recover(tmp_path, settle_s=0, max_parts=2)
+    assert log.lookup([key(n) for n in range(200)]) == model(rows)
+
+
+def test_merging_stops_at_a_journal_and_leaves_whole_parts_alone(tmp_path: Path) -> None:
+    write(tmp_path, *([entry(n), entry(n + 50)] for n in range(6)))
+    first = parts(tmp_path)
+    assert compact(tmp_path, max_parts=6) == 0
+    assert compact(tmp_path, max_parts=1, whole_rows=4) == 6
+    merged = parts(tmp_path)
+    assert len(merged) == 3
+    assert [name[:53] for name in merged] == [name[:53] for name in first[::2]]
+    assert compact(tmp_path, max_parts=1, whole_rows=4) == 0
+    name = first[2].removeprefix("part-").removesuffix(".parquet")[:48]
+    (tmp_path / f"journal-{name[:-1]}.jsonl").write_bytes(entry(60).line())
+    assert compact(tmp_path, max_parts=1, whole_rows=100) == 0
+    assert len(CompletionLog(tmp_path).lookup([key(n) for n in range(100)])) == 13
+
+
+def test_a_kill_at_any_step_of_recovery_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    rows = many_parts(folder, num_parts=2)
+    expected, before = model(rows), CompletionLog(folder).totals()
+    keys = [key(n) for n in range(200)]
+    copies = killed_at_every_step(folder, tmp_path / "copies", "recover")
+    assert len(copies) > 15
+    states = Counter()
+    for copy in copies:
+        log = CompletionLog(copy, settle_s=0)
+        assert log.lookup(keys) == expected
+        assert log.totals() == before
+        assert log.verify().problems == []
+        states[len(parts(copy))] += 1
+        recover(copy, settle_s=0, max_parts=2)
+        assert log.totals() == before
+        assert CompletionLog(copy).lookup(keys) == expected
+        assert CompletionLog(copy).totals() == before
+        assert len(list(copy.iterdir())) == 3  # part, faults, receipt
+    assert states[2] and states[3] and states[4] and states[1]
+
+
+def test_a_kill_at_any_step_of_forgetting_loses_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    rows = many_parts(folder, num_parts=2)
+    gone = {key(1), key(2), key(30)}
+    keys = [key(n) for n in range(200)]
+    expected = {k: row for k, row in model(rows).items() if k not in gone}
+    copies = killed_at_every_step(folder, tmp_path / "copies", "forget")
+    assert len(copies) > 15
+    for copy in copies:
+        log = CompletionLog(copy)
+        found = log.lookup(keys)
+        assert {k: row for k, row in found.items() if k not in gone} == expected
+        assert log.verify().problems == []
+        log.forget(gone)
+        assert log.lookup(keys) == expected
+        assert CompletionLog(copy).lookup(keys) == expected
+        assert log.totals().paid_twice == 0
+        assert not any(b"again" in p.read_bytes() for p in copy.glob("*.jsonl"))
+        assert log.verify().problems == []
+        assert rows_of(copy) == sum(row.key not in gone for row in rows)
+
+
+def test_forget_counts_rows_and_refuses_while_a_run_writes(tmp_path: Path) -> None:
+    rows = many_parts(tmp_path)
+    log = CompletionLog(tmp_path)
+    assert log.forget([key(1), key(999)]) == sum(row.key == key(1) for row in rows)
+    assert log.lookup([key(1)]) == {}
+    Journal(tmp_path).append([entry(5)])
+    journal = Journal(tmp_path)
+    journal.append([entry(6)])
+    with pytest.raises(ValueError, match=r"journal-.* is being written; stop the run"):
+        log.forget([key(6)])
+
+
+def test_every_flipped_byte_of_a_part_is_found(tmp_path: Path) -> None:
+    write(tmp_path, [entry(n) for n in range(30)] + [entry(40, fault="empty")])
+    for path in [*tmp_path.glob("part-*"), *tmp_path.glob("faults-*")]:
+        whole = path.read_bytes()
+        for at in range(0, len(whole), 11):
+            if path.suffix == ".json" and whole[at : at + 1].isspace():
+                continue
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
+            (problem, *_) = CompletionLog(tmp_path).verify().problems
+            assert str(tmp_path) in problem and "\n" not in problem
+        path.write_bytes(whole)
+    assert CompletionLog(tmp_path).verify().problems == []
+
+
+def test_a_damaged_part_is_never_served(tmp_path: Path) -> None:
+    write(tmp_path, [entry(n) for n in range(300)])
+    (path,) = tmp_path.glob("part-*.parquet")
+    whole = path.read_bytes()
+    served = refused = 0
+    for at in range(0, len(whole), 97):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            found = CompletionLog(tmp_path).lookup([key(n) for n in range(300)])
+        except ValueError as error:
+            assert str(path) in str(error) and "\n" not in str(error)
+            refused += 1
+        else:
+            assert found == {key(n): entry(n) for n in range(300)}
+            served += 1
+    assert refused > 5 * served
+
+
+@pytest.mark.parametrize("lost", ["part-*.json", "faults-*"])
+def test_a_missing_file_is_named(tmp_path: Path, lost: str) -> None:
+    write(tmp_path, [entry(1), entry(2, fault="empty")])
+    (path,) = tmp_path.glob(lost)
+    path.unlink()
+    (problem,) = CompletionLog(tmp_path).verify().problems
+    assert f"{path} is missing" in problem
+
+
+def test_a_foreign_parquet_file_is_named(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / f"part-{'0' * 48}.parquet"
+    pq.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(ValueError, match=r"part-0+.parquet: not a part of a completions log"):
+        CompletionLog(tmp_path).lookup([key(1)])
+
+
+def test_many_processes_read_one_log(large: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path;"
+        "from srrag.engine.log.completion_log import CompletionLog;"
+        "from tests.unit.engine.logs import key;"
+        "print(len(CompletionLog(Path(sys.argv[1])).lookup([key(n) for n in range(-9, 3000)])))"
+    )
+    readers = [
+        subprocess.Popen([sys.executable, "-c", script, large], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [reader.communicate(timeout=100)[0] for reader in readers] == ["3000\n", "3000\n"]
+
+
+KEYS = [bytes([head]) * 8 + bytes([tail]) * 8 for head in range(3) for tail in range(3)]
+ROWS = st.lists(
+    st.builds(
+        Entry,
+        key=st.sampled_from(KEYS),
+        text=st.text(max_size=5),
+        fault=st.sampled_from(["", "", "empty", "timeout"]),
+        tokens_in=st.integers(0, 9),
+        tokens_out=st.integers(0, 9),
+        usd=st.sampled_from([0.0, 0.5, 0.25]),
+    ),
+    max_size=6,
+)
+ACTIONS = st.one_of(
+    st.tuples(st.just("append"), ROWS),
+    st.tuples(st.sampled_from(["seal", "recover", "merge", "look", "reopen"]), st.none()),
+    st.tuples(st.just("forget"), st.lists(st.sampled_from(KEYS), max_size=2)),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(ACTIONS, max_size=14))
+def test_the_log_equals_a_plain_model(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, list[object]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    journal = Journal(folder, seal_rows=4)
+    log = CompletionLog(folder, refresh_s=0, keep_rows=5, settle_s=0)
+    rows: list[Entry] = []
+    for action, values in actions:
+        if action == "append":
+            journal.append(values)
+            rows += values
+        elif action == "seal":
+            journal.close()
+        elif action == "recover":
+            log.recover()
+        elif action == "merge":
+            compact(folder, max_parts=1, whole_rows=9)
+        elif action == "reopen":
+            log = CompletionLog(folder, refresh_s=0, keep_rows=5, settle_s=0)
+        elif action == "forget":
+            journal.close()
+            assert log.forget(values) == sum(row.key in values for row in rows)
+            rows = [row for row in rows if row.key not in values]
+        if action != "append":
+            assert log.lookup(KEYS) == model(rows)
+    journal.close()
+    totals = log.totals()
+    assert log.lookup(KEYS) == model(rows)
+    assert totals.completions == sum(not row.fault for row in rows)
+    assert totals.faults == Counter(row.fault for row in rows if row.fault)
+    assert totals.tokens_in == sum(row.tokens_in for row in rows)
+    assert totals.usd == sum(row.usd for row in rows)
+    assert totals.paid_twice == len(rows) - len(model(rows))
+    counted = sum(row.tokens_out for row in model(rows).values())
+    assert totals.paid_twice_tokens_out == totals.tokens_out - counted
+    assert log.verify().problems == []
+    shutil.rmtree(folder)

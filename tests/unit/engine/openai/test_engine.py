@@ -1,0 +1,59 @@
+"""The engine's fields: what is identity, what is refused, and that keys stay unseen."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from srrag.engine.openai.engine import HttpEngine
+from srrag.llm.completion import EngineStopped
+from srrag.spec import build, spec
+
+
+def test_only_what_decides_an_answer_is_identity() -> None:
+    here = HttpEngine(model="m", base_url="http://a/v1", api_key_env="KEY", concurrency=3)
+    assert spec(here) == {"_target_": "HttpEngine", "model": "m"}
+    assert spec(HttpEngine(model="m", strict=False)) != spec(here)
+    assert pickle.loads(pickle.dumps(here)) == here
+
+
+def test_names() -> None:
+    assert HttpEngine(model="m").name == "http: m"
+    assert HttpEngine(model="m", revision="r1").name == "http: m@r1"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", " "), ("structured", "xml"), ("concurrency", 0), ("timeout_s", 0.0),
+        ("max_retries", -1), ("breaker_failures", 0), ("usd_per_mtok_in", -1.0),
+        ("tokens_per_s_out", 0.0), ("base_url", "ftp://h/v1"), ("base_url", "h:8000/v1"),
+        ("base_url", "http://user:SECRET@h/v1"), ("base_url", "https://h/v1?key=SECRET"),
+        ("base_url", "http://h:port/v1"), ("base_url", "http:///v1"), ("api_key_env", "sk-SECRET"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named_and_no_secret_shown(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^engine http: {field} ") as caught:
+        HttpEngine(**{"model": "m", field: value})
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", "  ", "kéy", "a\nb"])
+def test_a_key_that_is_missing_or_cannot_be_sent(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", value)
+    engine = HttpEngine(model="m", api_key_env="SOME_KEY")
+    with pytest.raises(EngineStopped, match="SOME_KEY") as caught:
+        asyncio.run(engine.open())
+    assert value.strip() == "" or value not in str(caught.value)
+
+
+def test_the_conf_file_builds() -> None:
+    path = Path(__file__).resolve().parents[4] / "conf" / "engine" / "http.yaml"
+    assert isinstance(build(yaml.safe_load(path.read_text("utf-8"))), HttpEngine)

@@ -1,0 +1,301 @@
+"""A session against a real endpoint that fails in every way it can."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import aiohttp
+import pytest
+
+from srrag.engine.call import CallError, Reply, Session
+from srrag.engine.openai import protocol
+from srrag.engine.openai.session import proxy_for
+from srrag.engine.stream import StreamingSession
+from srrag.llm.completion import EngineStopped, read
+from tests.endpoint import Endpoint, serve
+from tests.endpoint_process import started
+from tests.unit.engine.asking import Shape, call, engine_at, replies, reply, within
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back off by hundredths of a second."""
+    monkeypatch.setattr(protocol, "BACKOFF_S", 0.02)
+    monkeypatch.setattr(protocol, "MAX_BACKOFF_S", 0.1)
+
+
+async def listen(session: Session, pieces: list[str]) -> Reply:
+    assert isinstance(session, StreamingSession)
+    async for piece in session.stream(call()):
+        if isinstance(piece, Reply):
+            return piece
+        pieces.append(piece)
+    raise AssertionError("no reply")
+
+
+@pytest.mark.parametrize("structured", ["json_schema", "json_object", "none"])
+def test_an_answer_fits_its_schema(structured: str) -> None:
+    with serve(Endpoint()) as endpoint:
+        answer = reply(engine_at(endpoint.url, structured=structured))
+    assert read(answer.text, Shape).fault is None
+    assert (answer.tokens_in, answer.tokens_out) == (endpoint.tokens_in, endpoint.tokens_out)
+    assert answer.retries == 0 and answer.seconds > 0
+
+
+def test_calls_share_as_many_connections_as_may_be_in_flight() -> None:
+    with serve(Endpoint(latency_s=0.02, slots=8)) as endpoint:
+        answers = replies(engine_at(endpoint.url, concurrency=8), 100)
+    assert all(answer.fault is None for answer in answers)
+    assert endpoint.most_in_flight == 8
+    assert len(endpoint.connections) == 8
+    assert set(endpoint.calls.values()) == {1} == set(endpoint.answered.values())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["error", "busy", "drop", "garbage", "half_json", "half_body", "no_choices", "huge"],
+)
+def test_what_may_pass_is_tried_again(kind: str) -> None:
+    with serve(Endpoint(faults=f"{kind}#2", retry_after="0")) as endpoint:
+        answer = reply(engine_at(endpoint.url))
+    assert answer.fault is None and read(answer.text, Shape).fault is None
+    assert answer.retries == 2 and endpoint.calls.total() == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        ("error", "server"), ("rate_limit", "server"), ("garbage", "server"), ("huge", "server"),
+        ("half_body", "server"), ("drop", "connection"), ("stall", "timeout"),
+    ],
+)  # fmt: skip
+def test_what_does_not_pass_is_a_fault_after_a_bounded_number_of_tries(
+    kind: str, fault: str
+) -> None:
+    with serve(Endpoint(faults=f"{kind}@1-", retry_after="0")) as endpoint:
+        answer = reply(engine_at(endpoint.url, max_retries=2, timeout_s=0.5))
+    assert answer.fault is not None and answer.fault.kind == fault
+    assert "\n" not in answer.fault.detail and answer.fault.detail
+    assert answer.retries == 2 and endpoint.calls.total() == 3
+    assert (answer.text, answer.tokens_out) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"), [("too_long", "too_long"), ("bad_request", "refused_call")]
+)
+def test_a_refused_call_is_not_tried_again_and_touches_no_other(kind: str, fault: str) -> None:
+    with serve(Endpoint(faults=f"{kind}@2")) as endpoint:
+        answers = replies(engine_at(endpoint.url, concurrency=1), 4)
+    assert [a.fault.kind for a in answers if a.fault] == [fault]
+    assert endpoint.calls.total() == 4
+
+
+def test_poisoned_calls_among_good_ones_do_not_open_the_circuit() -> None:
+    with serve(Endpoint(faults="bad_request=0.9")) as endpoint:
+        answers = replies(engine_at(endpoint.url, breaker_failures=1, breaker_grace_s=0.0), 40)
+    assert 0 < sum(a.fault is None for a in answers) < 40
+
+
+@pytest.mark.parametrize("kind", ["nonsense", "empty", "refusal", "filtered", "length"])
+def test_a_bad_answer_is_an_answer_and_its_judge_finds_the_fault(kind: str) -> None:
+    expected = {"nonsense": "invalid_json", "filtered": "refusal", "length": "truncated"}
+    with serve(Endpoint(faults=f"{kind}@1-")) as endpoint:
+        answer = reply(engine_at(endpoint.url))
+    assert answer.fault is None and endpoint.calls.total() == 1
+    fault = read(answer.text, Shape, answer.finish).fault
+    assert fault is not None and fault.kind == expected.get(kind, kind)
+
+
+def test_retry_after_is_honoured() -> None:
+    with serve(Endpoint(faults="rate_limit#1", retry_after="2")) as endpoint:
+        answer = reply(engine_at(endpoint.url))
+    assert answer.fault is None and answer.retries == 1
+    assert 2.0 <= answer.seconds < 4.0
+
+
+def test_the_key_is_sent_but_never_shown(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("ENDPOINT_KEY", key)
+    caplog.set_level(logging.DEBUG)
+
+    async def scene(session: Session) -> str:
+        with pytest.raises(EngineStopped) as caught:
+            await session.complete(call())
+        chain: BaseException | None = caught.value
+        shown = repr(session)
+        while chain is not None:
+            shown += f"{chain!r} {chain} {chain.args}"
+            chain = chain.__cause__ or chain.__context__
+        return shown
+
+    with serve(Endpoint(api_key=key)) as endpoint:
+        engine = engine_at(endpoint.url, api_key_env="ENDPOINT_KEY")
+        assert reply(engine).fault is None
+        monkeypatch.setenv("ENDPOINT_KEY", key + "-old")
+        shown = within(engine, scene)
+    assert "the key is refused (HTTP 401: bad key: Bearer ***)" in shown
+    assert key not in shown + repr(engine) + caplog.text
+
+
+@pytest.mark.parametrize("usage", [True, False])
+def test_a_stream_gives_the_same_text_in_pieces_and_then_the_same_reply(usage: bool) -> None:
+    pieces: list[str] = []
+    with serve(Endpoint(usage=usage)) as endpoint:
+        engine = engine_at(endpoint.url)
+        last = within(engine, lambda session: listen(session, pieces))
+        whole = reply(engine)
+    assert len(pieces) > 3 and "".join(pieces) == whole.text
+    assert endpoint.requests[0]["stream"] is True
+    assert replace(last, seconds=0.0) == replace(whole, seconds=0.0)
+
+
+@pytest.mark.parametrize("fault", ["length", "filtered", "refusal"])
+def test_a_stream_ends_as_the_answer_does(fault: str) -> None:
+    with serve(Endpoint(faults=f"{fault}@1-")) as endpoint:
+        engine = engine_at(endpoint.url)
+        last = within(engine, lambda session: listen(session, []))
+        whole = reply(engine)
+    assert (last.text, last.finish) == (whole.text, whole.finish)
+
+
+def test_a_stream_counts_what_it_tried_before() -> None:
+    with serve(Endpoint(faults="error@1,drop@2")) as endpoint:
+        last = within(engine_at(endpoint.url), lambda session: listen(session, []))
+    assert last.retries == 2 and last.seconds > 0
+
+
+def test_a_stream_is_tried_again_before_its_first_piece_only() -> None:
+    pieces: list[str] = []
+    planned = Endpoint(faults="error@1,drop@2,half_stream@3-")
+    with serve(planned) as endpoint, pytest.raises(CallError) as caught:
+        within(engine_at(endpoint.url), lambda session: listen(session, pieces))
+    assert caught.value.fault.kind in ("connection", "server")
+    assert pieces and endpoint.calls.total() == 3
+
+
+def test_a_stream_that_ends_too_soon_is_no_answer() -> None:
+    pieces: list[str] = []
+    planned = Endpoint(faults="short_stream@1-")
+    with serve(planned) as endpoint, pytest.raises(CallError, match="before the answer"):
+        within(engine_at(endpoint.url), lambda session: listen(session, pieces))
+    assert pieces and endpoint.answered.total() == 0
+
+
+def test_a_stream_that_stalls_breaks_off() -> None:
+    pieces: list[str] = []
+    started = time.monotonic()
+    with serve(Endpoint(faults="stall@1-")) as endpoint, pytest.raises(CallError) as caught:
+        within(engine_at(endpoint.url, timeout_s=0.5), lambda s: listen(s, pieces))
+    assert caught.value.fault.kind == "timeout" and pieces
+    assert endpoint.calls.total() == 1 and time.monotonic() - started < 5
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if holds():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come to hold within 4 s")
+
+
+def test_a_cancelled_call_or_stream_closes_its_connection() -> None:
+    with serve(Endpoint(latency_s=20.0)) as endpoint:
+
+        async def cancelled(session: Session) -> None:
+            task = asyncio.ensure_future(session.complete(call()))
+            await until(lambda: endpoint.in_flight == 1)
+            task.cancel()
+            await until(lambda: endpoint.cancelled == 1 and endpoint.in_flight == 0)
+
+        within(engine_at(endpoint.url, timeout_s=60.0), cancelled)
+    with serve(Endpoint(faults="stall@1-")) as endpoint:
+
+        async def abandoned(session: Session) -> None:
+            assert isinstance(session, StreamingSession)
+            async with aclosing(session.stream(call())) as pieces:
+                async for _ in pieces:
+                    break
+            await until(lambda: endpoint.in_flight == 0)
+
+        within(engine_at(endpoint.url), abandoned)
+
+
+def test_a_closed_session_leaves_no_connection_and_answers_no_call() -> None:
+    async def scene(url: str) -> None:
+        session = await engine_at(url).open()
+        await session.complete(call())
+        await session.close()
+        with pytest.raises(EngineStopped, match="closed"):
+            await session.complete(call())
+
+    with serve(Endpoint()) as endpoint, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(scene(endpoint.url))
+        gc.collect()
+    assert not [str(w.message) for w in caught if w.category is ResourceWarning]
+
+
+def test_loopback_goes_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = "http://127.0.0.1:9"
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, dead)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, ".inside.example")
+    for host in ("127.0.0.1", "localhost", "[::1]", "127.8.9.1"):
+        assert proxy_for(f"http://{host}:8000/v1") is None
+    assert proxy_for("https://api.example.org/v1") == dead
+    assert proxy_for("https://llm.inside.example/v1") is None
+    with serve(Endpoint()) as endpoint:
+        assert reply(engine_at(endpoint.url)).fault is None
+
+
+def test_the_endpoint_outlives_its_client_and_keeps_count(tmp_path: Path) -> None:
+    with started(tmp_path, "--faults", "error#1") as (process, url):
+        answers = replies(engine_at(url), 5)
+        assert process.poll() is None
+    assert [a.retries for a in answers] == [1] * 5
+    seen = json.loads((tmp_path / "counts").read_text())
+    assert sorted(seen["calls"].values()) == [2] * 5
+    assert sorted(seen["answered"].values()) == [1] * 5
+    assert seen["tokens_out"] == sum(a.tokens_out for a in answers)
+
+
+def test_aiohttp_errors_that_hold_headers_never_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is no HTTP makes aiohttp raise an error with the request's headers."""
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("ENDPOINT_KEY", key)
+
+    async def scene() -> Reply:
+        async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/9.9 banana\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(babble, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        engine = engine_at(f"http://127.0.0.1:{port}/v1", api_key_env="ENDPOINT_KEY", max_retries=0)
+        session = await engine.open()
+        answer = await session.complete(call())
+        await session.close()
+        server.close()
+        return answer
+
+    answer = asyncio.run(scene())
+    assert answer.fault is not None and answer.fault.kind == "connection"
+    assert key not in repr(answer) and aiohttp.ClientResponseError.__name__ in answer.fault.detail

@@ -1,0 +1,174 @@
+"""The host bounds, joins, judges, journals before it answers, and stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from srrag.engine.call import Call, Reply, Session, key_of
+from srrag.engine.dispatcher import MIN_WATCHED, Dispatchers
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.llm.completion import Account, EngineStopped, Fault
+from tests.engines import ScriptedSession, ToyModel, echo, good, prompt
+
+TOY = ToyModel(concurrency=4, usd_per_mtok_in=1e5, usd_per_mtok_out=2e5)
+
+
+def call(text: str, attempt: int = 0, max_tokens: int = 20) -> Call:
+    made = prompt(text, max_tokens=max_tokens)
+    return Call(key_of(TOY, made, attempt), made, attempt)
+
+
+def hosts(folder: Path, session: ScriptedSession, account: Account | None = None) -> Dispatchers:
+    async def opener() -> Session:
+        return session
+
+    return Dispatchers({TOY: opener}, folder, account or Account())
+
+
+def complete(folder: Path, session: ScriptedSession, calls: Sequence[Call], **account: object):
+    async def run() -> list[Reply]:
+        made = hosts(folder, session, Account(**account))
+        try:
+            return await made.complete(TOY, calls)
+        finally:
+            await made.close()
+
+    return asyncio.run(run())
+
+
+def test_calls_are_answered_in_order_and_stand_in_the_log(tmp_path: Path) -> None:
+    calls = [call(f"w{n}") for n in range(20)]
+    session = ScriptedSession(echo, pause_s=0.01)
+    replies = complete(tmp_path, session, calls)
+    assert [reply.text for reply in replies] == [good(f"w{n}") for n in range(20)]
+    assert session.most_in_flight == TOY.concurrency
+    assert session.closed
+    entries = CompletionLog(tmp_path).lookup([item.key for item in calls])
+    assert len(entries) == 20
+    assert all(entry.usd == pytest.approx(2.0) for entry in entries.values())
+    assert {entry.engine for entry in entries.values()} == {"toy: toy"}
+
+
+def test_equal_calls_in_flight_are_made_once(tmp_path: Path) -> None:
+    session = ScriptedSession(echo, pause_s=0.01)
+    replies = complete(tmp_path, session, [call("same"), call("other"), call("same")])
+    assert session.asked == {"same": 1, "other": 1}
+    assert replies[0] == replies[2]
+
+
+def test_an_entry_is_journalled_before_the_answer_is_given(tmp_path: Path) -> None:
+    async def run() -> int:
+        made = hosts(tmp_path, ScriptedSession(echo))
+        await made.complete(TOY, [call("one")])
+        return len(CompletionLog(tmp_path).lookup([call("one").key]))  # never closed: as if killed
+
+    assert asyncio.run(run()) == 1
+
+
+def test_a_bad_answer_is_a_fault_of_its_call_and_is_logged_apart(tmp_path: Path) -> None:
+    texts = {"good": good("fine"), "bad": "no json", "cut": '{"word": "aaa'}
+    session = ScriptedSession(
+        lambda c: Reply(texts[c.prompt.user], "length" if c.prompt.user == "cut" else "stop")
+    )
+    calls = [call(text) for text in texts]
+    replies = complete(tmp_path, session, calls)
+    assert [r.fault and r.fault.kind for r in replies] == [None, "invalid_json", "truncated"]
+    assert CompletionLog(tmp_path).totals().faults == {"invalid_json": 1, "truncated": 1}
+    assert sorted(path.name.split("-")[0] for path in tmp_path.glob("*.parquet")) == [
+        "faults",
+        "part",
+    ]
+
+
+def test_a_session_that_stops_ends_the_run_but_keeps_what_was_in_flight(tmp_path: Path) -> None:
+    def script(item: Call) -> Reply | BaseException:
+        return EngineStopped("gone") if item.prompt.user == "w1" else echo(item)
+
+    calls = [call(f"w{n}") for n in range(40)]
+    session = ScriptedSession(script, pause_s=0.01)
+    with pytest.raises(EngineStopped, match="gone"):
+        complete(tmp_path, session, calls)
+    assert sum(session.asked.values()) == 4, "nothing was sent after it stopped"
+    assert CompletionLog(tmp_path).totals().completions == 3
+
+
+def test_a_ceiling_is_never_passed_and_stops_in_one_line(tmp_path: Path) -> None:
+    calls = [call(f"w{n}", max_tokens=5) for n in range(50)]
+    with pytest.raises(EngineStopped, match=r"budget.max_tokens=300 is spent") as caught:
+        complete(tmp_path, ScriptedSession(echo), calls, max_tokens=300)
+    assert "\n" not in str(caught.value)
+    spent = CompletionLog(tmp_path).totals()
+    assert 200 < spent.tokens_in + spent.tokens_out <= 300
+    # The ceiling is on what the log holds, so running again spends nothing more.
+    session = ScriptedSession(echo)
+    with pytest.raises(EngineStopped):
+        complete(tmp_path, session, calls[30:], max_tokens=300)
+    assert CompletionLog(tmp_path).totals().tokens_in <= 300
+    complete(tmp_path, session, calls[30:], max_tokens=5000)
+
+
+def test_a_ceiling_on_money(tmp_path: Path) -> None:
+    calls = [call(f"w{n}", max_tokens=5) for n in range(50)]
+    with pytest.raises(EngineStopped, match=r"budget\.max_usd=30"):
+        complete(tmp_path, ScriptedSession(echo), calls, max_usd=30.0)
+    assert 10 < CompletionLog(tmp_path).totals().usd <= 30
+
+
+def test_a_run_whose_prompts_are_mostly_lost_ends_early(tmp_path: Path) -> None:
+    session = ScriptedSession(lambda c: Reply("no"))
+    first = [call(f"w{n}") for n in range(MIN_WATCHED)]
+    second = [call(f"w{n}", attempt=1) for n in range(MIN_WATCHED)]
+    more = [call(f"x{n}") for n in range(50)]
+    with pytest.raises(EngineStopped, match=r"have no usable answer \(invalid_json"):
+        complete(tmp_path, session, [*first, *second, *more], max_lost_share=0.2)
+    assert len(session.asked) < MIN_WATCHED + 50
+
+
+def test_the_fault_of_a_call_is_kept(tmp_path: Path) -> None:
+    session = ScriptedSession(lambda c: Reply(fault=Fault("timeout", "120 s"), retries=3))
+    (reply,) = complete(tmp_path, session, [call("a")])
+    assert reply.fault == Fault("timeout", "120 s")
+    (entry,) = CompletionLog(tmp_path).lookup([call("a").key]).values()
+    assert (entry.fault, entry.retries, entry.tokens_in) == ("timeout", 3, 0)
+
+
+class Uneven(ScriptedSession):
+    """Ends the run at once when asked to stop; any other answer takes a while."""
+
+    async def complete(self, asked: Call) -> Reply:
+        if asked.prompt.user == "stop":
+            raise EngineStopped("gone")
+        return await super().complete(asked)
+
+
+def test_who_is_told_of_a_stop_finds_all_calls_in_flight_answered(tmp_path: Path) -> None:
+    async def run() -> int:
+        made = hosts(tmp_path, Uneven(echo, pause_s=0.2))
+        other = asyncio.ensure_future(made.complete(TOY, [call("on its way")]))
+        await asyncio.sleep(0)
+        with pytest.raises(EngineStopped, match="gone"):
+            await made.complete(TOY, [call("stop")])
+        stands = CompletionLog(tmp_path).totals().completions
+        await other
+        await made.close()
+        return stands
+
+    assert asyncio.run(run()) == 1
+
+
+def test_a_close_ends_calls_and_seals_what_was_answered(tmp_path: Path) -> None:
+    async def run() -> None:
+        made = hosts(tmp_path, ScriptedSession(echo, pause_s=0.3))
+        asked = asyncio.ensure_future(made.complete(TOY, [call(f"w{n}") for n in range(6)]))
+        await asyncio.sleep(0.45)
+        await made.close()
+        with pytest.raises(EngineStopped, match="the run has ended"):
+            await asked
+
+    asyncio.run(run())
+    assert CompletionLog(tmp_path).totals().completions == TOY.concurrency
+    assert not list(tmp_path.glob("journal-*"))

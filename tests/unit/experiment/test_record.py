@@ -1,0 +1,69 @@
+"""What an evaluation leaves is what a report reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from srrag.config.compose import configure
+from srrag.evaluate.judgements import Metric
+from srrag.evaluate.scores import Scores, compare
+from srrag.experiment.record import Evaluated, bench_name, record, with_windows
+from srrag.index.units import Units
+from srrag.report.results import read_results
+from srrag.schema import HITS
+from srrag.step import Place
+from srrag.storage.store import Store
+from tests.unit.report.toy_results import toy_answers, toy_judgements
+
+
+def scores(*values: float) -> list[Scores]:
+    array = np.array(values)
+    metric = Metric("coverage", "nuggets in the gold")
+    return [Scores(metric, ("q1", "q2"), array, np.ones(2), 2, 0, 1)]
+
+
+def test_two_systems_with_stored_answers(tmp_path: Path) -> None:
+    argv = ["bench=answers", "bench.answers=A", "resamples=50", "baseline=bm25"]
+    config = configure("evaluate", argv)
+    gold = [{"query_id": f"q{n}", "text": "Q?", "condition": "ACL"} for n in (1, 2, 3)]
+    ours, theirs = scores(1.0, 0.5), scores(0.5, 0.5)
+    systems = [
+        Evaluated("pipeline", config, toy_answers(), ours, 1.0, judgements=toy_judgements(),
+                  abstained=1, missing={"failed: timeout": 1}),
+        Evaluated("bm25", config, toy_answers(), theirs, 1.0),
+    ]  # fmt: skip
+    difference = compare(ours, theirs, resamples=50, seed=0)
+    record(tmp_path, bench_name(config), "rules", gold, systems, difference)
+    results = read_results(tmp_path)
+    first, second = results.rows
+    assert first.bench == "answers sample/questions.jsonl"
+    assert (first.baseline, second.baseline, second.difference) == ("bm25", None, {})
+    assert first.difference["coverage"].value == 0.25 and first.difference["coverage"].p_holm
+    assert (first.failed, first.abstained, first.failures[0].query_id) == (1, 1, "q2")
+    assert first.command == "srrag evaluate " + " ".join(argv)
+    assert first.versions["srrag"] and first.fingerprints == {}
+    left = [row for row in results.questions.to_pylist() if row["query_id"] == "q3"]
+    assert {row["reason"] for row in left} == {"it lacks nuggets in the gold"}
+    assert results.judgements("pipeline") is not None and results.judgements("bm25") is None
+
+
+def test_a_ranking_is_kept_with_the_texts_of_its_first_windows(sample_root: Path) -> None:
+    artifacts = Store(sample_root).artifacts("default")
+    names = Units(artifacts["units"]).units["unit_id"].to_pylist()[:12]
+    hits = [{"unit_id": n, "score": 1.0, "rank": r} for r, n in enumerate(names, start=1)]
+    table = toy_answers().slice(0, 1).select(["query_id", "text", "trace", "reject"])
+    kept = with_windows(
+        table.append_column("hits", pa.array([hits], HITS)), Place(artifacts=artifacts)
+    )
+    evidence = kept["evidence"].to_pylist()[0]
+    assert [item["unit_id"] for item in evidence] == names[:10]
+    assert all(item["text"] for item in evidence)
+
+
+def test_a_benchmark_is_called_by_the_end_of_its_path() -> None:
+    for path in ("b.json", "a/b.json", "/x/a/b.json", "pkg://x/a/b.json"):
+        named = bench_name({"bench": {"kind": "answers", "path": path}})
+        assert named == ("answers b.json" if path == "b.json" else "answers a/b.json")

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from srrag.graph.knowledge_tree import BuildKnowledgeTree
+from srrag.graph.tree_graph import TreeGraph
+from srrag.llm.completion import Completion, Engine, Fault, Prompt, read
+from srrag.schema import COMMUNITIES, EDGES, ENTITIES, TREE
+from srrag.step import Place, PreviousVersion
+from tests.unit.index.graphs import ANKLE, DOSE, KNEE, PAIN, STUDY, TAPE, make
+from tests.unit.index.tables import hashed
+
+Row = dict[str, Any]
+
+
+def tree(folder: Path, place: Place | None = None, **fields: Any) -> tuple[list[Row], Row]:
+    paths = make(folder / "inputs")
+    (folder / "tree").mkdir()
+    job = BuildKnowledgeTree(**fields)
+    figures = job.build(paths, folder / "tree", place or Place())
+    table = pq.read_table(folder / "tree" / "tree.parquet")
+    assert table.schema.equals(TREE)
+    return table.to_pylist(), dict(figures)
+
+
+def of(rows: list[Row], kind: str) -> dict[str, Row]:
+    return {row["ref_id"]: row for row in rows if row["kind"] == kind}
+
+
+def test_the_four_levels_form_a_tree(tmp_path: Path) -> None:
+    rows, figures = tree(tmp_path)
+    levels = {row["node_id"]: row["level"] for row in rows}
+    assert len(levels) == len(rows) == figures["nodes"]
+    for row in rows:
+        if row["level"] == 4:
+            assert row["parent_id"] == ""
+        else:
+            assert levels[row["parent_id"]] == row["level"] + 1
+    siblings = Counter((row["parent_id"], row["kind"]) for row in rows)
+    for key, count in siblings.items():
+        ranks = [row["rank"] for row in rows if (row["parent_id"], row["kind"]) == key]
+        assert ranks == [*range(count)]
+
+
+def test_everything_of_the_graph_has_its_one_place(tmp_path: Path) -> None:
+    rows, _ = tree(tmp_path)
+    assert set(of(rows, "entity")) == {ANKLE, KNEE, TAPE, PAIN, STUDY}
+    assert set(of(rows, "attribute")) == {DOSE}
+    assert of(rows, "attribute")[DOSE]["parent_id"] == f"2:{TAPE}"
+    assert of(rows, "attribute")[DOSE]["text"] == "dose: 3 weeks"
+    assert set(of(rows, "relation")) == {hashed(name) for name in ("treats", "reports", "eases")}
+    assert of(rows, "relation")[hashed("eases")]["text"] == "taping treats knee pain"
+    assert of(rows, "relation")[hashed("reports")]["text"] == "Title 0 reports outcome pain"
+    assert of(rows, "entity")[STUDY]["name"] == "Title 0"
+
+
+def test_keywords_are_the_central_members_and_no_studies(tmp_path: Path) -> None:
+    rows, figures = tree(tmp_path)
+    # √2 of two members each, rounded up; the study is none of the ankles' keywords.
+    assert set(of(rows, "keyword")) == {ANKLE, TAPE, KNEE, PAIN}
+    assert figures["keywords"] == 4
+    one, _ = tree(tmp_path / "one", max_keywords=1)
+    # Ankle and tape have an edge each and two mentions: the smaller id is first.
+    assert set(of(one, "keyword")) == {min(ANKLE, TAPE), PAIN}
+    assert of(one, "entity")[STUDY]["parent_id"] == f"3:{min(ANKLE, TAPE)}"
+
+
+def test_large_communities_are_described_small_ones_bear_their_keywords(tmp_path: Path) -> None:
+    rows, figures = tree(tmp_path)
+    large, small = (of(rows, "community")[name] for name in ("ankles", "knees"))
+    assert large["model"] == "rules"
+    assert "taping treats ankle sprains." in large["text"]
+    assert (small["name"], small["text"], small["model"]) == ("pain, knee pain", "", "")
+    assert (figures["calls"], figures["unanswered"]) == (1, 0)
+    assert tree(tmp_path / "all", min_members=1)[1]["calls"] == 1, "no fact, no call"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(Engine):
+    @property
+    def name(self) -> str:
+        return "a model"
+
+
+@dataclass
+class Answering:
+    """Answers every prompt alike, or with what no schema takes."""
+
+    text: str
+    fresh: bool = False
+    asked: list[Prompt] = field(default_factory=list)
+
+    def complete(
+        self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
+    ) -> list[Completion]:
+        self.asked += [p for p, may in zip(prompts, may_call, strict=True) if may]
+        return [
+            read(self.text, prompt.schema) if may else Completion(fault=Fault("not_asked", ""))
+            for prompt, may in zip(prompts, may_call, strict=True)
+        ]
+
+
+def test_an_engine_names_and_summarises(tmp_path: Path) -> None:
+    client = Answering(json.dumps({"name": "Taping", "summary": "Tape is used for sprains."}))
+    place = Place(clients={Named(): client})
+    rows, _ = tree(tmp_path, place, engine=Named())
+    large = of(rows, "community")["ankles"]
+    assert (large["name"], large["text"]) == ("Taping", "Tape is used for sprains.")
+    assert large["model"] == "a model"
+    (prompt,) = client.asked
+    assert '"taping treats ankle sprains"' in prompt.user
+    assert '"taping: dose 3 weeks"' in prompt.user
+
+
+def test_a_community_without_an_answer_is_named_by_its_keywords_and_says_so(
+    tmp_path: Path,
+) -> None:
+    client = Answering("{}")
+    rows, figures = tree(tmp_path, Place(clients={Named(): client}), engine=Named())
+    large = of(rows, "community")["ankles"]
+    assert (large["text"], large["model"]) == ("", "")
+    assert figures["unanswered"] == 1
+    assert len(client.asked) == 2, "asked once more"
+
+
+def test_an_engine_that_is_not_up_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no other is used"):
+        tree(tmp_path, engine=Named())
+
+
+def test_the_tree_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    first, _ = tree(tmp_path / "a")
+    paths = make(tmp_path / "b")
+    for path in (*paths["entities"][0].glob("*.parquet"), *paths["communities"][0].glob("c*")):
+        table = pq.read_table(path)
+        pq.write_table(table.take([*range(table.num_rows)][::-1]), path)
+    (tmp_path / "tree").mkdir()
+    BuildKnowledgeTree().build(paths, tmp_path / "tree", Place())
+    assert pq.read_table(tmp_path / "tree" / "tree.parquet").to_pylist() == first
+
+
+@pytest.mark.parametrize("name", ["max_keywords", "min_members", "max_chars"])
+def test_bounds_that_leave_nothing_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        BuildKnowledgeTree(**{name: 0})
+
+
+def test_an_empty_graph_has_an_empty_tree(tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    for stage, name, schema in (
+        ("entities", "entities", ENTITIES),
+        ("entities", "edges", EDGES),
+        ("communities", "communities", COMMUNITIES),
+    ):
+        pq.write_table(schema.empty_table(), paths[stage][0] / f"{name}.parquet")
+    (tmp_path / "tree").mkdir()
+    figures = BuildKnowledgeTree().build(paths, tmp_path / "tree", Place())
+    assert figures["nodes"] == figures["calls"] == 0
+
+
+def grow(paths: dict[str, list[Path]]) -> None:
+    """The ankles have one more relation, which changes what is told of them alone."""
+    path = paths["entities"][0] / "edges.parquet"
+    rows = pq.read_table(path).to_pylist()
+    more = {**rows[0], "edge_id": hashed("more"), "head_id": TAPE, "tail_id": STUDY}
+    pq.write_table(pa.Table.from_pylist([*rows, more], schema=EDGES), path)
+
+
+def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    client = Answering(json.dumps({"name": "Taping", "summary": "Tape is used for sprains."}))
+    job = BuildKnowledgeTree(engine=Named(), min_members=2)
+    outs = [tmp_path / name for name in ("before", "same", "after", "once")]
+    for out in outs:
+        out.mkdir()
+    place = Place(clients={Named(): client})
+
+    def written(out: Path) -> list[bytes]:
+        return [(out / name).read_bytes() for name in ("tree.parquet", "descriptions.parquet")]
+
+    reverse_edge(paths)
+    assert job.build(paths, outs[0], place)["calls"] == 2
+    figures = job.update(paths, outs[1], place, PreviousVersion(outs[0], frozenset()))
+    assert (figures["kept"], figures["calls"], len(client.asked)) == (2, 0, 2)
+    assert written(outs[1]) == written(outs[0])
+    grow(paths)
+    figures = job.update(paths, outs[2], place, PreviousVersion(outs[1], frozenset()))
+    assert (figures["kept"], figures["calls"], len(client.asked)) == (1, 1, 3)
+    assert '"taping treats Title 0"' in client.asked[-1].user
+    assert job.build(paths, outs[3], place)["calls"] == 2
+    assert written(outs[2]) == written(outs[3])
+
+
+def reverse_edge(paths: dict[str, list[Path]]) -> None:
+    """Let the knees have a fact of their own too."""
+    path = paths["entities"][0] / "edges.parquet"
+    rows = pq.read_table(path).to_pylist()
+    more = {**rows[0], "edge_id": hashed("own"), "head_id": KNEE, "tail_id": PAIN}
+    pq.write_table(pa.Table.from_pylist([*rows, more], schema=EDGES), path)
+
+
+def test_a_community_without_an_answer_is_asked_again_by_an_update(tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+    job = BuildKnowledgeTree(engine=Named())
+    silent, speaking = Answering("{}"), Answering('{"name": "Taping", "summary": "Tape."}')
+    job.build(paths, tmp_path / "before", Place(clients={Named(): silent}))
+    before = PreviousVersion(tmp_path / "before", frozenset())
+    figures = job.update(paths, tmp_path / "after", Place(clients={Named(): speaking}), before)
+    assert (figures["kept"], figures["calls"], figures["unanswered"]) == (0, 1, 0)
+
+
+def test_facts_of_the_same_letters_are_told_apart(tmp_path: Path) -> None:
+    """Two facts whose texts join to the same letters have another hash."""
+    paths = make(tmp_path)
+    hashes = []
+    for first, second in (("ab", "c"), ("a", "bc")):
+        rows = pq.read_table(paths["entities"][0] / "entities.parquet").to_pylist()
+        for row in rows:
+            row["name"] = {ANKLE: first, KNEE: second}.get(row["entity_id"], "")
+        pq.write_table(
+            pa.Table.from_pylist(rows, schema=ENTITIES), paths["entities"][0] / "entities.parquet"
+        )
+        graph = TreeGraph.read(paths["entities"][0], paths["communities"][0], paths["units"][0])
+        assert len("".join(graph.facts(0))) > 3
+        hashes.append(graph.facts_hash(0))
+    assert hashes[0] != hashes[1]

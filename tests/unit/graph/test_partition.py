@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srrag.graph import partition
+from srrag.graph.partition import SIDES, merge_parts, on_threads, split, write_rows
+from srrag.schema import TRIPLES
+from tests.unit.index.tables import REFUSED, hashed, row, write
+
+
+def rows_of(number: int, seed: int) -> list[dict[str, object]]:
+    draw = random.Random(seed)
+    return [
+        row(
+            TRIPLES, kind=draw.choice(["relation", "attribute"]), relation="treats",
+            head=draw.choice(["Brace", "brace", f"drug {n % 40}"]), head_type="Intervention",
+            tail=f"pain {draw.randrange(50)}", tail_type="Outcome", doc_id=f"d{n // 9}",
+            unit_id=f"u{n // 3}", char_start=n % 3, char_end=n % 3 + 4,
+            confidence=draw.choice([0.25, 0.5]), reject=REFUSED if n % 17 == 0 else None,
+        )
+        for n in range(number)
+    ]  # fmt: skip
+
+
+@settings(deadline=None)
+@given(names=st.lists(st.integers()), buckets=st.integers(1, 300))
+def test_buckets_hold_every_row_once_and_are_in_the_order_of_ids(
+    names: list[int], buckets: int
+) -> None:
+    ids = [hashed(name) for name in names]
+    table = pa.table({"id": pa.array(ids, pa.string()), "row": pa.array(range(len(ids)))})
+    pieces = [piece.to_pylist() for piece in split(table, "id", buckets)]
+    assert len(pieces) == buckets
+    assert sorted(r["row"] for piece in pieces for r in piece) == list(range(len(ids)))
+    ends = [(min(r["id"] for r in p), max(r["id"] for r in p)) for p in pieces if p]
+    assert all(one[1] <= two[0] for one, two in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize(("bucket_facts", "threads"), [(10_000, 2), (40, 1), (7, 3), (1, 2)])
+def test_the_files_are_the_same_for_any_number_of_buckets_workers_and_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket_facts: int, threads: int
+) -> None:
+    rows = rows_of(400, seed=1)
+    monkeypatch.setattr(partition, "_GROUP_ROWS", 32)
+    monkeypatch.setattr(partition, "_SPILL_FACTS", 60)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    whole = write(rows, TRIPLES, tmp_path / "whole.parquet")
+    one = on_threads(1)
+    _, counts = merge_parts([whole], tmp_path / "one", bucket_facts=500, workers=1, spread=one)
+    random.Random(2).shuffle(rows)
+    parts = [
+        write(rows[at::7], TRIPLES, tmp_path / f"part-{at}.parquet") for at in (3, 0, 6, 1, 5, 2, 4)
+    ]
+    sources, again = merge_parts(
+        parts, tmp_path / "two",
+        bucket_facts=bucket_facts, workers=threads, spread=on_threads(threads),
+    )  # fmt: skip
+    assert again == counts
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == [
+        "edges.parquet",
+        "entities.parquet",
+    ]
+    for name in SIDES:
+        file = f"{name}.parquet"
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    assert sum(sources["facts"].to_pylist()) == sum(r["reject"] is None for r in rows)
+
+
+def test_row_groups_have_one_size_and_say_which_ids_they_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "_GROUP_ROWS", 4)
+    keys = sorted(hashed(n) for n in range(10))
+    blank = [row(SIDES["entities"].rows, entity_id=key) for key in keys]
+    for each in blank:
+        del each["reject"]
+    table = pa.Table.from_pylist(blank, schema=SIDES["entities"].rows)
+    path = tmp_path / "entities.parquet"
+    assert write_rows(path, [table.slice(0, 3), table.slice(3)], "entities") == 10
+    groups = [pq.read_metadata(path).row_group(at) for at in range(3)]
+    assert [group.num_rows for group in groups] == [4, 4, 2]
+    assert [group.column(0).statistics.max for group in groups] == [keys[3], keys[7], keys[9]]
+    assert pq.read_table(path).equals(table)
+
+
+def test_the_work_may_be_done_in_other_processes(tmp_path: Path) -> None:
+    part = write(rows_of(100, seed=3), TRIPLES, tmp_path / "part.parquet")
+    context = multiprocessing.get_context("spawn")
+
+    def spread(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        with ProcessPoolExecutor(2, mp_context=context) as pool:
+            return list(pool.map(call, items))
+
+    for name, way in (("here", on_threads(1)), ("there", spread)):
+        (tmp_path / name).mkdir()
+        merge_parts([part], tmp_path / name, bucket_facts=20, workers=2, spread=way)
+    for name in SIDES:
+        file = f"{name}.parquet"
+        assert (tmp_path / "here" / file).read_bytes() == (tmp_path / "there" / file).read_bytes()

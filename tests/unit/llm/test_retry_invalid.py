@@ -1,0 +1,138 @@
+"""A bad answer is asked for again, once, with what was wrong shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from srrag.llm.completion import NOT_ASKED, Completion, Fault, Prompt, read, tallied
+from srrag.llm.retry_invalid import ask
+from tests.engines import Word, good, prompt
+
+BAD = Fault("invalid_json", "not JSON")
+
+
+@dataclass
+class Scripted:
+    """Gives each prompt its next text; what `logged` holds is not paid for."""
+
+    texts: dict[str, list[str]]
+    fresh: bool = False
+    logged: dict[tuple[str, int], str] = field(default_factory=dict)
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    shown: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
+
+    def complete(
+        self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
+    ) -> list[Completion]:
+        return [self._one(p, attempt, may) for p, may in zip(prompts, may_call, strict=True)]
+
+    def _one(self, asked: Prompt, attempt: int, may: bool) -> Completion:
+        logged = self.logged.get((asked.user, attempt))
+        if logged is not None:
+            return read(logged, Word)
+        if not may:
+            return Completion(fault=NOT_ASKED)
+        self.asked.append((asked.user, attempt))
+        self.shown.append(asked.turns)
+        texts = self.texts[asked.user]
+        answer = read(texts[min(attempt, len(texts) - 1)], Word)
+        return Completion(answer.text, answer.value, answer.fault, paid=True)
+
+
+def no_check(prompt: Prompt, value: object) -> None:
+    return None
+
+
+def not_nine(prompt: Prompt, value: object) -> Fault | None:
+    assert isinstance(value, Word)
+    return Fault("nonsense", "Nine is no word.") if "nine" in value.word else None
+
+
+def test_a_good_answer_is_asked_for_once() -> None:
+    client = Scripted({"a": [good("x")]})
+    (answer,) = ask(client, [prompt("a")], no_check)
+    assert answer.value == Word(word="x")
+    assert client.asked == [("a", 0)]
+
+
+def test_only_the_bad_one_is_asked_again_and_sees_what_was_wrong() -> None:
+    client = Scripted({"a": [good("x")], "b": ["no", good("y")]})
+    with tallied() as usage:
+        answers = ask(client, [prompt("a"), prompt("b")], no_check)
+    assert [answer.value.word for answer in answers] == ["x", "y"]
+    assert client.asked == [("a", 0), ("b", 0), ("b", 1)]
+    ((former, wrong),) = client.shown[2]
+    assert former == "no"
+    assert "JSON" in wrong
+    assert usage.faults == {"invalid_json": 1}
+
+
+def test_after_the_last_try_the_fault_stays() -> None:
+    client = Scripted({"a": ["no", "never", good("late")]})
+    (answer,) = ask(client, [prompt("a")], no_check, again=1)
+    assert answer.fault is not None
+    assert answer.fault.kind == "invalid_json"
+    assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "word"),
+    [
+        ([good("nine"), good("ten")], "ten"),
+        ([good("nine"), "no json"], "nine"),
+        ([good("nine"), good("nine lives")], "nine lives"),
+        (["no json", good("nine")], "nine"),
+    ],
+)
+def test_an_answer_that_fails_the_check_is_kept_if_no_better_comes(
+    texts: list[str], word: str
+) -> None:
+    (answer,) = ask(Scripted({"a": texts}), [prompt("a")], not_nine)
+    assert answer.value == Word(word=word)
+
+
+@pytest.mark.parametrize("kind", ["too_long", "refused_call"])
+def test_a_call_that_would_fail_again_is_not_made_again(kind: str) -> None:
+    class Refusing:
+        fresh = False
+        calls = 0
+
+        def complete(
+            self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
+        ) -> list[Completion]:
+            self.calls += 1
+            return [Completion(fault=Fault(kind, ""), paid=True) for _ in prompts]
+
+    client = Refusing()
+    (answer,) = ask(client, [prompt("a")], no_check)
+    assert answer.fault == Fault(kind, "")
+    assert client.calls == 1
+
+
+def test_tries_in_the_log_count() -> None:
+    client = Scripted({"a": [good("new")]}, logged={("a", 0): "no", ("a", 1): "never"})
+    (answer,) = ask(client, [prompt("a")], no_check)
+    assert answer.fault is not None
+    assert client.asked == []
+
+
+def test_a_fresh_client_tries_anew_and_later_runs_find_its_answer() -> None:
+    logged = {("a", 0): "no", ("a", 1): "never"}
+    client = Scripted({"a": [good("new")]}, fresh=True, logged=logged)
+    (answer,) = ask(client, [prompt("a")], no_check)
+    assert answer.value == Word(word="new")
+    assert client.asked == [("a", 2)]
+    later = Scripted({}, logged={**logged, ("a", 2): good("new")})
+    (found,) = ask(later, [prompt("a")], no_check)
+    assert found.value == Word(word="new")
+    assert later.asked == []
+
+
+def test_a_fresh_client_ends_too() -> None:
+    client = Scripted({"a": ["no"]}, fresh=True, logged={("a", n): "no" for n in range(4)})
+    (answer,) = ask(client, [prompt("a")], no_check)
+    assert answer.fault is not None
+    assert client.asked == [("a", 4), ("a", 5)]

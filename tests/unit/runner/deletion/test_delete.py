@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import jobs.build
+import jobs.forget
+import jobs.verify
+from srrag.config.compose import configure
+from srrag.errors import UsageError
+from srrag.ids import content_id, question_id
+from srrag.report.drilldown import pack
+from srrag.runner.deletion import delete as module
+from srrag.storage.store import Store
+from tests.unit.runner.forgetting import (
+    PLAIN,
+    SECRET,
+    TREATMENTS,
+    WITHOUT_ENCODER,
+    asked_of,
+    build,
+    document_of,
+    forget,
+    holding,
+    tables,
+    traces,
+    write_papers,
+)
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    return write_papers(tmp_path / "papers")
+
+
+def test_what_is_left_equals_what_never_held_it(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    assert holding(root, SECRET)
+    document = document_of(root, f"{SECRET}.md")
+    figures = forget(root, f"doc_id='{document}'")
+    assert (figures["documents"], figures["parts_rewritten"]) == (1, 1)
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    never = write_papers(tmp_path / "never", TREATMENTS[:-1])
+    build(tmp_path / "once", never, *PLAIN)
+    assert tables(root) == tables(tmp_path / "once")
+
+
+def test_a_proof_is_of_documents_that_were_forgotten(
+    papers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    gone, stays = (document_of(root, f"{name}.md") for name in (SECRET, TREATMENTS[0]))
+    forget(root, f"source_id={SECRET}.md")
+    assert f"doc_id={gone}" in capsys.readouterr().err, "what to ask for is said"
+    assert traces(root, gone) == [] and f"nothing is left of {gone}" in capsys.readouterr().err
+    assert jobs.verify.run(asked_of(root, f"[{gone}]"))["ok"]
+    for both in (f"[{gone},{stays}]", f"[{stays},{gone}]"):
+        found = jobs.verify.run(asked_of(root, both))
+        assert not found["ok"] and all(stays in trace for trace in found["traces"])
+    for never in (gone.upper(), "typo", f"[{gone},typo]"):
+        with pytest.raises(UsageError, match="no document of this doc_id was forgotten"):
+            jobs.verify.run(asked_of(root, never))
+    with pytest.raises(UsageError, match="forgotten= is empty"):
+        jobs.verify.run(asked_of(root, ""))
+
+
+def test_it_does_not_come_back_until_it_is_taken_back(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    forget(root, f"source_id={SECRET}.md")
+    again = build(root, papers, *PLAIN)
+    assert (again["documents"], again["skipped_as_forgotten"]) == (3, 1)
+    assert set(again["reused"].values()) == {1}, "nothing is made again"
+    with (papers / f"{SECRET}.md").open("a") as file:
+        file.write("A later version.\n")
+    assert build(root, papers, *PLAIN)["documents"] == 3, "named by its source: no version is read"
+    assert traces(root, document) == []
+    assert forget(root, f"source_id={SECRET}.md", "undo=true") == {"taken_back": 1}
+    assert build(root, papers, *PLAIN)["documents"] == 4
+
+
+def test_a_later_version_of_a_document_named_by_content_is_read(
+    papers: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    forget(root, f"doc_id='{document_of(root, f'{SECRET}.md')}'")
+    (papers / f"{SECRET}.md").write_text("# Retraction\n\nThe trial was retracted.\n")
+    assert build(root, papers, *PLAIN)["documents"] == 4
+    assert not holding(root, SECRET + " reduced")
+
+
+def test_every_build_and_configuration_of_the_root_lets_go(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    coarse = ["stages.sparse=null", "+stages.chunks.run.target_tokens=40"]
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    build(root, papers, *PLAIN, "build=neutral", "schema=neutral")
+    build(root, papers, *PLAIN, *coarse, "build=gone")
+    (root / "builds" / "gone.json").unlink()
+    few = write_papers(tmp_path / "few", TREATMENTS[:2])
+    build(root, few, *PLAIN, "build=few")
+    before = tables(root, "few")
+    assert forget(root, f"doc_id='{document}'")["builds"] == ["default", "neutral"]
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    assert tables(root, "few") == before
+    for name in ("default", "neutral", "few"):
+        config = configure("verify", [f"root={root}", f"build={name}"])
+        assert jobs.verify.run(config)["problems"] == []
+
+
+def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
+    lines = [
+        {"id": n, "text": f"Trial {n} of {t} for heel pain."} for n, t in enumerate(TREATMENTS)
+    ]
+    lines.append({"id": 3, "text": "Another text under the id 3."})
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    root = tmp_path / "root"
+    options = ["corpus=jsonl", f"corpus.path={corpus}", f"root={root}", *PLAIN]
+    run = {**configure("build", options), "command": "test"}
+    assert jobs.build.run(run)["rejects"]["raw"] == {"duplicate_id": 1}
+    forget(root, "source_id=3")
+    assert pq.read_table(root / "builds" / "default.rejects.parquet").num_rows == 0
+    assert jobs.build.run(run)["skipped_as_forgotten"] == 2
+
+
+@pytest.mark.parametrize("stage", ["answers", "answers-ComposeAnswer-0123abcd"])
+def test_answers_that_cite_it_and_all_outputs_are_deleted(
+    papers: Path, tmp_path: Path, stage: str
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    folder = root / "stages" / stage / "f"
+    folder.mkdir(parents=True)
+    for name, cited in (("one", document), ("two", content_id("another"))):
+        pq.write_table(
+            pa.table({"evidence": [[{"doc_id": cited}]]}), folder / f"part-{name}.parquet"
+        )
+        (folder / f"part-{name}.json").write_text('{"sha256": ""}')
+    files = {"export/graph.json": "{}", "build/summary.json": "{}", "ask/summary.json": document}
+    for file, text in files.items():
+        plant(root / "jobs" / file, text)
+    plant(root / "jobs" / "run.trec", "")
+    figures = forget(root, f"doc_id='{document}'")
+    assert figures["answer_parts_deleted"] == 1
+    assert figures["outputs_deleted"] == ["export", "run.trec", "ask/summary.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["part-two.json", "part-two.parquet"]
+    left = [path for path in (root / "jobs").rglob("*") if path.is_file()]
+    assert left == [root / "jobs" / "build" / "summary.json"]
+
+
+def plant(path: Path, text: str) -> None:
+    """Write a text into a file, of whatever kind its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"hits": [[{"id": text}]]}), path)
+    elif path.suffix == ".xlsx":
+        workbook = openpyxl.Workbook()
+        workbook.worksheets[0].append([text])
+        workbook.save(path)
+    elif path.suffix == ".html":
+        path.write_text(f"<script>{pack({'doc_id': text})}</script>")
+    else:
+        path.write_text(text)
+
+
+PLACES = (
+    "stages/questions/f/part-a.parquet", "stages/answers-SearchSparse-0123abcd/f/part-a.parquet",
+    "jobs/benchmark/stages/seeds/f/part-a.parquet", "jobs/judged/stages/cases/f/part-a.parquet",
+    "jobs/make_benchmark/review.xlsx", "jobs/sweep/answers/bm25.parquet",
+    "jobs/sweep/report/report.html", "jobs/serve/feedback.jsonl", "jobs/ask/summary.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("held", ["document", "window", "question"])
+def test_what_any_job_keeps_of_it_is_found_and_deleted(
+    papers: Path, tmp_path: Path, held: str
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    store = Store(root)
+    chunks = store.read_pointer("default")["stages"]["chunks"]
+    rows = pa.concat_tables(
+        store.read_part("chunks", chunks["fingerprint"], part) for part in chunks["parts"]
+    ).to_pylist()
+    unit = next(row["unit_id"] for row in rows if row["doc_id"] == document)
+    text = {"document": document, "window": unit, "question": question_id(unit)}[held]
+    for place in PLACES:
+        plant(root / place, text)
+    forget(root, f"doc_id='{document}'")
+    assert [place for place in PLACES if (root / place).exists()] == []
+    assert traces(root, document) == []
+    for place in PLACES:
+        plant(root / place, text)
+    found = traces(root, document)
+    assert [place for place in PLACES if not any(place in line for line in found)] == []
+
+
+def test_an_output_of_before_the_forgetting_is_a_trace(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    shown = root / "jobs" / "export" / "graph.graphml"
+    plant(shown, SECRET)
+    written = shown.stat().st_mtime_ns
+    forget(root, f"doc_id='{document}'")
+    plant(shown, SECRET)
+    plant(root / "jobs" / "build" / "summary.json", "{}")
+    assert traces(root, document) == [], "names alone say nothing of where they are from"
+    os.utime(shown, ns=(written, written))
+    (line,) = traces(root, document)
+    assert str(shown) in line
+
+
+def test_a_benchmark_that_is_being_made_is_not_deleted_under_it(
+    papers: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    made = Store(root / "jobs" / "benchmark")
+    plant(made.root / "stages" / "seeds" / "part-a.parquet", document)
+    with made.lock(), pytest.raises(ValueError, match="benchmark is being written by process"):
+        forget(root, f"doc_id='{document}'")
+    forget(root)
+    assert not made.root.exists()
+    assert traces(root, document) == []
+
+
+STEPS = ("derive_part", "write_rejects", "drop_builds", "drop_part", "asked_keys", "holding")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_anywhere_it_is_finished_by_the_same_command(
+    papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    (root / "completions").mkdir()
+    document = document_of(root, f"{SECRET}.md")
+
+    def killed(*arguments: Any, **named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            forget(root, f"doc_id='{document}'")
+    if step != "asked_keys":  # killed before anything was written down
+        assert any("not finished" in line for line in traces(root, document))
+        forget(root)
+    else:
+        forget(root, f"doc_id='{document}'")
+    assert not holding(root, SECRET)
+    assert traces(root, document) == []
+    assert build(root, papers, *PLAIN)["skipped_as_forgotten"] == 1
+
+
+def test_what_a_killed_build_left_is_removed(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    part = next((root / "stages" / "chunks").rglob("part-*.parquet"))
+    part.with_name(f".{part.name}.0123").write_bytes(part.read_bytes())
+    (root / "stages" / "entities" / ".f.0123").mkdir()
+    document = document_of(root, f"{SECRET}.md")
+    forget(root, f"doc_id='{document}'")
+    assert not [path for path in (root / "stages").rglob(".*") if path.name != ".lock"]
+
+
+def test_traces_are_found_where_they_are(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *WITHOUT_ENCODER[:-1], "stages.sparse=null")
+    document = document_of(root, f"{SECRET}.md")
+    found = "\n".join(traces(root, document))
+    for stage in ("raw", "parsed", "documents", "chunks", "triples", "units", "entities"):
+        assert f"/stages/{stage}/" in found, stage
+    forget(root, f"doc_id='{document}'")
+
+
+def test_prune_removes_what_no_build_names(papers: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    before = tables(root)
+    build(root, papers, *PLAIN, "schema=neutral")
+    build(root, papers, *PLAIN)
+    assert forget(root, "prune=true")["pruned"] > 0
+    assert tables(root) == before
+    assert forget(root, "prune=true")["pruned"] == 0
+    assert set(build(root, papers, *PLAIN)["reused"].values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "hint"),
+    [
+        ([], UsageError, "doc_id"),
+        (["doc_id=unknown"], ValueError, "doc_id=unknown"),
+        (["source_id=unknown"], ValueError, "source_id=unknown"),
+        (["source_id=1.5"], UsageError, "source_id"),
+        (["doc_id=@/nowhere"], UsageError, "nowhere"),
+        (["source_id=[ibuprofen.md,exercise therapy.md,taping.md,zorbamycin.md]"],
+         ValueError, "nothing would be left"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_forgotten_changes_nothing(
+    papers: Path, tmp_path: Path, options: list[str], error: type[Exception], hint: str
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    with pytest.raises(error, match=hint):
+        forget(root, *options)
+    assert not (root / "forgetting.json").exists()
+    assert not (root / "forgotten.json").exists()

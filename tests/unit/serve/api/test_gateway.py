@@ -1,0 +1,71 @@
+"""What is refused before its body is read."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srrag.serve.api import gateway
+from srrag.serve.api.gateway import Gateway
+from srrag.serve.service import PipelineService
+from tests.unit.serve.serving import settings
+
+LAST = {"type": "http.request", "body": b"{}", "more_body": False}
+
+
+async def reads(scope: Any, receive: Any, send: Any) -> None:
+    """An app that answers once it has the body."""
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+class Caller:
+    """Sends the head of a request at once, and the body when it is told to."""
+
+    def __init__(self, app: Gateway) -> None:
+        self.status = 0
+        self._body: asyncio.Queue[Any] = asyncio.Queue()
+        headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/answers", "headers": headers}
+        scope["client"] = ("127.0.0.1", 50000)
+        self._task = asyncio.create_task(app(scope, self._body.get, self._sent))
+
+    async def _sent(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+
+    async def now(self) -> int:
+        """The status so far."""
+        await asyncio.sleep(0.01)
+        return self.status
+
+    async def ended(self) -> int:
+        """Send the body; the status."""
+        self._body.put_nowait(LAST)
+        await self._task
+        return self.status
+
+
+def test_a_body_on_its_way_has_its_place(
+    sample_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Gateway(
+        reads, PipelineService(settings(sample_root, "pipeline=bm25", "limits.max_waiting=2"))
+    )
+
+    async def asked() -> None:
+        let_in = [Caller(app) for _ in range(3)]  # two that will wait, one for the idle worker
+        assert await Caller(app).now() == 503
+        assert await let_in[0].ended() == 200
+        later = Caller(app)
+        assert await later.now() == 0, "its place is free again"
+        assert await Caller(app).now() == 503
+        monkeypatch.setattr(gateway, "_READING_S", 0.0)
+        assert await Caller(app).ended() == 200, "who sends slowly keeps nobody out"
+        assert [await each.ended() for each in (*let_in[1:], later)] == [200] * 3
+
+    asyncio.run(asked())

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from srrag.serve.ray.deployments import Cluster, served
+from srrag.serve.ray.health import check_port
+from tests.unit.serve.serving import free_port, settings
+
+
+@contextmanager
+def shared(family: socket.AddressFamily, host: str, port: int = 0) -> Iterator[int]:
+    """A port that is listened at as Ray's proxies do: others may too."""
+    with socket.socket(family) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind((host, port))
+        sock.listen()
+        yield sock.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("listens", "asked"),
+    [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost"), ("0.0.0.0", "127.0.0.1"),
+     ("::1", "::1")],
+)  # fmt: skip
+def test_a_port_is_not_shared_with_whoever_listens(listens: str, asked: str) -> None:
+    family = socket.AF_INET6 if ":" in listens else socket.AF_INET
+    with (
+        shared(family, listens) as port,
+        pytest.raises(RuntimeError, match=f"^port={port}: {asked} cannot be listened at: "),
+    ):
+        check_port(asked, port)
+    check_port(asked, port)
+
+
+def test_a_host_of_another_machine_is_named() -> None:
+    with pytest.raises(RuntimeError, match=r"^port=80: 192\.0\.2\.1 cannot be listened at: "):
+        check_port("192.0.2.1", 80)
+
+
+def test_a_second_server_is_refused_before_its_ray_starts(sample_root: Path) -> None:
+    told = settings(sample_root, "pipeline=bm25", f"port={free_port()}")
+    with (
+        shared(socket.AF_INET, "127.0.0.1", told.port),
+        pytest.raises(RuntimeError, match=f"port={told.port}: .*[Aa]ddress already in use"),
+        served(told, Cluster()),
+    ):
+        pytest.fail("it shares the port")

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srrag.retrieve.questions import question_table
+from srrag.runner.local import LocalRunner
+from srrag.runner.pipeline_run import PipelineRun
+from srrag.serve.listeners import ClientGone, Event, Listeners, aloud
+from srrag.spec import spec
+from srrag.storage.store import Store
+from tests.unit.serve.serving import CAST, settings
+
+
+def opened(root: Path) -> Any:
+    told = settings(root, "pipeline=bm25")
+    pipeline = told.pipelines["bm25"]
+    at = PipelineRun(Store(root), "default", pipeline, LocalRunner()).place(told.at)
+    assert spec(aloud(pipeline)) == spec(pipeline), "the same pipeline, but for what is heard"
+    return aloud(pipeline).open(at)
+
+
+def questions(*ids: str) -> Any:
+    return question_table([{"query_id": each, "text": CAST} for each in ids])
+
+
+def test_each_listener_hears_of_its_own_question(sample_root: Path) -> None:
+    run = opened(sample_root)
+    heard: dict[str, list[Event]] = {"a": [], "c": []}
+    audience = Listeners({name: events.append for name, events in heard.items()}, lambda: True)
+    with audience.present():
+        out = run(questions("a", "b", "c"))
+    for row in out.to_pylist():
+        audience.finish(row)
+    for events in heard.values():
+        assert [data["step"] for name, data in events if name == "stage"] == [
+            "SearchSparse",
+            "SelectEvidence",
+            "ComposeAnswer",
+        ]
+        assert "".join(data for name, data in events if name == "token") == out["answer"][0].as_py()
+    assert run(questions("a"))["answer"][0] == out["answer"][0], "and nobody has to listen"
+
+
+def test_a_batch_that_nobody_waits_for_ends_before_its_next_step(sample_root: Path) -> None:
+    run = opened(sample_root)
+    stages: list[Event] = []
+    audience = Listeners({"a": stages.append}, lambda: not stages)
+    with audience.present(), pytest.raises(ClientGone):
+        run(questions("a"))
+    assert [data["step"] for _, data in stages] == ["SearchSparse"]

@@ -1,0 +1,228 @@
+"""The host of pipelines: batches, new versions, engines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jobs.forget
+from srrag.answer.cited import CitedAnswer
+from srrag.config.compose import configure
+from srrag.evaluate.references import read_gold, resource_path
+from srrag.serve.errors import ApiError
+from srrag.serve.service import PipelineService
+from srrag.serve.settings import ServeSettings
+from srrag.serve.snapshot import PipelineJob, PipelineResult
+from tests.endpoint import Endpoint, serve
+from tests.unit.serve.serving import (
+    CAST,
+    CitingModel,
+    CitingSession,
+    citing,
+    events,
+    served,
+    settings,
+)
+
+SAMPLE = "pkg://srrag/sample/questions.jsonl"
+
+
+def run(told: ServeSettings, use: Callable[[PipelineService], Awaitable[None]]) -> None:
+    async def main() -> None:
+        host = PipelineService(told)
+        async with asyncio.timeout(120), host.running():
+            await use(host)
+
+    asyncio.run(main())
+
+
+async def ask(
+    host: PipelineService, text: str, kind: str = "answer:bm25", s: float = 60
+) -> PipelineResult:
+    return await host.answered(host.ask(kind, PipelineJob({"text": text}), time.monotonic() + s))
+
+
+def told(found: PipelineResult) -> tuple[Any, ...]:
+    return found.row["answer"], [item["unit_id"] for item in found.row["evidence"]]
+
+
+def test_questions_of_several_requests_are_answered_as_each_alone(sample_root: Path) -> None:
+    texts = [row["text"] for row in read_gold(resource_path(SAMPLE))][:12]
+
+    async def use(host: PipelineService) -> None:
+        kind = "answer:hybrid_maxsim"
+        alone = [await ask(host, text, kind) for text in texts]
+        assert {found.batch_rows for found in alone} == {1}
+        bad = asyncio.create_task(ask(host, "?", kind))
+        together = await asyncio.gather(*(ask(host, text, kind) for text in texts))
+        assert max(found.batch_rows for found in together) >= 10
+        assert list(map(told, together)) == list(map(told, alone))
+        with pytest.raises(ApiError) as caught:
+            await bad
+        assert caught.value.status == 422, "and a bad neighbour touches nobody"
+
+    run(settings(sample_root), use)
+
+
+def test_a_new_version_goes_live_without_a_lost_request(sample_root: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(sample_root, root)
+
+    async def use(host: PipelineService) -> None:
+        first = await ask(host, CAST)
+        gone = first.row["evidence"][0]["doc_id"]
+        found: list[PipelineResult] = []
+        over = asyncio.Event()
+
+        async def client() -> None:
+            while not over.is_set():
+                found.append(await ask(host, CAST))
+
+        clients = [asyncio.create_task(client()) for _ in range(3)]
+        config = configure("forget", [f"root={root}", f"doc_id={gone}"])
+        await asyncio.to_thread(jobs.forget.run, {**config, "command": "test"})
+        until = time.monotonic() + 60
+        while host.edition.version == first.version and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        late = len(found)
+        while len(found) < late + 10:
+            await asyncio.sleep(0.01)
+        over.set()
+        await asyncio.gather(*clients)
+        versions = [each.version for each in found]
+        new = host.edition.version
+        assert set(versions) == {first.version, new} and versions == sorted(
+            versions, key=lambda version: version == new
+        ), "never back to the former"
+        for each in found:
+            shown = {item["doc_id"] for item in each.row["evidence"]}
+            assert (gone in shown) == (each.version == first.version)
+
+    run(settings(root, "pipeline=bm25", "limits.watch_s=0.1"), use)
+
+
+def test_a_build_that_cannot_be_opened_changes_nothing(sample_root: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(sample_root, root)
+    pointer = root / "builds" / "default.json"
+
+    async def use(host: PipelineService) -> None:
+        version = host.edition.version
+        good = json.loads(pointer.read_text())
+        bad = {**good, "stages": {k: v for k, v in good["stages"].items() if k != "sparse"}}
+        pointer.write_text(json.dumps(bad))
+        with pytest.raises(ValueError, match="sparse"):
+            await host.reload()
+        assert "sparse" in host.stale
+        assert (await ask(host, CAST)).version == version
+        pointer.write_text(json.dumps(good))
+        assert await host.reload() == version and not host.stale
+
+    run(settings(root, "pipeline=bm25", "limits.watch_s=0"), use)
+
+
+def test_a_stuck_batch_fails_the_health_check(sample_root: Path) -> None:
+    async def use(host: PipelineService) -> None:
+        host.check()
+        waiting = asyncio.create_task(ask(host, CAST))
+        await asyncio.sleep(0)
+        time.sleep(0.05)
+        with pytest.raises(RuntimeError, match="in hand"):
+            host.check()
+        await waiting
+
+    run(settings(sample_root, "pipeline=bm25", "limits.stuck_s=0.001"), use)
+
+
+def answers(request: dict[str, Any]) -> str:
+    """A cited answer of two sentences."""
+    first = {"text": "Ten days in a cast at most.", "cites": [1]}
+    rest = {"text": "A guideline says so.", "cites": [2, 99]}
+    answer = {"answer": [first], "evidence": [rest], "limits": [], "insufficient": False}
+    return CitedAnswer.model_validate({**answer, "missing": ""}).model_dump_json()
+
+
+def with_model(root: Path, url: str, *more: str) -> ServeSettings:
+    engine = ["engine=http", "engine.model=m", f"engine.base_url={url}", "engine.max_retries=0"]
+    log = f"completions={root}/completions"
+    return settings(root, "pipeline=bm25", *engine, log, *more)
+
+
+def test_a_model_is_heard_while_it_writes(sample_root: Path, tmp_path: Path) -> None:
+    log = f"completions={tmp_path}"
+    with (
+        serve(Endpoint(script=answers)) as endpoint,
+        served(with_model(sample_root, endpoint.url, log)) as (client, _),
+    ):
+        response = client.post("/v1/answers/stream", json={"question": CAST})
+        again = client.post("/v1/answers", json={"question": CAST}).json()
+        metrics = client.get("/metrics").text
+    heard = events(response.text)
+    tokens = [data["text"] for name, data in heard if name == "token"]
+    assert len(tokens) > 1 and "99" not in "".join(tokens)
+    final = heard[-1][1]
+    assert final["answer"].startswith("Ten days in a cast at most. [1]")
+    assert final["model"] != "rules"
+    assert final["usage"]["tokens_out"] > 0
+    assert again["answer"] == final["answer"]
+    assert again["usage"]["calls"] == 0, "what the log holds is not paid for again"
+    for source in ("model", "log"):
+        labels = rf'pipeline="bm25",replica="\w+",source="{source}"}} '
+        assert re.search(f"srrag_engine_answers_total{{{labels}", metrics)
+        assert re.search(f'srrag_engine_tokens_total{{direction="out",{labels}', metrics)
+
+
+def test_an_engine_that_is_gone_is_503_and_comes_back(sample_root: Path, tmp_path: Path) -> None:
+    more = [f"completions={tmp_path}", "engine.breaker_failures=1", "engine.breaker_grace_s=0"]
+    body = {"question": CAST}
+    endpoint = Endpoint(script=answers, faults="error=1")
+    with serve(endpoint), served(with_model(sample_root, endpoint.url, *more)) as (client, _):
+        first = client.post("/v1/answers", json=body)
+        assert (first.status_code, first.json()["error"]["code"]) == (503, "engine"), first.text
+        assert int(first.headers["retry-after"]) >= 1
+        heard = events(client.post("/v1/answers/stream", json=body).text)
+        assert heard[-1][0] == "error"
+        endpoint._plan.clear()
+        until = time.monotonic() + 30
+        while client.post("/v1/answers", json=body).status_code != 200:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+
+
+def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: Path) -> None:
+    told = settings(sample_root, "pipeline=bm25", f"completions={tmp_path}")
+    engine, session = CitingModel(), CitingSession(pause_s=60)
+    told = replace(told, pipelines={"bm25": citing(told, engine)})
+
+    async def opened() -> CitingSession:
+        return session
+
+    async def main() -> None:
+        host = PipelineService(told, openers={engine: opened})
+        async with asyncio.timeout(60), host.running():
+            # Two equal questions share a call; that of the first is not taken from the second.
+            first = asyncio.create_task(ask(host, CAST))
+            await asyncio.sleep(0.5)
+            second = asyncio.create_task(ask(host, CAST))
+            await asyncio.sleep(0.5)
+            session.pause_s = 0.5
+            first.cancel()
+            found = await second
+            assert found.row["answer"].startswith("Ten days") and session.given_up == 1
+            session.pause_s = 60
+            with pytest.raises(ApiError) as caught:
+                await ask(host, CAST + " Why?", s=0.3)
+            assert caught.value.status == 504
+            while session.given_up < 2:
+                await asyncio.sleep(0.02)
+
+    asyncio.run(main())
