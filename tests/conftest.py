@@ -1,8 +1,12 @@
-"""Shared parts: the real data, a built sample, a Ray cluster."""
+"""Shared parts: the real data, a built sample, a Ray cluster; and in which order tests run."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,87 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED = REPOSITORY.parent / "shared" / "data"
+SEED = 1
+"""Of the order and of what tests draw, unless --randomly-seed says another."""
+
+RAY = "ray"
+"""The group of all that starts a Ray: one process runs them, so that there is one Ray at a time."""
+
+RAY_CEILING = (
+    150,
+    "each worker of a Ray imports torch and Ray, for many seconds on a busy machine",
+)
+"""What `long` says of tests that start a Ray, where they say nothing else."""
+
+WEIGHTS = {"ray": 0, "serve": 0, "vllm": 0, "e2e": 1, "contract": 2, "golden": 2}
+"""Folders by what their tests cost; all others come last."""
+
+
+# ---- order, groups and ceilings ----
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the same order each time, unless told otherwise; know groups without xdist too."""
+    config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
+    if getattr(config.option, "randomly_seed", None) == "default":
+        config.option.randomly_seed = SEED
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Group tests for pytest-xdist, put long groups first, and hold each to its ceiling."""
+    for item in items:
+        group = RAY if starts_ray(item) else item.path.relative_to(REPOSITORY).as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
+        _set_ceiling(item)
+    items.sort(key=_weight)
+    _keep_stories(items)
+
+
+def _keep_stories(items: list[pytest.Item]) -> None:
+    """Put the tests of a module that is marked `in_order` back into the order of its file."""
+    stories: dict[Path, list[int]] = {}
+    for place, item in enumerate(items):
+        if item.get_closest_marker("in_order") is not None:
+            stories.setdefault(item.path, []).append(place)
+    for places in stories.values():
+        told = sorted((items[place] for place in places), key=lambda item: item.location[1] or 0)
+        for place, item in zip(places, told, strict=True):
+            items[place] = item
+
+
+def starts_ray(item: pytest.Item) -> bool:
+    """Whether a test is marked so, asks for the cluster, or lies in Ray's folder."""
+    asked: list[str] = getattr(item, "fixturenames", [])
+    marked = item.get_closest_marker("ray") is not None
+    return marked or "ray_cluster" in asked or _folder(item) == "ray"
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(REPOSITORY / "tests").parts[0]
+
+
+def _weight(item: pytest.Item) -> tuple[int, int]:
+    """The shared cluster's tests, then those with nodes of their own, which end it; the rest."""
+    if not starts_ray(item):
+        return 2 + WEIGHTS.get(_folder(item), 3), 0
+    return int("ray_cluster" not in getattr(item, "fixturenames", [])), 0
+
+
+def _set_ceiling(item: pytest.Item) -> None:
+    """Turn `long` into pytest-timeout's mark, which no test sets itself."""
+    if item.get_closest_marker("timeout") is not None:
+        raise pytest.UsageError(f"{item.nodeid}: write long(seconds, reason), not timeout(seconds)")
+    if (long := item.get_closest_marker("long")) is None and not starts_ray(item):
+        return
+    seconds, reason = long.args if long is not None else RAY_CEILING
+    if not reason:
+        raise pytest.UsageError(f"{item.nodeid}: long({seconds}) without a reason")
+    item.add_marker(pytest.mark.timeout(seconds))
+
+
+# ---- what tests share ----
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +111,70 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def sample_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample corpus, built once in this process."""
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Give a folder that the first process to ask for it fills, for all processes of this run."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+
+    def folder(name: str, fill: Callable[[Path], None]) -> Path:
+        found = shared / f"once-{name}"
+        with _locked(shared / f"once-{name}.lock"):
+            if not (done := shared / f"once-{name}.done").exists():
+                shutil.rmtree(found, ignore_errors=True)
+                fill(found)
+                done.touch()
+        return found
+
+    return folder
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def linked(source: Path, target: Path, *left_out: str) -> Path:
+    """Copy a root by hard links, for tests that write new files and replace old ones.
+
+    All that writes below a root does so beside and renames, so the source stays as it is; a file
+    that a test appends to or overwrites in place has to be copied first.
+    """
+    ignored = shutil.ignore_patterns(*left_out) if left_out else None
+    shutil.copytree(source, target, ignore=ignored, copy_function=os.link)
+    return target
+
+
+@pytest.fixture(scope="session")
+def sample_root(built_once: Callable[..., Path]) -> Path:
+    """The sample corpus, built once a run; tests read it and never write into it."""
     from srrag.config.compose import configure
 
-    root = tmp_path_factory.mktemp("sample")
-    run_build(configure("build", [f"root={root}"]))
-    return root
+    return built_once("sample", lambda root: run_build(configure("build", [f"root={root}"])))
+
+
+@pytest.fixture(scope="session")
+def fitted_root(sample_root: Path, built_once: Callable[..., Path]) -> Path:
+    """The sample with parameters of BETR for three pipelines, quickly fitted to a few questions.
+
+    Tests read it and never write into it.
+    """
+    from srrag.config.compose import configure
+    from srrag.evaluate.references import resource_path
+
+    def fill(root: Path) -> None:
+        import jobs.fit_betr
+
+        linked(sample_root, root, "jobs", "completions")
+        rows = resource_path("pkg://srrag/sample/questions.jsonl").read_text("utf-8").splitlines()
+        (few := root.with_suffix(".jsonl")).write_text("\n".join(rows[::3]), "utf-8")
+        quick = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20"]
+        for name in ("hybrid_maxsim", "srrag", "srrag_no_colbert"):
+            argv = [f"root={root}", f"pipeline={name}", f"bench.path={few}", *quick]
+            jobs.fit_betr.run({**configure("fit_betr", argv), "command": "test"})
+
+    return built_once("fitted", fill)
 
 
 def run_build(config: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -50,6 +51,8 @@ class Endpoint:
     usage: bool = True
     api_key: str = ""
     lifetime_s: float = 300.0
+    hold_after: int = sys.maxsize
+    """A gate: calls that arrive after so many are held until it is raised (`POST /hold/<n>`)."""
 
     url: str = ""
     calls: Counter[str] = field(default_factory=Counter)
@@ -58,6 +61,7 @@ class Endpoint:
     requests: list[dict[str, Any]] = field(default_factory=list)
     keep_requests: int = 100
     in_flight: int = 0
+    held: int = 0
     most_in_flight: int = 0
     cancelled: int = 0
     tokens_in: int = 0
@@ -71,7 +75,7 @@ class Endpoint:
 
     def counts(self) -> dict[str, Any]:
         """All that was counted, as JSON."""
-        names = ("most_in_flight", "in_flight", "cancelled", "tokens_in", "tokens_out")
+        names = ("most_in_flight", "in_flight", "held", "cancelled", "tokens_in", "tokens_out")
         return {
             "calls": dict(self.calls),
             "answered": dict(self.answered),
@@ -93,6 +97,7 @@ class Endpoint:
             if len(self.requests) < self.keep_requests:
                 self.requests.append(request)
             sent = self.calls[name]
+            await self._pass(arrival)
             struck = next((p.kind for p in self._plan if p.strikes(name, sent, arrival)), "")
             self.struck.update([struck] if struck else [])
             return await self._respond(http, request, struck)
@@ -101,6 +106,17 @@ class Endpoint:
             raise
         finally:
             self.in_flight -= 1
+
+    async def _pass(self, arrival: int) -> None:
+        """Wait at the gate, if there is one before this call."""
+        if arrival <= self.hold_after:
+            return
+        self.held += 1
+        try:
+            while arrival > self.hold_after:
+                await asyncio.sleep(0.01)
+        finally:
+            self.held -= 1
 
     async def _respond(
         self, http: web.Request, request: dict[str, Any], struck: str
@@ -204,12 +220,18 @@ class Endpoint:
         """The counts, over HTTP."""
         return web.json_response(self.counts())
 
+    async def hold(self, http: web.Request) -> web.Response:
+        """Set the gate, over HTTP."""
+        self.hold_after = int(http.match_info["after"])
+        return web.json_response({})
+
     @contextlib.asynccontextmanager
     async def listening(self, port: int = 0) -> AsyncIterator[Endpoint]:
         """Listen on 127.0.0.1, on a free port unless one is given."""
         app = web.Application(client_max_size=64 * 1024**2)
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_get("/counts", self.report)
+        app.router.add_post("/hold/{after}", self.hold)
         # Cancelled when the client goes, as an inference server stops a generation.
         runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
@@ -285,9 +307,11 @@ def _script(name: str) -> Callable[[dict[str, Any]], str]:
     """How it answers: by any schema, or as the steps' rules do, with slips or without."""
     if name == "schema":
         return answer_by_schema
-    from tests.endpoint_script import answer_by_rules, answer_with_slips
+    from tests.endpoint_script import answer_by_rules, answer_with_more_slips, answer_with_slips
 
-    return {"rules": answer_by_rules, "slips": answer_with_slips}[name]
+    return {
+        "rules": answer_by_rules, "slips": answer_with_slips, "more_slips": answer_with_more_slips,
+    }[name]  # fmt: skip
 
 
 def main() -> None:
@@ -296,7 +320,9 @@ def main() -> None:
     parser.add_argument("--port-file", type=Path, required=True)
     parser.add_argument("--count-file", type=Path)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--script", choices=("schema", "rules", "slips"), default="schema")
+    parser.add_argument(
+        "--script", choices=("schema", "rules", "slips", "more_slips"), default="schema"
+    )
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--slots", type=int, default=64)
     parser.add_argument("--faults", default="")

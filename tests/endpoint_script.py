@@ -42,14 +42,19 @@ def answer_by_rules(request: dict[str, Any]) -> str:
     return answer_by_schema(request)
 
 
-def answer_with_slips(request: dict[str, Any]) -> str:
+def answer_with_more_slips(request: dict[str, Any]) -> str:
+    """So many that every kind of them occurs among a few hundred prompts."""
+    return answer_with_slips(request, bad_share=0.24)
+
+
+def answer_with_slips(request: dict[str, Any], bad_share: float = BAD_SHARE) -> str:
     """Answer by rules, but for some prompts whose first answer, or every one, is bad."""
     user = request["messages"][1]["content"]
     drawn = hashlib.blake2b(user.encode("utf-8", "replace"), digest_size=4).digest()
     draw = int.from_bytes(drawn, "big") / 2**32
     text = answer_by_rules(request)
     first = len(request["messages"]) == 2
-    if draw < BAD_SHARE / 3 or (first and draw < BAD_SHARE):
+    if draw < bad_share / 3 or (first and draw < bad_share):
         kinds = [text[: len(text) // 2], "I am sorry, I cannot help.", '{"wrong": 1}', "none"]
         return kinds[drawn[0] % len(kinds)]
     return _with_wrong_claims(text) if draw < 0.5 else text

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import jobs.fit_betr
 import srrag
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
@@ -83,25 +82,21 @@ class Example:
 
 @pytest.fixture(scope="session")
 def examples(
-    sample_root: Path, tmp_path_factory: pytest.TempPathFactory
+    fitted_root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[type[Step], Example]:
     """A real input for each Step: its stage's input in the sample build, or a pipeline's table."""
     found: dict[type[Step], Example] = {}
-    config = configure("build", [f"root={sample_root}"])
+    config = configure("build", [f"root={fitted_root}"])
     plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
-    store = Store(sample_root)
+    store = Store(fitted_root)
     pointer = store.read_pointer("default")["stages"]
-    jobs.fit_betr.run({**configure("fit_betr", [f"root={sample_root}"]), "command": "test"})
     at = Place(artifacts=store.artifacts("default"), threads=1)
     for stage in plan.steps:
         source = pointer[stage.inputs[0]]
         table = store.read_part(stage.inputs[0], source["fingerprint"], source["parts"][0])
         found[type(stage.step)] = Example(stage.step, live(table).slice(0, 12), at)
     for name in PIPELINES:
-        asked = configure("ask", [f"pipeline={name}", f"root={sample_root}", "question=x"])
-        if name == "srrag":  # calibrated to a reranker of its own
-            fit = configure("fit_betr", [f"root={sample_root}", f"pipeline={name}"])
-            jobs.fit_betr.run({**fit, "command": "test"})
+        asked = configure("ask", [f"pipeline={name}", f"root={fitted_root}", "question=x"])
         pipeline: Pipeline = factory.make(asked["pipeline"], "pipeline")
         table = question_table(QUESTIONS)
         found.setdefault(Pipeline, Example(pipeline, table, at))
@@ -152,7 +147,7 @@ def add_judges(found: dict[type[Step], Example], at: Place) -> None:
 def add_benchmark(found: dict[type[Step], Example], at: Place) -> None:
     """The steps that make a benchmark, each on what the one before makes by rules."""
     units = Units(at.artifact("units"))
-    table = SampleSeeds(windows=40).draw(units)
+    table = SampleSeeds(windows=24).draw(units)
     ranking = found[Pipeline].step.ranking()  # type: ignore[attr-defined]
     steps = (FilterDense(), WriteQuestion(), GradeSupport(), WriteReference(), SplitNuggets())
     for step in steps:

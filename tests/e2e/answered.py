@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,10 @@ def build(root: Path, corpus: Path, url: str, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def start(arguments: list[str]) -> subprocess.Popen[str]:
-    """Start the command and go on."""
+def start(arguments: Sequence[str], *gate: str) -> subprocess.Popen[str]:
+    """Start the command and go on, held or killed by what tests.gate knows."""
     return subprocess.Popen(
-        [sys.executable, "-m", "jobs.cli", *arguments],
+        [sys.executable, "-m", "tests.gate", *gate, *arguments],
         cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
@@ -77,6 +77,24 @@ def counts(url: str) -> dict[str, Any]:
     """What the endpoint has seen so far."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/counts", timeout=30) as response:
         found: dict[str, Any] = json.load(response)
+    return found
+
+
+def hold(url: str, after: int) -> None:
+    """Let the endpoint answer so many calls in all, and hold those that arrive later."""
+    address = f"{url.removesuffix('/v1')}/hold/{after}"
+    with urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=30):
+        pass
+
+
+def release(url: str) -> None:
+    """Open the endpoint's gate for good."""
+    hold(url, sys.maxsize)
+
+
+def held(url: str) -> int:
+    """How many calls wait at the endpoint's gate."""
+    found: int = counts(url)["held"]
     return found
 
 

@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.cli import JOBS, main
 from tests.conftest import REPOSITORY
+from tests.e2e.answered import ended, start, wait_for
+from tests.e2e.command import SRRAG, fault, srrag
 
-SRRAG = [sys.executable, "-m", "jobs.cli"]
 pytestmark = pytest.mark.e2e
-
-
-def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
-    """Run the command; return the last line of stdout as JSON, and stderr."""
-    done = subprocess.run(
-        [*SRRAG, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
-    )
-    assert done.returncode == code, done.stderr[-2000:]
-    lines = done.stdout.strip().splitlines()
-    if code == 2:
-        assert not lines
-    return (json.loads(lines[-1]) if lines else {}), done.stderr
-
-
-def fault(*arguments: str, code: int = 1) -> str:
-    """Run the command, expecting failure; return its one line of error."""
-    _, stderr = srrag(*arguments, code=code)
-    errors = [line for line in stderr.splitlines() if line.startswith("error:")]
-    assert len(errors) == 1, stderr
-    assert "Traceback" not in stderr
-    return errors[0]
+NOT_ENCODED = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens")]
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +44,14 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_help_fits_a_screen() -> None:
+def test_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run([*SRRAG, "--help"], capture_output=True, text=True, cwd=REPOSITORY)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) <= 24
-    for job in ("build", "ask", "answer", "evaluate", "status", "verify", "doctor"):
+    for job in JOBS:
         assert job in done.stdout
-        helped = subprocess.run([*SRRAG, job, "--help"], capture_output=True, cwd=REPOSITORY)
-        assert helped.returncode == 0
+        assert main([job, "--help"]) == 0
+        assert f"srrag {job} [key=value …]" in capsys.readouterr().out
 
 
 def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Path) -> None:
@@ -159,49 +138,70 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
     assert bomb.name in error
 
 
-def killed_when(command: list[str], found: Callable[[], bool]) -> None:
-    """Start a command and kill it, and it alone, as soon as something is found."""
-    process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL, text=True)
-    deadline = time.monotonic() + 150
-    while not found():
-        assert time.monotonic() < deadline
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+def killed_when(process: subprocess.Popen[str], found: Callable[[], bool]) -> None:
+    """Kill a process, and it alone, as soon as something is found; wait for those below it."""
+    wait_for(found, process)
+    below = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate()
+    workers = [each for each in below if not is_agent(each)]
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive, "the actors of a driver that died end by themselves"
+    for agent in below:  # they may outlive their Ray for a while, and write nothing
+        with suppress(psutil.NoSuchProcess):
+            agent.kill()
+
+
+def is_agent(process: psutil.Process) -> bool:
+    try:
+        return "Agent" in process.name() or "agent" in " ".join(process.cmdline())
+    except psutil.Error:
+        return True
 
 
 def test_a_killed_build_resumes(tmp_path: Path) -> None:
     root = tmp_path / "root"
-    command = [*SRRAG, "build", f"root={root}"]
-    killed_when(command, lambda: bool(list(root.glob("stages/chunks/*/part-*.parquet"))))
+    command = ["build", f"root={root}", *NOT_ENCODED]
+    killed_when(
+        start(command, "--never-ends"),
+        lambda: bool(list(root.glob("stages/chunks/*/part-*.parquet"))),
+    )
     stood = {p: p.stat().st_mtime_ns for p in root.glob("stages/*/*/part-*.parquet")}
-    summary, _ = srrag("build", f"root={root}")
+    summary, _ = srrag(*command)
     assert summary["documents"] == 55
     assert {p: p.stat().st_mtime_ns for p in stood} == stood
     assert srrag("verify", f"root={root}")[0]["ok"]
 
 
+@pytest.mark.ray
+@pytest.mark.long(180, "three Rays of processes of their own, one after the other")
 def test_a_killed_build_on_ray_resumes_and_equals_an_undisturbed_one(tmp_path: Path) -> None:
     corpus = tmp_path / "docs.jsonl"
     with corpus.open("w") as file:
-        for n in range(2200):
+        for n in range(100):
             text = f"In trial {n}, {20 + n} adults with knee pain did squats twice a week. " * 4
             file.write(json.dumps({"id": str(n), "title": f"Trial {n}", "text": text}) + "\n")
     roots = [tmp_path / "killed", tmp_path / "whole"]
-    commands = [
-        ["build", "profile=ray", "corpus=jsonl", f"corpus.path={corpus}", f"root={root}",
-         *(f"stages.{name}=null" for name in ("vectors", "dense", "tokens"))]
-        for root in roots
+    on_ray, here = [
+        ["build", *profile, "corpus=jsonl", f"corpus.path={corpus}", f"root={root}",
+         *NOT_ENCODED]
+        for root, profile in zip(roots, (["profile=ray"], []), strict=True)
     ]  # fmt: skip
     done = roots[0] / "stages" / "triples"
-    killed_when([*SRRAG, *commands[0]], lambda: bool(list(done.glob("*/part-*.parquet"))))
+    killed_when(
+        start(on_ray, "--segment-rows=20", "--never-ends"),
+        lambda: bool(list(done.glob("*/part-*.parquet"))),
+    )
     assert not (roots[0] / "builds" / "default.json").exists()
-    time.sleep(3)  # the actors of a driver that died may finish the part in hand
     stood = {p: p.stat().st_mtime_ns for p in roots[0].glob("stages/*/*/part-*.parquet")}
-    resumed, _ = srrag(*commands[0])
+    code, error = ended(start(on_ray, "--segment-rows=20"))
+    assert code == 0, error
     assert {p: p.stat().st_mtime_ns for p in stood} == stood
-    undisturbed, _ = srrag(*commands[1])
+    code, error = ended(start(here, "--segment-rows=20"))
+    assert code == 0, error
+    resumed, undisturbed = (
+        json.loads((root / "jobs/build/summary.json").read_text("utf-8")) for root in roots
+    )
     assert resumed["rows"] == undisturbed["rows"]
     for summary in (resumed, undisturbed):
         del summary["figures"]["communities"]["encoding_seconds"]

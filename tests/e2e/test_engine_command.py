@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.answered import GRAPH, build, counts, sends, state, write_rehab
-from tests.e2e.test_command import fault, srrag
+from tests.e2e.command import fault, srrag
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
 

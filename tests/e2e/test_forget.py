@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from srrag.storage.store import Store
 from tests.e2e.answered import GRAPH, build, ended, logged, sends, start, write_rehab
-from tests.e2e.test_command import fault, srrag
+from tests.e2e.command import fault, srrag
 from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
 ABSTRACTS = 12
+CHANGES = (1, 3, 9, 27, 81, 243)
+"""Files that are renamed or removed until a kill: what is killed early goes on from there."""
 
 
 def test_forget_survives_kills_and_costs_no_call(shared_data: Path, tmp_path: Path) -> None:
@@ -30,12 +31,13 @@ def test_forget_survives_kills_and_costs_no_call(shared_data: Path, tmp_path: Pa
         assert srrag("verify", f"root={root}", f"forgotten='{document}'", code=1)[0]["traces"]
         before, keys = sends(url), logged(root)
         source = f"source_id={name}"
-        for number in range(12):
-            process = start(["forget", f"root={root}", source])
-            time.sleep(2.0 + 0.15 * number)  # from the imports on to the end
-            process.send_signal(signal.SIGKILL)
-            if process.wait() == 0:
+        for change in CHANGES:
+            process = start(["forget", f"root={root}", source], f"--dies-at={change}")
+            process.communicate()
+            if process.returncode == 0:
                 break
+            assert process.returncode == -signal.SIGKILL
+        assert change > CHANGES[0], "it was killed at least once"
         code, error = ended(start(["forget", f"root={root}", source]))
         assert code == 0, error
         proof, _ = srrag("verify", f"root={root}", f"forgotten='{document}'")

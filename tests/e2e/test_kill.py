@@ -1,11 +1,13 @@
 """Runs that are killed, stopped or cut off, and then equal one that was left in peace.
 
-The moments are counted in calls that arrived at the endpoint, drawn with a seed that a failure
-shows: on any machine a run is hit in the middle of its work.
+The moments are counted in calls that arrived at the endpoint, whose gate holds the later ones
+until the test has struck: on any machine a run is hit in the middle of its work. What a kill costs
+is counted in calls in flight, so a small corpus proves it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -25,20 +27,26 @@ from tests.e2e.answered import (
     build,
     counts,
     ended,
+    held,
+    hold,
     logged,
+    release,
     sends,
     start,
     tables,
     wait_for,
     write_rehab,
 )
-from tests.e2e.test_command import srrag
+from tests.e2e.command import srrag
 from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
 CONCURRENCY = 8
-OPTIONS = [*GRAPH, f"engine.concurrency={CONCURRENCY}"]
-SLOWLY = ["--script", "slips", "--latency", "0.1"]
+OPTIONS = [*GRAPH, f"engine.concurrency={CONCURRENCY}", "max_failed_share=1.0"]
+SLIPS = ["--script", "more_slips"]
+SMALL = "--segment-rows=40"
+"""Two parts."""
+ABSTRACTS, PASSAGES = 30, 40
 
 
 @dataclass(frozen=True)
@@ -53,11 +61,12 @@ class Undisturbed:
 @pytest.fixture(scope="module")
 def undisturbed(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     folder = tmp_path_factory.mktemp("undisturbed")
-    corpus = write_rehab(shared_data, folder / "rehab.jsonl", 40, 470)
-    with started(folder, "--script", "slips") as (_, url):
-        summary, _ = srrag(*build(folder / "root", corpus, url, *OPTIONS))
+    corpus = write_rehab(shared_data, folder / "rehab.jsonl", ABSTRACTS, PASSAGES)
+    with started(folder, *SLIPS) as (_, url):
+        finish(build(folder / "root", corpus, url, *OPTIONS))
         seen = counts(url)
-    assert summary["triples"] > 1000
+    summary = json.loads((folder / "root/jobs/build/summary.json").read_text("utf-8"))
+    assert summary["triples"] > 100
     assert {"invalid_json", "wrong_type", "ungrounded", "unknown_type"} <= {
         *summary["rejects"]["triples"]
     }
@@ -69,11 +78,26 @@ def undisturbed(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return Undisturbed(corpus, folder / "root", summary["calls"])
 
 
+def finish(command: list[str]) -> None:
+    """Run a build to its end."""
+    code, error = ended(start(command, SMALL))
+    assert code == 0, error
+
+
 def moments(calls: int, count: int, seed: int) -> list[int]:
-    """When to strike: calls that have arrived by then."""
-    drawn = sorted(random.Random(seed).sample(range(CONCURRENCY, calls - 6 * CONCURRENCY), count))
+    """When to strike: calls that have arrived by then, each well after the one before."""
+    apart = 3 * CONCURRENCY
+    room = calls - (count + 1) * apart
+    drawn = sorted(random.Random(seed).choices(range(CONCURRENCY, room), k=count))
+    drawn = [moment + number * apart for number, moment in enumerate(drawn)]
     print(f"seed {seed}: struck after {drawn} of {calls} calls")
     return drawn
+
+
+def reach(moment: int, url: str, process: subprocess.Popen[str]) -> None:
+    """Let so many calls of a run through, and wait until the next ones are held."""
+    hold(url, moment)
+    wait_for(lambda: held(url) > 0, process)
 
 
 def assert_as_undisturbed(root: Path, url: str, undisturbed: Undisturbed, kills: int) -> None:
@@ -95,44 +119,64 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def test_a_run_killed_three_times_equals_an_undisturbed_one(
-    undisturbed: Undisturbed, tmp_path: Path
-) -> None:
+def killed_and_resumed(undisturbed: Undisturbed, tmp_path: Path, kills: int, seed: int) -> None:
     root = tmp_path / "root"
-    with started(tmp_path, *SLOWLY) as (_, url):
+    with started(tmp_path, *SLIPS) as (_, url):
         command = build(root, undisturbed.corpus, url, *OPTIONS)
-        for moment in moments(undisturbed.calls, 3, seed=int(time.time())):
-            process = start(command)
-            wait_for(lambda moment=moment: sends(url) >= moment, process)
+        for moment in moments(undisturbed.calls, kills, seed):
+            hold(url, moment)
+            process = start(command, SMALL)
+            reach(moment, url, process)
             kill(process)
-        summary, _ = srrag(*command)
-        assert_as_undisturbed(root, url, undisturbed, kills=3)
+        release(url)
+        finish(command)
+        assert_as_undisturbed(root, url, undisturbed, kills)
+    summary = json.loads((root / "jobs/build/summary.json").read_text("utf-8"))
     assert summary["usage"]["triples"]["cached"] > 0
 
 
+@pytest.mark.long(150, "four starts of the command, two of them killed")
+def test_a_run_killed_twice_equals_an_undisturbed_one(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    killed_and_resumed(undisturbed, tmp_path, 2, seed=1)
+
+
+@pytest.mark.rounds
+@pytest.mark.long(300, "four kills at moments drawn anew, each a start of the command")
+@pytest.mark.parametrize("round_", range(3))
+def test_a_run_killed_at_any_moments_equals_an_undisturbed_one(
+    undisturbed: Undisturbed, tmp_path: Path, round_: int
+) -> None:
+    killed_and_resumed(undisturbed, tmp_path, 3, seed=time.time_ns() + round_)
+
+
 @pytest.mark.ray
-@pytest.mark.timeout(900)
+@pytest.mark.long(300, "three Rays of processes of their own, one after the other")
 def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
-    with started(tmp_path, *SLOWLY, "--lifetime", "600") as (_, url):
+    with started(tmp_path, *SLIPS, "--lifetime", "600") as (_, url):
         command = build(root, undisturbed.corpus, url, "profile=ray", *OPTIONS)
-        first, second, third = moments(undisturbed.calls, 3, seed=int(time.time()))
-        process = start(command)
-        wait_for(lambda: sends(url) >= first, process)
+        first, second, third = moments(undisturbed.calls, 3, seed=1)
+        hold(url, first)
+        process = start(command, SMALL)
+        reach(first, url, process)
         kill(process)
-        process = start(command)
+        hold(url, second)
+        process = start(command, SMALL)
         for moment, name in ((second, "PartWorker"), (third, "HostActor")):
-            wait_for(lambda moment=moment: sends(url) >= moment, process)
+            reach(moment, url, process)
             for actor in actors_of(process, name):
                 actor.kill()
-        wait_for(lambda: sends(url) >= third + CONCURRENCY, process)
+        reach(third + CONCURRENCY, url, process)
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=120)
         assert process.returncode == 1
         assert stderr.splitlines()[-1] == "error: interrupted; the same command resumes"
-        srrag(*command)
+        release(url)
+        finish(command)
         assert_as_undisturbed(root, url, undisturbed, kills=4)
 
 
@@ -159,24 +203,28 @@ def _title(process: psutil.Process) -> str:
         return ""
 
 
+@pytest.mark.long(150, "five starts of the command, each but one interrupted")
 def test_budget_sigterm_and_outage_stop_a_run_in_one_line_and_it_goes_on(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
-    with started(tmp_path, *SLOWLY) as (endpoint, url):
+    with started(tmp_path, *SLIPS) as (endpoint, url):
         command = build(root, undisturbed.corpus, url, *OPTIONS)
-        code, error = ended(start([*command, "budget.max_tokens=200000"]))
-        assert (code, "budget.max_tokens=200000 is spent" in error) == (1, True), error
-        process = start(command)
-        before = sends(url)
-        wait_for(lambda: sends(url) >= before + 3 * CONCURRENCY, process)
+        code, error = ended(start([*command, "budget.max_tokens=60000"], SMALL))
+        assert (code, "budget.max_tokens=60000 is spent" in error) == (1, True), error
+        moment = sends(url) + 3 * CONCURRENCY
+        hold(url, moment)
+        process = start(command, SMALL)
+        reach(moment, url, process)
         process.send_signal(signal.SIGTERM)
+        release(url)  # what is in flight is waited for
         asked = time.monotonic()
         assert ended(process) == (1, "error: interrupted; the same command resumes")
         print(f"SIGTERM: ended after {time.monotonic() - asked:.1f} s")
-        process = start(command)
-        before = sends(url)
-        wait_for(lambda: sends(url) >= before + 3 * CONCURRENCY, process)
+        moment = sends(url) + 3 * CONCURRENCY
+        hold(url, moment)
+        process = start(command, SMALL)
+        reach(moment, url, process)
         endpoint.kill()
         gone = time.monotonic()
         code, error = ended(process, within_s=40)
@@ -186,9 +234,9 @@ def test_budget_sigterm_and_outage_stop_a_run_in_one_line_and_it_goes_on(
         assert "gone" in error
     port = url.split(":")[2].partition("/")[0]
     (tmp_path / "port").unlink()
-    with started(tmp_path, *SLOWLY, "--port", port) as (_, same):
+    with started(tmp_path, *SLIPS, "--port", port) as (_, same):
         assert same == url
-        srrag(*command)
+        finish(command)
     assert_equal_tables(root, undisturbed.root)
     proof, _ = srrag("verify", f"root={root}")
     assert proof["completions"]["paid_twice"] == 0
@@ -198,10 +246,10 @@ def test_budget_sigterm_and_outage_stop_a_run_in_one_line_and_it_goes_on(
 def test_faults_of_the_endpoint_leave_no_trace_but_in_the_usage(
     shared_data: Path, tmp_path: Path
 ) -> None:
-    corpus = write_rehab(shared_data, tmp_path / "rehab.jsonl", 40, 100)
+    corpus = write_rehab(shared_data, tmp_path / "rehab.jsonl", 24, 60)
     sent = ("rate_limit", "error", "drop", "half_body", "half_json", "garbage")
     answered = ("empty", "nonsense")
-    faults = ",".join(f"{kind}=0.015" for kind in (*sent, *answered))
+    faults = ",".join(f"{kind}=0.03" for kind in (*sent, *answered))
     patient = [f"+stages.{name}.run.again=3" for name in ("documents", "chunks", "triples")]
     summaries, struck = [], []
     for name, options in (("whole", []), ("faulty", ["--faults", faults, "--retry-after", "0.2"])):

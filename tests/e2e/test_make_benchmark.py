@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from openpyxl import load_workbook
 
 from srrag.index.units import Units
 from srrag.storage.store import Store
+from tests.conftest import linked
 from tests.e2e.answered import logged, start, wait_for
-from tests.e2e.test_command import fault, srrag
+from tests.e2e.command import fault, srrag
 from tests.e2e.test_kill import kill
 from tests.endpoint import Endpoint, serve
 from tests.sample_json import asked_schema
@@ -39,9 +40,7 @@ def lines(path: Path) -> list[Row]:
 @pytest.fixture(scope="module")
 def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample build, with room for what the job writes."""
-    folder = tmp_path_factory.mktemp("benchmark") / "root"
-    shutil.copytree(sample_root, folder)
-    return folder
+    return linked(sample_root, tmp_path_factory.mktemp("benchmark") / "root", "jobs")
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +174,8 @@ def scripted(request: Row) -> str:
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Endpoint]:
-    """An endpoint that answers by the script, slowly enough to be hit at work."""
-    with serve(Endpoint(script=scripted, latency_s=0.02)) as endpoint:
+    """An endpoint that answers by the script."""
+    with serve(Endpoint(script=scripted)) as endpoint:
         yield endpoint
 
 
@@ -184,7 +183,7 @@ def test_a_killed_run_ends_as_one_left_in_peace(
     sample_root: Path, model: Endpoint, tmp_path: Path
 ) -> None:
     def command(name: str) -> list[str]:
-        shutil.copytree(sample_root, tmp_path / name)
+        linked(sample_root, tmp_path / name, "jobs")
         return [
             "make_benchmark", f"root={tmp_path / name}", "sample.windows=60", "pool_windows=5",
             "engine=http", "engine.model=toy", f"engine.base_url={model.url}",
@@ -203,9 +202,11 @@ def test_a_killed_run_ends_as_one_left_in_peace(
     assert estimate["stages"]["questions"]["calls"] == whole["dense"]
     assert model.calls.total() == 0
     for moment in (whole["calls"] // 6, whole["calls"] // 2):
+        model.hold_after = moment
         process = start(killed)
-        wait_for(lambda moment=moment: model.calls.total() >= moment, process)
+        wait_for(lambda: model.held > 0, process)
         kill(process)
+    model.hold_after = sys.maxsize
     resumed, _ = srrag(*killed)
     twice = model.calls.total() - len(model.calls)
     assert len(model.calls) == whole["calls"]

@@ -17,7 +17,7 @@ from srrag.storage.mirror import located
 from tests.bucket import Bucket, s3_server
 from tests.conftest import REPOSITORY
 from tests.e2e.answered import assert_equal_tables
-from tests.e2e.test_command import SRRAG, fault, srrag
+from tests.e2e.command import SRRAG, fault, srrag
 from tests.unit.report.toy_results import write_toy
 from tests.unit.serve.serving import free_port
 

@@ -13,11 +13,11 @@ import pytest
 from openpyxl import load_workbook
 
 from tests.e2e.browser import CHROMIUM
-from tests.e2e.test_command import fault, srrag
+from tests.e2e.command import fault, srrag
 from tests.judged import ANSWERS
 from tests.unit.review.kits import rows
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.in_order]
 FEW = "resamples=100"
 
 

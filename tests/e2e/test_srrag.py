@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import jobs.fit_betr
-from srrag.config.compose import configure
+from tests.conftest import linked
 from tests.e2e.answered import sends
-from tests.e2e.test_command import fault, srrag
+from tests.e2e.command import fault, srrag
 from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
@@ -20,14 +18,9 @@ QUESTION = "question=Should bed rest be prescribed for acute low back pain in ad
 
 
 @pytest.fixture(scope="module")
-def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(fitted_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root of its own, with the sample and what its training questions taught."""
-    copy = tmp_path_factory.mktemp("srrag") / "root"
-    shutil.copytree(sample_root, copy, ignore=shutil.ignore_patterns("completions", "jobs"))
-    for name in ("srrag", "srrag_no_colbert"):
-        config = configure("fit_betr", [f"root={copy}", f"pipeline={name}"])
-        jobs.fit_betr.run({**config, "command": "test"})
-    return copy
+    return linked(fitted_root, tmp_path_factory.mktemp("srrag") / "root")
 
 
 @pytest.fixture(scope="module")

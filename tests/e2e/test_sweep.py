@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,16 @@ from typing import Any
 import pytest
 
 from srrag.report.results import read_results
-from tests.e2e.answered import counts, sends, start, wait_for
-from tests.e2e.test_command import fault, srrag
+from tests.conftest import linked
+from tests.e2e.answered import counts, held, hold, release, sends, start, wait_for
+from tests.e2e.command import fault, srrag
 from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
 JUDGES = ("picot", "citations", "claims", "faithfulness", "accuracy", "similarity", "questions",
           "relevancy", "choice", "support", "evidence")  # fmt: skip
 COPIES = 2
-SLOWLY = ("--script", "rules", "--latency", "0.05", "--lifetime", "600")
+RULES = ("--script", "rules", "--lifetime", "600")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def bench(tmp_path: Path) -> Path:
 
 def copy_build(source: Path, root: Path) -> None:
     """A build without what other tests asked of it."""
-    shutil.copytree(source, root, ignore=shutil.ignore_patterns("answers-*", "questions", "jobs"))
+    linked(source, root, "answers-*", "questions", "jobs")
 
 
 def command(root: Path, bench: Path, url: str, k: str = "4,8") -> list[str]:
@@ -74,7 +74,7 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
     roots = [tmp_path / "whole", tmp_path / "killed"]
     for root in roots:
         copy_build(sample_root, root)
-    with started(tmp_path, *SLOWLY) as (_, url):
+    with started(tmp_path, *RULES) as (_, url):
         whole, shown = srrag(*command(roots[0], bench, url))
         called = sends(url)
         assert called == len(counts(url)["calls"]) == whole["usage"]["answers"]["calls"]
@@ -83,12 +83,14 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
         assert "srrag answer " in shown, "the command that repeats a row with an engine of its own"
         done = command(roots[1], bench, url)
         (tmp_path / "port").unlink()
-        with started(tmp_path, *SLOWLY) as (_, other):
+        with started(tmp_path, *RULES) as (_, other):
             done = [item.replace(url, other) for item in done]
+            hold(other, called // 3)
             process = start(done)
-            wait_for(lambda: sends(other) >= called // 3, process)
+            wait_for(lambda: held(other) > 0, process)
             os.kill(process.pid, signal.SIGKILL)
             process.communicate()
+            release(other)
             stood = parts(roots[1])
             assert 0 < len(stood) < 14
             assert not (roots[1] / "jobs" / "sweep" / "rows.json").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,14 @@ import pytest
 import ray.cloudpickle
 
 import jobs.fit_betr
+import tests.ray.checkpoints
 from srrag.config.compose import configure
 from srrag.runner.ray.train import train_on_ray
 from srrag.runner.ray.tune import tune_on_ray
 from srrag.train.betr.fit import BetrSettings, BetrTask, run_plain
 from srrag.train.betr.pair_file import read_pairs
 from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
+from tests.ray.checkpoints import wait_until_heard
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
@@ -62,7 +63,7 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
         report(metrics, state)
         if state["adam"]["epoch"] == 30 and not marker.exists():
             marker.touch()
-            time.sleep(5)  # a checkpoint counts once the run's controller has heard of it
+            wait_until_heard(Path(config["folder"]))
             os.kill(os.getpid(), signal.SIGKILL)
 
     group.report = dying
@@ -72,9 +73,11 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
 
 def test_a_killed_worker_goes_on_from_a_checkpoint(plain: dict[str, Any], tmp_path: Path) -> None:
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    config = {"task": plain, "marker": str(tmp_path / "died")}
+    ray.cloudpickle.register_pickle_by_value(tests.ray.checkpoints)
+    config = {"task": plain, "marker": str(tmp_path / "died"), "folder": str(tmp_path / "dying")}
     found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
     ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    ray.cloudpickle.unregister_pickle_by_value(tests.ray.checkpoints)
     assert (tmp_path / "died").exists()
     # A crash may lose the last checkpoint that was reported, but not the one before.
     assert found["resumed_at"] in (20, 30)
@@ -96,6 +99,7 @@ def test_trials_of_a_finished_search_are_not_done_again(
         tune_on_ray(run_plain, candidates, folder=tmp_path, name="other")
 
 
+@pytest.mark.rounds  # test_three_nodes.py fits by the job on three nodes
 def test_the_job_on_ray_learns_what_it_learns_here(plain: dict[str, Any], tmp_path: Path) -> None:
     options = [f"train.pairs={plain['pairs']}", "train.tau=[0.3,1.0]", "train.objective=posterior"]
     found = []

@@ -17,10 +17,14 @@ from ray.cluster_utils import Cluster
 
 from tests.bucket import Bucket, s3_server
 from tests.e2e.answered import assert_equal_tables
-from tests.e2e.test_command import SRRAG, srrag
+from tests.e2e.command import SRRAG, srrag, srrag_process
 from tests.ray.nodes import node
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.e2e,
+    pytest.mark.long(300, "three nodes, and commands as processes that join them"),
+]
 DOCUMENTS = 1_100
 """Three parts."""
 
@@ -85,7 +89,7 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
             ray.shutdown()
             joined = ["profile=ray", f"profile.runner.address={cluster.address}"]
             each = ["profile.resources.default.cpus=1", "profile.resources.default.workers=2"]
-            built, _ = srrag(
+            built, _ = srrag_process(
                 "build", f"root=s3://{bucket.name}/r", *what, *joined, *each,
                 "+stages.entities.run.bucket_facts=500",
             )  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,13 @@ import pytest
 import ray.cloudpickle
 
 import jobs.train_filter
+import tests.ray.checkpoints
 from srrag.config.compose import configure
 from srrag.model.filter import Base
 from srrag.runner.ray.train import train_on_ray
 from srrag.train.checkpoint import trained_weights
 from srrag.train.filter.training import run_plain
+from tests.ray.checkpoints import wait_until_heard
 from tests.unit.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -74,7 +75,7 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
         report(metrics, state)
         if state["epoch"] == 2 and not marker.exists():
             marker.touch()
-            time.sleep(5)  # a checkpoint counts once the run's controller has heard of it
+            wait_until_heard(Path(config["folder"]))
             os.kill(os.getpid(), signal.SIGKILL)
 
     group.report = dying
@@ -82,12 +83,16 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
     return {**found, "resumed_at": resumed["epoch"] if resumed else 0}
 
 
+# One on Ray is killed in test_fit_betr.py, this training in unit/train/test_filter_training.py.
+@pytest.mark.rounds
 def test_a_killed_worker_goes_on_from_a_checkpoint(plain: dict[str, Any], tmp_path: Path) -> None:
     undisturbed = run_plain({**plain, "state": str(tmp_path / "undisturbed")})
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    config = {"task": plain, "marker": str(tmp_path / "died")}
+    ray.cloudpickle.register_pickle_by_value(tests.ray.checkpoints)
+    config = {"task": plain, "marker": str(tmp_path / "died"), "folder": str(tmp_path / "dying")}
     found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
     ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    ray.cloudpickle.unregister_pickle_by_value(tests.ray.checkpoints)
     assert (tmp_path / "died").exists()
     # A crash may lose the last checkpoint that was reported, but not the one before.
     assert found["resumed_at"] in (1, 2)

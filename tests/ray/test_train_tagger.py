@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import ray.cloudpickle
 import torch
 from safetensors.torch import load_file
 
+import tests.ray.checkpoints
 from srrag.runner.ray.train import train_on_ray
 from srrag.train.tagger.abstracts import fingerprint_of, read_abstracts
 from srrag.train.tagger.task import TaggerSettings, TaggerTask
 from srrag.train.tagger.training import run_plain
+from tests.ray.checkpoints import wait_until_heard
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -60,7 +61,7 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
         report(metrics, state)
         if not marker.exists():
             marker.touch()
-            time.sleep(5)  # a checkpoint counts once the run's controller has heard of it
+            wait_until_heard(Path(config["folder"]))
             os.kill(os.getpid(), signal.SIGKILL)
 
     group.report = dying
@@ -68,11 +69,15 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
     return {**found, "resumed_at": resumed["epoch"] if resumed else 0}
 
 
+# One on Ray is killed in test_fit_betr.py, this training in unit/train/test_tagger.py.
+@pytest.mark.rounds
 def test_a_killed_worker_goes_on_to_the_same_weights(plain: dict[str, Any], tmp_path: Path) -> None:
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    config = {"task": plain, "marker": str(tmp_path / "died")}
+    ray.cloudpickle.register_pickle_by_value(tests.ray.checkpoints)
+    config = {"task": plain, "marker": str(tmp_path / "died"), "folder": str(tmp_path / "dying")}
     found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
     ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    ray.cloudpickle.unregister_pickle_by_value(tests.ray.checkpoints)
     assert found.pop("resumed_at") == 1
     alone = run_plain({**plain, "state": str(tmp_path / "alone")})
     losses = [[epoch.pop("train_loss") for epoch in one["curve"]] for one in (found, alone)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import jobs.answer
 from srrag.config.compose import configure
+from tests.conftest import linked
 from tests.unit.serve.serving import CAST
 
 QUESTIONS = {
@@ -22,8 +22,7 @@ QUESTIONS = {
 
 def store_runs(built: Path, folder: Path) -> Path:
     """A root with the runs `words` (BM25) and `both` (hybrid, which lacks one question)."""
-    root = folder / "root"
-    shutil.copytree(built, root)
+    root = linked(built, folder / "root", "jobs")
     for run, pipeline in (("words", "bm25"), ("both", "hybrid")):
         queries = folder / f"{run}.jsonl"
         asked = [item for item in QUESTIONS.items() if run in item[0] or "only" not in item[0]]

@@ -24,10 +24,19 @@ from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, CitingModel, citing, events, free_port, settings
 from tests.unit.serve.serving import served as served_here
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.long(240, "ten replicas load models, and those that are killed have successors"),
+]
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
 LOAD_S = 6.0
 CLIENTS = 6
+BETWEEN = 2 * CLIENTS
+"""Replies between two kills, and after the last: of requests that were sent before and after."""
+
+MODELS = {"engine": "model"}
+"""Pipelines that a deployment is asked by, where that is not hybrid_maxsim."""
+
 READY_S = 30.0
 APART = [
     "+deployments.ranker.steps=[RerankMaxSim]", "+deployments.ranker.min_replicas=2",
@@ -80,33 +89,34 @@ def test_what_is_too_much_is_refused_at_once_and_nothing_is_lost(url: str) -> No
     assert times["refused"] < 0.5 * times["answered"], times
 
 
-@pytest.mark.parametrize(
-    ("deployment", "pipeline"),
-    [
-        ("srrag", "hybrid_maxsim"),
-        ("ranker", "hybrid_maxsim"),
-        ("windows-0", "hybrid_maxsim"),
-        ("engine", "model"),
-    ],
-)
-def test_one_replica_of_two_dies_and_no_request_fails(
-    url: str, deployment: str, pipeline: str
-) -> None:
-    wait_for_both(deployment)
+def test_one_replica_of_two_dies_in_each_deployment_and_no_request_fails(url: str) -> None:
+    """One after the other in one run: none has its successor yet when the next one dies."""
+    deployments = ("srrag", "ranker", "windows-0", "engine")
+    for each in deployments:
+        wait_for_both(each)
     texts = [row["text"] for row in read_gold(resource_path(SAMPLE))]
-    texts = [f"{text} ({deployment} {number})" for number, text in enumerate(texts * 40)]
-    seen = asyncio.run(asked_while_killed(url, pipeline, texts, replicas(deployment)[:1]))
+    bodies = [
+        {"question": f"{text} ({deployment} {number})", "pipeline": pipeline}
+        for number in range(40)
+        for deployment in deployments
+        for pipeline in (MODELS.get(deployment, "hybrid_maxsim"),)
+        for text in texts[number : number + 1]
+    ]
+    victims = [replicas(each)[:1] for each in deployments]
+    seen = asyncio.run(asked_while_killed(url, bodies, victims))
     assert {reply.status for reply in seen} == {200}, {reply.text for reply in seen}
-    wait_for_both(deployment)
+    for each in deployments:
+        wait_for_both(each)
 
 
 def test_all_replicas_of_a_shard_die_and_no_answer_lacks_its_windows(url: str) -> None:
     texts = [row["text"] for row in read_gold(resource_path(SAMPLE))][:CLIENTS]
+    bodies = [{"question": text, "pipeline": "hybrid_maxsim"} for text in texts]
     wait_for_both("windows-1")
-    before = asyncio.run(asked_while_killed(url, "hybrid_maxsim", texts, []))
+    before = asyncio.run(asked_while_killed(url, bodies, []))
     whole = {reply.asked: reply.found() for reply in before}
-    killed = replicas("windows-1")
-    seen = asyncio.run(asked_while_killed(url, "hybrid_maxsim", texts * 40, killed))
+    assert set(whole) == set(texts)
+    seen = asyncio.run(asked_while_killed(url, bodies * 40, [replicas("windows-1")]))
     failed = [reply for reply in seen if reply.status != 200]
     assert {reply.status for reply in failed} <= {503}, {reply.text for reply in failed}
     assert all(reply.began < 0 for reply in failed), "those that came later wait for it"
@@ -118,7 +128,7 @@ def test_all_replicas_of_a_shard_die_and_no_answer_lacks_its_windows(url: str) -
 
 @dataclass(frozen=True)
 class Reply:
-    """What became of a request; its times are seconds after the kill."""
+    """What became of a request; its times are seconds after the last kill."""
 
     asked: str
     status: int
@@ -133,32 +143,44 @@ class Reply:
 
 
 async def asked_while_killed(
-    url: str, pipeline: str, texts: Sequence[str], killed: Sequence[psutil.Process]
+    url: str, bodies: Sequence[dict[str, str]], victims: Sequence[Sequence[psutil.Process]]
 ) -> list[Reply]:
-    """Ask by a few clients, each text once, for at most LOAD_S; processes die in the middle."""
-    began, waiting = time.monotonic(), iter(texts)
-    kill_at = began + LOAD_S / 3
-    seen: list[Reply] = []
+    """Ask by a few clients, each body once at most; the next victims die after some replies more.
+
+    It ends some replies after the last of them, of requests that were sent after their death.
+    """
+    waiting, seen = iter(bodies), list[tuple[float, Reply]]()
+    killed_at: list[float] = []
+
+    def is_over() -> bool:
+        late = [began for began, _ in seen if killed_at and began > killed_at[-1]]
+        return bool(victims) and len(killed_at) == len(victims) and len(late) >= BETWEEN
+
     async with aiohttp.ClientSession(url) as session:
 
         async def client() -> None:
-            for text in waiting:
-                if (asked_at := time.monotonic()) > began + LOAD_S:
+            for body in waiting:
+                if is_over():
                     return
-                body = {"question": text, "pipeline": pipeline}
+                began = time.monotonic()
                 async with session.post("/v1/answers", json=body) as response:
                     told = await response.text()
-                    times = asked_at - kill_at, time.monotonic() - kill_at
-                    seen.append(Reply(text, response.status, told, *times))
+                    ended = time.monotonic()
+                    reply = Reply(body["question"], response.status, told, began, ended)
+                    seen.append((began, reply))
 
         async def kill() -> None:
-            if killed:
-                await asyncio.sleep(kill_at - time.monotonic())
-            for process in killed:
-                os.kill(process.pid, signal.SIGKILL)
+            for number, some in enumerate(victims, start=1):
+                while len(seen) < number * BETWEEN:
+                    await asyncio.sleep(0.01)
+                killed_at.append(time.monotonic())
+                for process in some:
+                    os.kill(process.pid, signal.SIGKILL)
 
         await asyncio.gather(kill(), *(client() for _ in range(CLIENTS)))
-    return seen
+    assert not victims or is_over(), "enough was asked"
+    last = killed_at[-1] if killed_at else 0.0
+    return [replace(reply, began=began - last, ended=reply.ended - last) for began, reply in seen]
 
 
 def wait_for_both(deployment: str) -> None:

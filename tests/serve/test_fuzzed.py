@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import schemathesis
 from schemathesis import GenerationMode
 
+from tests.conftest import linked
 from tests.unit.serve.serving import listening, settings
 
 pytestmark = pytest.mark.e2e
@@ -21,8 +21,8 @@ EXAMPLES = 12
 
 @pytest.fixture(scope="module")
 def url(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    root = tmp_path_factory.mktemp("fuzzed") / "root"
-    shutil.copytree(sample_root, root)  # its own, as feedback is written into it
+    # Its own, as feedback is written into it.
+    root = linked(sample_root, tmp_path_factory.mktemp("fuzzed") / "root", "jobs")
     told = settings(root, "pipeline=bm25", "log=null", "limits.max_body_bytes=20000")
     with listening(told) as url:
         yield url

@@ -14,7 +14,12 @@ from perf.serve_load import replicas
 from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import free_port, settings
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.long(
+        150, "a server of two replicas, which hear of each other by their health checks"
+    ),
+]
 KEY = {"authorization": "Bearer secret"}
 A_MINUTE, BURST = 120, 12
 SETTLED_S = 7.0

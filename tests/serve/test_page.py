@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-import jobs.fit_betr
-from srrag.config.compose import configure
 from srrag.serve.feedback import FILE
+from tests.conftest import linked
 from tests.serve.browsing import VIEWS, accessible, chromium, picture, visit
 from tests.unit.serve.serving import CAST, listening, settings
 
@@ -30,14 +28,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(fitted_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with BETR's parameters for the pipeline `srrag`."""
-    root = tmp_path_factory.mktemp("page") / "root"
-    shutil.copytree(sample_root, root)
-    quick = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20"]
-    config = configure("fit_betr", [f"root={root}", "pipeline=srrag", *quick])
-    jobs.fit_betr.run({**config, "command": "test"})
-    return root
+    return linked(fitted_root, tmp_path_factory.mktemp("page") / "root")
 
 
 @pytest.fixture(scope="module")

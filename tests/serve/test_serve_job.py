@@ -19,7 +19,7 @@ import pytest
 from srrag.serve.settings import is_loopback
 from tests.unit.serve.serving import CAST, free_port
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.ray
 
 
 @contextmanager

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.engine.log.completion_log import CompletionLog
-from tests.e2e.test_command import SRRAG, srrag
+from tests.e2e.command import SRRAG, srrag, srrag_process
 
-pytestmark = [pytest.mark.e2e, pytest.mark.ray, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.ray, pytest.mark.long(900, "a real engine is started")]
 
 
 def options(root: Path, model: Path, *more: str) -> list[str]:
@@ -43,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def built(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     root = tmp_path_factory.mktemp("vllm") / "root"
-    summary, _ = srrag(*options(root, model))
+    summary, _ = srrag_process(*options(root, model))
     return root, summary
 
 
@@ -80,7 +80,7 @@ def test_no_passage_is_lost(built: tuple[Path, dict[str, Any]]) -> None:
 def test_a_second_build_starts_no_engine(built: tuple[Path, dict[str, Any]], model: Path) -> None:
     root, first = built
     started = time.monotonic()
-    summary, _ = srrag(*options(root, model))
+    summary, _ = srrag_process(*options(root, model))
     print(f"a finished build again: {time.monotonic() - started:.1f} s")
     assert summary["spent"]["calls"] == 0
     assert summary["rows"] == first["rows"]
@@ -100,7 +100,7 @@ def test_a_killed_engine_and_a_killed_run_lose_no_row(model: Path, tmp_path: Pat
     _wait_for(root, 200, process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    summary, _ = srrag(*command)
+    summary, _ = srrag_process(*command)
     assert summary["documents"] == 55
     proof, _ = srrag("verify", f"root={root}")
     paid = proof["completions"]

@@ -12,7 +12,7 @@ from srrag.engine.log.completion_log import CompletionLog
 from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, events, free_port, settings
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.long(600, "a real engine is started")]
 
 
 def title(process: psutil.Process) -> str:

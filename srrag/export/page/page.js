@@ -113,6 +113,15 @@ const nameMarks = nodes.map((node) => {
   byId("names").append(mark);
   return mark;
 });
+const NAME_SIZE = 12;
+// By the fonts that this browser draws with; half of a name's outline is 2 pixels at most.
+const brush = document.createElement("canvas").getContext("2d");
+const nameBoxes = nameMarks.map((mark) => {
+  const { fontStyle, fontWeight, fontFamily } = getComputedStyle(mark);
+  brush.font = `${fontStyle} ${fontWeight} ${NAME_SIZE}px ${fontFamily}`;
+  const told = brush.measureText(mark.textContent);
+  return { half: told.width / 2 + 2, up: told.fontBoundingBoxAscent, down: told.fontBoundingBoxDescent };
+});
 
 // ---- what is chosen and hidden ----
 const hidden = new Set();
@@ -154,7 +163,6 @@ const importance = nodes.map((_, n) => n).sort((a, b) =>
   nodes[b].centre - nodes[a].centre || nodes[a].attribute - nodes[b].attribute
   || neighbours[b].length - neighbours[a].length || nodes[b].count - nodes[a].count);
 function drawNames() {
-  const size = 12;
   const stage = graph.getBoundingClientRect();
   const zoom = byId("zoom").getBoundingClientRect();
   const near = new Set("node" in chosen
@@ -174,9 +182,10 @@ function drawNames() {
   const order = [...importance].sort((a, b) => (b === chosen.node) - (a === chosen.node));
   for (const n of order) {
     const [mark, { x, y, r }] = [nameMarks[n], spots[n]];
-    const half = mark.textContent.length * size * 0.26 + 2;
-    const places = [[x, y + r + size], [x, y - r - 5], [x + r + half + 3, y + 4], [x - r - half - 3, y + 4]];
-    const box = ([cx, cy]) => [cx - half, cy - size + 2, cx + half, cy + 3];
+    const { half, up, down } = nameBoxes[n];
+    const [beside, level] = [r + half + 3, y + (up - down) / 2];
+    const places = [[x, y + r + up + 1], [x, y - r - down - 2], [x + beside, level], [x - beside, level]];
+    const box = ([cx, cy]) => [cx - half, cy - up, cx + half, cy + down];
     const fits = (spot) => box(spot)[0] > 2 && box(spot)[2] < stage.width - 2
       && box(spot)[1] > 0 && box(spot)[3] < stage.height;
     const open = places.filter((spot) => free(box(spot)));
@@ -184,7 +193,7 @@ function drawNames() {
     mark.classList.toggle("gone", !visible(n) || !found);
     if (!visible(n) || !found) continue;
     taken.push(box(found));
-    mark.setAttribute("font-size", size / view.scale);
+    mark.setAttribute("font-size", NAME_SIZE / view.scale);
     mark.setAttribute("x", (found[0] - view.x) / view.scale);
     mark.setAttribute("y", (found[1] - view.y) / view.scale);
     mark.style.strokeWidth = `${3.2 / view.scale}px`;

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import jobs.ask
-import jobs.fit_betr
 from srrag.answer.provenance_tree import tree
 from srrag.config.compose import configure
 
@@ -16,11 +15,8 @@ def asked(root: Path, *overrides: str) -> dict[str, Any]:
     return jobs.ask.run({**config, "command": "test"})
 
 
-def test_the_trace_tells_why_each_window_is_there(sample_root: Path) -> None:
-    jobs.fit_betr.run(
-        {**configure("fit_betr", [f"root={sample_root}", "pipeline=srrag"]), "command": "test"}
-    )
-    summary = asked(sample_root, "pipeline=srrag", "trace=true")
+def test_the_trace_tells_why_each_window_is_there(fitted_root: Path) -> None:
+    summary = asked(fitted_root, "pipeline=srrag", "trace=true")
     assert summary["off"] == ["WriteHyde", "Reflect"], (
         "rules make up no passage, and do not reflect"
     )

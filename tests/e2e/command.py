@@ -1,0 +1,58 @@
+"""The `srrag` command in tests: in this process, or as the process that users start."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+from jobs.cli import main
+from tests.conftest import REPOSITORY
+
+SRRAG = [sys.executable, "-m", "jobs.cli"]
+
+
+def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
+    """Run the command in this process; return the last line of stdout as JSON, and stderr.
+
+    A start of the interpreter costs seconds of imports: that the job behaves the same as a
+    process of its own is proven once a job, in test_processes.py and where jobs are killed.
+    """
+    stdout, stderr = io.StringIO(), io.StringIO()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(stdout), redirect_stderr(stderr):
+            returned = main(arguments)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return _told(returned, stdout.getvalue(), stderr.getvalue(), code)
+
+
+def srrag_process(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
+    """Run the command as a process; return the same."""
+    done = subprocess.run(
+        [*SRRAG, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
+    )
+    return _told(done.returncode, done.stdout, done.stderr, code)
+
+
+def _told(returned: int, stdout: str, stderr: str, code: int) -> tuple[dict[str, Any], str]:
+    assert returned == code, stderr[-2000:]
+    lines = stdout.strip().splitlines()
+    if code == 2:
+        assert not lines
+    return (json.loads(lines[-1]) if lines else {}), stderr
+
+
+def fault(*arguments: str, code: int = 1) -> str:
+    """Run the command, expecting failure; return its one line of error."""
+    _, stderr = srrag(*arguments, code=code)
+    errors = [line for line in stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1, stderr
+    assert "Traceback" not in stderr
+    return errors[0]

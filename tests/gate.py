@@ -1,0 +1,63 @@
+"""The command as a process that a test interrupts: in small parts, held or killed at a step.
+
+`python -m tests.gate [--segment-rows=20] [--never-ends] [--dies-at=7] build root=…` runs the job
+with these differences:
+
+- segment-rows: a part of the corpus ends after so many documents, so that few make several parts
+- never-ends: what is built is not published; the job waits there until the test has struck
+- dies-at: the process kills itself before it renames or removes a file of its root the nth time
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import srrag.runner.ingest
+from jobs.cli import main
+from srrag.storage.store import Store
+
+FOR_EVER_S = 600.0
+
+
+def wait_for_ever(store: Store, build: str, pointer: dict[str, Any]) -> None:
+    """Stand in for the end of a build."""
+    time.sleep(FOR_EVER_S)
+
+
+def die_at(change: int, root: str) -> None:
+    """Kill this process at a change of the files below a folder."""
+    seen = 0
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal seen
+        if event in ("os.rename", "os.remove", "os.rmdir") and root in str(arguments[0]):
+            seen += 1
+            if seen == change:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(heard)
+
+
+def run() -> int:
+    """Run the job."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gate")
+    parser.add_argument("--segment-rows", type=int, default=srrag.runner.ingest.SEGMENT_ROWS)
+    parser.add_argument("--never-ends", action="store_true")
+    parser.add_argument("--dies-at", type=int, default=0)
+    options, arguments = parser.parse_known_args()
+    srrag.runner.ingest.SEGMENT_ROWS = options.segment_rows
+    if options.never_ends:
+        Store.write_pointer = wait_for_ever  # type: ignore[method-assign]
+    if options.dies_at:
+        roots = [item.removeprefix("root=") for item in arguments if item.startswith("root=")]
+        die_at(options.dies_at, roots[0])
+    return main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(run())
