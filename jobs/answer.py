@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from srrag.answer.answer_json import answer_json
 from srrag.config import factory
-from srrag.errors import UsageError, reading
+from srrag.errors import UsageError
+from srrag.experiment.degraded import lost_steps, step_keys, support_counts
+from srrag.formats import biogen, read_queries, write_lines, write_run
 from srrag.index.units import open_units
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
+from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 from srrag.storage.atomic_write import commit, commit_json, write_parquet
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Answer every question of `queries`; what was answered before is not answered again."""
+    """Answer every question of `queries`; what was answered before is not answered again.
+
+    Above `max_failed_share` of the questions without an answer the job fails, all files written.
+    """
     started = time.perf_counter()
     asked = list(read_queries(path := Path(config["queries"])))
     if not asked:
@@ -29,13 +32,14 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     questions = question_table(asked)
     pipeline = factory.answering(config)
     bound = factory.pipeline_run(config, pipeline)
-    at = bound.place(factory.place(config))
+    # That a helping step fails costs no answer, so only whole questions count for the ceiling.
+    at = bound.place(factory.place({**config, "max_failed_share": 1.0}))
     answers = bound.run(questions, at)
     out = Path(config["out"])
     rows = answers.to_pylist()
     alive = [row for row in rows if row["reject"] is None]
     commit(out / "answers.parquet", lambda path: write_parquet(answers, path))
-    _write_lines(
+    write_lines(
         out / "answers.jsonl", ({"query_id": r["query_id"], **answer_json(r)} for r in alive)
     )
     commit_json(out / "biogen.json", [biogen(row) for row in alive])
@@ -43,11 +47,18 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     sources = open_units(at).document_keys(unit_ids.to_pylist()).to_pylist()
     names = dict(zip(unit_ids.to_pylist(), sources, strict=True))
     write_run(out / "run.trec", alive, names, config["run_name"])
+    failed = len(rows) - len(alive)
+    most = config["max_failed_share"]
+    if too_many := failed > most * len(rows):
+        say(f"{failed} of {len(rows)} questions failed; max_failed_share is {most:g}")
     return {
+        "ok": not too_many,
         "questions": len(rows),
         "answered": sum(not row["insufficient"] for row in alive),
         "insufficient": sum(row["insufficient"] for row in alive),
-        "failed": len(rows) - len(alive),
+        "failed": failed,
+        **support_counts(alive),
+        "degraded": lost_steps(alive, step_keys(config["pipeline"])),
         "failures": [
             {"query_id": row["query_id"], **row["reject"]} for row in rows if row["reject"]
         ][:20],
@@ -56,75 +67,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - started, 3),
         "out": str(out),
     }
-
-
-def read_queries(path: Path) -> Iterator[dict[str, Any]]:
-    """Read questions, one JSON object a line: `query_id` or `_id` or `id`, and `text`."""
-    first: dict[str, int] = {}
-    with reading(path), path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                query = _query(path, number, line)
-                if (before := first.setdefault(query["query_id"], number)) != number:
-                    detail = f"id {query['query_id']!r} was first seen in line {before}"
-                    raise UsageError(f"{path}:{number}: {detail}")
-                yield query
-
-
-def _query(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-        query_id = next(row[key] for key in ("query_id", "_id", "id") if key in row)
-        text = row["text"] if "text" in row else row["question"]
-    except (json.JSONDecodeError, KeyError, StopIteration, TypeError) as error:
-        raise UsageError(f"{path}:{number}: not a question with an id and a text") from error
-    if isinstance(query_id, bool) or not isinstance(query_id, (str, int)):
-        raise UsageError(f"{path}:{number}: the id is neither a string nor a number")
-    if not re.fullmatch(r"\S+", str(query_id)):
-        raise UsageError(f"{path}:{number}: id {str(query_id)!r} is empty or holds a space")
-    return {**row, "query_id": str(query_id), "text": text}
-
-
-def write_run(path: Path, rows: list[dict[str, Any]], names: dict[str, str], run_name: str) -> None:
-    """Write a six-column TREC run of documents, each by its best window."""
-
-    def write(temporary: Path) -> None:
-        with temporary.open("w", encoding="utf-8") as file:
-            for row in rows:
-                seen: dict[str, float] = {}
-                for hit in row["hits"]:
-                    seen.setdefault(names[hit["unit_id"]], hit["score"])
-                for rank, (doc, score) in enumerate(seen.items(), start=1):
-                    file.write(f"{row['query_id']} Q0 {doc} {rank} {score:.6f} {run_name}\n")
-
-    commit(path, write)
-
-
-def biogen(row: dict[str, Any]) -> dict[str, Any]:
-    """An answer in the shape of the TREC BioGen track: sentences with PMIDs."""
-    sources = {item["evidence_id"]: item["pmid"] or item["source_id"] for item in row["evidence"]}
-    return {
-        "topic_id": row["query_id"],
-        "question": row["text"],
-        "answer": [
-            {
-                "text": sentence["text"],
-                "citations": list(
-                    dict.fromkeys(sources[item] for item in sentence["evidence_ids"])
-                ),
-            }
-            for sentence in row["sentences"]
-        ],
-    }
-
-
-def _write_lines(path: Path, rows: Any) -> None:
-    def write(temporary: Path) -> None:
-        with temporary.open("w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-    commit(path, write)
 
 
 if __name__ == "__main__":

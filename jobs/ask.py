@@ -10,12 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from srrag.answer.answer_json import answer_json, trace_json
+from srrag.answer.check_support import gate_of
 from srrag.answer.cited import CitedAnswer
 from srrag.answer.provenance_tree import tree
 from srrag.answer.streaming import AnswerStream, uncited_of
 from srrag.config import factory
 from srrag.engine.stream import listening
 from srrag.errors import UsageError
+from srrag.experiment.degraded import named, step_keys
 from srrag.ids import content_id
 from srrag.llm.completion import tallied
 from srrag.rerank.betr_terms import terms_of
@@ -36,7 +38,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     text = config["question"].strip()
     questions = question_table([{"query_id": content_id(text), "text": text}])
     at = bound.place(factory.place(config))
-    draft = AnswerStream(wrapped(), uncited_of(pipeline))
+    draft = AnswerStream(wrapped(), uncited_of(pipeline), gate_of(pipeline.answer, at))
     say(f"\n{textwrap.fill(text, _WIDTH)}\n")
     with (
         engines_here(engines_of([pipeline]), at, exclusive=False) as engines,
@@ -47,6 +49,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if row["reject"] is not None:
         raise RuntimeError(f"{row['reject']['stage']}: {row['reject']['detail']}")
     summary = answer_json(row)
+    summary["degraded"] = named(summary["degraded"], step_keys(config["pipeline"]))
     draft.finish(row["answer"])
     say(readable(summary))
     if off := pipeline.left_out:
@@ -85,7 +88,9 @@ def readable(summary: dict[str, Any]) -> str:
         head = f"[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
         head += f", {item['year']})" if item["year"] else ")"
         lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
-    for said in filter(None, (summary.get("notice"), summary.get("note"))):
+    lost = [f"{each['step']} gave nothing. {each['fault']}" for each in summary["degraded"]]
+    notes = (summary.get("notice"), summary.get("note"), summary.get("support_note"), *lost)
+    for said in filter(None, notes):
         lines += ["", textwrap.fill(f"Note: {said}", _WIDTH)]
     lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]
     return "\n".join(lines)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.answer import write_run
 from srrag.config import factory
 from srrag.errors import UsageError, check_numbers, reading
 from srrag.evaluate.references import resource_path
@@ -20,6 +19,7 @@ from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.rankings import Judged, read_judged
 from srrag.experiment.record import Evaluated, bench_name, record, with_windows
 from srrag.experiment.systems import baseline_config, system_names
+from srrag.formats import write_run
 from srrag.llm.completion import Rules
 from srrag.runner.progress import say
 

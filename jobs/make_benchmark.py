@@ -21,14 +21,14 @@ from srrag.benchmark.decisions import (
     read_decisions,
     revised_nuggets,
 )
-from srrag.benchmark.files import rebuild, report, write
 from srrag.benchmark.pool import pooled
 from srrag.benchmark.relations import POOLED, QUESTIONED, REFERENCED
 from srrag.benchmark.release import question_row
-from srrag.benchmark.stages import Counted, Stages, Standing
 from srrag.config import factory
 from srrag.config.compose import with_pipeline
 from srrag.errors import UsageError, reading
+from srrag.experiment.benchmark_files import rebuild, report, write
+from srrag.experiment.benchmark_stages import Counted, Stages, Standing
 from srrag.index.units import Units
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.answer import read_queries
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.formats import read_queries
 from srrag.retrieve.questions import question_table
 
 

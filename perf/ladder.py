@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.answer import read_queries
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.significance import paired_bootstrap
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
+from srrag.formats import read_queries
 from srrag.index.units import open_units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.hits import unpack_hits

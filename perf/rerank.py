@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.answer import read_queries
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.evaluate.splits import SPLITS, split_of
+from srrag.formats import read_queries
 from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.rerank.bi_encoder import RerankBiEncoder

@@ -32,6 +32,7 @@ MODULES: dict[str, str] = {
     "BuildSparseIndex": "srrag.index.sparse",
     "BuildTokenIndex": "srrag.index.tokens",
     "BuildUnits": "srrag.index.units",
+    "CheckSupport": "srrag.answer.check_support",
     "ChunkBySections": "srrag.corpus.chunk",
     "ClassifyStatements": "srrag.evaluate.judges.must_have",
     "ComposeAnswer": "srrag.answer.compose",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.degrade import spare
 from srrag.llm.completion import EngineStopped, one_line
 from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
 from srrag.spec import place_field
@@ -24,6 +25,7 @@ from srrag.step import Function, LLMStep, Place, Step, within
 
 # A step of a run: what it took for the batch that the question was in, the questions in and out,
 # and for this question how many items stand in the list that it wrote, -1 where it wrote none.
+# `fault` says why an auxiliary step gave this question nothing, "" where it did its work.
 TRACE = pa.list_(
     pa.struct(
         [
@@ -32,6 +34,7 @@ TRACE = pa.list_(
             pa.field("rows_in", pa.int32()),
             pa.field("rows_out", pa.int32()),
             pa.field("items", pa.int32()),
+            pa.field("fault", pa.string()),
         ]
     )
 )
@@ -89,9 +92,13 @@ class PipelineSlice(Step):
             rejected = [table.filter(pc.invert(alive))]
             table = table.filter(alive)
             trace: list[dict[str, object]] = []
+            faults: list[dict[int, str]] = []
             for step, function in opened:
                 started, rows_in = time.perf_counter(), table.num_rows
                 table, failed = _apply(step, function, table)
+                table, lost = spare(step, table)
+                numbers = table[_ROW].to_pylist()
+                faults.append({numbers[row]: said for row, said in lost.items()})
                 alive = pc.is_null(table["reject"])
                 rejected.extend([*failed, table.filter(pc.invert(alive))])
                 table = table.filter(alive)
@@ -104,17 +111,21 @@ class PipelineSlice(Step):
                         "rows_out": table.num_rows,
                     }
                 )
-            return self._join(table, rejected, trace)
+            return self._join(table, rejected, trace, faults)
 
         return run
 
     def filled(self, rows: pa.Table) -> pa.Table:
         """Rows that were rejected before these steps, the columns that they lack empty."""
         numbered = _numbered(rows)
-        return self._join(numbered.slice(0, 0), [numbered], [])
+        return self._join(numbered.slice(0, 0), [numbered], [], [])
 
     def _join(
-        self, table: pa.Table, rejected: Sequence[pa.Table], trace: list[dict[str, object]]
+        self,
+        table: pa.Table,
+        rejected: Sequence[pa.Table],
+        trace: list[dict[str, object]],
+        faults: list[dict[int, str]],
     ) -> pa.Table:
         """Bring the rejected rows back to their places, their missing columns empty."""
         tables = []
@@ -122,7 +133,7 @@ class PipelineSlice(Step):
             columns = {}
             for item in self.writes:
                 if item.name == "trace":
-                    columns["trace"] = self._traced(part, trace)
+                    columns["trace"] = self._traced(part, trace, faults)
                 elif item.name in part.column_names:
                     columns[item.name] = part[item.name]
                 else:
@@ -132,15 +143,23 @@ class PipelineSlice(Step):
             tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))
         return pa.concat_tables(tables).sort_by(_ROW).drop_columns([_ROW]).combine_chunks()
 
-    def _traced(self, part: pa.Table, trace: list[dict[str, object]]) -> pa.Array:
+    def _traced(
+        self, part: pa.Table, trace: list[dict[str, object]], faults: list[dict[int, str]]
+    ) -> pa.Array:
         """The trace of every row of a part: that of the steps before, and of these."""
         lengths = [_lengths(part, step) for step in self.steps[: len(trace)]]
         columns = zip(*lengths, strict=True) if lengths else [()] * part.num_rows
         had = "trace" in part.column_names
         before = part["trace"].to_pylist() if had else [[]] * part.num_rows
         rows = [
-            [*former, *({**entry, "items": int(n)} for entry, n in zip(trace, counts, strict=True))]
-            for former, counts in zip(before, columns, strict=True)
+            [
+                *former,
+                *(
+                    {**entry, "items": int(n), "fault": lost.get(row, "")}
+                    for entry, n, lost in zip(trace, counts, faults, strict=True)
+                ),
+            ]
+            for row, former, counts in zip(part[_ROW].to_pylist(), before, columns, strict=True)
         ]
         return pa.array(rows, TRACE)
 
@@ -187,6 +206,9 @@ class Pipeline(Step):
                 if item.name in have:
                     raise ValueError(f"{name} would overwrite column {item.name!r}")
                 have.add(item.name)
+            for column in step.revises:
+                if column not in have:
+                    raise ValueError(f"{name} revises column {column!r}, which none before wrote")
         if self.rank and [item.name for item in added(self.rank[-1])][-1:] != ["hits"]:
             raise ValueError("the last step of `rank` has to write the column 'hits'")
         if self.rank and not self.rank[-1].writes.field("hits").type.equals(HITS):

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.llm.completion import Fault
-from srrag.schema import empty_value
+from srrag.schema import REJECT, empty_value
 
 Row = dict[str, Any]
 
@@ -46,6 +46,20 @@ def with_columns(batch: pa.Table, columns: pa.Table) -> pa.Table:
     fields = [batch.schema.field(name) for name in kept] + list(columns.schema)
     arrays = [batch.column(name) for name in kept] + columns.columns
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def with_rejects(batch: pa.Table, stage: str, faults: Mapping[int, Sequence[Fault]]) -> pa.Table:
+    """The batch, its rows rejected for the first of their faults, where none was before."""
+    rejects: list[dict[str, str] | None] = []
+    for number, former in enumerate(_rejects(batch)):
+        found = faults.get(number, ())
+        lost = f"{len(found)} answers lost, the first: " if len(found) > 1 else ""
+        fault = {
+            "stage": stage, "reason": found[0].kind, "detail": lost + found[0].detail
+        } if found else None  # fmt: skip
+        rejects.append(former or fault)
+    column = pa.table({"reject": pa.array(rejects, REJECT)})
+    return with_columns(batch, column)
 
 
 def rejected(stage: str, fault: Fault) -> dict[str, Any]:

@@ -244,7 +244,8 @@ FOUND = pa.list_(
     )
 )
 
-# The rounds of iterative retrieval: what was searched for, and what was made of it.
+# The rounds of iterative retrieval: what was searched for, and what was made of it; `fault` says
+# why there was no reflection, "" where there was one or none was due.
 ROUNDS = pa.list_(
     pa.struct(
         [
@@ -253,6 +254,7 @@ ROUNDS = pa.list_(
             pa.field("new_windows", _INT),
             pa.field("reflection", _STRING),
             pa.field("sufficient", pa.bool_()),
+            pa.field("fault", _STRING),
         ]
     )
 )

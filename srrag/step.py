@@ -74,6 +74,8 @@ class Step(abc.ABC):
     writes: ClassVar[pa.Schema]
     keeps_rows: ClassVar[bool] = True
     """One row out for each row in, in order; False for steps that expand rows."""
+    revises: ClassVar[tuple[str, ...]] = ()
+    """Columns of steps before that this one writes anew: of an answer, what may not stand."""
     atol: ClassVar[float] = 1e-5
     packed: ClassVar[Mapping[str, tuple[str, float]]] = {}
     """Binary columns that hold arrays of floats: their NumPy type and tolerance."""
@@ -118,6 +120,9 @@ class LLMStep(Step):
     again: int = 1
 
     prompt_files: ClassVar[tuple[Path, ...]] = ()
+    auxiliary: ClassVar[bool] = False
+    """Whether a pipeline goes on with a row that this step rejects, and the columns as they are:
+    empty, or what the step gave in place of an answer. The trace then says what was lost."""
 
     @property
     def off(self) -> bool:

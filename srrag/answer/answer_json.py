@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from srrag.answer.check_support import support_line
 from srrag.answer.extractive import GRADES
 from srrag.answer.provenance import why
 
@@ -39,7 +40,28 @@ def answer_json(row: Mapping[str, Any]) -> Row:
             for item in row["evidence"]
         ],
         **({"notice": row["notice"]} if "notice" in row else {}),
+        **_support(row),
+        "degraded": degraded(row),
         "trace": {"steps": steps_json(row["trace"])},
+    }
+
+
+def degraded(row: Mapping[str, Any]) -> list[Row]:
+    """The steps that this answer went on without, each with why and the key that may mend it."""
+    steps = [*row["trace"], *(row.get("search_trace") or ())]
+    found = [(each["step"], each.get("fault")) for each in steps]
+    found += [("Reflect", each.get("fault")) for each in row.get("rounds") or ()]
+    return [{"step": step, "fault": fault} for step, fault in found if fault]
+
+
+def _support(row: Mapping[str, Any]) -> Row:
+    """What the support gate counted and dropped, and a line on it; nothing without the gate."""
+    if "support" not in row:
+        return {}
+    dropped = row["unsupported"]
+    return {
+        "support": {**row["support"], "dropped": dropped},
+        "support_note": support_line(dropped),
     }
 
 
@@ -52,6 +74,7 @@ def steps_json(trace: Sequence[Mapping[str, Any]]) -> list[Row]:
             "rows_in": item["rows_in"],
             "rows_out": item["rows_out"],
             **({"items": item["items"]} if item["items"] >= 0 else {}),
+            **({"fault": item["fault"]} if item.get("fault") else {}),
         }
         for item in trace
     ]

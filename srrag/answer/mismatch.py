@@ -15,8 +15,8 @@ from srrag.answer.sentences import plain
 from srrag.extract.grounding import ground
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import inert, quoted
-from srrag.rows import Row, live, with_columns
-from srrag.schema import MISMATCHES
+from srrag.rows import Row, live, with_columns, with_rejects
+from srrag.schema import MISMATCHES, REJECT
 from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "notice_mismatch.md")
@@ -56,7 +56,7 @@ class NoticeMismatch(LLMStep):
     One prompt a question. A mismatch counts only in words that question and evidence hold. The
     notice has a sentence for the population and one for the intervention, names only the `top`
     pieces of evidence, and is "" if there is nothing to say; where the answer is a fault, it says
-    that nothing is known.
+    that nothing is known, and the row is rejected.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors", "evidence")
@@ -64,9 +64,12 @@ class NoticeMismatch(LLMStep):
         [
             pa.field("mismatches", MISMATCHES, nullable=False),
             pa.field("notice", pa.string(), nullable=False),
+            pa.field("reject", REJECT),
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     max_tokens: int = 1024
     """Twelve mismatches of 60 tokens, and some in reserve."""
@@ -135,16 +138,18 @@ class NoticeMismatch(LLMStep):
         questions = dict(live(batch, self.reads))
         found: list[list[Row]] = [[] for _ in range(batch.num_rows)]
         notices = [""] * batch.num_rows
+        faults: dict[int, list[Fault]] = {}
         for prompt, completion in zip(prompts, completions, strict=True):
             if completion.fault is not None:
                 notices[prompt.row] = UNCHECKED
+                faults[prompt.row] = [completion.fault]
                 continue
             question = questions[prompt.row]
             kept = [each for each in completion.value.mismatches if _holds(each, question)]
             found[prompt.row] = [_row(each, question["evidence"]) for each in kept]
             notices[prompt.row] = notice(kept, self.top)
-        columns = [pa.array(found, MISMATCHES), pa.array(notices, pa.string())]
-        return with_columns(batch, pa.table(columns, schema=self.writes))
+        columns = {"mismatches": pa.array(found, MISMATCHES), "notice": pa.array(notices)}
+        return with_rejects(with_columns(batch, pa.table(columns)), "mismatch", faults)
 
 
 def _holds(mismatch: Mismatch, question: Mapping[str, Any]) -> bool:

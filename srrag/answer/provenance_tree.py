@@ -30,6 +30,8 @@ def _rounds(traced: Row) -> Iterator[str]:
         yield from (_step(step, "      ") for step in item["steps"])
         if item["round"] == 1:
             yield from _expansion(traced)
+        if item.get("fault"):
+            yield f"      Reflect lost: {item['fault']}"
         if item["reflection"]:
             note = f"→ {item['reflection']}"
             yield textwrap.fill(note, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8)
@@ -46,7 +48,8 @@ def _expansion(traced: Row) -> Iterator[str]:
 
 def _step(item: Row, indent: str) -> str:
     items = f"{item['items']:>7,} items" if "items" in item else ""
-    return f"{indent}{item['step']:<{34 - len(indent)}}{item['ms']:>10.1f} ms{items}"
+    lost = f"  lost: {item['fault']}" if "fault" in item else ""
+    return f"{indent}{item['step']:<{34 - len(indent)}}{item['ms']:>10.1f} ms{items}{lost}"
 
 
 def _why(number: int, item: Row) -> Iterator[str]:

@@ -17,8 +17,8 @@ from srrag.extract.grounding import ground
 from srrag.extract.rules.mentions import find_mentions
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, inert
-from srrag.rows import Row, live, with_columns
-from srrag.schema import SNIPPETS
+from srrag.rows import Row, live, with_columns, with_rejects
+from srrag.schema import REJECT, SNIPPETS
 from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "select_snippets.md")
@@ -80,7 +80,8 @@ class FindSnippets(LLMStep):
 
     A snippet that does not stand in its window, character for character but for blanks and case,
     is dropped, and so are those of a window whose answer is a fault: `lost_snippets` counts
-    both. The rules take the sentences that ExtractRule would quote, all of them.
+    both, and a fault rejects its row, the snippets of other windows kept. The rules take the
+    sentences that ExtractRule would quote, all of them.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
@@ -88,9 +89,12 @@ class FindSnippets(LLMStep):
         [
             pa.field("snippets", SNIPPETS, nullable=False),
             pa.field("lost_snippets", pa.int32(), nullable=False),
+            pa.field("reject", REJECT),
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     max_tokens: int = MAX_TOKENS
     rule: ExtractRule = field(default_factory=lambda: ExtractRule(max_sentences=24, keep=0.25))
@@ -159,9 +163,11 @@ class FindSnippets(LLMStep):
         }
         found: list[list[Row]] = [[] for _ in range(batch.num_rows)]
         lost = [0] * batch.num_rows
+        faults: dict[int, list[Fault]] = {}
         for prompt, completion in zip(prompts, completions, strict=True):
             if completion.fault is not None:
                 lost[prompt.row] += 1
+                faults.setdefault(prompt.row, []).append(completion.fault)
                 continue
             passage = texts[prompt.row, prompt.slot]
             placed: dict[tuple[int, int], Snippet] = {}
@@ -172,7 +178,8 @@ class FindSnippets(LLMStep):
                     lost[prompt.row] += 1
             found[prompt.row].extend(_rows(prompt.slot, passage, placed))
         columns = {"snippets": pa.array(found, SNIPPETS), "lost_snippets": pa.array(lost, "int32")}
-        return with_columns(batch, pa.table(columns, schema=self.writes))
+        made = pa.table(columns)
+        return with_rejects(with_columns(batch, made), "snippets", faults)
 
 
 def place(snippet: str, passage: str) -> tuple[int, int] | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pydantic_core
 
-from srrag.answer.cited import PARAGRAPHS, CitedAnswer, CitedSentence, Uncited, show
+from srrag.answer.check_support import MakeGate, rebuilt
+from srrag.answer.cited import PARAGRAPHS, CitedAnswer, CitedSentence, Shown, Uncited, show
 from srrag.answer.compose import ComposeAnswer
+from srrag.answer.support_gate import Gate
+from srrag.answer.support_signs import Window
 from srrag.llm.completion import Prompt
 from srrag.pipeline import Pipeline
 
@@ -17,6 +21,8 @@ AGAIN = "\n\n[That answer was not good enough; it is written once more.]\n\n"
 INSTEAD = "\n\n[The answer that counts:]\n\n"
 
 _EVIDENCE_LINE = re.compile(r'^\{"n": ', re.MULTILINE)
+_EVIDENCE_LINES = re.compile(r'^\{"n": .*$', re.MULTILINE)
+_QUESTION_LINE = re.compile(r'^Question: (".*")$', re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
@@ -28,10 +34,20 @@ class AnswerStream:
     answer that counts. For one question; of several it mixes the answers.
     """
 
-    def __init__(self, write: Callable[[str], object], uncited: Uncited = "drop") -> None:
-        """Bind where the text goes, and what becomes of sentences without citation."""
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        uncited: Uncited = "drop",
+        gate: MakeGate | None = None,
+    ) -> None:
+        """Bind where the text goes, and what becomes of sentences without citation.
+
+        With the `gate` of the pipeline a sentence is held back until it has passed.
+        """
         self._write = write
         self._uncited = uncited
+        self._gate = gate
+        self._checked: Checked | None = None
         self._attempt = 0
         self._json = ""
         self._shown = ""
@@ -42,9 +58,17 @@ class AnswerStream:
             if self._shown:
                 self._write(AGAIN)
             self._attempt, self._json, self._shown = attempt, "", ""
+            self._checked = None
         self._json += piece
         given = len(_EVIDENCE_LINE.findall(prompt.user))
-        text = text_so_far(self._json, given, self._uncited)
+        said = shown_so_far(self._json, given, self._uncited)
+        if self._gate is not None:
+            if self._checked is None:
+                self._checked = Checked(self._gate(*read_prompt(prompt.user)), given)
+            paragraphs = self._checked.paragraphs(said)
+        else:
+            paragraphs = said.paragraphs
+        text = "\n\n".join(paragraphs)
         if text.startswith(self._shown) and text != self._shown:
             self._write(text[len(self._shown) :])
             self._shown = text
@@ -57,28 +81,64 @@ class AnswerStream:
             self._write(INSTEAD + answer)
 
 
-def text_so_far(json: str, num_evidence: int, uncited: Uncited = "drop") -> str:
-    """The text of the sentences that stand complete at the beginning of a JSON text.
+class Checked:
+    """The verdicts on the sentences of a draft: each is given once, in their order."""
+
+    def __init__(self, gate: Gate, num_evidence: int) -> None:
+        """Begin with none."""
+        self._gate = gate
+        self._numbers = {str(n): n for n in range(1, num_evidence + 1)}
+        self._kept: list[dict[str, Any] | None] = []
+
+    def paragraphs(self, said: Shown) -> list[str]:
+        """The paragraphs of what has passed so far."""
+        for each in said.sentences[len(self._kept) :]:
+            ids = each["evidence_ids"]
+            verdict = self._gate.check(each["text"], [self._numbers[item] for item in ids])
+            stands = [str(n) for n in verdict.cites]
+            kept = {"text": each["text"], "evidence_ids": stands}
+            self._kept.append(None if verdict.fault else kept)
+        answer = "\n\n".join(said.paragraphs)
+        return rebuilt(answer, said.sentences, self._kept, self._numbers)
+
+
+def text_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> str:
+    """The text of the sentences that stand complete at the beginning of a JSON text."""
+    return "\n\n".join(shown_so_far(text, num_evidence, uncited).paragraphs)
+
+
+def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Shown:
+    """The sentences that stand complete at the beginning of a JSON text.
 
     A sentence is complete as soon as something follows it. Of a longer beginning of the same
     JSON, which names no key twice, the text begins with this one.
     """
-    said, whole = _parsed(_CONTROL.sub(" ", json[max(json.find("{"), 0) :]))
+    said, whole = _parsed(_CONTROL.sub(" ", text[max(text.find("{"), 0) :]))
     complete: dict[str, list[CitedSentence]] = {name: [] for name in PARAGRAPHS}
     for name, sentence in _complete(said, whole) if isinstance(said, dict) else ():
         complete[name].append(sentence)
     answer = CitedAnswer.model_construct(None, **complete)
-    return "\n\n".join(show(answer, [""] * num_evidence, uncited).paragraphs)
+    return show(answer, [str(n) for n in range(1, num_evidence + 1)], uncited)
 
 
-def _parsed(json: str) -> tuple[Any, bool]:
+def read_prompt(user: str) -> tuple[str, list[Window]]:
+    """Question and windows as a prompt of ComposeAnswer shows them."""
+    question = _QUESTION_LINE.search(user)
+    windows = [
+        Window(str(item.get("title", "")), str(item.get("section", "")), str(item.get("text", "")))
+        for item in map(json.loads, _EVIDENCE_LINES.findall(user))
+    ]
+    return (json.loads(question[1]) if question else ""), windows
+
+
+def _parsed(text: str) -> tuple[Any, bool]:
     """What the beginning of a JSON text says, None if it is none, and whether it is all."""
     try:
-        return pydantic_core.from_json(json), True
+        return pydantic_core.from_json(text), True
     except ValueError:
         pass
     try:
-        return pydantic_core.from_json(json, allow_partial=True), False
+        return pydantic_core.from_json(text, allow_partial=True), False
     except ValueError:
         return None, False
 

@@ -87,6 +87,7 @@ class DecomposeQuestion(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""

@@ -78,6 +78,7 @@ class WriteHyde(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
 
     @property
     def off(self) -> bool:

@@ -60,6 +60,7 @@ class FindAnchors(LLMStep):
         [pa.field("anchors", ANCHORS, nullable=False), pa.field("reject", REJECT)]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field, StringConstraints
@@ -46,8 +46,9 @@ class WriteRationale(LLMStep):
     """Reason about `text` and its `options`; `rationale` is then searched for in its place.
 
     The rules do not reason: with the engine `rules` the rationale is the question itself, up to
-    2,400 characters, and `rationale_model` says so: "rules". A question with more options than
-    there are labels is rejected (`too_many_options`), as one whose answer is a fault.
+    2,400 characters, and `rationale_model` says so: "rules". So it is, without a name, for a
+    question with more options than there are labels (`too_many_options`) or whose answer is a
+    fault: such a row is rejected, and a pipeline goes on with it.
     """
 
     max_tokens: int = MAX_TOKENS
@@ -61,6 +62,8 @@ class WriteRationale(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     @property
     def off(self) -> bool:
@@ -92,13 +95,14 @@ class WriteRationale(LLMStep):
     ) -> pa.Table:
         """Join the steps of each question."""
         made = {
-            number: rejected("rationale", _many_options(len(row["options"])))
+            number: rejected("rationale", _many_options(len(row["options"]))) | _asked(row["text"])
             for number, row in live(batch, self.reads)
             if len(row["options"]) > MAX_OPTIONS
         }
+        texts = batch["text"].to_pylist()
         for prompt, answer in zip(prompts, completions, strict=True):
             if answer.fault is not None:
-                made[prompt.row] = rejected("rationale", answer.fault)
+                made[prompt.row] = rejected("rationale", answer.fault) | _asked(texts[prompt.row])
             else:
                 made[prompt.row] = {
                     "rationale": answer.value.query(),
@@ -114,6 +118,11 @@ def render(question: str, options: Sequence[str] = ()) -> tuple[str, str]:
     labelled = dict(zip(ascii_uppercase, options, strict=False))
     user = PROMPT.user(question=fenced("question", question), options=quoted(labelled))
     return PROMPT.system(max_steps=MAX_STEPS), user
+
+
+def _asked(text: str) -> dict[str, Any]:
+    """The question in place of its rationale, which nobody wrote."""
+    return {"rationale": " ".join(_pieces(text)), "rationale_model": ""}
 
 
 def _pieces(text: str) -> list[str]:

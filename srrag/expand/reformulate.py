@@ -70,6 +70,7 @@ class Reformulate(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
 
     @property
     def off(self) -> bool:

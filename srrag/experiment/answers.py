@@ -18,6 +18,7 @@ from srrag.evaluate.groups import by_group
 from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
 from srrag.evaluate.judges.accuracy import trial_means
 from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
+from srrag.experiment.degraded import answer_counts, step_keys
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.experiment.record import Evaluated, bench_name, record
 from srrag.experiment.systems import baseline_config, system_names
@@ -63,6 +64,8 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         listed[name] = [each for scored in found.values() for each in scored]
         prefix = "" if name == "pipeline" else "baseline_"
         summary |= _counts(prefix, cases, judged) | _figures(config, prefix, listed[name], gold)
+        counted = answer_counts(answered.table, step_keys(config["pipeline"]))
+        summary |= {f"{prefix}{key}": value for key, value in counted.items()}
         _write(config, f"{prefix}judgements.parquet", judged)
         kept.append(replace(_evaluated(answered, cases, listed[name], judged), broken_judges=lost))
     if "baseline" in listed:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from jobs.answer import read_queries
 from srrag.algo.intervals import Values
 from srrag.errors import UsageError, reading
 from srrag.evaluate.judgements import Metric
@@ -27,6 +26,7 @@ from srrag.evaluate.retrieval import (
 )
 from srrag.evaluate.scores import Scores
 from srrag.evaluate.splits import questions_of
+from srrag.formats import read_queries
 from srrag.index.units import Units, open_units
 from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table

@@ -47,6 +47,7 @@ class Reflect(LLMStep):
 
     ontology: Ontology = field(default_factory=lambda: Ontology(entities=[], relations={}))
     by_rules: bool = False
+    max_tokens: int = MAX_TOKENS
 
     reads: ClassVar[tuple[str, ...]] = ("text", "rounds", "shown")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -58,6 +59,8 @@ class Reflect(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     @property
     def off(self) -> bool:
@@ -71,7 +74,8 @@ class Reflect(LLMStep):
         for row, question in enumerate(batch.select(self.reads).to_pylist()):
             notes = [(each["question"], each["reflection"]) for each in question["rounds"]]
             system, user = render(question["text"], ontology, notes, question["shown"])
-            found.append(Prompt(row, "reflect", system, user, Reflection, max_tokens=MAX_TOKENS))
+            most = self.max_tokens
+            found.append(Prompt(row, "reflect", system, user, Reflection, max_tokens=most))
         return found
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:

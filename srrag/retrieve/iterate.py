@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import rank_scores
+from srrag.degrade import spare
 from srrag.index.units import Units, open_units
 from srrag.pipeline import TRACE, Pipeline
 from srrag.retrieve.fuse import codes, pack_ranking
@@ -35,6 +37,8 @@ class IterateRetrieval(Step):
     `search` is a pipeline whose ranking is that of one round; what it adds beside stands as the
     first round made it. `found`, if it writes that, holds the finds of all rounds.
     """
+
+    version: ClassVar[int] = 2
 
     search: Pipeline
     reflect: Reflect = field(default_factory=Reflect)
@@ -90,7 +94,8 @@ class IterateRetrieval(Step):
                 rows = state.add(number, rows, search(state.asked(rows)))
                 if reflect is None or number == self.rounds or not len(rows):
                     break
-                rows = state.reflected(rows, reflect(state.weighed(rows, units, self.shown)))
+                thought = reflect(state.weighed(rows, units, self.shown))
+                rows = state.reflected(rows, *spare(self.reflect, thought))
             return state.table(batch, self.writes, self.into)
 
         return run
@@ -128,7 +133,7 @@ class _Rounds:
         rejects = found["reject"].to_pylist()
         for row, reject in zip(rows.tolist(), rejects, strict=True):
             note = {"round": number, "question": self.next[row], "new_windows": int(new[row])}
-            self.notes[row].append({**note, "reflection": "", "sufficient": False})
+            self.notes[row].append({**note, "reflection": "", "sufficient": False, "fault": ""})
             self.reject[row] = reject
         return rows[np.array([reject is None for reject in rejects], np.bool_)]
 
@@ -145,11 +150,12 @@ class _Rounds:
         evidence = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items).cast(SHOWN)
         return table.append_column("rounds", notes).append_column("shown", evidence)
 
-    def reflected(self, rows: Ints, thought: pa.Table) -> Ints:
-        """Note the reflections; returns the rows that ask on."""
+    def reflected(self, rows: Ints, thought: pa.Table, lost: Mapping[int, str]) -> Ints:
+        """Note the reflections, and what was lost of them; returns the rows that ask on."""
         on = []
-        for row, each in zip(rows.tolist(), thought.to_pylist(), strict=True):
-            self.notes[row][-1].update(reflection=each["reflection"], sufficient=each["sufficient"])
+        for n, (row, each) in enumerate(zip(rows.tolist(), thought.to_pylist(), strict=True)):
+            said = {name: each[name] for name in ("reflection", "sufficient")}
+            self.notes[row][-1].update(said, fault=lost.get(n, ""))
             self.next[row], self.reject[row] = each["next_question"], each["reject"]
             if each["reject"] is None and each["next_question"]:
                 on.append(row)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.answer.check_support import MakeGate
 from srrag.answer.cited import CitedAnswer, Uncited
 from srrag.answer.streaming import AnswerStream
 from srrag.engine.stream import listening
@@ -43,14 +44,17 @@ class Listeners:
         wanted: Callable[[], bool],
         uncited: Uncited = "drop",
         deadline: float = math.inf,
+        gate: MakeGate | None = None,
     ) -> None:
         """Bind the listeners; `uncited` is the pipeline's way with sentences without citation.
 
-        After the `deadline`, on the monotonic clock, nobody waits any more.
+        With its support `gate` a sentence is heard once it has passed. After the `deadline`, on
+        the monotonic clock, nobody waits any more.
         """
         self.ears, self.wanted, self._deadline = ears, wanted, deadline
         self._drafts = {
-            query_id: AnswerStream(partial(_say, hear), uncited) for query_id, hear in ears.items()
+            query_id: AnswerStream(partial(_say, hear), uncited, gate)
+            for query_id, hear in ears.items()
         }
 
     def left_s(self) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "kinds", "errors", "step", "stage", "spec", "ids", "pipeline", "rows", "html",
-        "storage", "llm"}  # fmt: skip
+        "degrade", "formats", "storage", "llm"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "graph", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "benchmark"}  # fmt: skip
 RUN = {"runner", "corpus", "index", "engine", *CORE}
@@ -32,7 +32,7 @@ for name in ("rerank", "answer", "evaluate"):
 for name in ("expand", "retrieve", "answer"):
     ALLOWED[name] = ALLOWED[name] | {"extract"}
 # A benchmark is made of windows, by the rules that read, answer and judge.
-ALLOWED["benchmark"] = ALLOWED["benchmark"] | {"index", "extract", "answer", "evaluate", "config"}
+ALLOWED["benchmark"] = ALLOWED["benchmark"] | {"index", "extract", "answer", "evaluate"}
 # A report shows an answer, and how it came about, as a reply does.
 ALLOWED["report"] = ALLOWED["report"] | {"answer"}
 MODULES = sorted((REPOSITORY / "srrag").rglob("*.py"))

@@ -64,6 +64,7 @@ class StepJson(BaseModel):
     step: str
     ms: float
     items: int | None = None
+    fault: str | None = Field(None, description="why the step gave nothing, where it failed")
 
 
 class AnswerJson(BaseModel):
@@ -75,6 +76,13 @@ class AnswerJson(BaseModel):
     insufficient: bool
     note: str
     notice: str
+    support: Row | None = Field(
+        None, description="sentences and citations that the support gate saw, kept and dropped"
+    )
+    support_note: str = Field("", description="what the gate left out, for the reader")
+    degraded: list[Row] = Field(
+        default_factory=list, description="steps that this answer went on without, and why"
+    )
     model: str
     sentences: list[SentenceJson]
     evidence: list[Evidence]

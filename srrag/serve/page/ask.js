@@ -64,7 +64,7 @@ function hear(name, data) {
 
 function clear() {
   for (const id of ["answer", "rests", "evidence", "reasons", "steps"]) at(id).replaceChildren();
-  for (const id of ["notice", "note", "result", "feedback", "why", "examples"]) at(id).hidden = true;
+  for (const id of ["notice", "note", "left-out", "result", "feedback", "why", "examples"]) at(id).hidden = true;
   fail(null);
   [draft, shown] = [{ text: "", evidence: [] }, null];
   at("by").textContent = "";
@@ -78,6 +78,11 @@ function showDraft(text, evidence) {
   at("answer").replaceChildren(...paragraphs(draft.text, evidence, nowhere));
 }
 
+// What the support gate dropped, and the steps that the answer went on without, as quiet lines.
+const leftOut = (reply) => [reply.support_note,
+  ...(reply.degraded ?? []).map((each) => `Without ${each.step}: ${each.fault}`)]
+  .filter(Boolean).join(" ");
+
 export function show(reply) {
   shown = reply;
   at("result").hidden = false;
@@ -87,7 +92,8 @@ export function show(reply) {
   at("answer").replaceChildren(...paragraphs(reply.answer, reply.evidence, open));
   at("rests").replaceChildren(restsOn(reply) ?? "");
   // Where nothing is answered, it matters little whom the passages are about.
-  for (const [id, text] of [["notice", reply.insufficient ? "" : reply.notice], ["note", reply.note]]) {
+  for (const [id, text] of [["notice", reply.insufficient ? "" : reply.notice], ["note", reply.note],
+    ["left-out", leftOut(reply)]]) {
     at(id).textContent = text;
     at(id).hidden = !text;
   }

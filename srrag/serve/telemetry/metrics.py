@@ -8,6 +8,7 @@ from copy import copy
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 
+from srrag.answer.answer_json import degraded
 from srrag.serve.snapshot import PipelineResult
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -47,6 +48,14 @@ class Metrics:
             "srrag_engine_tokens", "Tokens of those answers", ["pipeline", "source", "direction"],
             registry=own,
         )  # fmt: skip
+        self.dropped = Counter(
+            "srrag_support_dropped", "Sentences and citations that the support gate dropped",
+            ["pipeline", "fault"], registry=own,
+        )  # fmt: skip
+        self.lost_steps = Counter(
+            "srrag_lost_steps", "Answers that went on without a step", ["pipeline", "step"],
+            registry=own,
+        )  # fmt: skip
         self.reloads = Counter("srrag_reloads", "Exchanges of the build", ["outcome"], registry=own)
 
     def batch(self, rows: int, waited_s: float) -> None:
@@ -59,6 +68,10 @@ class Metrics:
         pipeline, used = kind.partition(":")[2], found.usage
         for item in found.row.get("trace", ()):
             self.stage_seconds.labels(pipeline, item["step"]).observe(item["seconds"])
+        for each in found.row.get("unsupported", ()):
+            self.dropped.labels(pipeline, each["fault"]).inc()
+        for each in degraded(found.row) if "trace" in found.row else ():
+            self.lost_steps.labels(pipeline, each["step"]).inc()
         read, wrote = used.cached_tokens_in, used.cached_tokens_out
         for source, answers, tokens in (
             ("model", used.calls, (used.tokens_in - read, used.tokens_out - wrote)),

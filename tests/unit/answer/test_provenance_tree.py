@@ -22,7 +22,7 @@ def test_the_trace_tells_why_each_window_is_there(fitted_root: Path) -> None:
     )
     traced = summary["trace"]
     names = [item["step"] for item in traced["steps"]]
-    assert names[0] == "IterateRetrieval" and names[-1] == "ComposeAnswer"
+    assert names[0] == "IterateRetrieval" and names[-2:] == ["ComposeAnswer", "CheckSupport"]
     (only,) = traced["rounds"]
     assert only["question"] == QUESTION
     assert [item["step"] for item in only["steps"]][-1] == "SearchTracks"

@@ -56,7 +56,7 @@ def test_a_fault_rejects_its_row_alone(tmp_path: Path) -> None:
         lambda call: "" if "Why" in call.prompt.user else '{"steps": ["One."], "answer": ""}',
     )[0]
     assert (good["rationale"], good["reject"]) == ("One.", None)
-    assert (bad["rationale"], bad["rationale_model"]) == ("", "")
+    assert (bad["rationale"], bad["rationale_model"]) == ("Why so?", ""), "the question itself"
     assert (bad["reject"]["stage"], bad["reject"]["reason"]) == ("rationale", "empty")
 
 

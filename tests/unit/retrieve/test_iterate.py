@@ -122,9 +122,11 @@ def test_a_repeated_question_ends_the_rounds(place: Place) -> None:
     assert row["reject"] is None
 
 
-def test_a_reflection_that_fails_rejects_its_question(place: Place) -> None:
+def test_after_a_reflection_that_fails_the_question_goes_on_and_says_so(place: Place) -> None:
     (row,) = found_by(step(), place, Bridging(Completion(fault=Fault("refusal", "No."))))
-    assert row["reject"] == {"stage": "reflect", "reason": "refusal", "detail": "No."}
+    assert row["reject"] is None
+    (only,) = row["rounds"]
+    assert only["fault"] == "refusal: No. Raise again of Reflect (now 1)."
 
 
 def test_an_engine_that_stops_ends_the_run(place: Place) -> None:

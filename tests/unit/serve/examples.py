@@ -90,7 +90,7 @@ def cut(body: Any) -> Any:
         return body
     if mentions := body.get("mentions"):
         body = {**body, "mentions": mentions[:1], "more": body["more"] + len(mentions) - 1}
-    if sentences := body.get("sentences"):
+    if isinstance(sentences := body.get("sentences"), list) and sentences:
         cited = {number for each in sentences for number in each["citations"]}
         kept = [item for item in body["evidence"] if item["number"] in cited]
         units = {item["unit_id"] for item in kept}

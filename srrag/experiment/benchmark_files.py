@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.answer import _write_lines as write_lines
 from srrag.benchmark.pool import CHALLENGE
 from srrag.benchmark.public import public_row, read_public, rebuilt
 from srrag.benchmark.release import composition
 from srrag.benchmark.review import review_rows, write_sheet
 from srrag.benchmark.split import TRAIN, VALIDATION, shared_documents, split_questions
 from srrag.errors import UsageError, reading
+from srrag.formats import write_lines
 from srrag.rows import Row
 from srrag.runner.part import live
 from srrag.runner.progress import say

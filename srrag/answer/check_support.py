@@ -1,0 +1,216 @@
+"""The support gate: what an answer cites has to support it, sentence by sentence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from srrag.answer.cited import ABSTENTION, PARTIAL, UNCITED_MARK
+from srrag.answer.support_gate import FAULTS, FITTED, Encode, Gate
+from srrag.answer.support_signs import Window
+from srrag.model.encoder import Encoder
+from srrag.rows import Row, live, with_columns
+from srrag.step import Function, Place, Step
+
+UNSUPPORTED = "No sentence of the answer is supported by what it cites."
+
+# What was checked of an answer, and what of it stood.
+SUPPORT = pa.struct(
+    [
+        pa.field("sentences", pa.int32()),
+        pa.field("kept_sentences", pa.int32()),
+        pa.field("citations", pa.int32()),
+        pa.field("kept_citations", pa.int32()),
+    ]
+)
+# What fell: whole sentences with their fault, and citations ("citation") of sentences that stand.
+DROPPED = pa.list_(
+    pa.struct(
+        [
+            pa.field("text", pa.string()),
+            pa.field("fault", pa.string()),
+            pa.field("evidence_ids", pa.list_(pa.string())),
+        ]
+    )
+)
+CITATION = "citation"
+
+MakeGate = Callable[[str, Sequence[Window]], Gate]
+"""The gate of a question and its evidence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSupport(Step):
+    """Drop citations that do not support their sentence, then sentences that none supports.
+
+    Stands behind an answering step, whose `answer` and `sentences` it revises: what is left keeps
+    its paragraph and its numbers. Without a sentence left the answer is an abstention. `support`
+    counts sentences and citations before and after, `unsupported` names what fell and why (see
+    FAULTS). What a window holds word for word passes without a vector, so `embedder` is loaded
+    with the first sentence that is in other words.
+    """
+
+    embedder: Encoder = field(default_factory=Encoder)
+
+    reads: ClassVar[tuple[str, ...]] = (
+        "text", "evidence", "answer", "sentences", "insufficient", "answer_note",
+    )  # fmt: skip
+    revises: ClassVar[tuple[str, ...]] = ("answer", "sentences", "insufficient", "answer_note")
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("support", SUPPORT, nullable=False),
+            pa.field("unsupported", DROPPED, nullable=False),
+        ]
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """The sha256 of the fitted weights."""
+        return {FITTED.name: hashlib.sha256(FITTED.read_bytes()).hexdigest()}
+
+    def open(self, at: Place) -> Function:
+        """Bind the encoder, which is loaded when it is first needed."""
+        encode = self.encode_at(at)
+
+        def run(batch: pa.Table) -> pa.Table:
+            rows: list[Row] = [
+                {"answer": "", "sentences": [], "insufficient": False, "answer_note": ""}
+                | {"support": dict.fromkeys(SUPPORT.names, 0), "unsupported": []}
+            ] * batch.num_rows
+            for number, row in live(batch, self.reads):
+                rows[number] = checked(row, encode)
+            names = (*self.revises, *self.writes.names)
+            fields = [
+                self.writes.field(name) if name in self.writes.names else batch.schema.field(name)
+                for name in names
+            ]
+            return with_columns(batch, pa.Table.from_pylist(rows, schema=pa.schema(fields)))
+
+        return run
+
+    def encode_at(self, at: Place) -> Encode:
+        """Encodes sentences; reads the encoder at its first call."""
+
+        def encode(texts: Sequence[str]) -> Any:
+            from srrag.model.embed import load
+
+            return load(self.embedder, at.device).encode(texts)
+
+        return encode
+
+
+def windows_of(evidence: Sequence[Mapping[str, Any]]) -> list[Window]:
+    """The evidence of a question as the gate reads it."""
+    return [Window(item["title"], item["section"], item["text"]) for item in evidence]
+
+
+def checked(row: Mapping[str, Any], encode: Encode) -> Row:
+    """The columns of an answered question after the gate."""
+    ids = [item["evidence_id"] for item in row["evidence"]]
+    numbers = {evidence_id: n for n, evidence_id in enumerate(ids, start=1)}
+    gate = Gate(row["text"], windows_of(row["evidence"]), encode)
+    kept: list[Row | None] = []
+    dropped: list[Row] = []
+    for said in row["sentences"]:
+        verdict = gate.check(said["text"], [numbers[each] for each in said["evidence_ids"]])
+        stands = [ids[n - 1] for n in verdict.cites]
+        lost = [each for each in said["evidence_ids"] if each not in stands]
+        kept.append(None if verdict.fault else {"text": said["text"], "evidence_ids": stands})
+        if verdict.fault or lost:
+            fault = verdict.fault or CITATION
+            dropped.append({"text": said["text"], "fault": fault, "evidence_ids": lost})
+    left = [each for each in kept if each is not None]
+    counts = {
+        "sentences": len(kept),
+        "kept_sentences": len(left),
+        "citations": sum(len(each["evidence_ids"]) for each in row["sentences"]),
+        "kept_citations": sum(len(each["evidence_ids"]) for each in left),
+    }
+    same = {name: row[name] for name in CheckSupport.revises}
+    if dropped:
+        same = _revised(row, kept, numbers)
+    return {**same, "support": counts, "unsupported": dropped}
+
+
+def _revised(row: Mapping[str, Any], kept: Sequence[Row | None], numbers: Mapping[str, int]) -> Row:
+    """The answer without what fell."""
+    texts = rebuilt(row["answer"], row["sentences"], kept, numbers)
+    left = [each for each in kept if each is not None]
+    if not left:
+        note = " ".join(filter(None, (UNSUPPORTED, row["answer_note"])))
+        return {"answer": ABSTENTION, "sentences": [], "insufficient": True, "answer_note": note}
+    return {
+        "answer": "\n\n".join([*texts, *([PARTIAL] if row["insufficient"] else [])]),
+        "sentences": left,
+        "insufficient": row["insufficient"],
+        "answer_note": row["answer_note"],
+    }
+
+
+def rebuilt(
+    answer: str,
+    sentences: Sequence[Mapping[str, Any]],
+    kept: Sequence[Mapping[str, Any] | None],
+    numbers: Mapping[str, int],
+) -> list[str]:
+    """The paragraphs of an answer with what is kept of each sentence, None for nothing."""
+    shown: dict[int, list[str]] = {}
+    for paragraph, each in zip(_paragraphs(answer, sentences, numbers), kept, strict=True):
+        if each is not None:
+            shown.setdefault(paragraph, []).append(_marked(each, numbers))
+    return [" ".join(shown[paragraph]) for paragraph in sorted(shown)]
+
+
+def _marked(sentence: Mapping[str, Any], numbers: Mapping[str, int]) -> str:
+    marks = "".join(f"[{numbers[each]}]" for each in sentence["evidence_ids"])
+    return f"{sentence['text']} {marks or UNCITED_MARK}"
+
+
+def _paragraphs(
+    answer: str, sentences: Sequence[Mapping[str, Any]], numbers: Mapping[str, int]
+) -> list[int]:
+    """The paragraph of each sentence, from 0; raises ValueError if the answer is not made of them.
+
+    An answer is its sentences in order, each with its markers.
+    """
+    found = []
+    at = paragraph = 0
+    for sentence in sentences:
+        text = _marked(sentence, numbers)
+        start = answer.find(text, at)
+        if start < 0:
+            raise ValueError(f"the answer does not hold its sentence {text[:80]!r}")
+        paragraph += answer.count("\n\n", at, start)
+        at = start + len(text)
+        found.append(paragraph)
+    return found
+
+
+def support_line(unsupported: Sequence[Mapping[str, Any]]) -> str:
+    """What was left out of an answer and why, for the reader; "" if nothing was."""
+    faults = Counter(each["fault"] for each in unsupported)
+    citations = sum(len(e["evidence_ids"]) for e in unsupported if e["fault"] == CITATION)
+    told = [
+        f"{_some(count, 'sentence')} ({FAULTS[fault]})"
+        for fault, count in faults.most_common()
+        if fault != CITATION
+    ]
+    told += [f"{_some(citations, 'citation')} that did not support the sentence"] * bool(citations)
+    return f"Left out: {'; '.join(told)}." if told else ""
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}"
+
+
+def gate_of(steps: Sequence[Step], at: Place) -> MakeGate | None:
+    """Makes gates as the pipeline's own step would; None if it has no such step."""
+    for step in steps:
+        if isinstance(step, CheckSupport):
+            return partial(Gate, encode=step.encode_at(at))
+    return None

@@ -1,0 +1,73 @@
+"""What answers went on without, with the keys of the command line that may mend it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.answer.answer_json import degraded
+
+_RAISE = re.compile(r"Raise (?P<key>[\w.]+) of (?P<step>\w+)")
+
+
+def step_keys(config: Any, at: str = "pipeline") -> dict[str, str]:
+    """The key of each step of a pipeline's configuration, by the name of its class."""
+    found: dict[str, str] = {}
+    if isinstance(config, Mapping):
+        if isinstance(target := config.get("_target_"), str):
+            found[target.rpartition(".")[2]] = at
+        for name, item in config.items():
+            found = step_keys(item, f"{at}.{name}") | found
+    return found
+
+
+def named(lost: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The same, each `fault` with the whole key to raise."""
+
+    def whole(match: re.Match[str]) -> str:
+        if match["key"].startswith("engine."):
+            return f"Raise {match['key']}"
+        return f"Raise {keys.get(match['step'], match['step'])}.{match['key']}"
+
+    return [{**each, "fault": _RAISE.sub(whole, each["fault"])} for each in lost]
+
+
+def lost_steps(rows: Iterable[Mapping[str, Any]], keys: Mapping[str, str]) -> dict[str, Any]:
+    """Of the answered rows, how many went on without which step, and its first fault."""
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for row in rows:
+        lost = named(degraded(row), keys)
+        counts.update({each["step"] for each in lost})
+        for each in lost:
+            first.setdefault(each["step"], each["fault"])
+    return {
+        step: {"questions": count, "first": first[step]} for step, count in counts.most_common()
+    }
+
+
+def answer_counts(answers: pa.Table, keys: Mapping[str, str]) -> dict[str, Any]:
+    """Both counts of a table of answers, as far as it has the columns; stored ones may not."""
+    names = ("trace", "search_trace", "rounds", "support", "unsupported", "reject")
+    rows = answers.select([name for name in names if name in answers.column_names]).to_pylist()
+    alive = [row for row in rows if row.get("reject") is None]
+    if "trace" not in answers.column_names:
+        return support_counts(alive)
+    return {**support_counts(alive), "degraded": lost_steps(alive, keys)}
+
+
+def support_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the support gate checked and dropped in all rows; empty where no pipeline has one."""
+    told = [row for row in rows if "support" in row]
+    if not told:
+        return {}
+    total: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    for row in told:
+        total.update(row["support"])
+        faults.update(each["fault"] for each in row["unsupported"])
+    return {"support": {**total, "dropped": dict(faults.most_common())}}

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from srrag.answer.support_gate import FAULTS, FITTED, Fit, Gate, fitted
+from srrag.answer.support_signs import Floats, Signs, Window, measures, signs, verbatim
+
+BED_REST = Window(
+    "Guideline on low back pain",
+    "Recommendations",
+    "Adults with acute low back pain should stay active. Bed rest should not be prescribed for "
+    "acute low back pain. In 240 adults pain was reduced by exercise (p = 0.01).",
+)
+ANKLE = Window(
+    "Does a brace help after ankle sprain?",
+    "Results",
+    "A semi-rigid brace reduced recurrent sprains in 384 athletes over 12 months.",
+)
+STROKE = Window("Stroke units", "", "Stroke units lower mortality of patients after stroke.")
+FALLS = Window("Falls", "", "Balance training prevents falls of women aged 75 and older.")
+WINDOWS = [BED_REST, ANKLE, STROKE, FALLS]
+QUESTION = "Should bed rest be prescribed for acute low back pain?"
+
+
+def by_words(texts: Sequence[str]) -> Floats:
+    """Vectors of words, so that a cosine is their overlap."""
+    vectors = np.zeros((len(texts), 512), np.float32)
+    for row, text in enumerate(texts):
+        for word in text.casefold().replace(".", " ").replace(",", " ").split():
+            vectors[row, sum(map(ord, word)) % 512] += 1.0
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+
+
+def never(texts: Sequence[str]) -> Floats:
+    raise AssertionError(f"no vector is needed, yet {texts} came")
+
+
+def gate(question: str = QUESTION, encode: object = by_words) -> Gate:
+    return Gate(question, WINDOWS, encode)  # type: ignore[arg-type]
+
+
+def test_quotes_pass_without_a_vector() -> None:
+    checking = gate(encode=never)
+    assert checking.check("Bed rest should not be prescribed for acute low back pain.", [1]) == (
+        (1,),
+        "",
+    )
+    graded = "Grade C, randomised trial: A semi-rigid brace reduced recurrent sprains in 384 "
+    assert checking.check(graded + "athletes over 12 months.", [2]).cites == (2,)
+    limits = "The question asks about runners, while this evidence speaks of athletes."
+    assert checking.check(limits, [2]).fault == ""
+    other = "The question asks about runners, while this evidence speaks of swimmers."
+    assert checking.check(other, [2]).fault == "unsupported"
+
+
+def test_a_citation_that_does_not_support_goes_and_the_sentence_stays() -> None:
+    said = "In 240 adults pain was reduced by exercise."
+    assert gate().check(said, [3, 1]) == ((1,), "")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "In 250 adults pain was reduced by exercise.",
+        "In 240 adults pain was increased by exercise.",
+        "Bed rest should be prescribed for acute low back pain in adults.",
+        "Zinc shortens the common cold of schoolchildren.",
+    ],
+    ids=["number", "direction", "negation", "another topic"],
+)
+def test_what_the_window_does_not_say_is_unsupported(said: str) -> None:
+    assert gate().check(said, [1]) == ((), "unsupported")
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ("Should bed rest be prescribed for acute low back pain? Yes.", "echo"),
+        ("Does a brace help after ankle sprain?", "question_title"),
+        ("Does a brace help after ankle sprain", "question_title"),
+        ("Is exercise good?", "question_title"),
+        ("…", "placeholder"),
+        ("Your answer goes here.", "placeholder"),
+        ("Sentence 1.", "placeholder"),
+        ("<claim text>", "placeholder"),
+        ("Yes.", "placeholder"),
+    ],
+)
+def test_faults_have_names(said: str, fault: str) -> None:
+    assert gate().check(said, [1]) == ((), fault)
+    assert fault in FAULTS
+
+
+def test_what_cites_everything_falls_unless_most_of_it_is_support() -> None:
+    said = "In 240 adults pain was reduced by exercise."
+    assert gate().check(said, [1, 2, 3, 4]) == ((), "cites_everything")
+    few = Gate(QUESTION, WINDOWS[:2], by_words)
+    assert few.check(said, [1, 2]) == ((1,), ""), "all of little is no suspicion"
+    same = Gate(QUESTION, [BED_REST] * 4, by_words)
+    assert same.check(said, [1, 2, 3, 4]) == ((1, 2, 3, 4), "")
+
+
+def test_a_sentence_counts_once() -> None:
+    checking = gate()
+    said = "Bed rest should not be prescribed for acute low back pain."
+    assert checking.check(said, [1]).fault == ""
+    again = "For acute low back pain, bed rest should not be prescribed."
+    assert checking.check(again, [1]).fault == "repeated"
+    assert gate().check(again, [1]).fault == "", "it stands where it is the first"
+
+
+def test_numbers_outside_the_evidence_are_no_citations() -> None:
+    assert gate().check("Bed rest should not be prescribed.", []) == ((), "")
+    assert gate().check("Bed rest should not be prescribed for acute low back pain.", [1, 9]) == (
+        (1,),
+        "",
+    )
+
+
+def test_signs_of_an_edited_sentence() -> None:
+    same = signs("In 240 adults pain was reduced by exercise.", BED_REST, 1.0)
+    assert (same.coverage, same.missing_numbers, same.opposed, same.unstated) == (1, 0, 0, 0)
+    turned = signs("In 240 adults pain was increased by exercise.", BED_REST, 1.0)
+    assert turned.opposed > 0.5
+    assert signs("In 99 adults pain was reduced.", BED_REST, 1.0).missing_numbers == 1
+    yes = signs("Bed rest should be prescribed for acute low back pain.", BED_REST, 1.0)
+    assert yes.turned == 1
+    assert signs("In children pain was reduced.", BED_REST, 1.0).population == 1
+    assert verbatim("Adults with acute low back pain should stay active.", BED_REST)
+    assert not verbatim("", BED_REST)
+
+
+def test_the_packaged_fit_says_what_it_was_fitted_on() -> None:
+    said = json.loads(FITTED.read_text("utf-8"))
+    assert "develop half" in said["fitted_on"] and said["pairs"]
+    assert 0 < fitted().far < 1 and 0 < fitted().near < 1
+
+
+def test_a_fit_of_other_measures_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('{"weights": {"coverage": 1}, "bias": 0, "threshold": {}}')
+    with pytest.raises(ValueError, match=r"other\.json"):
+        fitted(path)
+
+
+def test_no_score_outweighs_a_number_of_its_own() -> None:
+    best = Signs(1, 1, 1, 0.0, 0, 0, 0, 1, 1, 0, 0, 0, 0)
+    sure = Fit(dict.fromkeys(measures(best), 9.0), 9.0, 0.1, 0.1)
+    assert sure.supports(best)
+    assert not sure.supports(best._replace(missing_numbers=0.1))
+    assert not sure.supports(best._replace(population=1.0))
