@@ -32,6 +32,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         max_failed_share=config["max_failed_share"],
         retry_failed=config["retry_failed"],
         update=config["update"],
+        repair=config["repair"],
     )
     return headline(job.run(reader.scan(), factory.place(config)))
 

@@ -30,7 +30,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     documents = names(config["forgotten"], "forgotten")
     if config["forgotten"] is not None:
         result["traces"] = prove_forgotten(store, documents, folder)
-        result["problems"] += result["traces"]
+        told = [problem for problem in result["problems"] if problem not in result["traces"]]
+        result["problems"] = told + result["traces"]
         result["ok"] = not result["problems"]
     for problem in result["problems"]:
         say(f"problem: {problem}")

@@ -15,6 +15,7 @@ from srrag.extract.ontology import Ontology
 from srrag.extract.proposals import Element, ProposalSupport, Row, Verdict, collect, grown, judge
 from srrag.spec import spec
 from srrag.step import Build, Place
+from srrag.storage.manifest import check_part
 from srrag.storage.mirror import opened
 
 REASONS = ("proposed", "unknown_type", "unknown_relation")
@@ -125,6 +126,7 @@ def _title(element: Element) -> str:
 def _refused(paths: Sequence[Path]) -> Iterator[Row]:
     """Facts refused for want of a type, with a quote that their window holds."""
     for path in paths:
+        check_part(path)
         file = pq.ParquetFile(opened(path))
         if not pc.any(_wanted(file.read(columns=_JUDGED))).as_py():
             continue

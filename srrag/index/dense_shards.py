@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from srrag.index.dense_search import Shard
 from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
 from srrag.index.grades import GRADES, counted_as
-from srrag.index.parts import Matrix, read_live, unpack_vectors
+from srrag.index.parts import Matrix, check_finite, read_live, unpack_vectors
 from srrag.index.ranking import merge
 from srrag.storage.atomic_write import commit
 from srrag.storage.mirror import fetch
@@ -191,7 +191,9 @@ def _blocks(rows: Rows) -> Iterator[tuple[pa.Array, Matrix]]:
     for part in rows.parts:
         (table,) = read_live([part.vectors], ("unit_id", "vector"))
         table = table.filter(pa.array(_grades(part) == GRADES.index(rows.grade)))
-        yield table["unit_id"].combine_chunks(), unpack_vectors(table["vector"])
+        ids, block = table["unit_id"].combine_chunks(), unpack_vectors(table["vector"])
+        check_finite(block, ids, part.vectors)
+        yield ids, block
 
 
 def _sample(rows: Rows, size: int, seed: int) -> Matrix:

@@ -21,6 +21,7 @@ from srrag.spec import spec
 from srrag.step import Function, Place, Step
 from srrag.storage import mirror
 from srrag.storage.atomic_write import read_json
+from srrag.storage.manifest import check_part
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder, TokenVectors
@@ -133,6 +134,7 @@ class VectorCache:
         for part in np.unique(self.part[place[hits]]):
             here = hits[self.part[place[hits]] == part]
             path = mirror.fetch(self.paths[int(part)])
+            check_part(path)
             table = pq.read_table(path, columns=self.columns, memory_map=True)
             rows = table.take(pa.array(self.row[place[here]]))
             values = zip(*(rows[name].to_pylist() for name in self.columns), strict=True)

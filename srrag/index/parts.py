@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.storage.manifest import check_part
 from srrag.storage.mirror import opened
 
 Matrix = npt.NDArray[np.float32]
 
 
 def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the live rows of each part, with these columns."""
+    """Yield the live rows of each part, with these columns.
+
+    A part is held against its receipt first, once a process: raises DamagedError that names one
+    which is not what was written.
+    """
     for path in paths:
+        check_part(path)
         file = pq.ParquetFile(opened(path))
         names = file.schema_arrow.names
         wanted = [*columns, "reject"] if "reject" in names else list(columns)
@@ -37,6 +44,18 @@ def unpack_vectors(column: pa.ChunkedArray) -> Matrix:
     """Binary rows of equal length → (rows, dimension) float32."""
     rows = column.to_pylist()
     return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1)
+
+
+def check_finite(matrix: npt.NDArray[np.floating[Any]], ids: Sequence[str], where: object) -> None:
+    """Raise ValueError that names the first row, (n, d), whose squared length is no number.
+
+    Such a vector would rank first for every question, or nowhere.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.einsum("ij,ij->i", matrix, matrix)
+    if not np.isfinite(lengths).all():
+        row = int(np.flatnonzero(~np.isfinite(lengths))[0])
+        raise ValueError(f"{where}: the vector of {ids[row]} is not finite; run the build again")
 
 
 def link_or_copy(path: Path, to: Path) -> None:

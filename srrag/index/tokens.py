@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.maxsim import take_ragged
 from srrag.index.lookup import Lookup, write_lookup
-from srrag.index.parts import read_live
+from srrag.index.parts import check_finite, read_live
 from srrag.step import Build, Place
 
 
@@ -44,6 +45,7 @@ class BuildTokenIndex(Build):
             for table in read_live(
                 inputs[self.vectors], ("unit_id", "vector", "tokens", "token_scales", "cut")
             ):
+                _check(table, self.vectors)
                 ids.extend(table["unit_id"].to_pylist())
                 cut += pc.sum(table["cut"]).as_py() or 0
                 for vector, block, scale in zip(
@@ -92,6 +94,17 @@ class TokenIndex:
         """Sentence vectors (units, width), unit length."""
         vectors: npt.NDArray[np.float32] = self.vectors[self._rows.find(unit_ids)]
         return vectors
+
+
+def _check(table: pa.Table, where: str) -> None:
+    """Raise ValueError that names a unit whose vector or a scale of which is not finite."""
+    ids = table["unit_id"].to_pylist()
+    for unit_id, vector, scale in zip(ids, table["vector"], table["token_scales"], strict=True):
+        row = np.frombuffer(vector.as_buffer(), np.float32)[None, :]
+        check_finite(row, [unit_id], where)
+        scales = np.frombuffer(scale.as_buffer(), np.float16)
+        if not np.isfinite(scales).all():
+            raise ValueError(f"{where}: a scale of {unit_id} is not finite; run the build again")
 
 
 def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> npt.NDArray[Any]:

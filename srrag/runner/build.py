@@ -15,17 +15,20 @@ from srrag.engine.log.completion_log import CompletionLog
 from srrag.llm.completion import LOST
 from srrag.runner.carry_over import take_over
 from srrag.runner.deletion.tombstones import Tombstones
+from srrag.runner.deletion.vacuum import drop_notes, drop_unfinished
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import say
 from srrag.runner.rejects import write_rejects
 from srrag.runner.relation_builds import RelationBuilds, manifest_of
+from srrag.runner.repair import Repair, mend_marker
 from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
 from srrag.stage import Plan
 from srrag.step import Build, Place, Step
 from srrag.storage import mirror
-from srrag.storage.atomic_write import commit_json
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import CURE, DamagedError
 from srrag.storage.store import Receipt, Store
 
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
@@ -42,7 +45,8 @@ class BuildJob:
     `max_failed_share` is the ceiling on rows that a stage may lose to errors, crashes and bad
     answers (rows that a step rejects by its own rules do not count); above it the run ends,
     resumable; 1 is none. `retry_failed` does those parts again that lost a row so. Without
-    `update`, what goes on from the version before (communities) is made from nothing.
+    `update`, what goes on from the version before (communities) is made from nothing. With
+    `repair` all that stands is read first, and what is damaged is made again and said.
     """
 
     store: Store
@@ -53,15 +57,24 @@ class BuildJob:
     max_failed_share: float = 0.2
     retry_failed: bool = False
     update: bool = True
+    repair: bool = False
 
     def run(self, records: Iterable[RawRecord], at: Place) -> dict[str, Any]:
         """Build what is missing and swap the pointer; returns the figures."""
         started = time.perf_counter()
+        mended = mend_marker(self.store) if self.repair else []
         self.store.create()
         with self.store.lock():
+            drop_unfinished(self.store, questions=False)
+            log = log_folder(dataclasses.replace(at, root=self.store.root))
+            repair = Repair(self.store, self.plan, self.name, log, mended)
+            if self.repair:
+                repair.run()
             forgotten = Tombstones.of(self.store.root)
             parts = self._ingest(forgotten.passed(records))
+            repair.report(parts)
             self._discard(parts)
+            drop_notes(self.store, self.plan, parts)
             before = self._standing(parts)
             self._write_manifests()
             at = dataclasses.replace(at, root=self.store.root)
@@ -77,13 +90,15 @@ class BuildJob:
             for stage in self.plan.builds:
                 figures[stage.name], reused = whole.run(stage, at)
                 before[stage.name] = int(reused)
-            write_rejects(self.store, self.plan, self.name, parts)
-            self._point(parts, figures)
+            rejects = write_rejects(self.store, self.plan, self.name, parts)
+            self._point(parts, figures, rejects)
         seconds = time.perf_counter() - started
         summary = summarise(self.store, self.name)
         summary["spent"] = _difference(self._paid(at), paid)
         summary["reused"] = before
         summary["skipped_as_forgotten"] = forgotten.skipped
+        if self.repair:
+            summary["repaired"] = repair.done
         summary["documents_per_hour"] = round(3600 * new / seconds, 1)
         summary["seconds"] = round(seconds, 3)
         return summary
@@ -171,8 +186,17 @@ class BuildJob:
         for stage in self.plan.steps:
             fingerprint = self.plan.fingerprint(stage.name)
             path = self.store.stage_dir(stage.name, fingerprint) / "manifest.json"
+            wanted = manifest_of(stage, fingerprint)
             if not mirror.exists(path):
-                commit_json(path, manifest_of(stage, fingerprint))
+                commit_json(path, wanted, sealed=True)
+                continue
+            try:
+                found = read_json(path)
+                same = all(found[key] == wanted[key] for key in ("stage", "fingerprint", "inputs"))
+            except (ValueError, KeyError, TypeError) as error:
+                raise DamagedError(f"{error}; {CURE}") from error
+            if not same:
+                raise DamagedError(f"{mirror.shown(path)} is not that of its stage; {CURE}")
 
     def _check_failures(self, parts: Sequence[str]) -> None:
         for stage in self.plan.steps:
@@ -210,7 +234,7 @@ class BuildJob:
                     f"{first['reason']}: {first['detail']}"
                 )
 
-    def _point(self, parts: Sequence[str], figures: Mapping[str, Any]) -> None:
+    def _point(self, parts: Sequence[str], figures: Mapping[str, Any], rejects: str) -> None:
         stages: dict[str, Any] = {
             self.plan.source: {
                 "fingerprint": self.plan.fingerprint(self.plan.source),
@@ -236,6 +260,7 @@ class BuildJob:
                 "command": self.command,
                 "versions": versions(),
                 "stages": stages,
+                "rejects": rejects,
             },
         )
 

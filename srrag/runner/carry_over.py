@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.ids import file_sha256
 from srrag.runner.ingest import known_rows, write_segment
 from srrag.runner.part import count_reasons, live
 from srrag.stage import Plan, Stage
 from srrag.storage import mirror
+from srrag.storage.manifest import DamagedError, check_part
 from srrag.storage.store import Receipt, Store
 
 OWNERS = ("raw_id", "doc_id", "unit_id")
@@ -84,7 +84,12 @@ def _whole(store: Store, plan: Plan, stage: Stage, part: str) -> bool:
     if not store.has_part(stage.name, fingerprint, part):
         return False
     path = mirror.fetch(store.part_path(stage.name, fingerprint, part))
-    return file_sha256(path) == store.read_receipt(stage.name, fingerprint, part).sha256
+    mirror.bring(path.with_suffix(".json"))
+    try:
+        check_part(path)
+    except DamagedError:
+        return False
+    return True
 
 
 def _derive(

@@ -47,8 +47,14 @@ def known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[str
         raw_id: part
         for part in parts
         if part in standing
-        for raw_id in store.read_part("raw", fingerprint, part, ["raw_id"])["raw_id"].to_pylist()
+        for raw_id in _raw_ids(store, fingerprint, part)
     }
+
+
+def _raw_ids(store: Store, fingerprint: str, part: str) -> list[str]:
+    """The ids of a part's rows; nothing is made of them, so the part is not hashed."""
+    ids = store.read_part("raw", fingerprint, part, ["raw_id"], checked=False)["raw_id"]
+    return list(ids.to_pylist())
 
 
 def segments(
@@ -80,7 +86,7 @@ def _kept_and_survivors(
         if part not in seen:
             continue
         # Bodies are long, and most segments lose no document: only of the others they are read.
-        if len(seen[part]) == len(store.read_part("raw", fingerprint, part, ["raw_id"])):
+        if len(seen[part]) == len(_raw_ids(store, fingerprint, part)):
             kept.append(part)
         else:
             table = store.read_part("raw", fingerprint, part)

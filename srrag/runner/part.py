@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +48,7 @@ class Attempt:
         """Read the note of a former attempt, if there is one."""
         self.path = path
         self.careful = path.exists()
-        note = json.loads(path.read_text("utf-8")) if self.careful else {}
+        note = _noted(path) if self.careful else {}
         self.poison: list[int] = note.get("poison", [])
         self.died: int | None = note.get("died")
         self.deaths: int = note.get("deaths", 0)
@@ -88,6 +89,20 @@ class Attempt:
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text(json.dumps(note), "utf-8")
         temporary.replace(self.path)
+
+
+def _noted(path: Path) -> dict[str, Any]:
+    """What a note says; nothing where it is empty, cut or no note, as after a power cut.
+
+    That there was an attempt is known by it all the same.
+    """
+    try:
+        note = json.loads(path.read_text("utf-8"))
+        rows = [*note["poison"], note["deaths"]]
+        rows += [note[name] for name in ("died", "row") if note[name] is not None]
+        return dict(note) if all(type(row) is int for row in rows) else {}
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def run_part(

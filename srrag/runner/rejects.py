@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.ids import file_sha256
 from srrag.schema import REJECTS
 from srrag.stage import Plan
 from srrag.storage.atomic_write import commit, write_parquet
 from srrag.storage.store import Store
 
 
-def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) -> int:
-    """Write `builds/<build>.rejects.parquet`; returns its number of rows."""
-    table = pa.concat_tables([REJECTS.empty_table(), *_rejects(store, plan, parts)])
-    path = store.pointer_path(build).with_suffix(".rejects.parquet")
-    commit(path, lambda temporary: write_parquet(table, temporary))
-    return int(table.num_rows)
+def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) -> str:
+    """Write `builds/<build>.rejects.parquet`; returns its sha256, which the pointer names."""
+    names = (plan.source, *(stage.name for stage in plan.steps))
+    table = rejects_of(store, [(name, plan.fingerprint(name)) for name in names], parts)
+    written: list[str] = []
+
+    def write(temporary: Path) -> None:
+        write_parquet(table, temporary)
+        written.append(file_sha256(temporary))
+
+    commit(rejects_path(store, build), write)
+    return written[0]
 
 
-def _rejects(store: Store, plan: Plan, parts: Sequence[str]) -> Iterator[pa.Table]:
-    for name in (plan.source, *(stage.name for stage in plan.steps)):
-        fingerprint = plan.fingerprint(name)
+def rejects_path(store: Store, build: str) -> Path:
+    """The table of rejects beside the pointer of a build."""
+    return store.pointer_path(build).with_suffix(".rejects.parquet")
+
+
+def rejects_of(
+    store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str], checked: bool = True
+) -> pa.Table:
+    """The rejects of parts in stages, which are given by name and fingerprint."""
+    return pa.concat_tables([REJECTS.empty_table(), *_rejects(store, stages, parts, checked)])
+
+
+def _rejects(
+    store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str], checked: bool
+) -> Iterator[pa.Table]:
+    for name, fingerprint in stages:
         for receipt in store.receipts(name, fingerprint, parts):
             if not receipt.rejected:
                 continue
-            table = store.read_part(name, fingerprint, receipt.part)
+            table = store.read_part(name, fingerprint, receipt.part, checked=checked)
             rows = table.filter(pc.is_valid(table["reject"]))
             rejects = rows["reject"].combine_chunks()
             # What a row is known by: its own id, and the file or document that it came from.

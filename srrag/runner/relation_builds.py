@@ -76,7 +76,7 @@ class RelationBuilds:
                     if path.is_file()
                 },
             }
-            commit_json(out / "manifest.json", manifest)
+            commit_json(out / "manifest.json", manifest, sealed=True)
             mirror.move_folder(out, final)
         finally:
             mirror.remove_folder(out)
@@ -201,14 +201,15 @@ def _stands(folder: Path, contents: Contents | None = None) -> bool:
     """Whether a build is there, every file of it is what was built, and of these contents."""
     if not mirror.exists(folder / "manifest.json"):
         return False
-    if contents is not None and read_json(folder / "manifest.json").get("contents") != contents:
-        return False
     try:
+        manifest_files(folder)
+        if contents is not None and read_json(folder / "manifest.json")["contents"] != contents:
+            return False
         if mirror.store_at(folder):
             _check_names(folder)
         else:
             check_files(folder)
-    except ValueError as error:
+    except (ValueError, KeyError) as error:
         say(f"built again: {error}")
         return False
     return True

@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from srrag.corpus.record import RawRecord
 from srrag.ids import file_sha256, segment_id
+from srrag.runner.deletion.tombstones import Tombstones
+from srrag.runner.inventory import damaged_parts
 from srrag.runner.part import count_reasons, live
+from srrag.runner.rejects import rejects_of, rejects_path
 from srrag.storage.atomic_write import read_json
 from srrag.storage.manifest import manifest_files
 from srrag.storage.store import Receipt, Store
@@ -22,7 +28,8 @@ _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}
 def verify(store: Store, build: str) -> dict[str, Any]:
     """Check every part and file of a build; `problems` lists what does not hold, a line each."""
     store.bring_all()
-    stages = store.read_pointer(build)["stages"]
+    pointer = store.read_pointer(build)
+    stages = pointer["stages"]
     problems: list[str] = []
     rows: dict[str, dict[str, int]] = {}
     checked = 0
@@ -56,7 +63,26 @@ def verify(store: Store, build: str) -> dict[str, Any]:
         rows[name] = totals
     if not problems:
         _verify_documents(rows, problems)
+    problems += [*_verify_rejects(store, build, pointer), *Tombstones.problems(store.root)]
+    problems += [problem for _, problem in damaged_parts(store.root)]
+    if (store.root / "forgetting.json").exists():
+        problems.append("an interrupted forgetting is not finished: run `srrag forget root=…`")
     return {"ok": not problems, "checked": checked, "rows": rows, "problems": problems}
+
+
+def amiss(store: Store, stages: dict[str, Any], name: str, part: str) -> list[str]:
+    """What does not hold of one part: its file against its receipt, its rows against its input.
+
+    `stages` are entries as a pointer has them.
+    """
+    problems: list[str] = []
+    receipt = _intact(store, stages, name, part, problems)
+    if receipt is not None:
+        try:
+            _verify_part(store, stages, receipt, name, problems)
+        except (ValueError, OSError, KeyError) as error:
+            problems.append(f"{name}: part {part}: {error}")
+    return problems
 
 
 def _is_of(manifest: Path, fingerprint: str) -> bool:
@@ -78,7 +104,7 @@ def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list
     except ValueError as error:
         problems.append(f"{name}: {error}")
         return 0
-    if read_json(folder / "manifest.json").get("figures") != entry["figures"]:
+    if read_json(folder / "manifest.json").get("figures") != entry.get("figures"):
         problems.append(f"{name}: the figures of pointer and manifest differ")
     for file, sha256 in files.items():
         if not (folder / file).exists():
@@ -91,9 +117,12 @@ def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list
 def _of_others(store: Store, stages: dict[str, Any], name: str) -> Iterator[str]:
     """Inputs of a build that are not those that stand: a run ended before it was built again."""
     folder = store.stage_dir(name, stages[name]["fingerprint"])
-    if not (folder / "manifest.json").exists():
-        return
-    for before, read in (read_json(folder / "manifest.json").get("contents") or {}).items():
+    try:
+        manifest = read_json(folder / "manifest.json")
+        contents = dict(manifest.get("contents") or {})
+    except (OSError, ValueError, AttributeError):
+        return  # named where its files are checked
+    for before, read in contents.items():
         if (entry := stages.get(before)) is None:
             continue
         try:
@@ -139,7 +168,7 @@ def _verify_part(
     """Recount a part against its receipt and its input."""
     entry, part = stages[name], receipt.part
     path = store.part_path(name, entry["fingerprint"], part)
-    table = store.read_part(name, entry["fingerprint"], part)
+    table = store.read_part(name, entry["fingerprint"], part, checked=False)
     if receipt.num_bytes != path.stat().st_size or receipt.failed > receipt.rejected:
         problems.append(f"{name}: {path}: size or failures differ from the receipt")
     if table.num_rows != receipt.rows_out:
@@ -150,13 +179,15 @@ def _verify_part(
     if not entry.get("inputs"):
         if segment_id(table["raw_id"].to_pylist()) != part:
             problems.append(f"{name}: {path} does not hold the rows that name it")
+        if {"source", "body"} <= set(table.column_names) and (row := _untrue(table)) is not None:
+            problems.append(f"{name}: {path}: row {row} does not hold the content that names it")
         return
     before = entry["inputs"][0]
     if before not in stages:
         return
     if _intact(store, stages, before, part, []) is None:
         return  # named when that stage was checked
-    source = store.read_part(before, stages[before]["fingerprint"], part)
+    source = store.read_part(before, stages[before]["fingerprint"], part, checked=False)
     alive = live(source)
     if (source.num_rows, source.num_rows - alive.num_rows) != (receipt.rows_in, receipt.skipped):
         problems.append(f"{name}: {path}: its input has {source.num_rows} rows")
@@ -167,6 +198,40 @@ def _verify_part(
         lost = pc.sum(pc.invert(pc.is_in(alive[there], table[here]))).as_py() or 0
         if lost:
             problems.append(f"{name}: {path}: {lost} input rows left no trace")
+
+
+def _untrue(table: pa.Table) -> int | None:
+    """The first row of RAW whose id is not that of its content; None where all are."""
+    for number, row in enumerate(table.to_pylist()):
+        reason = (row["reject"] or {}).get("reason") or ""
+        place = row["source"], row["source_id"], row["format"]
+        if RawRecord(*place, row["body"] or b"", reason).raw_id != row["raw_id"]:
+            return number
+    return None
+
+
+def _verify_rejects(store: Store, build: str, pointer: dict[str, Any]) -> Iterator[str]:
+    """Whether the table of rejects is that of the pointer, by its hash.
+
+    A pointer of an older version does not name one: then its rows are compared.
+    """
+    path = rejects_path(store, build)
+    if not path.exists():
+        yield f"{path} is missing"
+    elif "rejects" in pointer:
+        if file_sha256(path) != pointer["rejects"]:
+            yield f"{path} is not what the pointer names (sha256 differs)"
+    else:
+        stages = [(n, e) for n, e in pointer["stages"].items() if "parts" in e]
+        names = [(name, entry["fingerprint"]) for name, entry in stages]
+        try:
+            same = pq.read_table(path).equals(
+                rejects_of(store, names, stages[0][1]["parts"], checked=False)
+            )
+        except (ValueError, OSError):
+            same = False
+        if not same:
+            yield f"{path} does not hold the rejects of the parts"
 
 
 def _verify_documents(rows: dict[str, dict[str, int]], problems: list[str]) -> None:

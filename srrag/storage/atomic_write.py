@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import uuid
@@ -13,6 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.storage import mirror
+
+_SEAL = "_sha256"
+_END = "\n}\n"
 
 
 def commit(path: Path, write: Callable[[Path], None]) -> None:
@@ -32,11 +36,15 @@ def commit(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def commit_json(path: Path, value: Any) -> None:
-    """Commit a JSON file, indented for people."""
+def commit_json(path: Path, value: Any, *, sealed: bool = False) -> None:
+    """Commit a JSON file, indented for people; a `sealed` object ends with the hash of its text."""
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    if sealed:
+        assert text.endswith(_END) and value, "an object that holds something"
+        text = text.removesuffix(_END) + _sealed(text)
 
     def write(temporary: Path) -> None:
-        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        temporary.write_text(text, "utf-8")
 
     commit(path, write)
 
@@ -47,11 +55,25 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: bytes, path: Path) -> Any:
-    """Parse the bytes of a JSON file; raises ValueError that names it."""
+    """Parse the bytes of a JSON file; raises ValueError that names it.
+
+    A sealed object is held against its hash, which is left out.
+    """
     try:
-        return json.loads(text.decode("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        decoded = text.decode("utf-8")
+        value = json.loads(decoded)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{mirror.shown(path)}: not valid JSON ({error})") from error
+    if isinstance(value, dict) and value.pop(_SEAL, None) is not None:
+        rest = decoded[: -len(_sealed(""))] + _END
+        if decoded != rest.removesuffix(_END) + _sealed(rest):
+            raise ValueError(f"{mirror.shown(path)} is not what was written (its sha256 differs)")
+    return value
+
+
+def _sealed(text: str) -> str:
+    """The end of a sealed object whose text is this: the hash of it, as its last entry."""
+    return f',\n "{_SEAL}": "{hashlib.sha256(text.encode("utf-8")).hexdigest()}"{_END}'
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a build's manifest says of its files, and whether they are what was built."""
+"""What a manifest says of a build's files and a receipt of a part, and whether they hold."""
 
 from __future__ import annotations
 
@@ -9,16 +9,59 @@ from srrag.ids import file_sha256
 from srrag.storage import mirror
 from srrag.storage.atomic_write import read_json
 
+CURE = "`srrag build … repair=true` mends it"
+
 _checked: set[tuple[str, int, int]] = set()
+
+
+class DamagedError(ValueError):
+    """A file is not what was written; the message names it, and what mends it."""
+
+
+def remember(path: Path) -> None:
+    """Take a file that this process has just written and hashed for what it is."""
+    _checked.add(_state(path))
+
+
+def check_part(path: Path) -> None:
+    """Hold a part against the receipt beside it, once a process and file.
+
+    Raises DamagedError if it is missing or not what was written. Without a receipt nothing says
+    what it has to be, and a part that lies on an object store alone is checked by the store.
+    """
+    receipt = path.with_suffix(".json")
+    try:
+        if not receipt.exists() or (key := _state(path)) in _checked:
+            return
+    except FileNotFoundError:
+        if mirror.store_at(path):
+            return
+        raise DamagedError(f"{mirror.shown(path)} is missing; {CURE}") from None
+    try:
+        told = read_json(receipt)["sha256"]
+    except (ValueError, KeyError, TypeError):
+        raise DamagedError(f"{mirror.shown(receipt)}: not a receipt; {CURE}") from None
+    if file_sha256(path) != told:
+        shown = mirror.shown(path)
+        raise DamagedError(f"{shown} is not what was written (sha256 differs); {CURE}")
+    _checked.add(key)
+
+
+def _state(path: Path) -> tuple[str, int, int]:
+    state = path.stat()
+    return str(path), state.st_mtime_ns, state.st_size
 
 
 def manifest_files(folder: Path) -> dict[str, str]:
     """The files of a build with their hashes; raises ValueError if the manifest names none."""
-    manifest = read_json(folder / "manifest.json")
+    named = mirror.shown(folder / "manifest.json")
+    try:
+        manifest = read_json(folder / "manifest.json")
+    except ValueError as error:
+        raise DamagedError(f"{error}; {CURE}") from error
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict) or not files:
-        named = mirror.shown(folder / "manifest.json")
-        raise ValueError(f"{named} names no files; run the build again")
+        raise DamagedError(f"{named} names no files; run the build again, with repair=true")
     return files
 
 
@@ -38,8 +81,7 @@ def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> No
         path = folder / name
         if not path.exists():
             raise ValueError(f"{mirror.shown(path)} is missing; run the build again")
-        state = path.stat()
-        key = (str(path), state.st_mtime_ns, state.st_size)
+        key = _state(path)
         if key in _checked:
             continue
         if file_sha256(path) != sha256:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -18,6 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import pyarrow as pa
 
 from srrag.storage.object_store import MANIFEST, ObjectStore, Wanted, store_of
+from srrag.storage.trash import discard, swap
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 SETTINGS = {"region", "endpoint_override", "scheme"}
@@ -140,15 +140,15 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder and all below it, here and on the store; a manifest goes first."""
     if store := store_at(folder):
         store.remove_folder(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # it has gone to its name at least, and the next run goes on
+        discard(folder)
 
 
 def move_folder(source: Path, target: Path) -> None:
     """Have a folder take another's place; on an object store its manifest comes last."""
     if store := store_at(target):
         store.copy_folder(source, target)
-    shutil.rmtree(target, ignore_errors=True)
-    source.rename(target)
+    swap(source, target)
 
 
 def join(folder: Path, since: float = 0.0) -> None:

@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 Wanted = Callable[[str], bool]
 """Chooses files by their names."""
 
-_IN_HAND = re.compile(r"(^|/)\.([^/]*\.[0-9a-f]{32}(/|$)|spill-|attempt-|lock)")
+_IN_HAND = re.compile(r"(^|/)\.([^/]*\.[0-9a-f]{32}(/|$)|spill-|attempt-|trash-|lock)")
 """Names of files and folders that are not yet, or never, part of what stands."""
 
 _ATTEMPTS = 8

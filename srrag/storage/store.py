@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from srrag.ids import file_sha256
 from srrag.storage import mirror, writer_lock
 from srrag.storage.atomic_write import commit, commit_json, parse_json, read_json, write_parquet
-from srrag.storage.manifest import manifest_files
+from srrag.storage.manifest import CURE, DamagedError, check_part, manifest_files, remember
 
 LAYOUT = 1
 
@@ -72,8 +72,12 @@ class Store:
         if not self._marker.exists():
             if mirror.listing(self.root):
                 raise ValueError(f"root={self} holds files that are not ours (no srrag.json)")
-            commit_json(self._marker, {"layout": LAYOUT})
+            self.write_marker()
         self.check()
+
+    def write_marker(self) -> None:
+        """Write the file that says what this folder is."""
+        commit_json(self._marker, {"layout": LAYOUT}, sealed=True)
 
     def check(self) -> None:
         """Raise ValueError unless the folder exists and has the layout of this version."""
@@ -81,7 +85,11 @@ class Store:
         if not self._marker.exists():
             mirror.check_bucket(self.root)
             raise ValueError(f"root={self} holds no build; run `srrag build root=…` first")
-        layout = read_json(self._marker).get("layout")
+        try:
+            layout = read_json(self._marker)["layout"]
+        except (ValueError, KeyError, TypeError):
+            shown = mirror.shown(self._marker)
+            raise DamagedError(f"{shown}: not the marker of a root; {CURE}") from None
         if layout != LAYOUT:
             raise ValueError(f"root={self} has layout {layout}; this version reads {LAYOUT}")
 
@@ -153,11 +161,29 @@ class Store:
         mirror.remove(self.part_path(stage, fingerprint, part))
 
     def read_part(
-        self, stage: str, fingerprint: str, part: str, columns: Sequence[str] | None = None
+        self,
+        stage: str,
+        fingerprint: str,
+        part: str,
+        columns: Sequence[str] | None = None,
+        *,
+        checked: bool = True,
     ) -> pa.Table:
-        """Read one part, memory-mapped."""
+        """Read one part, memory-mapped; raises DamagedError that names one which is damaged.
+
+        It is held against its receipt, once a process, unless nothing is made of what is read.
+        """
         path = mirror.fetch(self.part_path(stage, fingerprint, part))
-        return pq.read_table(path, columns=columns, memory_map=True, partitioning=None)
+        if checked:
+            mirror.bring(path.with_suffix(".json"))
+            check_part(path)
+        try:
+            return pq.read_table(path, columns=columns, memory_map=True, partitioning=None)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            reason = str(error).partition("\n")[0]
+            raise DamagedError(f"{mirror.shown(path)} is damaged ({reason}); {CURE}") from error
 
     def write_part(
         self,
@@ -177,7 +203,8 @@ class Store:
         # Of a part that is written again no receipt may speak of other data.
         mirror.remove(path.with_suffix(".json"))
         commit(path, write)
-        commit_json(path.with_suffix(".json"), asdict(written[0]))
+        commit_json(path.with_suffix(".json"), asdict(written[0]), sealed=True)
+        remember(path)
         return written[0]
 
     def receipt_path(self, stage: str, fingerprint: str, part: str) -> Path:
@@ -189,12 +216,12 @@ class Store:
         path = self.receipt_path(stage, fingerprint, part)
         try:
             here = path if path.exists() else mirror.fetch(path)
-            return Receipt(**parse_json(here.read_bytes(), path))
+            return Receipt(**_parsed(here, path))
         except FileNotFoundError:
             again = "the same build command makes the part again"
             raise ValueError(f"{mirror.shown(path)} is missing; {again}") from None
         except TypeError as error:
-            raise ValueError(f"{mirror.shown(path)}: not a receipt ({error})") from error
+            raise DamagedError(f"{mirror.shown(path)}: not a receipt ({error}); {CURE}") from error
 
     def receipts(self, stage: str, fingerprint: str, parts: Iterable[str]) -> list[Receipt]:
         """Read the receipts of parts, in their order."""
@@ -211,17 +238,15 @@ class Store:
         path = self.pointer_path(build)
         if not path.exists():
             raise ValueError(f"root={self} holds no finished build {build!r}")
-        pointer = read_json(path)
-        if not isinstance(pointer, dict) or not isinstance(pointer.get("stages"), dict):
-            raise ValueError(
-                f"{mirror.shown(path)}: not the pointer of a build; run the build again"
-            )
+        pointer: dict[str, Any] = _parsed(path, path)
+        if not _is_pointer(pointer):
+            raise DamagedError(f"{mirror.shown(path)}: not the pointer of a build; {CURE}")
         return pointer
 
     def write_pointer(self, build: str, pointer: dict[str, Any]) -> None:
         """Swap a build's pointer; raises RuntimeError if another run took the root over."""
         writer_lock.check_held(self.root)
-        commit_json(self.pointer_path(build), pointer)
+        commit_json(self.pointer_path(build), pointer, sealed=True)
 
     def artifacts(self, build: str) -> dict[str, Path]:
         """Folder of every stage of a finished build; `mirror.pull_build` has its files here."""
@@ -245,6 +270,26 @@ class Store:
                 held = manifest_files(self.stage_dir(name, fingerprint))
             found[name] = [fingerprint, held]
         return found
+
+
+def _is_pointer(value: Any) -> bool:
+    """Whether JSON names stages, each by its fingerprint, with parts or inputs."""
+    stages = value.get("stages") if isinstance(value, dict) else None
+    return isinstance(stages, dict) and all(
+        isinstance(entry, dict)
+        and isinstance(entry.get("fingerprint"), str)
+        and isinstance(entry.get("parts", []), list)
+        and isinstance(entry.get("inputs", []), list)
+        for entry in stages.values()
+    )
+
+
+def _parsed(here: Path, path: Path) -> Any:
+    """The JSON of a file that stands for another; raises DamagedError that names that one."""
+    try:
+        return parse_json(here.read_bytes(), path)
+    except ValueError as error:
+        raise DamagedError(f"{error}; {CURE}") from error
 
 
 def _is_receipt(name: str) -> bool:

@@ -166,7 +166,7 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
         kill(process)
         hold(url, second)
         process = start(command, SMALL)
-        for moment, name in ((second, "PartWorker"), (third, "HostActor")):
+        for moment, name in ((second, "PartWorker"), (third, "DispatcherActor")):
             reach(moment, url, process)
             for actor in actors_of(process, name):
                 actor.kill()

@@ -16,6 +16,7 @@ import numpy as np
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.index import head_of
 from srrag.engine.log.listing import SealReceipt
+from srrag.engine.log.mend import mend
 from srrag.engine.log.reader import LogReader, RowPosition
 from srrag.engine.log.recover import Recovery, forget, recover
 from srrag.engine.log.verify import damage, damaged_index
@@ -104,6 +105,14 @@ class CompletionLog:
             removed = forget(self.folder, gone, names)
             self.refresh()
             return removed
+
+    def mend(self) -> list[str]:
+        """Take out what cannot be read, under the lock; a line for each file that changed."""
+        with self._lock:
+            done = list(mend(self.folder))
+            self.view = LogReader(self.folder, self.view.keep_rows)
+            self.refresh()
+            return done
 
     def verify(self) -> Proof:
         """Read everything: damage by file, and if there is none the totals."""

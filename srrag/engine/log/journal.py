@@ -149,7 +149,7 @@ def read_journal(path: Path, offset: int = 0) -> tuple[list[Entry], int]:
         except (ValueError, RecursionError) as error:
             raise ValueError(
                 f"{path}: the line at byte {offset} is damaged ({error}); "
-                "delete it, and its prompt is asked again"
+                "delete it, and its prompt is asked again, or `srrag build … repair=true` does"
             ) from error
         offset += len(line) + 1
     return entries, offset

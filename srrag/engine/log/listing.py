@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pydantic
 
+from srrag.storage.manifest import CURE, DamagedError
+
 PART, FAULTS, JOURNAL = "part-", "faults-", "journal-"
 BASE_CHARS = 15 + 1 + 32
 
@@ -163,6 +165,7 @@ def read_receipt(folder: Path, name: str) -> SealReceipt:
     try:
         return _RECEIPT.validate_json(path.read_bytes(), strict=True)
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing; its part cannot be counted") from None
+        raise DamagedError(f"{path} is missing; its part cannot be counted; {CURE}") from None
     except pydantic.ValidationError as error:
-        raise ValueError(f"{path}: not a receipt ({error.errors()[0]['msg']})") from error
+        told = error.errors()[0]["msg"]
+        raise DamagedError(f"{path}: not a receipt ({told}); {CURE}") from error

@@ -102,13 +102,16 @@ class LogLock:
     def _check(self, path: Path, now: float) -> None:
         try:
             with path.open("rb") as file:  # opened first: it makes a network mount look again
-                holder = HOLDER.validate_json(file.read(), strict=True)
                 age_s = now - os.fstat(file.fileno()).st_mtime
+                holder = HOLDER.validate_json(file.read(), strict=True)
         except FileNotFoundError:
             raise ValueError(f"{self.folder} was taken by another run just now") from None
         except pydantic.ValidationError:
+            if age_s >= self.stale_s:  # whoever wrote it does not beat any more
+                return
             raise ValueError(
-                f"{path} is damaged; delete it if no run writes {self.folder}"
+                f"{path} is damaged; delete it if no run writes {self.folder}, "
+                f"or wait for {self.stale_s:.0f} s"
             ) from None
         if not holder.is_gone() and age_s < self.stale_s:
             raise ValueError(f"{self.folder} is being written by {holder.told(age_s)}")

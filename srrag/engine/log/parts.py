@@ -26,6 +26,7 @@ from srrag.engine.log.listing import (
 from srrag.ids import file_sha256
 from srrag.llm.completion import one_line
 from srrag.storage.atomic_write import commit, commit_json
+from srrag.storage.manifest import CURE, DamagedError
 
 
 def open_part(path: Path) -> pq.ParquetFile:
@@ -38,7 +39,7 @@ def open_part(path: Path) -> pq.ParquetFile:
     except (OSError, pa.ArrowException) as error:
         raise damaged(path, error) from error
     if not known:
-        raise ValueError(f"{path}: not a part of a completions log (other columns)")
+        raise DamagedError(f"{path}: not a part of a completions log (other columns); {CURE}")
     return file
 
 
@@ -54,7 +55,7 @@ def read_group(
 
 def damaged(path: Path, error: Exception) -> ValueError:
     """One line that names a damaged file."""
-    return ValueError(f"{path} is damaged and is not read ({one_line(error, 200)})")
+    return DamagedError(f"{path} is damaged and is not read ({one_line(error, 200)}); {CURE}")
 
 
 class Groups:

@@ -26,6 +26,7 @@ from srrag.engine.log.parts import remove, replace, seal
 MAX_PARTS = 1000
 WHOLE_ROWS = 1_000_000
 _ABANDONED_INDEX_S = 3600.0
+_TAKING_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,8 @@ def finish(folder: Path, settle_s: float) -> None:
         for file in (faults_file(name), receipt_file(name)):
             (folder / file).unlink(missing_ok=True)
     now = time.time()
-    for pattern, age_s in ((".part-*", settle_s), (".faults-*", settle_s)):
+    waits = ((".part-*", settle_s), (".faults-*", settle_s), (".lock-*", _TAKING_S))
+    for pattern, age_s in waits:
         for path in folder.glob(pattern):
             if now - path.stat().st_mtime >= age_s:
                 path.unlink(missing_ok=True)

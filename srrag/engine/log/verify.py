@@ -16,7 +16,9 @@ from srrag.engine.log.listing import (
     SealReceipt,
     faults_file,
     journal_file,
+    names_in,
     part_file,
+    read_receipt,
 )
 from srrag.engine.log.parts import open_part, read_group
 from srrag.engine.log.reader import LogReader
@@ -35,9 +37,11 @@ def damage(folder: Path) -> Iterator[str]:
         return
     for name in listing.parts:
         try:
-            yield from _damaged_part(folder, name, standing.receipt(name))
+            yield from damaged_part(folder, name, standing.receipt(name))
         except ValueError as error:
             yield str(error)
+    for name in lost(folder):
+        yield f"{folder / part_file(name)} is missing; what it held is asked for again"
     for name in listing.journals:
         try:
             read_journal(folder / journal_file(name))
@@ -45,7 +49,27 @@ def damage(folder: Path) -> Iterator[str]:
             yield str(error)
 
 
-def _damaged_part(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
+def lost(folder: Path) -> Iterator[str]:
+    """Names of parts of which only the receipt is left, and nothing that a kill leaves with it."""
+    parts, _, journals = names_in(folder)
+    going = {old for name in parts for old in _replaced(folder, name)}
+    for path in sorted(folder.glob("part-*.json")):
+        name = path.name[len("part-") : -len(".json")]
+        if name in parts | journals | going:
+            continue
+        if not parts.intersection(_replaced(folder, name)):
+            yield name
+
+
+def _replaced(folder: Path, name: str) -> list[str]:
+    try:
+        return read_receipt(folder, name).replaces
+    except ValueError:
+        return []  # told where the part is looked at
+
+
+def damaged_part(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
+    """What does not hold of a part: its files against its receipt, a line each."""
     expected = {part_file(name)} | ({faults_file(name)} if receipt.faults else set())
     if receipt.sha256.keys() != expected:
         yield f"{folder / part_file(name)}: its receipt names other files"

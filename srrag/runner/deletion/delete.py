@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from srrag.engine.base import Model
 from srrag.engine.log.completion_log import CompletionLog
@@ -24,7 +25,13 @@ from srrag.runner.carry_over import derive_part, of_documents, units_of
 from srrag.runner.deletion.find_ids import holding
 from srrag.runner.deletion.prompt_keys import asked_keys, keys_of_build, logged_keys
 from srrag.runner.deletion.tombstones import Tombstones
-from srrag.runner.deletion.vacuum import drop_builds, drop_outputs, drop_part, drop_unfinished
+from srrag.runner.deletion.vacuum import (
+    drop_builds,
+    drop_outputs,
+    drop_part,
+    drop_unexplained,
+    drop_unfinished,
+)
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.progress import say
 from srrag.runner.rejects import write_rejects
@@ -37,6 +44,9 @@ from srrag.step import Place
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
+
+_TELLING_CHARS = 6
+"""A shorter name of a document stands in texts that do not mean it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +100,7 @@ class ForgetJob:
                 plans = self._plans(note, at)
                 for name, plan in plans.items():
                     self._check(name, plan, note)
-                commit_json(self._note, vars(note))
+                commit_json(self._note, vars(note), sealed=True)
                 Tombstones.of(self.store.root).add(note.documents, note.sources)
                 for name, plan in plans.items():
                     self._rebuild(name, plan, note, at)
@@ -110,9 +120,19 @@ class ForgetJob:
     def _note(self) -> Path:
         return self.store.root / "forgetting.json"
 
+    def _begun(self) -> Note:
+        """What a killed run noted; raises ValueError that says what to do where it is damaged."""
+        if not self._note.exists():
+            return Note()
+        try:
+            return Note(**read_json(self._note))
+        except (ValueError, TypeError) as error:
+            cure = "delete it and forget the same documents again"
+            raise ValueError(f"{mirror.shown(self._note)} is damaged ({error}); {cure}") from error
+
     def _noted(self, documents: Sequence[str], sources: Sequence[str], log: Path) -> Note:
         """Find the documents; what a killed run noted is taken in."""
-        begun = Note(**read_json(self._note)) if self._note.exists() else Note()
+        begun = self._begun()
         found, parts = self._find(set(documents), set(sources))
         known = Tombstones.of(self.store.root)
         unknown = [name for name in documents if name not in found and not known.has(name)]
@@ -147,7 +167,7 @@ class ForgetJob:
         for folder in sorted((self.store.root / "stages" / "raw").glob("*")):
             for part in sorted(self.store.parts("raw", folder.name)):
                 columns = ["raw_id", "source", "source_id", "reject"]
-                table = self.store.read_part("raw", folder.name, part, columns)
+                table = self.store.read_part("raw", folder.name, part, columns, checked=False)
                 for row in table.filter(_wanted(table, documents, sources)).to_pylist():
                     names = sorted({row["source"], row["source_id"]})
                     found[row["raw_id"]] = {"sources": names, "units": [], "keys": []}
@@ -239,7 +259,7 @@ class ForgetJob:
         for entry in pointer["stages"].values():
             if "parts" in entry:
                 entry["parts"] = parts
-        write_rejects(self.store, plan, name, parts)
+        pointer["rejects"] = write_rejects(self.store, plan, name, parts)
         self.store.write_pointer(name, pointer)
         say(f"build {name}: {len(note.documents)} documents taken out")
 
@@ -247,18 +267,39 @@ class ForgetJob:
         """Delete what held the documents: old parts, old builds, answers and other outputs."""
         stages = self.store.root / "stages"
         for part in note.parts:
-            for path in stages.glob(f"*/*/part-{part}.*"):
-                drop_part(path.with_suffix(".parquet"))
+            for folder in stages.glob("*/*"):
+                drop_part(folder / f"part-{part}.parquet")
         builds = drop_builds(self.store)
         ids = {*note.documents, *note.all_of("units")}
-        answers = list(holding([*stages.glob(f"{FOLDER}*"), stages / SOURCE], ids.__contains__))
+        answers = self._answers(note, ids)
         for path in answers:
             drop_part(path)
+        outputs = drop_outputs(self.store.root / "jobs", ids.__contains__)
+        unexplained = drop_unexplained(self.store)
         return {
             "builds_deleted": builds,
             "answer_parts_deleted": len(answers),
-            "outputs_deleted": drop_outputs(self.store.root / "jobs", ids.__contains__),
+            "outputs_deleted": outputs,
+            "unexplained_deleted": len(unexplained),
         }
+
+    def _answers(self, note: Note, ids: Collection[str]) -> list[Path]:
+        """The parts of pipelines that name documents, and of the same questions all others.
+
+        A question that found a document, or that names it as the corpus does, tells of it. What
+        tells goes last: killed before, all else is still found by it.
+        """
+        stages = self.store.root / "stages"
+        folders = [*stages.glob(f"{FOLDER}*"), stages / SOURCE]
+        telling = set(holding(folders, ids.__contains__))
+        called = {name for held in note.documents.values() for name in held["sources"]}
+        called = {name for name in {*called, *note.sources} if len(name) >= _TELLING_CHARS}
+        asked = (stages / SOURCE).glob("*/part-*.parquet")
+        telling |= {path for path in asked if _asks_of(path, called)}
+        names = {path.stem for path in telling}
+        found = {path for folder in folders for path in folder.glob("*/part-*.parquet")}
+        wanted = [path for path in found if path.stem in names]
+        return sorted(wanted, key=lambda path: (path in telling, path))
 
     def _forget_completions(self, note: Note, log: Path) -> int:
         """Take out of the log what the documents' prompts were answered; returns the rows.
@@ -302,3 +343,10 @@ def _wanted(table: pa.Table, documents: Collection[str], sources: Collection[str
     wanted = pc.or_(wanted, among("raw_id", documents))
     same = among("source_id", set(table.filter(wanted)["source_id"].to_pylist()))
     return pc.or_(wanted, pc.and_(same, pc.is_valid(table["reject"])))
+
+
+def _asks_of(path: Path, names: Collection[str]) -> bool:
+    """Whether a question in a part has one of these names in its text."""
+    columns = pq.ParquetFile(path).schema_arrow.names
+    texts = pq.read_table(path, columns=["text"])["text"] if "text" in columns else pa.array([])
+    return any(name in text for text in texts.to_pylist() if text for name in names)

@@ -20,13 +20,15 @@ import pyarrow.parquet as pq
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.runner.deletion.prompt_keys import asked_keys
 from srrag.runner.deletion.tombstones import Tombstones, mark
+from srrag.runner.inventory import unexplained
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
+from srrag.storage.trash import trash_below
 
 _ID_CHARS = 32
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 _PACKED = re.compile(rb">([A-Za-z0-9+/]{16,}={0,2})<")
-_OURS = ("forgotten.json", "forgetting.json", ".lock")
+_OURS = ("forgotten.json", "forgotten.copy.json", "forgetting.json", ".lock")
 
 Wanted = Callable[[str], bool]
 
@@ -54,7 +56,15 @@ def traces_of(store: Store, document: str, log: Path) -> list[str]:
             problems.append(f"{log} holds {len(left)} answers to prompts with its text")
     before = [path for path in shown(store.root / "jobs") if path.stat().st_mtime < known.at_s]
     problems += [f"{path} is of before the forgetting and may show what it held" for path in before]
-    return problems + list(unaccounted(store))
+    return problems + list(unaccounted(store)) + list(_unexplained(store, known.at_s))
+
+
+def _unexplained(store: Store, at_s: float) -> Iterator[str]:
+    """Files that nothing explains: any below stages and pointers, others of before a time."""
+    for path in [*unexplained(store), *(p for t in trash_below(store.root) for p in t.rglob("*"))]:
+        ours = path.relative_to(store.root).parts[0] in ("stages", "builds", "jobs")
+        if path.is_file() and (ours or path.stat().st_mtime < at_s):
+            yield f"{path}: no pointer, manifest or receipt explains it; it may hold anything"
 
 
 def shown(output: Path) -> Iterator[Path]:
@@ -144,8 +154,8 @@ def unaccounted(store: Store) -> Iterator[str]:
     stages = store.root / "stages"
     standing: set[str] = set()
     for receipt in stages.glob("*/*/part-*.json"):
-        standing.add(read_json(receipt)["sha256"])
-    manifests = {path: read_json(path) for path in sorted(stages.glob("*/*/manifest.json"))}
+        standing.add(_read(receipt).get("sha256", ""))
+    manifests = {path: _read(path) for path in sorted(stages.glob("*/*/manifest.json"))}
     for manifest in manifests.values():
         standing.update(manifest.get("files", {}).values())
     for path, manifest in manifests.items():
@@ -154,3 +164,12 @@ def unaccounted(store: Store) -> Iterator[str]:
         made_of = {sha for part in manifest.get("contents", {}).values() for sha in part.values()}
         if not made_of or not made_of <= standing:
             yield f"{path.parent} was built from parts that do not stand"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where it is damaged, which is told elsewhere."""
+    try:
+        found = read_json(path)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -10,7 +10,13 @@ from typing import Any
 
 from srrag.corpus.record import RawRecord
 from srrag.ids import content_id
+from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import CURE, DamagedError
+
+FILE = "forgotten.json"
+COPY = "forgotten.copy.json"
+"""Nothing else knows what must not come back, so it is there twice."""
 
 
 def mark(name: str) -> str:
@@ -36,9 +42,51 @@ class Tombstones:
     @classmethod
     def of(cls, root: Path) -> Tombstones:
         """Read the list; empty where nothing was forgotten."""
-        path = root / "forgotten.json"
-        kept: dict[str, Any] = read_json(path) if path.exists() else {}
+        path = root / FILE
+        kept: dict[str, Any] = {}
+        if path.exists() or (root / COPY).exists():
+            try:
+                kept = _read(path)
+            except (OSError, ValueError) as error:
+                told = f"{mirror.shown(path)} is missing" if isinstance(error, OSError) else error
+                raise DamagedError(f"{told}; {CURE}") from error
         return cls(path, kept.get("documents", {}), kept.get("sources", []), kept.get("at_s", 0.0))
+
+    @staticmethod
+    def problems(root: Path) -> list[str]:
+        """Which of the list and its copy is damaged or gone, if either was written."""
+        found = []
+        for name in (FILE, COPY) if (root / COPY).exists() else (FILE,):
+            try:
+                _read(root / name)
+            except FileNotFoundError:
+                if name == FILE and (root / COPY).exists():
+                    found.append(f"{root / name} is missing")
+            except ValueError as error:
+                found.append(str(error))
+        return found
+
+    @classmethod
+    def mend(cls, root: Path) -> list[str]:
+        """Write the list again of its copy, or the copy; returns what was done, a line each.
+
+        Raises ValueError where both are damaged: what was forgotten is known by nothing else.
+        """
+        problems = cls.problems(root)
+        if not problems:
+            return []
+        for name in (FILE, COPY):
+            try:
+                kept = _read(root / name)
+            except (OSError, ValueError):
+                continue
+            for file in (FILE, COPY):
+                commit_json(root / file, kept, sealed=True)
+            return [f"{problem}: written again of {name}" for problem in problems]
+        raise ValueError(
+            f"{problems[0]}: nothing can make it again; bring it back from a backup, or delete it "
+            "and forget its documents again"
+        )
 
     def has(self, document: str) -> bool:
         """Whether a document was forgotten."""
@@ -90,4 +138,17 @@ class Tombstones:
 
     def _write(self) -> None:
         kept = {"documents": self.documents, "sources": self.sources, "at_s": self.at_s}
-        commit_json(self.path, kept)
+        for name in (FILE, COPY):  # killed between, the copy is of before
+            commit_json(self.path.with_name(name), kept, sealed=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    kept = read_json(path)
+    whole = isinstance(kept, dict) and (
+        isinstance(kept.get("documents", {}), dict)
+        and isinstance(kept.get("sources", []), list)
+        and isinstance(kept.get("at_s", 0.0), (int, float))
+    )
+    if not whole:
+        raise ValueError(f"{mirror.shown(path)}: not a list of what was forgotten")
+    return dict(kept)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 from srrag.runner.deletion.find_ids import Wanted, holding, shown
+from srrag.runner.inventory import build_files, unexplained
 from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
+from srrag.stage import Plan
 from srrag.storage import mirror, writer_lock
-from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
+from srrag.storage.trash import discard, finish
 
 
 def is_of_questions(stage: str) -> bool:
@@ -21,20 +22,23 @@ def is_of_questions(stage: str) -> bool:
 
 def prune(store: Store) -> int:
     """Remove the parts and builds that no pointer names; returns how many."""
+    drop_unfinished(store)
     stages = store.root / "stages"
     named = _named(store)
     count = drop_builds(store)
     for folder in stages.glob("*/*"):
         stage, fingerprint = folder.parent.name, folder.name
-        if is_of_questions(stage) or ((folder / "manifest.json").exists() and _is_build(folder)):
+        if is_of_questions(stage) or build_files(folder):
             continue
         kept = named.get((stage, fingerprint))
         gone = [path for path in folder.glob("part-*.parquet") if path.stem[5:] not in (kept or ())]
-        for path in gone:
-            drop_part(path)
         count += len(gone)
         if kept is None:
-            shutil.rmtree(folder)
+            discard(folder)
+            continue
+        for path in gone:
+            drop_part(path)
+    drop_unexplained(store)
     return count
 
 
@@ -44,11 +48,31 @@ def drop_builds(store: Store) -> int:
     gone = [
         path.parent
         for path in (store.root / "stages").glob("*/*/manifest.json")
-        if _is_build(path.parent) and (path.parent.parent.name, path.parent.name) not in named
+        if (path.parent.parent.name, path.parent.name) not in named and build_files(path.parent)
     ]
     for folder in gone:
-        shutil.rmtree(folder)
+        discard(folder)
     return len(gone)
+
+
+def drop_unexplained(store: Store) -> list[Path]:
+    """Remove the stages' and pointers' files that nothing explains, and empty folders; their names.
+
+    Only for who holds the root. Files in other places, which we would not have made, are left to
+    who put them there.
+    """
+    stages = store.root / "stages"
+    gone = [path for path in unexplained(store) if _is_ours(path, store.root)]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    for folder in (path for path in stages.glob("*/*") if not is_of_questions(path.parent.name)):
+        if folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
+            discard(folder)
+    return gone
+
+
+def _is_ours(path: Path, root: Path) -> bool:
+    return path.relative_to(root).parts[0] in ("stages", "builds")
 
 
 def drop_part(path: Path) -> None:
@@ -72,26 +96,45 @@ def drop_outputs(jobs: Path, wanted: Wanted) -> list[str]:
             mirror.exists(path / name) for name in (writer_lock.FILE, f"{writer_lock.FILE}.json")
         )
         with Store(path).lock() if held else nullcontext():
-            shutil.rmtree(path)
+            discard(path)
     told = list(holding([jobs], wanted))
     for path in told:
         path.unlink()
     return [path.relative_to(jobs).as_posix() for path in [*gone, *told]]
 
 
-def drop_unfinished(store: Store) -> None:
-    """Remove what a killed run left half written; only for who holds the root."""
+def drop_unfinished(store: Store, *, questions: bool = True) -> None:
+    """Remove what a killed run left half written or half removed; only for who holds the root.
+
+    Without `questions` not what is beside their answers: those are written without the lock.
+    """
+    finish(store.root)
     for path in _unfinished(store.root):
+        place = path.relative_to(store.root).parts
+        if not questions and place[0] == "stages" and is_of_questions(place[1]):
+            continue
         if path.is_dir():
-            shutil.rmtree(path)
+            discard(path)
         else:
             path.unlink(missing_ok=True)
 
 
+def drop_notes(store: Store, plan: Plan, parts: Collection[str]) -> None:
+    """Remove a plan's notes of attempts at parts that stand, or that are no longer worked on."""
+    for stage in plan.steps:
+        fingerprint = plan.fingerprint(stage.name)
+        standing = store.parts(stage.name, fingerprint)
+        for path in store.stage_dir(stage.name, fingerprint).glob(".attempt-*"):
+            part = path.name.removeprefix(".attempt-").partition(".")[0]
+            if path.suffix != ".json" or part in standing or part not in parts:
+                path.unlink(missing_ok=True)
+
+
 def _unfinished(root: Path) -> Iterator[Path]:
-    for pattern in ("stages/*/.*", "stages/*/*/.part-*", "stages/*/*/.manifest*", "builds/.*"):
+    stages = ("stages/*/.*", "stages/*/*/.part-*", "stages/*/*/.manifest*", "stages/*/*/.*.tmp")
+    for pattern in (*stages, "builds/.*", ".organize.*", "organize/.*"):
         yield from root.glob(pattern)
-    for name in ("forgotten", "forgetting", "srrag"):
+    for name in ("forgotten", "forgotten.copy", "forgetting", "srrag"):
         yield from root.glob(f".{name}.json.*")
 
 
@@ -102,7 +145,3 @@ def _named(store: Store) -> dict[tuple[str, str], set[str]]:
         for name, entry in store.read_pointer(path.stem)["stages"].items():
             named.setdefault((name, entry["fingerprint"]), set()).update(entry.get("parts", []))
     return named
-
-
-def _is_build(folder: Path) -> bool:
-    return "files" in read_json(folder / "manifest.json")

@@ -177,7 +177,7 @@ import sys
 from pathlib import Path
 from srrag.ids import file_sha256
 from srrag.graph.entities import MergeEntities
-from srrag.step import Former, Place
+from srrag.step import Place, PreviousVersion
 out = Path(sys.argv[2])
 MergeEntities().build({"triples": [Path(sys.argv[1])]}, out, Place())
 print(*(file_sha256(path) for path in sorted(out.iterdir())))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.ids import file_sha256
 from srrag.index.encode import EncodeWindows, VectorCache, packed_tokens, text_keys
 from srrag.model.embed import TokenVectors, load
 from srrag.model.encoder import Encoder
@@ -33,7 +34,7 @@ def stand(root: Path, fingerprint: str, table: pa.Table, step: EncodeWindows = S
     folder = root / "stages" / "vectors" / fingerprint
     folder.mkdir(parents=True)
     write_parquet(conform(table, VECTORS), folder / "part-p.parquet")
-    commit_json(folder / "part-p.json", {})
+    commit_json(folder / "part-p.json", {"sha256": file_sha256(folder / "part-p.parquet")})
     commit_json(folder / "manifest.json", {"spec": spec(step)})
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from srrag.runner.part import Attempt
 
 
@@ -37,3 +39,13 @@ def test_who_is_told_to_stop_leaves_no_strike(tmp_path: Path) -> None:
     die_at(note, 4)
     die_at(note, 4).release()
     assert not Attempt(note).poisoned(4)
+
+
+@pytest.mark.parametrize("text", ["", '{"poison": [1', "[]", '{"poison": ["1"], "deaths": 0}'])
+def test_an_empty_or_cut_note_tells_of_an_attempt_and_no_more(tmp_path: Path, text: str) -> None:
+    note = tmp_path / "note.json"
+    note.write_text(text)
+    attempt = Attempt(note)
+    assert attempt.careful and not attempt.poison and not attempt.deaths
+    attempt.done()
+    assert not note.exists()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from srrag.runner.verify import verify
-from srrag.storage.atomic_write import read_json
+from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
 from tests.unit.runner.test_update import DOCUMENTS, build
 
@@ -14,10 +14,10 @@ def test_a_build_of_other_inputs_than_stand_is_told(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert verify(store, "default")["problems"] == []
     folder = store.artifacts("default")["communities"]
-    read = read_json(folder / "manifest.json")["contents"]["entities"]
-    text = (folder / "manifest.json").read_text("utf-8")
-    sha256 = next(iter(read.values()))
-    (folder / "manifest.json").write_text(text.replace(sha256, "0" * len(sha256)), "utf-8")
+    manifest = read_json(folder / "manifest.json")
+    read = manifest["contents"]["entities"]
+    read[next(iter(read))] = "0" * 64
+    commit_json(folder / "manifest.json", manifest, sealed=True)
     (problem,) = verify(store, "default")["problems"]
     assert problem.startswith("communities:")
     assert "other entities than stand; run the build again" in problem

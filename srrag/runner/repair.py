@@ -1,0 +1,255 @@
+"""Mend a root: what is not what was written goes, so that the build makes it again, and is said.
+
+Everything but the corpus and the answers of a model can be made again. Of a raw part the corpus may
+no longer hold the documents; of the log of answers what cannot be read is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.lock import LogLock
+from srrag.runner.deletion.tombstones import Tombstones
+from srrag.runner.ingest import known_rows
+from srrag.runner.inventory import damaged_parts
+from srrag.runner.progress import say
+from srrag.runner.relation_builds import manifest_of
+from srrag.runner.verify import amiss
+from srrag.stage import Plan
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import DamagedError, check_files
+from srrag.storage.store import Store
+from srrag.storage.trash import discard
+
+
+def mend_marker(store: Store) -> list[str]:
+    """Write the marker of a root again if it is damaged or gone; only of what is a root."""
+    marker = store.root / "srrag.json"
+    is_root = (store.root / "stages").is_dir() or (store.root / "builds").is_dir()
+    if marker.exists():
+        try:
+            store.check()
+            return []
+        except DamagedError as error:
+            is_root = True
+            told = str(error)
+    elif is_root:
+        told = f"{marker} is missing"
+    if not is_root:
+        return []
+    store.write_marker()
+    return [_said(f"{told.partition(';')[0]}: written again")]
+
+
+@dataclass
+class Repair:
+    """The mending of one build, for who holds the root; `done` is what it did, a line each."""
+
+    store: Store
+    plan: Plan
+    name: str
+    log: Path
+    done: list[str] = field(default_factory=list)
+    lost: dict[str, set[str]] = field(default_factory=dict)
+    """Of each raw part that went the ids of its documents, as far as they can still be read."""
+
+    def run(self) -> None:
+        """Mend what the build cannot, and drop what it then makes again.
+
+        Raises ValueError that names what nothing can mend.
+        """
+        self.done += map(_said, Tombstones.mend(self.store.root))
+        self._mend_pointer()
+        self._mend_manifests()
+        for stage, parts in self._damaged_parts():
+            self._drop(stage, parts)
+        for path, problem in damaged_parts(self.store.root):
+            for file in (path, path.with_suffix(".json")):
+                mirror.remove(file)
+            self._say(f"{problem.partition(';')[0]}: removed; what asks for it makes it again")
+        self._mend_log()
+
+    def report(self, parts: Sequence[str]) -> None:
+        """Say which raw documents the corpus no longer holds, now that it was read."""
+        source = self.plan.fingerprint(self.plan.source)
+        here = known_rows(self.store, source, parts) if self.lost else {}
+        for part, ids in self.lost.items():
+            gone = sorted(ids - here.keys())
+            if not ids:
+                self._say(f"raw part {part}: which documents it held can no longer be told")
+            elif gone:
+                few = ", ".join(gone[:5]) + (", …" if len(gone) > 5 else "")
+                self._say(
+                    f"raw part {part}: {len(gone)} of its {len(ids)} documents cannot be made "
+                    f"again, since the corpus does not hold them: {few}"
+                )
+
+    def _mend_pointer(self) -> None:
+        """Write what is known of a damaged pointer, or of one that is gone: the corpus's parts."""
+        path = self.store.pointer_path(self.name)
+        try:
+            self.store.read_pointer(self.name)
+            return
+        except ValueError as error:
+            told = str(error).partition(";")[0]
+        parts = self._parts_of_builds()
+        if not path.exists() and not parts:
+            return
+        source = {"fingerprint": self.plan.fingerprint(self.plan.source), "parts": parts}
+        pointer = {"build": self.name, "stages": {self.plan.source: source}}
+        self.store.write_pointer(self.name, pointer)
+        self._say(f"{told}: made again of {len(parts)} parts that stand")
+
+    def _parts_of_builds(self) -> list[str]:
+        """The parts of the newest build of this plan that stands, by what its manifest read."""
+        steps = {stage.name for stage in self.plan.steps}
+        found: list[tuple[float, list[str]]] = []
+        for stage in self.plan.builds:
+            for path in (self.store.root / "stages" / stage.name).glob("*/manifest.json"):
+                try:
+                    read = read_json(path)["contents"]
+                except (ValueError, KeyError, TypeError):
+                    continue
+                for name in steps & read.keys():
+                    parts = sorted(read[name])
+                    if self.plan.fingerprint(stage.name, parts) == path.parent.name:
+                        found.append((path.stat().st_mtime, parts))
+        parts = max(found, default=(0.0, []))[1]
+        source = self.plan.source
+        standing = self.store.parts(source, self.plan.fingerprint(source))
+        return parts if found else sorted(standing)
+
+    def _mend_manifests(self) -> None:
+        """Write the manifests of steps again; drop builds whose own, or a file, is damaged.
+
+        A folder of another configuration goes, unless a pointer names it: that build mends it.
+        """
+        steps = {
+            self.store.stage_dir(stage.name, self.plan.fingerprint(stage.name)): stage
+            for stage in self.plan.steps
+        }
+        named = self._named()
+        for folder in sorted((self.store.root / "stages").glob("*/*")):
+            path = folder / "manifest.json"
+            if stage := steps.get(folder):
+                wanted = manifest_of(stage, self.plan.fingerprint(stage.name))
+                if (problem := _problem(path, wanted)) is not None:
+                    commit_json(path, wanted, sealed=True)
+                    self._say(f"{mirror.shown(path)} {problem}: written again")
+            elif path.exists() and (problem := _broken(folder)):
+                if (others := named.get(folder, set()) - {self.name}) and not self._mine(folder):
+                    self._say(f"{problem}: build={min(others)} mends it, with repair=true")
+                else:
+                    discard(folder)
+                    self._say(f"{problem}: removed, to be built again where it is needed")
+
+    def _mine(self, folder: Path) -> bool:
+        """Whether a folder is of a stage that this plan builds."""
+        return any(stage.name == folder.parent.name for stage in self.plan.builds)
+
+    def _named(self) -> dict[Path, set[str]]:
+        """The folders that pointers name, with the names of these."""
+        named: dict[Path, set[str]] = {}
+        for path in sorted((self.store.root / "builds").glob("[!.]*.json")):
+            try:
+                entries = self.store.read_pointer(path.stem)["stages"]
+            except ValueError as error:
+                self._say(f"{str(error).partition(';')[0]}: build={path.stem} mends it")
+                continue
+            for name, entry in entries.items():
+                folder = self.store.stage_dir(name, entry["fingerprint"])
+                named.setdefault(folder, set()).add(path.stem)
+        return named
+
+    def _damaged_parts(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Of each stage, the last first, the parts that are not what was written, and why."""
+        known = []
+        if self.store.pointer_path(self.name).exists():
+            known = self.store.read_pointer(self.name)["stages"].get(self.plan.source, {})["parts"]
+        entries: dict[str, Any] = {
+            self.plan.source: {"fingerprint": self.plan.fingerprint(self.plan.source)}
+        }
+        for stage in self.plan.steps:
+            entries[stage.name] = {
+                "fingerprint": self.plan.fingerprint(stage.name),
+                "inputs": list(stage.inputs),
+                "keeps_rows": stage.step.keeps_rows,
+            }
+        for name in reversed(entries):
+            fingerprint = entries[name]["fingerprint"]
+            found = {}
+            for part in known:
+                path = self.store.part_path(name, fingerprint, part)
+                if not (path.exists() or path.with_suffix(".json").exists()):
+                    continue
+                if problems := amiss(self.store, entries, name, part):
+                    found[part] = problems[0]
+            yield name, found
+
+    def _drop(self, stage: str, parts: dict[str, str]) -> None:
+        fingerprint = self.plan.fingerprint(stage)
+        for part, problem in parts.items():
+            if stage == self.plan.source:
+                self.lost[part] = self._documents(part)
+            self.store.drop_part(stage, fingerprint, part)
+            self._say(f"{problem}: removed, to be made again")
+
+    def _documents(self, part: str) -> set[str]:
+        """The ids of a raw part's documents: its own, or as the stages behind it have them."""
+        names = [self.plan.source, *(stage.name for stage in self.plan.steps)]
+        for name in names:
+            try:
+                table = self.store.read_part(
+                    name, self.plan.fingerprint(name), part, ["raw_id"], checked=name != names[0]
+                )
+            except (ValueError, OSError, KeyError):
+                continue
+            if "raw_id" in table.column_names:
+                return set(table["raw_id"].to_pylist())
+        return set()
+
+    def _mend_log(self) -> None:
+        if not self.log.exists():
+            return
+        with LogLock(self.log):
+            for line in CompletionLog(self.log).mend():
+                self._say(line)
+
+    def _say(self, line: str) -> None:
+        self.done.append(_said(line))
+
+
+def _said(line: str) -> str:
+    say(f"repair: {line}")
+    return line
+
+
+def _problem(path: Path, wanted: dict[str, Any]) -> str | None:
+    """Why a manifest is not what it has to be; None if it is, or was not written yet."""
+    if not path.exists():
+        return "is missing" if any(path.parent.glob("part-*.json")) else None
+    try:
+        found = read_json(path)
+        same = all(found[key] == wanted[key] for key in wanted)
+        return None if same else "is not that of its stage"
+    except (ValueError, KeyError, TypeError):
+        return "is damaged"
+
+
+def _broken(folder: Path) -> str | None:
+    """What is wrong with a build's folder, or a step's manifest in it; None if nothing is."""
+    path = folder / "manifest.json"
+    try:
+        manifest = read_json(path)
+        if not isinstance(manifest, dict) or manifest.get("fingerprint") != folder.name:
+            return f"{mirror.shown(path)} is of another stage"
+        if "files" in manifest:
+            check_files(folder)
+    except ValueError as error:
+        return str(error).partition(";")[0]
+    return None

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from srrag.runner.deletion.vacuum import drop_unexplained, drop_unfinished
+from srrag.runner.inventory import kind_of, unexplained
+from srrag.runner.verify import verify
+from srrag.storage.atomic_write import commit_json
+from srrag.storage.store import Store
+from tests.unit.runner.test_update import DOCUMENTS, build
+
+STRAY = (
+    "stages/entities/0123/entities.parquet", "stages/entities/0123/index/a.term",
+    "stages/triples/0123/part-a.parquet", "stages/triples/0123/part-b.json",
+    "stages/entities/0123/.spill-a/x.arrow", "builds/gone.rejects.parquet", "builds/.x.json.0123",
+    "stages/loose", "stages/entities/loose",
+)  # fmt: skip
+
+
+def plant(root: Path, names: tuple[str, ...]) -> set[Path]:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    return {root / name for name in names}
+
+
+def test_what_nothing_explains_is_named_and_removed(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    store = Store(tmp_path)
+    assert list(unexplained(store)) == []
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    planted = plant(tmp_path, STRAY)
+    folder = store.artifacts("default")["entities"]
+    planted |= plant(folder, ("more.parquet",))
+    assert set(unexplained(store)) == planted
+    assert set(drop_unexplained(store)) == planted
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert verify(store, "default")["problems"] == []
+
+
+def test_files_of_others_are_named_and_left(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    planted = plant(tmp_path, ("notes.txt", "mine/table.csv"))
+    assert set(unexplained(Store(tmp_path))) == planted
+    drop_unexplained(Store(tmp_path))
+    assert all(path.exists() for path in planted)
+
+
+def test_a_build_without_a_readable_manifest_goes_if_no_pointer_names_it(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS[:2])
+    store = Store(tmp_path)
+    old = store.artifacts("default")["entities"]
+    build(tmp_path, DOCUMENTS)
+    (old / "manifest.json").write_text("")
+    now = store.artifacts("default")["entities"]
+    (now / "manifest.json").write_text("")
+    assert set(unexplained(store)) == {path for path in old.rglob("*") if path.is_file()}
+    drop_unexplained(store)
+    assert not old.exists() and (now / "entities.parquet").exists()
+
+
+def test_what_a_killed_run_left_half_written_goes_with_the_next_build(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    steps = Store(tmp_path).artifacts("default")["triples"]
+    part = next(steps.glob("part-*.parquet")).stem[5:]
+    left = plant(tmp_path, ("stages/entities/.f.0123/.spill-x/a.arrow", "stages/x/.trash-1/y"))
+    left |= plant(steps, (f".attempt-{part}.json", ".attempt-other.json", ".part-q.parquet.01"))
+    asked = plant(tmp_path, ("stages/answers-X-01/f/.part-q.parquet.01",))
+    build(tmp_path, DOCUMENTS)
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in asked), "who asks does not hold the root"
+    drop_unfinished(Store(tmp_path))
+    assert not any(path.exists() for path in asked)
+
+
+def test_a_file_has_a_kind_by_its_place(tmp_path: Path) -> None:
+    inner = tmp_path / "jobs" / "benchmark"
+    commit_json(inner / "srrag.json", {"layout": 1})
+    commit_json(tmp_path / "stages" / "s" / "f" / "manifest.json", {"files": {"a": "0"}})
+    commit_json(tmp_path / "stages" / "t" / "f" / "manifest.json", {})
+    for name, kind in {
+        "builds/a.json": "pointer", "builds/a.rejects.parquet": "rejects",
+        "stages/raw/f/part-a.parquet": "raw part", "stages/t/f/part-a.json": "receipt",
+        "stages/s/f/manifest.json": "manifest of a build", "stages/s/f/a/b": "file of a build",
+        "stages/t/f/manifest.json": "manifest of a step", "jobs/serve/log.jsonl": "output",
+        "jobs/benchmark/srrag.json": "marker", "jobs/benchmark/builds/x.json": "pointer",
+        "other": None, "completions/x": None, "completions/journal-1.jsonl": "journal",
+    }.items():  # fmt: skip
+        assert kind_of(tmp_path / name, tmp_path) == kind, name
