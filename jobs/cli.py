@@ -18,6 +18,7 @@ JOBS = {
     "make_benchmark": "questions, gold windows and answers from a build",
     "organize": "communities of a graph that another tool made",
     "fit_betr": "learn how much score and evidence grade weigh",
+    "fit_abstain": "learn when the evidence does not answer",
     "train_tagger": "fine-tune an encoder to tag P, I and O",
     "train_filter": "learn which passages hold evidence for a question",
     "export": "the graph as GraphML, Parquet, CSV, JSON or a page",

@@ -15,6 +15,7 @@ from srrag.evaluate.retrieval import lower_is_better
 from srrag.evaluate.scores import compare, figure
 from srrag.experiment.answers import evaluate_answers
 from srrag.experiment.filter import evaluate_filter
+from srrag.experiment.near_topic import evaluate_near_topic
 from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.rankings import Judged, read_judged
 from srrag.experiment.record import Evaluated, bench_name, record, with_windows
@@ -125,12 +126,13 @@ KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "answers": evaluate_answers,
     "nli": evaluate_nli,
     "filter": evaluate_filter,
+    "near_topic": evaluate_near_topic,
     "ebmnlp": evaluate_extraction,
     "evidence_inference": evaluate_extraction,
 }
 
 
-FOLDERS = ("beir", "evidence_inference")
+FOLDERS = ("beir", "evidence_inference", "near_topic")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
 

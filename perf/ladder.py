@@ -27,9 +27,9 @@ from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.formats import read_queries
+from srrag.hits import unpack_hits
 from srrag.index.units import open_units
 from srrag.pipeline import Pipeline
-from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import question_table
 from srrag.step import Place
 

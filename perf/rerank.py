@@ -27,12 +27,12 @@ import pyarrow as pa
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.evaluate.splits import SPLITS, split_of
 from srrag.formats import read_queries
+from srrag.hits import unpack_hits
 from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.retrieve.fuse import FuseRanks
-from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
 from srrag.retrieve.search_sparse import SearchSparse

@@ -65,6 +65,7 @@ MODULES: dict[str, str] = {
     "HttpEngine": "srrag.engine.openai.engine",
     "IterateRetrieval": "srrag.retrieve.iterate",
     "JudgeAccuracy": "srrag.evaluate.judges.accuracy",
+    "JudgeAnswerable": "srrag.answer.answerable",
     "JudgeChoice": "srrag.evaluate.judges.choice",
     "JudgeCitations": "srrag.evaluate.judges.citations",
     "JudgeCompleteness": "srrag.evaluate.judges.completeness",

@@ -212,6 +212,18 @@ EVIDENCE = pa.list_(
     )
 )
 
+# Whether there is to be an answer, telling words of the question that no evidence holds, those that
+# the nearest paper holds, its title, and the evidence (by id) that is on the question.
+ANSWERABLE = pa.struct(
+    [
+        pa.field("answers", pa.bool_()),
+        pa.field("lacking", pa.list_(_STRING)),
+        pa.field("near", pa.list_(_STRING)),
+        pa.field("nearest", _STRING),
+        pa.field("on_topic", pa.list_(_STRING)),
+    ]
+)
+
 # The words of a question that name its parts; an empty list is a part that it does not name.
 ANCHORS = pa.struct([pa.field(name, pa.list_(_STRING)) for name in "PICOT"])
 

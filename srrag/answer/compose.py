@@ -1,12 +1,14 @@
 """The cited answer: every sentence names the evidence that it rests on, or there is none."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.answer.answerable import abstention_note, lack_note
+from srrag.answer.candidates import Passage
 from srrag.answer.cited import (
     ABSTENTION,
     MAX_ANSWER,
@@ -19,7 +21,7 @@ from srrag.answer.cited import (
     citation_fault,
     show,
 )
-from srrag.answer.extract import ExtractRule, Passage
+from srrag.answer.extract import ExtractRule
 from srrag.answer.extractive import EvidenceDifference, quoted_answer
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile
@@ -32,6 +34,8 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."
 DIFFERING_WEIGHT = 0.5
 """What the rules give evidence on other people or interventions: half of what it would score."""
+OFF_TOPIC_WEIGHT = 0.25
+"""What they give evidence of papers that hold too little of what the question asks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +52,13 @@ class ComposeAnswer(LLMStep):
     `snippets` and `mismatches` name columns of FindSnippets and NoticeMismatch, which the model
     is shown; "" for none. The rules quote (ExtractRule) in the same three paragraphs. An answer
     that is a fault rejects its row.
+
+    `gate` names the column of JudgeAnswerable; "" for none. Where it says that the evidence does
+    not answer, nobody is asked, and the abstention says what is missing and what is near. Words of
+    the question that no evidence holds stand in the note of every answer.
     """
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 6
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -71,6 +79,7 @@ class ComposeAnswer(LLMStep):
     uncited: Uncited = "drop"
     snippets: str = ""
     mismatches: str = ""
+    gate: str = ""
     max_sentences: int = 12
     max_tokens: int = 2048
     """Twelve sentences of 60 tokens with their citations, and as much again in reserve."""
@@ -79,7 +88,8 @@ class ComposeAnswer(LLMStep):
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """Question, options and evidence, and what was found in them."""
-        return ("text", "options", "evidence", *filter(None, (self.snippets, self.mismatches)))
+        found = (self.snippets, self.mismatches, self.gate)
+        return ("text", "options", "evidence", *filter(None, found))
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that no answer can keep."""
@@ -89,7 +99,7 @@ class ComposeAnswer(LLMStep):
             raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """Render one prompt for each question that has evidence."""
+        """Render one prompt for each question whose evidence may answer it."""
         system = self.prompt_file.system(max_sentences=self.max_sentences)
         return [
             Prompt(
@@ -107,8 +117,12 @@ class ComposeAnswer(LLMStep):
                 max_tokens=self.max_tokens,
             )
             for row, question in live(batch, self.reads)
-            if question["evidence"]
+            if question["evidence"] and not self._closed(question)
         ]
+
+    def _closed(self, question: Row) -> bool:
+        """Whether the gate says that the evidence does not answer."""
+        return bool(self.gate) and not question[self.gate]["answers"]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Quote the evidence, or abstain where it covers too little of the question."""
@@ -118,14 +132,17 @@ class ComposeAnswer(LLMStep):
             question = questions[prompt.row]
             differences = self._differences(question)
             others = {each.number for each in differences}
+            near = {*question[self.gate]["on_topic"]} if self.gate else None
             passages = [
                 Passage(
                     item["text"], item["title"], item["section"], item["grade"],
-                    DIFFERING_WEIGHT if number in others else 1.0,
+                    (DIFFERING_WEIGHT if number in others else 1.0)
+                    * (1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT),
                 )
                 for number, item in enumerate(question["evidence"], 1)
             ]  # fmt: skip
-            extract = self.rule(question["text"], passages)
+            rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
+            extract = rule(question["text"], passages)
             answer = quoted_answer(extract, [each.grade for each in passages], differences)
             answers.append(answer.model_dump_json())
         return answers
@@ -162,7 +179,7 @@ class ComposeAnswer(LLMStep):
         }
         questions = dict(live(batch, self.reads))
         rows = [
-            self._row(questions[row]["evidence"], answers.get(row))
+            self._row(questions[row], answers.get(row))
             if row in questions
             else _empty("", self.engine.name)
             for row in range(batch.num_rows)
@@ -175,14 +192,20 @@ class ComposeAnswer(LLMStep):
             ]
         return with_columns(batch, pa.Table.from_pylist(rows, schema=self.writes))
 
-    def _row(self, evidence: list[Row], completion: Completion | None) -> Row:
+    def _row(self, question: Row, completion: Completion | None) -> Row:
         """The columns of one question."""
+        evidence = question["evidence"]
+        if evidence and self._closed(question):
+            note = abstention_note(question[self.gate])
+            return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": note}
         if not evidence or completion is None:
             return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": NO_EVIDENCE}
         if fault := completion.fault:
             reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}
             return _empty("", self.engine.name) | {"reject": reject}
-        return self._cited(evidence, completion.value)
+        row = self._cited(evidence, completion.value)
+        lack = lack_note(question[self.gate]) if self.gate else ""
+        return row | {"answer_note": " ".join(filter(None, (lack, row["answer_note"])))}
 
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
         """Keep what is cited, count what is not."""

@@ -1,59 +1,26 @@
 """The extractive answer: verbatim sentences of the evidence, chosen without a model."""
 
-import re
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from srrag.answer.sentences import Role, plain, split_sentences
-from srrag.answer.terms import terms
+from srrag.algo.terms import terms
+from srrag.answer.candidates import Candidate, Passage, candidates
+from srrag.answer.direction import direction
+from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
+from srrag.answer.sentences import plain
 
-GRADE_WEIGHT = {"A": 1.0, "B": 0.8792, "C": 0.7729, "D": 0.6797, "E": 0.5974}
-"""Odds ratios between grades that BETR learned (SR-RAG, Table 1)."""
-
-ROLE_WEIGHT: dict[Role, float] = {
-    "conclusion": 1.5,
-    "result": 1.3,
-    "": 1.0,
-    "background": 0.5,
-    "method": 0.4,
-}
-_FINDING = re.compile(
-    r"\b(?:should|recommend\w*|advis\w*|conclu\w+|suggests?|significant\w*|associated with"
-    r"|improve\w*|reduce[sd]?|increase[sd]?|effective\w*|superior|more than|less than"
-    r"|compared with|no difference|lower|higher|risk of|odds)\b",
-    re.IGNORECASE,
-)
-_PLAN = re.compile(
-    r"\b(?:aim(?:s|ed)? (?:to|of|was)|objective|purpose|were (?:recruited|randomi[sz]ed|included)"
-    r"|was (?:designed|conducted)|hypothesi[sz]ed?|remains? (?:unclear|unknown)|protocol)\b",
-    re.IGNORECASE,
-)
-_LEANS_ON_THE_ONE_BEFORE = re.compile(r"(?:He|She|They|It|These|Those|Their|His|Her)\b")
-_TO_A_MODEL = re.compile(
-    r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?)\b"
-    r"|\bsystem prompt\b|\blanguage model\b|\bevidence grade\s*:|\bcite (?:this|me|only)\b"
-    r"|\{\s?\"|\"\s?\}|</|<\||<[a-z]{1,20}>",
-    re.IGNORECASE,
-)
-MIN_WORDS, MAX_WORDS = 5, 90
+PACKAGED = "sentence_weights.json"
+LEAST_SCORE = 0.01
+DIFFER_OUTCOME = 0.5
+"""Share of the asked outcome that both sentences name before they can contradict each other."""
 _MARKS = ".,;:?!()[]\"'“”‘’"
-
-
-class Passage(NamedTuple):
-    """A piece of evidence as the ranking needs it; `grade` is ours, never the text's.
-
-    `weight` multiplies the score of its sentences.
-    """
-
-    text: str
-    title: str
-    section: str
-    grade: str
-    weight: float = 1.0
 
 
 class ChosenSentence(NamedTuple):
@@ -64,9 +31,27 @@ class ChosenSentence(NamedTuple):
 
 
 class Extract(NamedTuple):
-    """Chosen sentences, best first; none if the evidence is too thin, and then what it lacks."""
+    """Chosen sentences, best first; none if the evidence is too thin, and then what it lacks.
+
+    `differ` holds the evidence (by number) of two choices that say different things of the outcome.
+    """
 
     choices: list[ChosenSentence]
+    coverage: float
+    absent: list[str]
+    differ: tuple[int, ...] = ()
+
+
+class Asked(NamedTuple):
+    """What the question's terms weigh, and how far the evidence carries them.
+
+    `own` and `outcome` are the shares that each candidate carries, `around` that its passage with
+    its title does, `coverage` that of the best passage alone.
+    """
+
+    own: NDArray[np.float64]
+    outcome: NDArray[np.float64]
+    around: NDArray[np.float64]
     coverage: float
     absent: list[str]
 
@@ -78,103 +63,154 @@ class ExtractRule:
     A term's weight is log(1 + n / (df + 0.5)) over the n sentences of the evidence block; the
     coverage of a text is the share of the question's weight that its terms carry, so that words
     which no evidence holds count most. Below `min_coverage` of the best passage, or without a
-    sentence of `min_sentence_coverage`, there is no answer. A sentence scores by its coverage,
-    plus `context` times what only its passage or title covers, times the weights of its grade,
-    its rank (1 / (1 + `rank_decay` × rank), from 0) and its part of the paper. Those chosen are
-    put in order by the same with `direct_context`: what answers by its own words comes first.
+    sentence of `min_sentence_coverage`, there is no answer. A sentence scores by the learned
+    weights of `sentence_features`, times the weights of its grade and its passage. The lead is the
+    best one after those of other papers than the first passage's were taken `other_document` times.
+    Aims, methods and questions are none. A sentence that opens by contrast or reference comes with
+    what it leans on, or not at all, and one that the next sentence turns round comes with that one.
     """
 
     max_sentences: int = 5
     min_coverage: float = 0.4
-    min_sentence_coverage: float = 0.12
-    context: float = 0.9
-    direct_context: float = 0.3
-    rank_decay: float = 0.05
+    min_sentence_coverage: float = 0.05
+    other_document: float = 0.4
     keep: float = 0.5
     redundancy: float = 0.6
 
     def __call__(self, question: str, passages: Sequence[Passage]) -> Extract:
         """Choose sentences that answer the question, most telling first."""
-        words = {stem: word for word in question.split() for stem in terms(word)}
-        asked = sorted(words)
-        found = _candidates(passages)
-        if not asked or not found:
-            return Extract([], 0.0, [words[term].strip(_MARKS) for term in asked])
-        has = _membership(asked, [candidate.stems for candidate in found])
-        weight = np.log1p(len(found) / (has.sum(0) + 0.5))
-        weight /= weight.sum()
-        stems = [frozenset(terms(passage.text)) for passage in passages]
-        titles = [frozenset(terms(passage.title)) for passage in passages]
-        inside = _membership(asked, stems)
-        around = inside | _membership(asked, titles)
-        coverage = float((inside @ weight).max())
-        absent = [words[asked[i]].strip(_MARKS) for i in np.flatnonzero(~around.any(axis=0))]
-        own = has @ weight
-        if coverage < self.min_coverage or own.max() < self.min_sentence_coverage:
-            return Extract([], coverage, absent)
-        rank = np.array([candidate.passage for candidate in found])
-        factor = np.array([candidate.factor for candidate in found])
-        factor /= 1 + self.rank_decay * rank
-        beside = (around[rank] @ weight) - own
-        score = (own + self.context * beside) * factor
-        score[own < self.min_sentence_coverage] = 0
-        chosen = self._diverse(score, [candidate.stems for candidate in found])
-        direct = ((own + self.direct_context * beside) * factor).round(6)
-        chosen.sort(key=lambda i: -direct[i])
+        found = candidates(passages)
+        asked = _asked(question, passages, found)
+        states = np.array([not each.plan for each in found], bool)
+        usable = (asked.own >= self.min_sentence_coverage) & states
+        if asked.coverage < self.min_coverage or not usable.any():
+            return Extract([], asked.coverage, asked.absent)
+        score = self._scores(asked, passages, found, usable)
+        chosen, differ = _opposed(
+            self._diverse(score, self._lead(score, passages, found), [c.stems for c in found]),
+            asked.outcome, passages, found, asked_outcome(question),
+        )  # fmt: skip
         shown = [plain(passage.text) for passage in passages]
-        return Extract(
-            [
-                ChosenSentence(
-                    found[i].text, [n for n, text in enumerate(shown, 1) if found[i].text in text]
-                )
-                for i in chosen
-            ],
-            coverage,
-            absent,
-        )
+        choices = [ChosenSentence(found[i].text, _cites(found[i], shown)) for i in chosen]
+        numbers = tuple(found[i].passage + 1 for i in differ)
+        return Extract(choices, asked.coverage, asked.absent, numbers)
 
-    def _diverse(self, score: NDArray[np.float64], stems: list[frozenset[str]]) -> list[int]:
-        """Take sentences by score unless they overlap with one taken (Jaccard of their stems)."""
+    def _scores(
+        self,
+        asked: Asked,
+        passages: Sequence[Passage],
+        found: Sequence[Candidate],
+        usable: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """The score of each candidate, 0 for those that cannot be used."""
+        *weights, intercept = packaged_weights()
+        learned = features(seen(asked, found)) @ np.array(weights) + intercept
+        factors = np.array([each.factor for each in found])
+        score: NDArray[np.float64] = np.maximum(learned, LEAST_SCORE) * factors * usable
+        return score
+
+    def _lead(
+        self,
+        score: NDArray[np.float64],
+        passages: Sequence[Passage],
+        found: Sequence[Candidate],
+    ) -> int:
+        """The sentence that comes first."""
+        other = [_other_paper(passages[each.passage], passages[0]) for each in found]
+        return int(np.argmax((score * np.where(other, self.other_document, 1.0)).round(6)))
+
+    def _diverse(
+        self, score: NDArray[np.float64], lead: int, stems: list[frozenset[str]]
+    ) -> list[int]:
+        """The lead, then by score what does not overlap with one taken (Jaccard of their stems)."""
         order = np.lexsort((np.arange(len(score)), -score.round(6)))
-        chosen: list[int] = []
+        chosen = [lead]
         for i in order.tolist():
-            if len(chosen) == self.max_sentences or score[i] < self.keep * score[order[0]]:
+            if len(chosen) == self.max_sentences or score[i] < self.keep * score[lead]:
                 break
             if all(_jaccard(stems[i], stems[j]) < self.redundancy for j in chosen):
                 chosen.append(i)
         return chosen
 
 
-class _Candidate(NamedTuple):
-    text: str
-    passage: int
-    stems: frozenset[str]
-    factor: float
+def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate]) -> Asked:
+    words = {stem: word for word in question.split() for stem in terms(word)}
+    asked = sorted(words)
+    has = _membership(asked, [candidate.stems for candidate in found])
+    if not asked or not found:
+        absent = [words[term].strip(_MARKS) for term in asked]
+        return Asked(np.zeros(len(found)), np.zeros(len(found)), np.zeros(len(found)), 0.0, absent)
+    weight = np.log1p(len(found) / (has.sum(0) + 0.5))
+    weight /= weight.sum()
+    outcome = np.isin(asked, terms(asked_outcome(question)))
+    inside = _membership(asked, [frozenset(terms(passage.text)) for passage in passages])
+    titles = _membership(asked, [frozenset(terms(passage.title)) for passage in passages])
+    around = inside | titles
+    return Asked(
+        has @ weight,
+        (has & outcome) @ weight / (weight[outcome].sum() or 1.0),
+        (around @ weight)[[each.passage for each in found]],
+        float((inside @ weight).max()),
+        [words[asked[i]].strip(_MARKS) for i in np.flatnonzero(~around.any(axis=0))],
+    )
 
 
-def _candidates(passages: Sequence[Passage]) -> list[_Candidate]:
-    """Whole sentences that state something, each once, at its best-ranked passage."""
-    found: dict[str, _Candidate] = {}
-    for number, passage in enumerate(passages):
-        weight = passage.weight * GRADE_WEIGHT.get(passage.grade, GRADE_WEIGHT["E"])
-        for text, role in split_sentences(passage.text, passage.section):
-            if text in found or not _states(text):
-                continue
-            factor = weight * ROLE_WEIGHT[role]
-            factor *= 1.15 if _FINDING.search(text) else 1.0
-            factor *= 0.6 if _PLAN.search(text) else 1.0
-            factor *= 0.7 if _LEANS_ON_THE_ONE_BEFORE.match(text) else 1.0
-            factor *= 1.0 if text[-1] in ".!)\"'”’" else 0.7
-            found[text] = _Candidate(text, number, frozenset(terms(text)), factor)
-    return list(found.values())
+def seen(asked: Asked, found: Sequence[Candidate]) -> list[Seen]:
+    """Each candidate as the learned weights look at it."""
+    return [
+        Seen(
+            each.core, each.role, float(asked.own[i]), float(asked.around[i] - asked.own[i]),
+            float(asked.outcome[i]), each.leans, each.passage, each.place,
+        )
+        for i, each in enumerate(found)
+    ]  # fmt: skip
 
 
-def _states(text: str) -> bool:
-    """Whether a text is a whole statement: no question, fragment or order to a model."""
-    words = text.count(" ") + 1
-    opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
-    states = MIN_WORDS <= words <= MAX_WORDS and opens and text[-1] not in "?:"
-    return states and _TO_A_MODEL.search(text) is None
+def _opposed(
+    chosen: list[int],
+    outcome: NDArray[np.float64],
+    passages: Sequence[Passage],
+    found: Sequence[Candidate],
+    named: str,
+) -> tuple[list[int], list[int]]:
+    """The choices with one that contradicts the lead put behind it, and the two; else none.
+
+    They are of two papers, and both name the asked outcome and a direction of it.
+    """
+    if not chosen or outcome[chosen[0]] < DIFFER_OUTCOME:
+        return chosen, []
+    lead, *others = chosen
+    said = direction(found[lead].core, "", "", named)
+    for i in others:
+        other = direction(found[i].core, "", "", named)
+        apart = _other_paper(passages[found[i].passage], passages[found[lead].passage])
+        if apart and said and other and said != other and outcome[i] >= DIFFER_OUTCOME:
+            return [lead, i, *(each for each in others if each != i)], [lead, i]
+    return chosen, []
+
+
+def _other_paper(a: Passage, b: Passage) -> bool:
+    """Whether two passages are of two papers, as far as their titles tell."""
+    return a is not b and "" not in (a.title, b.title) and a.title != b.title
+
+
+def _cites(candidate: Candidate, shown: Sequence[str]) -> list[int]:
+    """The passages that hold a text, from 1."""
+    return [
+        n for n, text in enumerate(shown, 1) if n == candidate.passage + 1 or candidate.text in text
+    ]
+
+
+@cache
+def packaged_weights() -> tuple[float, ...]:
+    """Weights of FEATURES, then the intercept, as `python -m perf.quotes fit` fitted them.
+
+    Raises ValueError for those of other features.
+    """
+    told = json.loads(files("srrag.answer").joinpath(PACKAGED).read_text("utf-8"))
+    if tuple(told["features"]) != FEATURES:
+        raise ValueError(f"{PACKAGED}: of other features; fit it again")
+    return (*map(float, told["weights"]), float(told["intercept"]))
 
 
 def _membership(asked: list[str], stems: Sequence[frozenset[str]]) -> NDArray[np.bool_]:

@@ -27,6 +27,8 @@ GRADES = {
     "E": "other study",
 }
 LOW_GRADES = ("D", "E")
+DISAGREEMENT = "The papers quoted here do not agree on this."
+"""Said of papers whose findings have opposite directions; it cites all of them."""
 MIN_ABSENT_CHARS = 2
 """Numbers and letters say little about what is missing."""
 
@@ -52,7 +54,7 @@ def quoted_answer(
     return CitedAnswer(
         answer=[_sentence(choice.text, choice.cites) for choice in core][:MAX_ANSWER],
         evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
-        limits=_limits(extract.choices, differences)[:MAX_LIMITS],
+        limits=[*_opposed(extract), *_limits(extract.choices, differences)][:MAX_LIMITS],
         insufficient=not extract.choices,
         missing=(_low(extract.choices, grades) if extract.choices else _missing(extract))[:600],
     )
@@ -92,6 +94,13 @@ def _limits(
         _sentence(f"{_asked(asked)} this evidence speaks of {found}.", sorted(numbers))
         for (asked, found), numbers in groups.items()
     ]
+
+
+def _opposed(extract: Extract) -> list[CitedSentence]:
+    """That two papers do not agree on the outcome, if two quotes of the core say so."""
+    if not extract.differ:
+        return []
+    return [_sentence(DISAGREEMENT, extract.differ)]
 
 
 def _low(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> str:

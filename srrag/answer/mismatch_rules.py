@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from srrag.algo.terms import terms
 from srrag.answer.populations import contradiction, traits
-from srrag.answer.terms import terms
 from srrag.extract.rules.mentions import find_mentions
 
 _TREATMENTS = frozenset(("Intervention", "Device", "Arm"))

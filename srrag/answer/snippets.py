@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.answer.extract import ExtractRule, Passage
+from srrag.answer.candidates import Passage
+from srrag.answer.extract import ExtractRule
 from srrag.answer.sentences import plain
 from srrag.extract.grounding import ground
 from srrag.extract.rules.mentions import find_mentions
@@ -84,6 +85,8 @@ class FindSnippets(LLMStep):
     sentences that ExtractRule would quote, all of them.
     """
 
+    version: ClassVar[int] = 3
+
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -94,7 +97,6 @@ class FindSnippets(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
 
     max_tokens: int = MAX_TOKENS
     rule: ExtractRule = field(default_factory=lambda: ExtractRule(max_sentences=24, keep=0.25))

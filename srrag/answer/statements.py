@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from srrag.answer.terms import terms
+from srrag.algo.terms import terms
 from srrag.extract.rules.attributes import NUMBER_WORDS
 
 Effect = Literal["up", "down", "better", "worse", "none"]

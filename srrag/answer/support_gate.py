@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from srrag.answer.extractive import DISAGREEMENT
 from srrag.answer.statements import content, effects, numbers
 from srrag.answer.support_signs import (
     Floats,
@@ -161,6 +162,8 @@ class Gate:
 
     def _supports(self, said: str, window: Window) -> bool:
         if verbatim(said, window):
+            return True
+        if said == DISAGREEMENT:  # what the rules read off the directions of their own quotes
             return True
         if difference := _DIFFERENCE.match(said):
             found = _plain(difference["found"])

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from srrag.algo.terms import terms
 from srrag.answer.sentences import split_sentences
-from srrag.answer.terms import terms
 from srrag.benchmark.detect_conclusions import conclusions
 from srrag.benchmark.relations import SEEDS
 from srrag.llm.completion import Fault

@@ -19,7 +19,10 @@ from srrag.storage import mirror
 FREE_TEXT = ("question", "entity")
 """Keys whose values are taken literally, whatever characters they hold."""
 
-PATHS = ("root", "out", "results", "bench.path", "bench.answers", "graph.path", "completions")
+PATHS = (
+    "root", "out", "results", "bench.path", "bench.answers", "bench.answerable", "graph.path",
+    "completions",
+)  # fmt: skip
 """Keys that name one file or folder each, in whichever job has them."""
 
 _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.betr import GRADES
+from srrag.hits import unpack_hits
 from srrag.index.grades import UNGRADED
 from srrag.index.units import open_units
 from srrag.rerank.reranker import rank_hits
-from srrag.retrieve.hits import unpack_hits
 from srrag.schema import HITS
 from srrag.spec import fingerprint, spec
 from srrag.step import Function, Place, Step

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from srrag.hits import Offsets, unpack_hits
 from srrag.index.tokens import TokenIndex
 from srrag.rerank.maxsim import Floats, channel_scores, late_scores, question_tokens
 from srrag.rerank.reranker import Reranker, Score
-from srrag.retrieve.hits import Offsets, unpack_hits
 from srrag.step import Place
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from srrag.hits import Offsets
 from srrag.index.units import Units, open_units
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.rerank.reranker import Reranker, Score
-from srrag.retrieve.hits import Offsets
 from srrag.step import Place
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from srrag.hits import pack_flat, ranks, unpack_hits
 from srrag.index.units import Units, open_units
 from srrag.model.filter import load_filter
-from srrag.retrieve.hits import pack_flat, ranks, unpack_hits
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 from srrag.storage.sealed_folder import sealed_revision

@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from srrag.algo.maxsim import maxsim
 from srrag.algo.rrf import min_max
+from srrag.hits import Offsets, codes, unpack_hits
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
 from srrag.rerank.reranker import Reranker, Score
-from srrag.retrieve.fuse import codes
-from srrag.retrieve.hits import Offsets, unpack_hits
 from srrag.step import Place
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.rrf import rank_scores
+from srrag.hits import Offsets, codes, pack_ranking, unpack_hits
 from srrag.index.ranking import SCORE_DECIMALS
-from srrag.retrieve.fuse import codes, pack_ranking
-from srrag.retrieve.hits import Offsets, unpack_hits
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 

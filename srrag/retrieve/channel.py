@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from srrag.retrieve.hits import FoundWindows
+from srrag.hits import FoundWindows
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from srrag.algo.rrf import RRF_K, Ranking, reciprocal_rank_fusion
-from srrag.retrieve.hits import pack_flat, ranks, unpack_hits
+from srrag.algo.rrf import RRF_K, reciprocal_rank_fusion
+from srrag.hits import codes, pack_ranking, ranks, unpack_hits
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 
@@ -61,20 +60,3 @@ class FuseRanks(Step):
             return batch.append_column(self.writes.field(0), hits)
 
         return run
-
-
-def codes(columns: list[pa.Array]) -> tuple[pa.Array, list[Ints]]:
-    """Number the ids of several columns in the order of their names."""
-    names = pc.unique(pa.concat_arrays(columns))
-    names = names.take(pc.sort_indices(names))
-    found = [pc.index_in(column, value_set=names) for column in columns]
-    return names, [np.asarray(column, dtype=np.int64) for column in found]
-
-
-def pack_ranking(ranking: Ranking, names: pa.Array, num_rows: int, depth: int = 0) -> pa.Array:
-    """A HITS column of `num_rows` lists from a ranking over all of them."""
-    keep = ranking.rank <= depth if depth else np.ones(len(ranking.rank), dtype=bool)
-    query = ranking.query[keep]
-    offsets = np.searchsorted(query, np.arange(num_rows + 1))
-    ids = names.take(pa.array(ranking.key[keep]))
-    return pack_flat(ids, ranking.score[keep], ranking.rank[keep], offsets)

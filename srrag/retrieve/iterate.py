@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 
 from srrag.algo.rrf import rank_scores
 from srrag.degrade import spare
+from srrag.hits import codes, pack_ranking, unpack_hits
 from srrag.index.units import Units, open_units
 from srrag.pipeline import TRACE, Pipeline
-from srrag.retrieve.fuse import codes, pack_ranking
-from srrag.retrieve.hits import unpack_hits
 from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, ROUNDS
 from srrag.step import Function, Place, Step

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from srrag.hits import FoundWindows, Offsets
 from srrag.index.dense_search import DenseIndex
 from srrag.index.parts import Matrix
 from srrag.index.ranking import pool
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.hits import FoundWindows, Offsets
 from srrag.step import Place
 
 

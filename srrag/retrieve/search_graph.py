@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from srrag.hits import FoundWindows
 from srrag.index.graph_reader import GraphIndex, GraphLimits, GraphQuestion, GraphWeights, Reached
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS, PATHS
 from srrag.step import Place
 

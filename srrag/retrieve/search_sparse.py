@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from srrag.hits import FoundWindows
 from srrag.index.sparse import SparseIndex
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.hits import FoundWindows
 from srrag.step import Place
 
 

@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from srrag.hits import FoundWindows, unpack_hits
 from srrag.index.ranking import rank
 from srrag.pipeline import Pipeline
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.hits import FoundWindows, unpack_hits
 from srrag.serve.listeners import audience
 from srrag.serve.settings import ServeSettings
 from srrag.step import Function, Place, Step

@@ -34,6 +34,7 @@ NEEDED = {
     "organize": ["graph.path=G", "root=R"],
     "make_benchmark": ["root=R"],
     "fit_betr": ["root=R"],
+    "fit_abstain": ["root=R", "bench.path=P", "train.texts=T"],
     "train_tagger": ["train.data=D"],
     "train_filter": ["train.data=D"],
     "export": ["root=R", "format=html"],

@@ -9,32 +9,37 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "kinds", "errors", "step", "stage", "spec", "ids", "pipeline", "rows", "html",
-        "degrade", "formats", "storage", "llm"}  # fmt: skip
+        "degrade", "formats", "hits", "storage", "llm"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "graph", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "benchmark"}  # fmt: skip
 RUN = {"runner", "corpus", "index", "engine", *CORE}
 ALLOWED = {
     "algo": {"algo"},
     "model": {"model", "algo", *CORE},
-    "core": CORE,
+    "core": {*CORE, "algo"},
     "storage": CORE,
     "llm": CORE,
     "runner": RUN,
     "config": {"config", *RUN},
     **{name: {name, "algo", "model", *CORE} for name in DOMAIN},
 }
-# The sideways edges: who reads an index, and who shares its reading of parts.
-for name in ("retrieve", "rerank", "answer", "evaluate", "graph", "export"):
-    ALLOWED[name] = ALLOWED[name] | {"index"}
-for name in ("rerank", "answer", "evaluate"):
-    ALLOWED[name] = ALLOWED[name] | {"retrieve"}
-# Questions and evidence are read by the same schema and rules as documents are.
-for name in ("expand", "retrieve", "answer"):
-    ALLOWED[name] = ALLOWED[name] | {"extract"}
-# A benchmark is made of windows, by the rules that read, answer and judge.
-ALLOWED["benchmark"] = ALLOWED["benchmark"] | {"index", "extract", "answer", "evaluate"}
-# A report shows an answer, and how it came about, as a reply does.
-ALLOWED["report"] = ALLOWED["report"] | {"answer"}
+# The sideways edges, each with its reason.
+SIDEWAYS = {
+    "retrieve": {
+        "index",
+        "extract",
+    },  # channels search indexes; rounds know the schema
+    "rerank": {"index"},  # token vectors and grades lie in indexes
+    "answer": {"index", "extract"},  # texts of windows; mentions of evidence
+    "evaluate": {"index"},  # gold windows by document
+    "graph": {"index"},  # parts and the units that a tree names
+    "export": {"index"},  # the graph as it is searched
+    "expand": {"extract"},  # anchors of a question have the types of the graph
+    "benchmark": {"index", "extract", "answer", "evaluate"},  # made by the rules that answer, judge
+    "report": {"answer"},  # shows an answer as a reply does
+}
+for _name, _others in SIDEWAYS.items():
+    ALLOWED[_name] = ALLOWED[_name] | _others
 MODULES = sorted((REPOSITORY / "srrag").rglob("*.py"))
 
 

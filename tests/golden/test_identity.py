@@ -26,6 +26,8 @@ from tests.golden.identities import FILE, identities
 
 ROOT = Path(__file__).parent / "root_0_1.tar.gz"
 """Three documents, built by release 0.1.0 with the answers of a scripted endpoint."""
+CHANGED = {"units", "tree", "graph"}
+"""Stages whose output has changed since: windows keep their section, and what reads them."""
 
 
 def test_fingerprints_and_keys_are_the_golden_ones() -> None:
@@ -76,9 +78,10 @@ def build_again(root: Path) -> dict[str, Any]:
 def test_a_root_of_release_0_1_stands(root: Path) -> None:
     before = Store(root).read_pointer("default")["stages"]
     summary = build_again(root)
-    made = {stage: counts for stage, counts in summary["reused"].items() if counts == 0}
-    assert not made, "these stages were made again"
-    assert fingerprints(Store(root).read_pointer("default")["stages"]) == fingerprints(before)
+    made = {stage for stage, counts in summary["reused"].items() if counts == 0}
+    assert made == CHANGED, "these stages were made again"
+    after = fingerprints(Store(root).read_pointer("default")["stages"])
+    assert {name for name, each in fingerprints(before).items() if after[name] != each} == CHANGED
 
 
 def test_answers_paid_for_under_release_0_1_are_found(root: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.hits import FoundWindows
 from srrag.pipeline import Pipeline
-from srrag.retrieve.hits import FoundWindows
 from srrag.retrieve.questions import question_table
 from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun

@@ -1,8 +1,7 @@
-from dataclasses import replace
-
-from srrag.answer.extract import ExtractRule, Passage
+from srrag.algo.terms import terms
+from srrag.answer.candidates import Passage
+from srrag.answer.extract import ExtractRule
 from srrag.answer.sentences import plain
-from srrag.answer.terms import terms
 
 QUESTION = "Does balance training reduce recurrent ankle sprains in athletes?"
 ANSWER = "Balance training reduces recurrent ankle sprains in athletes by one third."
@@ -112,8 +111,54 @@ def test_passages_that_weigh_less_come_later() -> None:
 
 
 def test_what_answers_by_its_own_words_comes_first() -> None:
-    about = passage("Braces should be offered to everybody who wants them.", "A", title=QUESTION)
-    direct = passage("Balance training reduces recurrent sprains.", "C", section="")
-    rule = ExtractRule(min_sentence_coverage=0, keep=0, min_coverage=0)
-    assert rule(QUESTION, [about, direct]).choices[0].cites == [2]
-    assert replace(rule, direct_context=0.9)(QUESTION, [about, direct]).choices[0].cites == [1]
+    about = passage("Braces should be offered to everybody who wants them.", title=QUESTION)
+    direct = passage(ANSWER, title=QUESTION)
+    assert RULE(QUESTION, [about, direct]).choices[0].text == ANSWER
+
+
+def test_the_result_that_names_the_asked_outcome_leads() -> None:
+    question = "What is the effect of balance training compared with usual care on pain?"
+    text = (
+        "Balance training improved strength compared with usual care (P < 0.01). "
+        "Pain did not differ between balance training and usual care (P = 0.4)."
+    )
+    assert RULE(question, [passage(text)]).choices[0].text.startswith("Pain did not differ")
+
+
+def test_aims_methods_and_questions_are_never_quoted() -> None:
+    for text, section in (
+        ("We aimed to evaluate balance training for recurrent ankle sprains in athletes.", ""),
+        ("Athletes with recurrent ankle sprains did balance training for weeks.", "Methods"),
+        ("Does balance training reduce recurrent ankle sprains in athletes at all?", "Results"),
+    ):
+        assert RULE(QUESTION, [passage(text, section=section)]).choices == []
+
+
+def test_a_sentence_that_leans_comes_with_what_it_leans_on_or_not_at_all() -> None:
+    first = "Balance training was not found to be cost-effective in most athletes."
+    second = "However, balance training was cost-effective against recurrent ankle sprains."
+    quoted = [each.text for each in RULE(QUESTION, [passage(f"{first} {second}")]).choices]
+    assert quoted and all(each.startswith(first) for each in quoted)
+    assert f"{first} {second}" in quoted
+    assert RULE(QUESTION, [passage(second)]).choices == []
+
+
+def test_papers_that_contradict_each_other_are_both_shown() -> None:
+    question = "What is the effect of taping compared with rest on ankle pain?"
+    one = passage("Taping reduced ankle pain more than rest (P = 0.01).", title="One")
+    two = passage(
+        "No difference in ankle pain was seen with taping in 80 runners at week six.", title="Two"
+    )
+    extract = ExtractRule(keep=0.1)(question, [one, two])
+    assert {n for each in extract.choices[:2] for n in each.cites} == {1, 2}
+    assert sorted(extract.differ) == [1, 2]
+    alone = ExtractRule(keep=0.1)(question, [one, one._replace(title="Three")])
+    assert alone.differ == ()
+
+
+def test_another_paper_than_the_first_weighs_less() -> None:
+    near = passage("Balance training reduces recurrent ankle sprains a little.", title="One")
+    far = passage(ANSWER, title="Two")
+    assert RULE(QUESTION, [near, far]).choices[0].cites == [1]
+    free = ExtractRule(other_document=1.0)
+    assert free(QUESTION, [near, far]).choices[0].cites == [2]

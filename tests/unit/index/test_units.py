@@ -72,7 +72,7 @@ def test_what_was_rejected_or_never_there_is_named(folder: Path) -> None:
 
 def test_documents_come_in_the_order_asked(folder: Path) -> None:
     table = Units(folder).take_documents([DOC_A, DOC_B, DOC_A])
-    assert table.column_names == list(DOCUMENT_COLUMNS)
+    assert table.column_names == [*DOCUMENT_COLUMNS, "section"]
     assert table["title"].to_pylist() == ["Alpha", "Beta", "Alpha"]
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.hits import FoundWindows
 from srrag.rerank.betr import RerankBETR, scorer
 from srrag.rerank.betr_terms import terms_of
-from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS
 from srrag.spec import fingerprint
 from srrag.step import Function, Place, Step

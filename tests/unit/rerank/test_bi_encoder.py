@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.hits import FoundWindows
 from srrag.index.tokens import BuildTokenIndex
 from srrag.rerank.bi_encoder import RerankBiEncoder
-from srrag.retrieve.hits import FoundWindows
 from srrag.step import Place
 from tests.unit.index.tables import uid, vectors
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.hits import FoundWindows
 from srrag.index.units import BuildUnits
 from srrag.model.cross_encoder import CrossEncoderModel, load_cross_encoder
 from srrag.rerank.cross_encoder import RerankCrossEncoder
-from srrag.retrieve.hits import FoundWindows
 from srrag.schema import DOCUMENTS, UNITS
 from srrag.step import Place
 from tests.tiny_models import make_cross_encoder

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.hits import FoundWindows
 from srrag.index.units import BuildUnits
 from srrag.model.filter import Base, Decision, Fusion, load_filter
 from srrag.rerank.filter_evidence import FilterEvidence
-from srrag.retrieve.hits import FoundWindows
 from srrag.schema import DOCUMENTS, UNITS, empty_value
 from srrag.spec import build, spec
 from srrag.step import Place

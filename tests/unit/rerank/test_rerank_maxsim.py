@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.hits import FoundWindows
 from srrag.index.encode import EncodeWindows
 from srrag.index.tokens import BuildTokenIndex
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
-from srrag.retrieve.hits import FoundWindows
 from srrag.schema import HITS
 from srrag.step import Place
 from tests.tiny_models import make_colbert

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.retrieve.fuse import FuseRanks, codes
-from srrag.retrieve.hits import FoundWindows
+from srrag.hits import FoundWindows, codes
+from srrag.retrieve.fuse import FuseRanks
 from srrag.schema import HITS
 from srrag.step import Place
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.retrieve.hits import FoundWindows, unpack_hits
+from srrag.hits import FoundWindows, unpack_hits
 from srrag.schema import HITS, PATHS
 
 

@@ -11,7 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.algo.rrf import Ranking
 from srrag.schema import HITS, PATHS
+
+Ints = npt.NDArray[np.int64]
 
 Floats = npt.NDArray[np.float32]
 Offsets = npt.NDArray[np.int64]
@@ -92,3 +95,20 @@ def unpack_hits(column: pa.ChunkedArray) -> tuple[pa.Array, Floats, Offsets]:
     offsets = np.asarray(lists.offsets, dtype=np.int64)
     ids, scores = pc.struct_field(flat, "unit_id"), pc.struct_field(flat, "score")
     return ids, np.asarray(scores, dtype=np.float32), offsets - offsets[0]
+
+
+def codes(columns: list[pa.Array]) -> tuple[pa.Array, list[Ints]]:
+    """Number the ids of several columns in the order of their names."""
+    names = pc.unique(pa.concat_arrays(columns))
+    names = names.take(pc.sort_indices(names))
+    found = [pc.index_in(column, value_set=names) for column in columns]
+    return names, [np.asarray(column, dtype=np.int64) for column in found]
+
+
+def pack_ranking(ranking: Ranking, names: pa.Array, num_rows: int, depth: int = 0) -> pa.Array:
+    """A HITS column of `num_rows` lists from a ranking over all of them."""
+    keep = ranking.rank <= depth if depth else np.ones(len(ranking.rank), dtype=bool)
+    query = ranking.query[keep]
+    offsets = np.searchsorted(query, np.arange(num_rows + 1))
+    ids = names.take(pa.array(ranking.key[keep]))
+    return pack_flat(ids, ranking.score[keep], ranking.rank[keep], offsets)

@@ -1,0 +1,80 @@
+"""`srrag fit_abstain`: learn from questions that a corpus cannot answer when to abstain."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from srrag.answer.coverage import count_texts
+from srrag.answer.select import SelectEvidence
+from srrag.config import factory
+from srrag.errors import UsageError, check_numbers, reading
+from srrag.evaluate.near_topic import NearTopic, read_near_topic
+from srrag.evaluate.retrieval import read_qrels
+from srrag.experiment.abstain import fit, make_examples, read_texts, stated
+from srrag.ids import file_sha256
+from srrag.pipeline import Pipeline
+from srrag.retrieve.questions import question_table
+from srrag.runner.progress import say
+from srrag.storage.atomic_write import commit_json
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Find evidence for every question, fit, and write `answerable.json`."""
+    started = time.perf_counter()
+    bench, train = config["bench"], config["train"]
+    check_numbers(train, least=1, k=1, depth=1)
+    if config["root"] is None or not bench["answerable"]:
+        raise UsageError("root= and bench.answerable= are needed: a build of that corpus")
+    given = [train["texts"]] if isinstance(train["texts"], str) else train["texts"]
+    texts = [Path(each) for each in given]
+    near, answerable = Path(bench["path"]), Path(bench["answerable"])
+    with reading(near), reading(answerable):
+        questions = read_near_topic(near, answerable, bench["side"])
+        qrels = read_qrels(answerable / "qrels" / "test.tsv")
+        frequencies = count_texts(read_texts(texts), train["least"])
+    own = {query: frozenset(documents) for query, documents in qrels.items()}
+    evidence = _evidence(config, questions)
+    examples = make_examples(questions, evidence, own, frequencies, train["k"])
+    fitted = fit(examples, train["answer_share"], train["ridge"])
+    origin = {
+        "near_topic": file_sha256(near / "queries.jsonl"),
+        "answerable": file_sha256(answerable / "queries.jsonl"),
+        "texts": {f"{path.parent.name}/{path.name}": file_sha256(path) for path in texts},
+        "side": bench["side"],
+        "pipeline": [str(each) for each in config["overrides"] if each.startswith("pipeline")],
+        "settings": {k: v for k, v in train.items() if k != "texts"},
+        "examples": {kind: examples.kinds.count(kind) for kind in sorted(set(examples.kinds))},
+    }
+    out = Path(config["out"]) / "answerable.json"
+    commit_json(out, stated(fitted, frequencies, origin))
+    for name, value in fitted.figures.items():
+        say(f"  {name:<24}{value:7.4f}   (cross-fitted)")
+    return {
+        "questions": len(questions),
+        "examples": origin["examples"],
+        "threshold": round(fitted.threshold, 6),
+        "cross_fitted": fitted.figures,
+        "words": len(frequencies.counts),
+        "file": str(out),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+
+
+def _evidence(config: dict[str, Any], questions: list[NearTopic]) -> dict[str, Any]:
+    """The first `depth` windows of each question."""
+    made: Pipeline = factory.make(config["pipeline"], "pipeline")
+    depth = config["train"]["depth"]
+    pipeline = Pipeline(rank=made.rank, answer=(SelectEvidence(k=depth),))
+    bound = factory.pipeline_run(config, pipeline)
+    asked = question_table({"query_id": q.query_id, "text": q.text} for q in questions)
+    table = bound.run(asked, factory.place(config)).select(["query_id", "evidence"])
+    return {row["query_id"]: row["evidence"] for row in table.to_pylist()}
+
+
+if __name__ == "__main__":
+    from srrag.config.run_job import launch
+
+    sys.exit(launch("fit_abstain", run, sys.argv[1:]))

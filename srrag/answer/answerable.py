@@ -1,0 +1,198 @@
+"""The gate before an answer: whether the evidence is about what the question asks."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from srrag.algo.classification import sigmoid
+from srrag.answer.coverage import (
+    FEATURES,
+    Floats,
+    Frequencies,
+    Held,
+    Source,
+    features,
+    held,
+    missing_words,
+)
+from srrag.answer.sentences import plain
+from srrag.ids import content_id
+from srrag.rows import live
+from srrag.schema import ANSWERABLE
+from srrag.step import Function, Place, Step
+
+PACKAGED = "answerable.json"
+MAX_NAMED = 8
+"""Words that a note names, the rest are counted."""
+NEAR_SHARE = 0.6
+"""Documents that hold this share of what the best one holds are on the question too."""
+MAX_TITLE_CHARS = 160
+
+
+@dataclass(frozen=True)
+class AnswerableModel:
+    """A logistic regression over FEATURES, with the word frequencies that these are made with."""
+
+    weights: tuple[float, ...]
+    bias: float
+    threshold: float
+    frequencies: Frequencies
+
+    def probability(self, found: Floats) -> float:
+        """How likely it is that the evidence answers, from FEATURES."""
+        return float(sigmoid(np.array([found @ np.array(self.weights) + self.bias]))[0])
+
+
+def read_model(path: Path) -> AnswerableModel:
+    """Read what `srrag fit_abstain` wrote; raises ValueError that names the file."""
+    try:
+        return parse_model(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not what `srrag fit_abstain` writes ({error})") from error
+
+
+def parse_model(told: Mapping[str, Any]) -> AnswerableModel:
+    """A model from its file's content; raises ValueError for other features than ours."""
+    if tuple(told["features"]) != FEATURES:
+        raise ValueError("its features are not those of this version: fit it again")
+    counts = {stem: int(n) for stem, n in told["document_frequency"].items()}
+    weights = tuple(float(each) for each in told["weights"])
+    if len(weights) != len(FEATURES):
+        raise ValueError(f"{len(weights)} weights for {len(FEATURES)} features")
+    frequencies = Frequencies(int(told["num_texts"]), counts)
+    return AnswerableModel(weights, float(told["bias"]), float(told["threshold"]), frequencies)
+
+
+@functools.cache
+def packaged_model() -> AnswerableModel:
+    """The model that comes with the package."""
+    return parse_model(json.loads(files("srrag.answer").joinpath(PACKAGED).read_text("utf-8")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeAnswerable(Step):
+    """Add `answerable`, how likely it is that `evidence` answers `text`, and `gate`, why.
+
+    Title, section and text of a piece of evidence count, joined for each document. `gate` says
+    whether there is to be an answer (the probability reaches `threshold`, null: the model's own),
+    which telling words of the question no evidence holds, which are held near it and by which
+    paper, and which pieces of evidence are of documents that hold the question's main words.
+    `model` is a file of `srrag fit_abstain`; "" takes the packaged one. Its content is part of the
+    identity, where it lies is not.
+    """
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("answerable", pa.float32(), nullable=False),
+            pa.field("gate", ANSWERABLE, nullable=False),
+        ]
+    )
+
+    model: str = ""
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a threshold that is no probability."""
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise ValueError(f"threshold is {self.threshold}: a probability, or null")
+
+    def identity(self) -> dict[str, Any]:
+        """The content of the model's file."""
+        text = (
+            Path(self.model).read_text("utf-8")
+            if self.model
+            else files("srrag.answer").joinpath(PACKAGED).read_text("utf-8")
+        )
+        return {"model": content_id(text)}
+
+    def open(self, at: Place) -> Function:
+        """Read the model; raises ValueError that names a file which is none."""
+        model = read_model(Path(self.model)) if self.model else packaged_model()
+        least = model.threshold if self.threshold is None else self.threshold
+
+        def run(batch: pa.Table) -> pa.Table:
+            gates: list[dict[str, Any]] = [_blank() for _ in range(batch.num_rows)]
+            sure = np.zeros(batch.num_rows, np.float32)
+            for row, question in live(batch, self.reads):
+                found = held(question["text"], sources(question["evidence"]), model.frequencies)
+                sure[row] = model.probability(features(found)) if question["evidence"] else 0.0
+                gates[row] = {
+                    "answers": bool(sure[row] >= least),
+                    **_told(found, question["evidence"]),
+                }
+            columns = (pa.array(sure), pa.array(gates, ANSWERABLE))
+            for item, column in zip(self.writes, columns, strict=True):
+                batch = batch.append_column(item, column)
+            return batch
+
+        return run
+
+
+def sources(evidence: Sequence[Mapping[str, Any]]) -> list[Source]:
+    """Evidence as the gate reads it.
+
+    A document is a paper: windows with the same PubMed id, or else title, are of one.
+    """
+    return [
+        Source(
+            item["pmid"] or item["title"] or item["doc_id"],
+            f"{item['title']}\n{item['section']}\n{item['text']}",
+        )
+        for item in evidence
+    ]
+
+
+def _blank() -> dict[str, Any]:
+    return {"answers": False, "lacking": [], "near": [], "nearest": "", "on_topic": []}
+
+
+def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is missing, what is near, and what is on the question."""
+    lacking = missing_words(found)
+    if not len(found.inside) or not len(found.words):
+        return {"lacking": lacking, "near": [], "nearest": "", "on_topic": []}
+    mass = found.documents @ found.weights**2
+    best = int(np.argmax(mass))
+    holds = [i for i in np.flatnonzero(found.documents[best]) if found.weights[i] > 0]
+    telling = sorted(sorted(holds, key=lambda i: -found.weights[i])[:MAX_NAMED])
+    enough = mass >= NEAR_SHARE * mass[best]
+    return {
+        "lacking": lacking,
+        "near": [found.words[i] for i in telling],
+        "nearest": plain(evidence[best]["title"])[:MAX_TITLE_CHARS] if telling else "",
+        "on_topic": [e["evidence_id"] for e, is_on in zip(evidence, enough, strict=True) if is_on],
+    }
+
+
+def lack_note(gate: Mapping[str, Any]) -> str:
+    """That words of the question are nowhere in the evidence, "" if none is."""
+    words = gate["lacking"]
+    return f"Nothing in the evidence on {_listed(words)}." if words else ""
+
+
+def abstention_note(gate: Mapping[str, Any]) -> str:
+    """What is missing, and what is near: never without a word."""
+    told = [lack_note(gate) or "No paper in the evidence speaks of all that the question asks."]
+    if gate["near"]:
+        paper = f" (“{gate['nearest']}”)" if gate["nearest"] else ""
+        told.append(f"The nearest that there is speaks of {_listed(gate['near'])}{paper}.")
+    return " ".join(told)
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Words with commas and an "or"; of many, the first and how many more."""
+    shown = [f"“{word}”" for word in words[:MAX_NAMED]]
+    if more := len(words) - len(shown):
+        return f"{', '.join(shown)} and {more} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

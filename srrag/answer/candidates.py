@@ -1,0 +1,121 @@
+"""What of the evidence may be quoted: sentences that state something, whole with what they need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from srrag.algo.terms import terms
+from srrag.answer.cited import MAX_SENTENCE_CHARS
+from srrag.answer.sentence_features import PLAN
+from srrag.answer.sentences import Role, plain, split_sentences
+
+GRADE_WEIGHT = {"A": 1.0, "B": 0.8792, "C": 0.7729, "D": 0.6797, "E": 0.5974}
+"""Odds ratios between grades that BETR learned (SR-RAG, Table 1)."""
+
+LEANS = re.compile(
+    r"(?:He|She|They|It|Its|These|Those|Their|His|Her|This|That|Such|However|But|Yet|In contrast|"
+    r"By contrast|Conversely|Nevertheless|Nonetheless|Moreover|Furthermore|Additionally|"
+    r"In addition|Also|Likewise|Similarly|Instead|Otherwise|On the (?:other hand|contrary)|Thus|"
+    r"Therefore|Hence|Consequently|Accordingly|Both|Neither|The (?:latter|former|others?|same)|"
+    r"And|Or|Nor|So|Then)\b"
+)
+"""How a sentence opens that leans on the one before it."""
+_TURNS = re.compile(
+    r"(?:However|But|Yet|In contrast|By contrast|Conversely|Nevertheless|Nonetheless|"
+    r"On the (?:other hand|contrary))\b"
+)
+_TO_A_MODEL = re.compile(
+    r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?)\b"
+    r"|\bsystem prompt\b|\blanguage model\b|\bevidence grade\s*:|\bcite (?:this|me|only)\b"
+    r"|\{\s?\"|\"\s?\}|</|<\||<[a-z]{1,20}>",
+    re.IGNORECASE,
+)
+MIN_WORDS, MAX_WORDS = 5, 90
+MAX_LEANING = 2
+"""Sentences that one may need before it to be understood."""
+CUT_WEIGHT = 0.7
+"""For a sentence without a full stop, whose end may be missing."""
+
+
+class Passage(NamedTuple):
+    """A piece of evidence as the ranking needs it; `grade` is ours, never the text's.
+
+    `weight` multiplies the score of its sentences.
+    """
+
+    text: str
+    title: str
+    section: str
+    grade: str
+    weight: float = 1.0
+
+
+class Candidate(NamedTuple):
+    """A sentence (`core`) with what it needs around it (`text`), and where it stands."""
+
+    text: str
+    core: str
+    role: Role
+    passage: int
+    place: float
+    plan: bool
+    stems: frozenset[str]
+    factor: float
+
+    @property
+    def leans(self) -> bool:
+        """Whether it was in need of others."""
+        return self.text != self.core
+
+
+def candidates(passages: Sequence[Passage]) -> list[Candidate]:
+    """What may be quoted, each text once, at its best-ranked passage."""
+    found: dict[str, Candidate] = {}
+    for number, passage in enumerate(passages):
+        weight = passage.weight * GRADE_WEIGHT.get(passage.grade, GRADE_WEIGHT["E"])
+        sentences = split_sentences(passage.text, passage.section)
+        shown, texts = plain(passage.text), [each.text for each in sentences]
+        for place, (core, role) in enumerate(sentences):
+            text = whole(texts, place, shown)
+            if not text or text in found or not _states(core) or not _states(text):
+                continue
+            found[text] = Candidate(
+                text,
+                core,
+                role,
+                number,
+                place / max(1, len(sentences) - 1),
+                role == "method" or PLAN.search(core) is not None,
+                frozenset(terms(core)),
+                weight * (1.0 if core[-1] in ".!)\"'”’" else CUT_WEIGHT),
+            )
+    return list(found.values())
+
+
+def whole(sentences: Sequence[str], place: int, shown: str) -> str:
+    """A sentence with those before it that it leans on, and one behind it that turns it round.
+
+    "" if it leans on what is not there (the passage begins, or a heading stands between), or
+    needs more than MAX_LEANING sentences or MAX_WORDS words. `shown` is the passage on one line.
+    """
+    first = place
+    while LEANS.match(sentences[first]):
+        if first == 0 or place - first == MAX_LEANING:
+            return ""
+        first -= 1
+    turned = place + 1 < len(sentences) and _TURNS.match(sentences[place + 1])
+    for last in (place + 1, place) if turned else (place,):
+        text = " ".join(sentences[first : last + 1])
+        if text in shown and len(text) <= MAX_SENTENCE_CHARS and text.count(" ") < MAX_WORDS:
+            return text
+    return ""
+
+
+def _states(text: str) -> bool:
+    """Whether a text is a whole statement: no question, fragment or order to a model."""
+    words = text.count(" ") + 1
+    opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
+    states = MIN_WORDS <= words <= MAX_WORDS and opens and text[-1] not in "?:"
+    return states and _TO_A_MODEL.search(text) is None

@@ -1,0 +1,189 @@
+"""How far evidence holds the words of a question: what a gate on answers looks at.
+
+Words weigh by how rare they are in medical texts at large, not in the evidence: a general word
+("another", "effect") weighs next to nothing wherever it is asked, and a corpus of any size will do.
+A word is held by a text with the same stem, with a word of the same first six letters, or, if it
+is an acronym, with words of these initials.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.terms import terms
+
+Floats = npt.NDArray[np.float64]
+
+FEATURES = (
+    "document_coverage", "passage_coverage", "heaviest_missing", "rarest_held", "num_telling",
+    "absent_telling",
+)  # fmt: skip
+"""What `features` measures, in order."""
+PREFIX_CHARS = 6
+NUM_RAREST = 3
+TELLING = 0.45
+"""Weight from which a word tells one question from another: in fewer than some 2 % of texts."""
+_WORD = re.compile(r"[^\W_]+")
+_ACRONYM = re.compile(r"[A-Z]{2,6}s?\Z")
+_NUMBER = re.compile(r"\d+[a-z]{0,3}\Z", re.IGNORECASE)
+_GENERAL_TEXT = (
+    "another anybody anyone anything approach ability able actually allow amount answer anyway "
+    "apart appropriate area aspect available average away become begin benefit big bring call "
+    "case cause certain chance change choose class come comparable comparator compare comparison "
+    "condition consider contribute control correct course current day decrease define degree "
+    "describe determine develop difference different difficult direct doctor easy effect effective "
+    "effectiveness efficacy else end enough etc every everyone example exist expect experience "
+    "experimental explain fact factor far feel find first five form four frequent frequently full "
+    "general get give go great group half happen hard help helpful high hour idea identify impact "
+    "important improve improvement include increase individual influence instead intervention "
+    "involve keep kind large last lateral lead least left less let level lie life like likely "
+    "little live look lose low main make manage management mark max maximum mean means measure "
+    "medial mental method middle mind minimum minute month name nbsp near need new next non none "
+    "normal nothing number occur old open option order outcome overall parameter part participant "
+    "particular past patient people perform period person phase place plus point poor positive "
+    "posterior anterior possible post pre prefer present prevent probability problem procedure "
+    "produce program programme proportion provide purpose put quality question quick rate reason "
+    "receive reduce reduction regard regular relate relation reliable report require response "
+    "result right role round safe safety same score second see seem set seven several short "
+    "show side significant similar simple single six size small someone something sort special "
+    "specific stage start state stay step still stop study subcategory subgroup subject subscale "
+    "subscore sufficient suffer suggest suit suitable superior inferior take technique tell ten "
+    "term test thing think third three time today together tool total treat treatment try turn "
+    "two type typical understand unit usual usually value various versus view visit vs want way "
+    "week whole wonder word work worse worst worth wrong year anymore actively exact "
+    "rise raise fall drop grow ease"
+)
+GENERAL = frozenset(terms(_GENERAL_TEXT))
+"""Words that a question is made with whatever it is about; that they are missing says nothing."""
+
+
+class Source(NamedTuple):
+    """A piece of evidence: its document, and all that it says (title, section and text)."""
+
+    document: str
+    text: str
+
+
+class Held(NamedTuple):
+    """The words of a question, what each weighs (0…1), and which sources hold it.
+
+    `inside` is (sources, words), `documents` (sources, words) for the whole document that a source
+    is of, as far as it is among the sources.
+    """
+
+    words: list[str]
+    weights: Floats
+    inside: npt.NDArray[np.bool_]
+    documents: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """In how many of `num_texts` medical texts each stem occurs; those not listed in none."""
+
+    num_texts: int
+    counts: Mapping[str, int]
+
+    def weight(self, stem: str) -> float:
+        """From 0, in every text, to 1, in none."""
+        found = np.log((self.num_texts + 1) / (self.counts.get(stem, 0) + 1))
+        return float(found / np.log(self.num_texts + 1))
+
+
+def count_texts(texts: Iterable[str], least: int) -> Frequencies:
+    """Document frequencies of the stems that occur in at least `least` texts."""
+    counts: dict[str, int] = {}
+    number = 0
+    for text in texts:
+        number += 1
+        for stem in {*terms(text)}:
+            counts[stem] = counts.get(stem, 0) + 1
+    kept = {stem: counts[stem] for stem in sorted(counts) if counts[stem] >= least}
+    return Frequencies(number, kept)
+
+
+def held(question: str, sources: Sequence[Source], frequencies: Frequencies) -> Held:
+    """Which words of the question the sources hold; numbers and stop words are left out."""
+    stems = {
+        stem: word
+        for word in _WORD.findall(html.unescape(question))
+        if not _NUMBER.match(word)
+        for stem in terms(word)
+    }
+    weights = np.array([0.0 if s in GENERAL else frequencies.weight(s) for s in stems])
+    seen = [_Seen.of(source.text) for source in sources]
+    rows = [[each.holds(stem, word) for stem, word in stems.items()] for each in seen]
+    inside = np.array(rows, bool).reshape(len(sources), len(stems))
+    names = np.array([source.document for source in sources])
+    whole = [inside[names == name].any(axis=0) for name in names]
+    documents = np.array(whole, bool).reshape(inside.shape)
+    return Held([*stems.values()], weights, inside, documents)
+
+
+class _Seen(NamedTuple):
+    """A text by its stems, its words' beginnings, and the initials of its words in a row."""
+
+    stems: frozenset[str]
+    beginnings: frozenset[str]
+    initials: str
+
+    @classmethod
+    def of(cls, text: str) -> _Seen:
+        stems = frozenset(terms(text))
+        begin = frozenset(_british(stem)[:PREFIX_CHARS] for stem in stems)
+        return cls(stems, begin, "".join(word[0] for word in _WORD.findall(text)).upper())
+
+    def holds(self, stem: str, word: str) -> bool:
+        if stem in self.stems:
+            return True
+        if len(stem) >= PREFIX_CHARS and _british(stem)[:PREFIX_CHARS] in self.beginnings:
+            return True
+        return len(word) > 2 and bool(_ACRONYM.match(word)) and word.rstrip("s") in self.initials
+
+
+def _british(stem: str) -> str:
+    """One spelling for two: anaemia and anemia, oedema and edema, foetal and fetal."""
+    return stem.replace("ae", "e").replace("oe", "e")
+
+
+def features(found: Held) -> Floats:
+    """FEATURES of a question and its sources, float64; without words or sources, all is absent."""
+    weights = found.weights
+    if not len(weights) or not len(found.inside):
+        blank = {"heaviest_missing": 1.0, "absent_telling": 1.0}
+        return np.array([blank.get(name, 0.0) for name in FEATURES])
+    mass = weights**2
+    mass = mass / max(mass.sum(), 1e-9)
+    whole = found.documents @ mass
+    best = found.documents[int(np.argmax(whole))]
+    union = found.inside.any(axis=0)
+    rarest = np.argsort(-weights, kind="stable")[:NUM_RAREST]
+    return np.array(
+        [
+            whole.max(),
+            (found.inside @ mass).max(),
+            weights[~best].max(initial=0.0),
+            float(best[rarest].mean()),
+            np.log1p((weights >= TELLING).sum()),
+            float((weights[~union] >= TELLING).sum() / max(1, (weights >= TELLING).sum())),
+        ]
+    )
+
+
+def missing_words(found: Held) -> list[str]:
+    """Telling words of the question that no source holds, in the question's order."""
+    union = found.inside.any(axis=0) if len(found.inside) else np.zeros(len(found.words), bool)
+    return [
+        word
+        for word, weight, has in zip(
+            found.words, found.weights, np.asarray(union).tolist(), strict=True
+        )
+        if weight >= TELLING and not has
+    ]

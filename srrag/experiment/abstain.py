@@ -1,0 +1,150 @@
+"""Learn when the evidence does not answer: examples, a logistic regression, and its threshold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.classification import fit_logistic, sigmoid
+from srrag.answer.answerable import sources
+from srrag.answer.coverage import FEATURES, Floats, Frequencies, features, held
+from srrag.evaluate.near_topic import NearTopic
+from srrag.ids import content_id
+
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Examples:
+    """FEATURES a row, whether the evidence answers, the fold, and what kind of question it is.
+
+    A question, and one that was made of it, are in one fold.
+    """
+
+    features: Floats
+    labels: Floats
+    folds: npt.NDArray[np.int64]
+    kinds: list[str]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Weights of FEATURES and intercept, the threshold, and cross-fitted figures."""
+
+    weights: Floats
+    bias: float
+    threshold: float
+    figures: dict[str, float]
+
+
+def make_examples(
+    questions: Sequence[NearTopic],
+    evidence: Mapping[str, Sequence[Mapping[str, Any]]],
+    own: Mapping[str, frozenset[str]],
+    frequencies: Frequencies,
+    k: int,
+) -> Examples:
+    """Answerable questions, the same without their own documents, and unanswerable ones.
+
+    `evidence` holds more than `k` pieces a question, so that `k` are left without `own` (the
+    corpus's ids of the documents that answer a question).
+    """
+    rows: list[Floats] = []
+    labels: list[float] = []
+    folds: list[int] = []
+    kinds: list[str] = []
+
+    def add(each: NearTopic, found: Sequence[Mapping[str, Any]], label: float, kind: str) -> None:
+        rows.append(features(held(each.text, sources(found[:k]), frequencies)))
+        labels.append(label)
+        folds.append(fold_of(each.origin))
+        kinds.append(kind)
+
+    for each in questions:
+        found = evidence[each.query_id]
+        add(each, found, float(each.answerable), each.swapped or "answerable")
+        if each.answerable:
+            left = [e for e in found if e["source_id"] not in own.get(each.query_id, frozenset())]
+            add(each, left, 0.0, "removed")
+    return Examples(np.array(rows), np.array(labels), np.array(folds), kinds)
+
+
+def fold_of(query_id: str) -> int:
+    """The fold of a question, by the hash of its id."""
+    return int(content_id("fold", query_id)[:15], 16) % FOLDS
+
+
+def fit(examples: Examples, answer_share: float, ridge: float) -> Fitted:
+    """Fit to all examples; the threshold lets `answer_share` of the answerable through.
+
+    The threshold comes from probabilities of models that did not see the fold. Raises ValueError
+    for examples of one label.
+    """
+    if not 0 < examples.labels.sum() < len(examples.labels):
+        raise ValueError("all examples have the same label: there is nothing to tell apart")
+    crossed = np.zeros(len(examples.labels))
+    for fold in range(FOLDS):
+        inside = examples.folds == fold
+        if inside.any() and (~inside).any():
+            weights, bias = _fitted(examples.features[~inside], examples.labels[~inside], ridge)
+            crossed[inside] = sigmoid(examples.features[inside] @ weights + bias)
+    threshold = float(np.quantile(crossed[examples.labels == 1], 1 - answer_share))
+    weights, bias = _fitted(examples.features, examples.labels, ridge)
+    figures = {
+        f"passed_{kind}": round(float((crossed[places] >= threshold).mean()), 4)
+        for kind, places in _places(examples.kinds).items()
+    }
+    return Fitted(weights, bias, threshold, figures)
+
+
+def _places(kinds: Sequence[str]) -> dict[str, list[int]]:
+    """The rows of each kind."""
+    found: dict[str, list[int]] = {}
+    for row, kind in enumerate(kinds):
+        found.setdefault(kind, []).append(row)
+    return found
+
+
+def _fitted(features_: Floats, labels: Floats, ridge: float) -> tuple[Floats, float]:
+    """Weights for the features as they are; they are standardised for the ridge alone."""
+    mean, spread = features_.mean(axis=0), features_.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    *weights, bias = fit_logistic((features_ - mean) / spread, labels, ridge).tolist()
+    scaled = np.array(weights) / spread
+    return scaled, float(bias - scaled @ mean)
+
+
+def stated(fitted: Fitted, frequencies: Frequencies, origin: Mapping[str, Any]) -> dict[str, Any]:
+    """The file: the model and where it comes from."""
+    return {
+        "features": list(FEATURES),
+        "weights": [round(float(each), 6) for each in fitted.weights],
+        "bias": round(fitted.bias, 6),
+        "threshold": round(fitted.threshold, 6),
+        "cross_fitted": fitted.figures,
+        "origin": dict(origin),
+        "num_texts": frequencies.num_texts,
+        "document_frequency": dict(frequencies.counts),
+    }
+
+
+def read_texts(paths: Iterable[Path]) -> Iterator[str]:
+    """Texts of JSON lines: `title` and `text`, or the texts of `sections`.
+
+    Raises ValueError that names file and line.
+    """
+    for path in paths:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    row = json.loads(line)
+                    parts = [row.get("text") or "", *(s["text"] for s in row.get("sections") or ())]
+                    yield " ".join([row.get("title") or "", *parts])
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    raise ValueError(f"{path}:{number}: not a text ({error!r})") from error

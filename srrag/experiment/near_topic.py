@@ -1,0 +1,114 @@
+"""`srrag evaluate bench=near_topic`: what a pipeline answers that the corpus does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from srrag.config import factory
+from srrag.errors import UsageError, reading
+from srrag.evaluate.near_topic import (
+    NearTopic,
+    by_id,
+    by_swap,
+    has_answered,
+    near_topic_scores,
+    read_near_topic,
+    risk_coverage,
+)
+from srrag.evaluate.scores import compare, figure
+from srrag.experiment.record import Evaluated, bench_name, record
+from srrag.experiment.systems import baseline_config, system_names
+from srrag.retrieve.questions import question_table
+from srrag.runner.progress import say
+
+
+def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Ask a pipeline, and the baseline if there is one; figures by what was put in."""
+    started = time.perf_counter()
+    bench, resampling = config["bench"], {"resamples": config["resamples"], "seed": config["seed"]}
+    if config["root"] is None:
+        raise UsageError("root= is missing: the build of the corpus that is asked")
+    answerable = Path(bench["answerable"]) if bench["answerable"] else None
+    with reading(answerable or path), reading(path):
+        questions = read_near_topic(path, answerable, bench["side"])
+    name, against = system_names(config)
+    systems = [_ask(config, name, questions)]
+    systems += [_ask(baseline_config(config), against, questions)] if against else []
+    counted = {
+        "system": name,
+        "answerable": sum(each.answerable for each in questions),
+        "unanswerable": sum(not each.answerable for each in questions),
+        "side": bench["side"],
+    }
+    summary: dict[str, Any] = counted
+    for system, prefix in zip(systems, ("", "baseline_"), strict=False):
+        rows = by_id(system.table.to_pylist())
+        summary |= {
+            f"{prefix}failed": sum(row["reject"] is not None for row in rows.values()),
+            f"{prefix}metrics": {s.metric.name: figure(s, **resampling) for s in system.scores},
+            f"{prefix}swapped": by_swap(questions, rows, **resampling),
+            f"{prefix}risk_coverage": risk_coverage(questions, rows),
+        }
+    if against:
+        summary["baseline"] = against
+        summary["difference"] = compare(systems[0].scores, systems[1].scores, **resampling)
+    if config["out"]:
+        gold = [{"query_id": q.query_id, "text": q.text} for q in questions]
+        record(
+            Path(config["out"]), bench_name(config), "", gold, systems, summary.get("difference")
+        )
+    summary["seconds"] = round(time.perf_counter() - started, 3)
+    say(readable(summary))
+    return summary
+
+
+def _ask(config: dict[str, Any], name: str, questions: list[NearTopic]) -> Evaluated:
+    """The answers of a pipeline to all questions."""
+    bound = factory.pipeline_run(config, factory.answering(config), evaluating=True)
+    asked = question_table({"query_id": q.query_id, "text": q.text} for q in questions)
+    began = time.perf_counter()
+    table = bound.run(asked, factory.place(config))
+    seconds, rows = time.perf_counter() - began, by_id(table.to_pylist())
+    scores = near_topic_scores(questions, rows)
+    abstained = sum(not has_answered(row) for row in rows.values() if row["reject"] is None)
+    usage = bound.usage(asked)
+    return Evaluated(name, config, table, scores, seconds, bound, usage, abstained=abstained)
+
+
+def readable(summary: Mapping[str, Any]) -> str:
+    """The figures, for a terminal."""
+    counted = (
+        f"{summary['answerable']} answerable questions, {summary['unanswerable']} that are not"
+    )
+    lines = [counted]
+    for prefix in ("", "baseline_"):
+        if f"{prefix}metrics" not in summary:
+            continue
+        lines += ["", summary["baseline" if prefix else "system"]]
+        lines += _lines(summary[f"{prefix}metrics"])
+        for swapped, figures in summary[f"{prefix}swapped"].items():
+            lines += [f"  {swapped}", *_lines(figures)]
+        curve = summary[f"{prefix}risk_coverage"]
+        if curve["points"]:
+            lines.append(f"  confidence, AUROC {curve['auroc']:.3f}")
+        lines += [
+            f"    of the answerable {point['coverage']:.0%}: "
+            f"of the others {point['unanswerable_answered']:.1%}, risk {point['risk']:.1%}"
+            for point in curve["points"]
+        ]
+    if "difference" in summary:
+        lines += ["", f"{summary['system']} - {summary['baseline']}"]
+        lines += _lines(summary["difference"])
+    return "\n".join(lines) + "\n"
+
+
+def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
+    for name, each in figures.items():
+        if each["value"] is None:
+            yield f"    {name:<24}      –   {each['reason']}"
+        else:
+            interval = f"[{each['low']:.4f}, {each['high']:.4f}]"
+            yield f"    {name:<24}{each['value']:7.4f}   {interval}"

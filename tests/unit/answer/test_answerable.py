@@ -1,0 +1,120 @@
+"""The gate before an answer, and what an abstention says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from srrag.answer.answerable import (
+    JudgeAnswerable,
+    abstention_note,
+    lack_note,
+    packaged_model,
+    read_model,
+)
+from srrag.answer.compose import ComposeAnswer
+from srrag.answer.coverage import FEATURES
+from srrag.retrieve.questions import question_table
+from srrag.schema import EVIDENCE
+from srrag.step import Place
+
+TITLE = "Manual physiotherapy for chronic neck pain: a randomised trial"
+TEXT = (
+    "Manual physiotherapy reduced chronic neck pain more than advice did (P = 0.01). "
+    "Physiotherapy was associated with less neck disability."
+)
+
+
+def item(number: int, title: str, text: str) -> dict[str, Any]:
+    """A piece of evidence."""
+    return {
+        "evidence_id": f"w{number}", "unit_id": f"u{number}", "doc_id": f"d{number}",
+        "source_id": f"s{number}", "pmid": "", "grade": "C", "title": title, "section": "Results",
+        "year": 2020, "text": text, "score": 1.0,
+    }  # fmt: skip
+
+
+def asked(*questions: str, evidence: list[dict[str, Any]] | None = None) -> pa.Table:
+    found = [item(1, TITLE, TEXT)] if evidence is None else evidence
+    table = question_table({"query_id": q, "text": q} for q in questions)
+    return table.append_column("evidence", pa.array([found] * len(questions), EVIDENCE))
+
+
+def gated(table: pa.Table, **settings: Any) -> pa.Table:
+    return JudgeAnswerable(**settings).open(Place())(table)
+
+
+def test_what_the_evidence_holds_is_answered_and_what_it_lacks_is_not() -> None:
+    good, bad = gated(
+        asked(
+            "Does manual physiotherapy reduce chronic neck pain?",
+            "Does bisoprolol reduce mortality in cirrhosis?",
+        )
+    ).to_pylist()
+    assert good["gate"]["answers"] and good["gate"]["lacking"] == []
+    assert not bad["gate"]["answers"]
+    assert bad["gate"]["lacking"] == ["bisoprolol", "mortality", "cirrhosis"]
+    assert good["answerable"] > bad["answerable"]
+
+
+def test_an_abstention_says_what_is_missing_and_what_is_near() -> None:
+    question = "How effective is manual physiotherapy for whiplash?"
+    table = gated(asked(question), threshold=1.0)
+    (row,) = ComposeAnswer(gate="gate").open(Place())(table).to_pylist()
+    assert row["insufficient"] and row["sentences"] == []
+    assert row["answer_note"] == (
+        "Nothing in the evidence on “whiplash”. The nearest that there is speaks of “manual” and "
+        f"“physiotherapy” (“{TITLE}”)."
+    )
+
+
+def test_missing_words_stand_beside_an_answer_too() -> None:
+    question = "How effective is manual physiotherapy for whiplash?"
+    table = gated(asked(question), threshold=0.0)
+    (row,) = ComposeAnswer(gate="gate").open(Place())(table).to_pylist()
+    assert not row["insufficient"] and row["sentences"]
+    assert "Nothing in the evidence on “whiplash”." in row["answer_note"]
+
+
+def test_papers_beside_the_question_are_not_on_it() -> None:
+    other = item(2, "Vitamin D and chronic fatigue", "Vitamin D changed nothing in fatigue.")
+    table = gated(asked("Does manual physiotherapy reduce neck pain?", evidence=[
+        item(1, TITLE, TEXT), other,
+    ]))  # fmt: skip
+    assert table["gate"].to_pylist()[0]["on_topic"] == ["w1"]
+
+
+def test_no_evidence_is_no_answer() -> None:
+    (row,) = gated(asked("Does yoga help?", evidence=[])).to_pylist()
+    assert row["answerable"] == 0 and not row["gate"]["answers"]
+
+
+def test_notes_are_never_empty_and_never_endless() -> None:
+    gate = {"lacking": [], "near": [], "nearest": ""}
+    assert lack_note(gate) == ""
+    assert abstention_note(gate).startswith("No paper in the evidence")
+    many = lack_note(gate | {"lacking": [f"w{n}" for n in range(12)]})
+    assert many.endswith("“w7” and 4 more.")
+
+
+def test_a_threshold_is_a_probability() -> None:
+    with pytest.raises(ValueError, match=r"threshold is 1\.5"):
+        JudgeAnswerable(threshold=1.5)
+
+
+def test_a_file_of_other_features_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "answerable.json"
+    path.write_text(json.dumps({"features": ["x"]}), "utf-8")
+    with pytest.raises(ValueError, match=r"answerable\.json: .*fit it again"):
+        read_model(path)
+
+
+def test_the_packaged_model_says_where_it_comes_from_and_is_sane() -> None:
+    model = packaged_model()
+    weights = dict(zip(FEATURES, model.weights, strict=True))
+    assert weights["absent_telling"] < 0 < weights["passage_coverage"]
+    assert model.frequencies.weight("whiplash") > model.frequencies.weight("pain")

@@ -1,0 +1,77 @@
+"""Which words of a question evidence holds, and what they weigh."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from srrag.answer.coverage import (
+    FEATURES,
+    Frequencies,
+    Source,
+    count_texts,
+    features,
+    held,
+    missing_words,
+)
+
+RARE = Frequencies(1000, {"pain": 300, "neck": 60, "physiotherapi": 9, "manual": 40})
+
+
+def named(question: str, *texts: str) -> dict[str, float]:
+    """FEATURES by name."""
+    found = held(question, [Source(str(n), text) for n, text in enumerate(texts)], RARE)
+    return dict(zip(FEATURES, features(found).tolist(), strict=True))
+
+
+def missing(question: str, *texts: str) -> list[str]:
+    return missing_words(held(question, [Source("d", text) for text in texts], RARE))
+
+
+def test_a_word_weighs_by_how_rare_it_is() -> None:
+    few = Frequencies(99, {"pain": 99, "neck": 9})
+    assert few.weight("pain") == 0
+    assert few.weight("neck") == pytest.approx(0.5)
+    assert few.weight("whiplash") == 1
+
+
+def test_words_that_are_nowhere_are_named_but_no_general_ones() -> None:
+    text = "Physiotherapy for neck pain"
+    assert missing("Is physiotherapy better than another for whiplash?", text) == ["whiplash"]
+    assert missing("Which other treatment works in week 12?", text) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("Does BMD rise?", "bone mineral density rose"),
+        ("In anaemia?", "iron for anemia"),
+        ("Is strengthening safe?", "Strengthens the quadriceps"),
+        ("Is exercise&nbsp;training safe?", "exercise training"),
+    ],
+)
+def test_other_forms_of_a_word_hold_it(asked: str, text: str) -> None:
+    assert missing(asked, text) == []
+
+
+def test_a_paper_counts_as_a_whole_and_best_passages_alone() -> None:
+    question = "physiotherapy neck"
+    apart = named(question, "physiotherapy", "neck")
+    joined = features(
+        held(question, [Source("d", "physiotherapy"), Source("d", "neck")], RARE)
+    ).tolist()
+    assert apart["document_coverage"] < 1
+    assert joined[FEATURES.index("document_coverage")] == pytest.approx(1)
+    assert joined[FEATURES.index("passage_coverage")] == pytest.approx(apart["passage_coverage"])
+
+
+def test_nothing_found_is_all_absent() -> None:
+    empty = named("whiplash")
+    assert empty["absent_telling"] == 1
+    assert empty["document_coverage"] == 0
+    assert np.isfinite(features(held("?", [], RARE))).all()
+
+
+def test_frequencies_count_texts_once() -> None:
+    found = count_texts(["pain, pain and pains", "pain", "neck"], least=2)
+    assert found == Frequencies(3, {"pain": 2})
