@@ -46,13 +46,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.randomly_seed = SEED
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Group tests for pytest-xdist, put long groups first, and hold each to its ceiling."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Group tests for pytest-xdist, put long groups first, and hold each to its ceiling.
+
+    A wrapper, since xdist reads the groups, and pytest-randomly draws the order, in this hook too.
+    """
     for item in items:
         group = RAY if starts_ray(item) else item.path.relative_to(REPOSITORY).as_posix()
         item.add_marker(pytest.mark.xdist_group(group))
         _set_ceiling(item)
+    yield
     items.sort(key=_weight)
     _keep_stories(items)
 

@@ -141,6 +141,9 @@ class CitingModel(Model):
 def citing(told: ServeSettings, engine: Model) -> Pipeline:
     """The default pipeline of a server, its answers by an engine."""
     pipeline = told.pipelines[told.default]
-    *before, last = pipeline.answer
-    assert isinstance(last, ComposeAnswer)
-    return replace(pipeline, answer=(*before, replace(last, engine=engine)))
+    assert any(isinstance(step, ComposeAnswer) for step in pipeline.answer)
+    answer = (
+        replace(step, engine=engine) if isinstance(step, ComposeAnswer) else step
+        for step in pipeline.answer
+    )
+    return replace(pipeline, answer=tuple(answer))
