@@ -26,7 +26,7 @@ RAY = "ray"
 """The group of all that starts a Ray: one process runs them, so that there is one Ray at a time."""
 
 RAY_CEILING = (
-    150,
+    300,
     "each worker of a Ray imports torch and Ray, for many seconds on a busy machine",
 )
 """What `long` says of tests that start a Ray, where they say nothing else."""
