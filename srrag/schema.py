@@ -213,7 +213,8 @@ EVIDENCE = pa.list_(
 )
 
 # Whether there is to be an answer, telling words of the question that no evidence holds, those that
-# the nearest paper holds, its title, and the evidence (by id) that is on the question.
+# the nearest paper holds, its title, the evidence (by id) that is on the question, and the telling
+# words that each piece of evidence and the rest of its paper lack.
 ANSWERABLE = pa.struct(
     [
         pa.field("answers", pa.bool_()),
@@ -221,6 +222,12 @@ ANSWERABLE = pa.struct(
         pa.field("near", pa.list_(_STRING)),
         pa.field("nearest", _STRING),
         pa.field("on_topic", pa.list_(_STRING)),
+        pa.field(
+            "lacks",
+            pa.list_(
+                pa.struct([pa.field("evidence_id", _STRING), pa.field("words", pa.list_(_STRING))])
+            ),
+        ),
     ]
 )
 

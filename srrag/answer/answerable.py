@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +22,7 @@ from srrag.answer.coverage import (
     Source,
     features,
     held,
+    lacked_words,
     missing_words,
 )
 from srrag.answer.sentences import plain
@@ -36,6 +37,9 @@ MAX_NAMED = 8
 NEAR_SHARE = 0.6
 """Documents that hold this share of what the best one holds are on the question too."""
 MAX_TITLE_CHARS = 160
+_NOTHING: Mapping[str, Any] = {
+    "lacking": [], "near": [], "nearest": "", "on_topic": [], "lacks": []
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class JudgeAnswerable(Step):
     identity, where it lies is not.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -154,14 +158,14 @@ def sources(evidence: Sequence[Mapping[str, Any]]) -> list[Source]:
 
 
 def _blank() -> dict[str, Any]:
-    return {"answers": False, "lacking": [], "near": [], "nearest": "", "on_topic": []}
+    return {"answers": False, **_NOTHING}
 
 
 def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What is missing, what is near, and what is on the question."""
     lacking = missing_words(found)
     if not len(found.inside) or not len(found.words):
-        return {"lacking": lacking, "near": [], "nearest": "", "on_topic": []}
+        return {**_NOTHING, "lacking": lacking}
     mass = found.documents @ found.weights**2
     best = int(np.argmax(mass))
     holds = [i for i in np.flatnonzero(found.documents[best]) if found.weights[i] > 0]
@@ -172,6 +176,10 @@ def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "near": [found.words[i] for i in telling],
         "nearest": plain(evidence[best]["title"])[:MAX_TITLE_CHARS] if telling else "",
         "on_topic": [e["evidence_id"] for e, is_on in zip(evidence, enough, strict=True) if is_on],
+        "lacks": [
+            {"evidence_id": each["evidence_id"], "words": words}
+            for each, words in zip(evidence, lacked_words(found), strict=True)
+        ],
     }
 
 
@@ -179,6 +187,20 @@ def lack_note(gate: Mapping[str, Any]) -> str:
     """That words of the question are nowhere in the evidence, "" if none is."""
     words = gate["lacking"]
     return f"Nothing in the evidence on {_listed(words)}." if words else ""
+
+
+def unsaid_note(gate: Mapping[str, Any], cited: Collection[str]) -> str:
+    """That no paper cited (by evidence id) speaks of words of the question, "" if each word is.
+
+    The evidence may hold such a word elsewhere, in a paper that the answer does not rest on.
+    """
+    lacks = [each["words"] for each in gate.get("lacks") or () if each["evidence_id"] in cited]
+    unsaid = [
+        word
+        for word in (lacks[0] if lacks else ())
+        if word not in gate["lacking"] and all(word in words for words in lacks)
+    ]
+    return f"No paper cited here speaks of {_listed(unsaid)}." if unsaid else ""
 
 
 def abstention_note(gate: Mapping[str, Any]) -> str:

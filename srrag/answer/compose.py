@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.answer.answerable import abstention_note, lack_note
+from srrag.answer.answerable import abstention_note, lack_note, unsaid_note
 from srrag.answer.candidates import Passage
 from srrag.answer.cited import (
     ABSTENTION,
@@ -58,7 +58,7 @@ class ComposeAnswer(LLMStep):
     the question that no evidence holds stand in the note of every answer.
     """
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -204,8 +204,11 @@ class ComposeAnswer(LLMStep):
             reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}
             return _empty("", self.engine.name) | {"reject": reject}
         row = self._cited(evidence, completion.value)
-        lack = lack_note(question[self.gate]) if self.gate else ""
-        return row | {"answer_note": " ".join(filter(None, (lack, row["answer_note"])))}
+        if not self.gate:
+            return row
+        cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
+        notes = (lack_note(question[self.gate]), unsaid_note(question[self.gate], cited))
+        return row | {"answer_note": " ".join(filter(None, (*notes, row["answer_note"])))}
 
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
         """Keep what is cited, count what is not."""

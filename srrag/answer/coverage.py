@@ -180,10 +180,14 @@ def features(found: Held) -> Floats:
 def missing_words(found: Held) -> list[str]:
     """Telling words of the question that no source holds, in the question's order."""
     union = found.inside.any(axis=0) if len(found.inside) else np.zeros(len(found.words), bool)
-    return [
-        word
-        for word, weight, has in zip(
-            found.words, found.weights, np.asarray(union).tolist(), strict=True
-        )
-        if weight >= TELLING and not has
-    ]
+    return _telling(found, ~np.asarray(union, bool))
+
+
+def lacked_words(found: Held) -> list[list[str]]:
+    """For each source, the telling words that neither it nor the rest of its document holds."""
+    return [_telling(found, ~row) for row in found.documents]
+
+
+def _telling(found: Held, chosen: npt.NDArray[np.bool_]) -> list[str]:
+    is_told = (found.weights >= TELLING) & chosen
+    return [word for word, told in zip(found.words, is_told.tolist(), strict=True) if told]
