@@ -58,7 +58,7 @@ class ComposeAnswer(LLMStep):
     the question that no evidence holds stand in the note of every answer.
     """
 
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [

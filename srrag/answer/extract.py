@@ -18,6 +18,8 @@ from srrag.answer.sentences import plain
 
 PACKAGED = "sentence_weights.json"
 LEAST_SCORE = 0.01
+ON_QUESTION = 0.8
+"""Share of the best passage's coverage from which a guideline is on the question."""
 DIFFER_OUTCOME = 0.5
 """Share of the asked outcome that both sentences name before they can contradict each other."""
 _MARKS = ".,;:?!()[]\"'“”‘’"
@@ -65,7 +67,8 @@ class ExtractRule:
     which no evidence holds count most. Below `min_coverage` of the best passage, or without a
     sentence of `min_sentence_coverage`, there is no answer. A sentence scores by the learned
     weights of `sentence_features`, times the weights of its grade and its passage. The lead is the
-    best one after those of other papers than the first passage's were taken `other_document` times.
+    best one after those of other papers than the first passage's were taken `other_document` times,
+    but for a guideline that covers the question as the best passage does.
     Aims, methods and questions are none. A sentence that opens by contrast or reference comes with
     what it leans on, or not at all, and one that the next sentence turns round comes with that one.
     """
@@ -87,7 +90,9 @@ class ExtractRule:
             return Extract([], asked.coverage, asked.absent)
         score = self._scores(asked, passages, found, usable)
         chosen, differ = _opposed(
-            self._diverse(score, self._lead(score, passages, found), [c.stems for c in found]),
+            self._diverse(
+                score, self._lead(score, asked, passages, found), [c.stems for c in found]
+            ),
             asked.outcome, passages, found, asked_outcome(question),
         )  # fmt: skip
         shown = [plain(passage.text) for passage in passages]
@@ -112,12 +117,16 @@ class ExtractRule:
     def _lead(
         self,
         score: NDArray[np.float64],
+        asked: Asked,
         passages: Sequence[Passage],
         found: Sequence[Candidate],
     ) -> int:
-        """The sentence that comes first."""
-        other = [_other_paper(passages[each.passage], passages[0]) for each in found]
-        return int(np.argmax((score * np.where(other, self.other_document, 1.0)).round(6)))
+        """The sentence that comes first: of the first paper, or of a guideline on the question."""
+        other = np.array([_other_paper(passages[each.passage], passages[0]) for each in found])
+        guideline = np.array([passages[each.passage].grade == "A" for each in found])
+        guideline &= asked.around >= ON_QUESTION * asked.around.max(initial=0.0)
+        penalty = np.where(other & ~guideline, self.other_document, 1.0)
+        return int(np.argmax((score * penalty).round(6)))
 
     def _diverse(
         self, score: NDArray[np.float64], lead: int, stems: list[frozenset[str]]

@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from jobs.serve import settings_of
 from srrag.answer.cited import CitedAnswer
 from srrag.answer.compose import ComposeAnswer
+from srrag.answer.sentences import split_sentences
 from srrag.config.compose import configure
 from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply
@@ -29,13 +30,23 @@ from srrag.serve.settings import ServeSettings
 from srrag.spec import place_field
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
-CITED = CitedAnswer.model_validate(
-    {
-        "answer": [{"text": "Ten days in a cast at most.", "cites": [1]}],
-        "evidence": [{"text": "A guideline says so.", "cites": [2]}],
-        "limits": [], "insufficient": False, "missing": "",
-    }
-).model_dump_json()  # fmt: skip
+
+
+def cited(prompt: str) -> str:
+    """An answer of two sentences, each word for word that of the piece of evidence it cites."""
+    lines = [line for line in prompt.splitlines() if line.startswith('{"n"')]
+    pieces = [json.loads(line) for line in lines[:2]]
+    quotes = [
+        {"text": _longest(piece["text"], piece["section"]), "cites": [piece["n"]]}
+        for piece in pieces
+    ]
+    told = {"answer": quotes[:1], "evidence": quotes[1:], "limits": []}
+    answer = CitedAnswer.model_validate({**told, "insufficient": False, "missing": ""})
+    return answer.model_dump_json()
+
+
+def _longest(text: str, section: str) -> str:
+    return max((each.text for each in split_sentences(text, section)), key=len)
 
 
 def settings(root: Path, *overrides: str) -> ServeSettings:
@@ -105,13 +116,14 @@ class CitingSession:
         except asyncio.CancelledError:
             self.given_up += 1
             raise
-        return Reply(CITED, tokens_in=10, tokens_out=20)
+        return Reply(cited(call.prompt.user), tokens_in=10, tokens_out=20)
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
-        for start in range(0, len(CITED), 20):
-            yield CITED[start : start + 20]
+        text = cited(call.prompt.user)
+        for start in range(0, len(text), 20):
+            yield text[start : start + 20]
             await asyncio.sleep(self.pause_s / 10)
-        yield Reply(CITED, tokens_in=10, tokens_out=20)
+        yield Reply(text, tokens_in=10, tokens_out=20)
 
     async def close(self) -> None:
         pass
