@@ -51,7 +51,6 @@ def usage() -> str:
     return "\n".join(
         [
             "srrag <job> [key=value …]      evidence-based retrieval-augmented generation",
-            "",
             *(f"  {name:<{width}} {text}" for name, text in JOBS.items()),
             "",
             "srrag <job> --help             its keys, defaults and choices",

@@ -110,11 +110,11 @@ def count_texts(texts: Iterable[str], least: int) -> Frequencies:
 
 
 def held(question: str, sources: Sequence[Source], frequencies: Frequencies) -> Held:
-    """Which words of the question the sources hold; numbers and stop words are left out."""
+    """Which words of the question the sources hold, without numbers, letters and stop words."""
     stems = {
         stem: word
         for word in _WORD.findall(html.unescape(question))
-        if not _NUMBER.match(word)
+        if len(word) > 1 and not _NUMBER.match(word)
         for stem in terms(word)
     }
     weights = np.array([0.0 if s in GENERAL else frequencies.weight(s) for s in stems])

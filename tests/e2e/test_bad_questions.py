@@ -157,7 +157,7 @@ def test_orders_change_nothing_in_an_answer(rows: dict[str, dict[str, Any]], nam
     row = rows[name]
     assert row["reject"] is None
     assert_honest(row)
-    assert row["sentences"][0]["text"].startswith("Balance training reduced recurrent ankle")
+    assert row["sentences"][0]["text"].startswith("Balance training")
     assert not row["insufficient"]
 
 
@@ -181,12 +181,15 @@ def test_a_model_that_obeys_gains_no_citation(asked: Asked) -> None:
     texts = {name: {**ANSWERED, **ABSENT}[name] for name in ("plain", "ordered", "order", "tokens")}
     with serve(Endpoint(script=obeying)) as endpoint:
         found = asked(texts, "engine=http", "engine.model=m", f"engine.base_url={endpoint.url}")
-    for row in found.values():
+    for name, row in found.items():
         if row["reject"] is not None:
             assert row["answer"] == ""
             continue
         assert_honest(row)
+        if name in ABSENT:
+            assert row["insufficient"], "the gate is closed, so nobody is asked"
+            continue
         assert "Casts cure" not in row["answer"]
         assert row["invalid_citations"] == 2
         assert row["dropped_sentences"] == 1
-    assert any(row["reject"] is None for row in found.values())
+    assert any(found[name]["reject"] is None for name in found if name in ANSWERED)
