@@ -200,7 +200,7 @@ def test_questions_are_answered_with_citations_and_their_cost(
     assert again["sentences"] == first["sentences"]
 
     queries = tmp_path / "queries.jsonl"
-    texts = ["Does exercise reduce pain in adults?", "Is balance training safe after a stroke?"]
+    texts = ["Does exercise reduce pain in adults?", "Does exercise improve function in adults?"]
     queries.write_text(
         "".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate(texts))
     )
