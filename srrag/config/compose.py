@@ -1,4 +1,4 @@
-"""Compose the configuration of a job from conf/ and its overrides: Hydra stops here."""
+"""Composes the configuration of a job from conf/ and its overrides; only this file uses Hydra."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from srrag.errors import UsageError, first_line
 from srrag.storage import mirror
 
 FREE_TEXT = ("question", "entity")
-"""Keys whose values are taken literally, whatever characters they hold."""
+"""Keys whose values are literal text, never parsed by Hydra."""
 
 PATHS = (
     "root", "out", "results", "bench.path", "bench.answers", "bench.answerable", "graph.path",
     "completions",
 )  # fmt: skip
-"""Keys that name one file or folder each, in whichever job has them."""
+"""Keys whose value is a single file or folder, in every job that has them."""
 
 _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
 
@@ -39,7 +39,7 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
             composed = compose(
                 name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
             )
-        for key in ("root", "results", "out"):  # what is below an address is below its folder here
+        for key in ("root", "results", "out"):  # an address becomes its local folder
             if isinstance(given := composed.get(key), str) and "://" in given:
                 composed[key] = str(mirror.located(given))
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
@@ -60,14 +60,14 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def value_at(config: Any, key: str) -> Any:
-    """The value of a dotted key; None where there is none."""
+    """The value of a dotted key, or None."""
     for name in key.split("."):
         config = config.get(name) if isinstance(config, Mapping) else None
     return config
 
 
 def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str, Any]:
-    """Compose a job as it was, its engine, embedder and all, but with another pipeline."""
+    """Compose a job again with the same overrides but another pipeline; raises UsageError."""
     kept = [
         item for item in config["overrides"] if not re.match(r"[+~]*(pipeline\b|baseline=)", item)
     ]
@@ -75,7 +75,7 @@ def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str,
 
 
 def listed(override: str) -> list[str]:
-    """The overrides that one with a list of values (key=a,b) stands for; none for any other."""
+    """Expand an override with a list of values (key=a,b) to single ones; [] for other overrides."""
     try:
         parsed = OverridesParser.create().parse_override(override)
     except HydraException:
@@ -86,9 +86,9 @@ def listed(override: str) -> list[str]:
 
 
 def _of_all_rows(overrides: Sequence[str]) -> Iterator[str]:
-    """What a sweep itself is composed of: its lists and pipelines are those of single rows.
+    """Yield the overrides for the sweep itself, without lists and pipelines, which make its rows.
 
-    A list below `sweep.` is a text that its rows name.
+    Quotes a list below `sweep.`, since it is a text.
     """
     for item in overrides:
         if item.startswith("sweep.") and listed(item):
@@ -99,7 +99,7 @@ def _of_all_rows(overrides: Sequence[str]) -> Iterator[str]:
 
 
 def quoted(override: str) -> str:
-    """Quote the value of an override that is free text or that Hydra could not parse."""
+    """Quote an override's value if Hydra cannot parse it; raises UsageError without a `=`."""
     key, equals, value = override.partition("=")
     if override.startswith("~"):
         return override
@@ -118,7 +118,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def describe(name: str) -> str:
-    """The job's keys with their defaults, as its YAML file states them, and what may be chosen."""
+    """The help text of a job: its YAML file with all defaults, and the choices of each group."""
     folder = Path(__file__).resolve().parents[2] / "conf"
     choices = [
         f"  {group}: {', '.join(sorted(file.stem for file in (folder / group).glob('*.yaml')))}"
@@ -130,7 +130,7 @@ def describe(name: str) -> str:
 
 
 def _groups(folder: Path, name: str) -> Iterator[str]:
-    """The groups that a job's file chooses from, those of files that it goes on from included."""
+    """The groups in the defaults list of a job's file and of the files that it extends."""
     stated: Any = OmegaConf.to_container(OmegaConf.load(folder / f"{name}.yaml"))
     for chosen in stated.get("defaults", []):
         if isinstance(chosen, dict):

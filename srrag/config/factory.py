@@ -1,4 +1,4 @@
-"""From configuration to objects: the plan, the place, the runner, the pipeline."""
+"""Builds objects from configuration: the plan, the place, the runner and the pipeline."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_as(cls: type, fields: Mapping[str, Any], key: str) -> Any:
 
 
 def place(config: Mapping[str, Any]) -> Place:
-    """Where the steps of this process run."""
+    """The place of this process's steps: device, threads and account; raises UsageError."""
     profile = config["profile"]
     if profile["device"] != "cpu":
         import torch
@@ -57,7 +57,7 @@ def place(config: Mapping[str, Any]) -> Place:
 
 
 def account(config: Mapping[str, Any]) -> Account:
-    """The log of what was paid for, and the ceilings on it; raises UsageError naming the key."""
+    """The completions log and the budget's ceilings; raises UsageError that names a bad key."""
     ceilings = config["budget"]
     for key, kinds in (("max_tokens", int), ("max_usd", (int, float))):
         value = ceilings[key]
@@ -80,10 +80,10 @@ def runner(config: Mapping[str, Any]) -> Runner:
 
 
 def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resources:
-    """What a worker of a stage takes: the profile's default with the stage's own entries.
+    """The resources of a stage's worker: the profile's defaults, overridden by the stage's entry.
 
-    A stage whose step asks a model takes the entry `calls` between the two: its workers wait
-    more than they work.
+    For a stage whose step calls a model, the entry `calls` overrides the defaults too, since its
+    workers mostly wait. Raises UsageError.
     """
     table = config["profile"]["resources"]
     calls = isinstance(run, Step) and bool(engines_of([run]))
@@ -97,7 +97,7 @@ def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resourc
 
 
 def plan(config: Mapping[str, Any], reader: Any) -> Plan:
-    """The stages of a build with their fingerprints."""
+    """The plan of a build: its stages with their fingerprints; raises UsageError."""
     stages = []
     for name, entry in kept_stages(config["stages"]).items():
         run = make(entry["run"], f"stages.{name}")
@@ -111,7 +111,7 @@ def plan(config: Mapping[str, Any], reader: Any) -> Plan:
 
 
 def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
-    """The stages that are not null, nor read one that is: what follows from it goes with it."""
+    """Drop the stages that are null, and all stages that depend on them."""
     kept = {name: entry for name, entry in stages.items() if entry}
     gone = set(stages) - set(kept)
     while lost := {name for name, entry in kept.items() if gone & set(entry["inputs"])}:
@@ -132,9 +132,9 @@ def answering(config: Mapping[str, Any]) -> Pipeline:
 def pipeline_run(
     config: Mapping[str, Any], pipeline: Pipeline, *, evaluating: bool = False
 ) -> PipelineRun:
-    """A pipeline bound to a build of the root; raises UsageError if they do not fit.
+    """Bind a pipeline to a build of the root; raises UsageError if they do not fit.
 
-    A step that is for evaluations alone, as one that may cite anything, is refused elsewhere.
+    Unless `evaluating`, it refuses steps that only evaluations may use, such as free citation.
     """
     if not evaluating and any(getattr(step, "evaluation_only", False) for step in within(pipeline)):
         raise UsageError("pipeline: it cites freely, which is for `srrag evaluate` alone")

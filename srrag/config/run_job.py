@@ -1,4 +1,4 @@
-"""Run a job as a command: progress on stderr, one JSON object on stdout, an exit code."""
+"""Runs a job as a command: progress on stderr, one JSON object on stdout, an exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Job = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def launch(name: str, job: Job, argv: Sequence[str]) -> int:
-    """Run a job: progress on stderr, one JSON object as the last line on stdout, exit code."""
+    """Run a job, print its summary as one JSON object on stdout, and return the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -44,14 +44,14 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
     config["command"] = shlex.join(["srrag", name, *argv])
     signal.signal(signal.SIGTERM, _stop)
     if "local" in (value_at(config, "ray.address"), value_at(config, "profile.runner.address")):
-        keep_ray_here()  # it is a Ray that the job starts
+        keep_ray_here()  # the job starts this Ray itself
     began = time.time()
     try:
         with _stdout_to_stderr():
             summary = {"job": name, **job(config)}
             _write_summary(config, name, summary)
             if config.get("out"):
-                mirror.join(Path(config["out"]), began)  # what was not put there on the way
+                mirror.join(Path(config["out"]), began)  # upload what is not there yet
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
     except KeyboardInterrupt:
@@ -65,13 +65,13 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
 
 
 def _stop(number: int, frame: object) -> None:
-    """End as if interrupted, so that what is in hand is released."""
+    """Treat SIGTERM as an interrupt, so that the job releases its locks and processes."""
     raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """Keep stdout for the last line, whatever libraries print, native code included."""
+    """Redirect everything that libraries print, even native code, from stdout to stderr."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

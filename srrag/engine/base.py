@@ -1,4 +1,4 @@
-"""What every engine with a language model behind it has."""
+"""The base class of engines that run a language model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srrag.spec import place_field
 
 @dataclass(frozen=True)
 class Worker:
-    """What a replica in a process of its own takes of Ray's resources."""
+    """The Ray resources of an engine replica that runs in its own process."""
 
     cpus: float
     gpus: float
@@ -21,13 +21,13 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class Model(Engine):
-    """An engine that starts a session; but for sampling, the fields here are where it runs.
+    """An engine that opens a session. `seed` and `temperature` are identity; the rest is placement.
 
-    `seed` tells repetitions apart: it is in the key of every prompt, from which the seed of each
-    answer derives. `temperature` is that of prompts which ask for none of their own, None for 0.
-    Prices are US dollars a million tokens, rates tokens a second (of the whole engine): both are
-    for estimates and ceilings. `tokenizer` is a folder, a hub id, or "utf8" for four bytes a
-    token; it only counts for estimates.
+    `seed` distinguishes repetitions: it enters the key of every prompt, and each answer's random
+    seed derives from the key. `temperature` applies to prompts that set none; None means 0.
+    Prices are in US dollars per million tokens, rates in tokens per second of the whole engine;
+    both serve estimates and ceilings. `tokenizer` is a folder, a hub id, or "utf8" for four bytes
+    per token; only estimates use it.
     """
 
     seed: int = 0
@@ -40,45 +40,45 @@ class Model(Engine):
     tokenizer: str | None = place_field(None)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a temperature that cannot be."""
+        """Raise ValueError for a temperature outside [0, 2]."""
         if self.temperature is not None and not 0.0 <= self.temperature <= 2.0:
             raise ValueError(f"engine.temperature: {self.temperature} is not in [0, 2]")
 
     @property
     def started(self) -> Self:
-        """What is started: engines that differ in sampling alone share a session."""
+        """The engine without seed and temperature; engines equal in the rest share a session."""
         return replace(self, seed=0, temperature=None)
 
     def sampled(self, prompt: Prompt) -> Prompt:
-        """The prompt as it is sent."""
+        """The prompt with this engine's temperature, if the prompt sets none."""
         if self.temperature is None or prompt.temperature:
             return prompt
         return replace(prompt, temperature=self.temperature)
 
     @property
     def replicas(self) -> int:
-        """How many sessions share the calls."""
+        """Number of sessions that share the calls."""
         return 1
 
     @property
     def counts_by(self) -> str | None:
-        """The tokenizer that estimates count by, if any is known."""
+        """The tokenizer that estimates count with, or None."""
         return self.tokenizer
 
     @property
     def hourly_usd(self) -> float:
-        """US dollars an hour of the whole engine, beside those of its tokens."""
+        """US dollars per hour of the whole engine, in addition to the price of its tokens."""
         return 0.0
 
     def worker(self) -> Worker | None:
-        """What a replica takes, or None if its session lives in the host's process."""
+        """The resources of a replica, or None if the session runs in the dispatcher's process."""
         return None
 
     def price(self, tokens_in: int, tokens_out: int) -> float:
-        """US dollars of tokens; 0 where no price is given."""
+        """The price of tokens in US dollars; 0 without prices."""
         prices = self.usd_per_mtok_in or 0.0, self.usd_per_mtok_out or 0.0
         return (tokens_in * prices[0] + tokens_out * prices[1]) / 1e6
 
     @abc.abstractmethod
     async def open(self) -> Session:
-        """Start; raises with one clear line if that cannot be."""
+        """Start a session; raises an error of one clear line if it cannot start."""

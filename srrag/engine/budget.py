@@ -1,4 +1,4 @@
-"""A hard ceiling on tokens and money."""
+"""The budget of a run: a hard ceiling on tokens and money."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from srrag.engine.log.completion_log import CompletionLog
 from srrag.llm.completion import Account, EngineStopped
 
 _MESSAGE_TOKENS = 16
-"""More than any chat template adds to a message."""
+"""Upper bound on the tokens that a chat template adds to a message."""
 
 
 def open_budget(folder: Path, account: Account) -> Budget:
-    """The budget of a run: an account's ceilings, and what the log has paid for so far."""
+    """Open the budget of a run: the account's ceilings, less what the log has already paid for."""
     paid = CompletionLog(folder).totals()
     return Budget(
         max_tokens=account.max_tokens,
@@ -27,7 +27,7 @@ def open_budget(folder: Path, account: Account) -> Budget:
 
 
 def most_tokens_in(call: Call) -> int:
-    """A bound on a prompt's tokens: no tokenizer makes more than one of a UTF-8 byte."""
+    """Upper bound on a prompt's tokens: one per UTF-8 byte, plus the chat template."""
     return sum(
         len(message["content"].encode("utf-8", "replace")) + _MESSAGE_TOKENS
         for message in call.messages()
@@ -36,11 +36,11 @@ def most_tokens_in(call: Call) -> int:
 
 @dataclass
 class Budget:
-    """What may be spent, by everything that the log has paid for and this run will.
+    """Limits the tokens and US dollars of a log: those spent so far plus those of this run.
 
-    A call reserves the most that it can cost before it is sent, and settles what it did cost:
-    so the ceiling holds whatever the answers are. Near it, calls wait for each other. What an
-    endpoint charges for calls that it never answered is not known, and not counted.
+    Each call reserves its largest possible cost before it is sent, and settles its actual cost
+    afterwards, so no answer can exceed the ceiling. Near the ceiling, calls wait for each other.
+    Charges for calls that the endpoint never answered are unknown and not counted.
     """
 
     max_tokens: int | None = None
@@ -51,7 +51,7 @@ class Budget:
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def reserve(self, engine: Model, call: Call) -> None:
-        """Wait until the call surely fits; raises EngineStopped if it never will."""
+        """Wait until the call surely fits the budget; raises EngineStopped if it never will."""
         if self.max_tokens is None and self.max_usd is None:
             return
         tokens_in, tokens_out = most_tokens_in(call), call.prompt.max_tokens
@@ -64,12 +64,12 @@ class Budget:
         self._reserved[call.key] = need
 
     def settle(self, tokens: int, usd: float) -> None:
-        """Book what a call did cost."""
+        """Add the actual cost of a call."""
         self.tokens += tokens
         self.usd += usd
 
     def release(self, call: Call) -> None:
-        """Free what a call had reserved."""
+        """Release the reservation of a call."""
         self._reserved.pop(call.key, None)
         self._settled.set()
 

@@ -1,4 +1,4 @@
-"""A call on its way to a model, and its reply: what hosts, sessions and the log exchange."""
+"""Calls and replies, which clients, dispatchers, sessions and the log exchange."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from srrag.spec import canonical, spec
 
 @dataclass(frozen=True)
 class Call:
-    """One prompt, ready to send. `key` is its identity: 16 bytes."""
+    """One prompt, ready to send. `key` identifies it with 16 bytes."""
 
     key: bytes
     prompt: Prompt
@@ -28,7 +28,7 @@ class Call:
         return int.from_bytes(self.key[:4], "big") & 0x7FFFFFFF
 
     def messages(self) -> list[dict[str, str]]:
-        """The chat: system, user, and each former answer with what was wrong with it."""
+        """The chat messages: system, user, then each former answer with what was wrong with it."""
         messages = [
             {"role": "system", "content": self.prompt.system},
             {"role": "user", "content": self.prompt.user},
@@ -41,10 +41,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: a text, or the fault of the call alone (no other call is touched by it).
+    """The result of a call: a text, or a fault that concerns this call alone.
 
-    `finish` is "stop", or "length" for an answer cut off at `max_tokens`. `retries` are sends
-    after the first. Tokens of a call without a reply are 0.
+    `finish` is "stop", or "length" for an answer cut off at `max_tokens`. `retries` counts the
+    attempts after the first. A call without an answer has 0 tokens.
     """
 
     text: str = ""
@@ -55,27 +55,27 @@ class Reply:
     seconds: float = 0.0
     fault: Fault | None = None
     known: bool = False
-    """It was answered, and paid for, a moment ago."""
+    """Whether the answer was already in the journal, and so paid for by an earlier call."""
 
 
 class Session(Protocol):
-    """An engine that is up."""
+    """A running engine."""
 
     async def complete(self, call: Call) -> Reply:
-        """Answer one call; many are in flight together. Raises EngineStopped to end the run."""
+        """Answer one of many concurrent calls. Raises EngineStopped to end the run."""
         ...
 
     async def close(self) -> None:
-        """Release what the session holds."""
+        """Release the session's resources."""
         ...
 
 
 Opener = Callable[[], Awaitable[Session]]
-"""Starts an engine."""
+"""Starts an engine and returns its session."""
 
 
 class SessionLostError(RuntimeError):
-    """The session is beyond use, as after the death of an engine's process; a new one may do."""
+    """The session is lost, for example because the engine's process died; a new one may work."""
 
 
 class CallError(RuntimeError):
@@ -89,9 +89,9 @@ class CallError(RuntimeError):
 
 @lru_cache(maxsize=256)
 def schema_json(schema: type[Answer]) -> str:
-    """The JSON schema of an answer as text, its fields in the order in which they are declared.
+    """The JSON schema of an answer as text, with its fields in the order of their declaration.
 
-    Guided decoding fills them in that order: what leads to a judgement should come before it.
+    Guided decoding generates the fields in this order, so declare reasons before judgements.
     """
     return json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
 
@@ -112,7 +112,7 @@ def _digest(values: list[object]) -> bytes:
 
 
 def key_of(engine: Engine, prompt: Prompt, attempt: int = 0) -> bytes:
-    """Hash what decides an answer: engine, schema, rendered prompt, sampling, draw, attempt."""
+    """Hash everything that decides an answer: engine, schema, prompt, sampling, draw, attempt."""
     return _digest(
         [
             _prefix(engine, prompt.schema, prompt.system).hex(),

@@ -1,4 +1,4 @@
-"""The client of an engine: looks in the log first, and sends what is missing to the host."""
+"""The client of an engine: answers from the log, and sends missing prompts to the dispatcher."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from srrag.llm.completion import (
 )
 
 Send = Callable[[Sequence[Call]], list[Reply]]
-"""Carries calls to the host and waits for the replies; raises HostLostError or EngineStopped."""
+"""Sends calls to the dispatcher and waits; raises DispatcherLostError or EngineStopped."""
 
 MAX_LOST = 8
-"""Times that a host may be lost under one batch of calls."""
+"""Attempts to send one batch of calls, each lost with its dispatcher."""
 
 
 class DispatcherLostError(RuntimeError):
-    """The host died with calls in flight; a new one takes its place."""
+    """The dispatcher died with calls in flight; a new one takes its place."""
 
 
 @dataclass
 class LogClient:
-    """The Client of one engine in one process; threads may share it, and it travels by pickle."""
+    """The Client of one engine in one process. Threads can share it, and it can be pickled."""
 
     engine: Model
     log_folder: Path
@@ -43,23 +43,23 @@ class LogClient:
     fresh: bool = False
 
     def __post_init__(self) -> None:
-        """Open nothing yet: the log is read at first use."""
+        """Prepare the lock; the log opens at first use."""
         self._log: CompletionLog | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what belongs to this process."""
+        """The fields without the log and the lock of this process."""
         return {k: v for k, v in vars(self).items() if k not in ("_log", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Open nothing yet, in the new process either."""
+        """Restore the fields, with a new lock; the log opens at first use."""
         vars(self).update(state)
         self.__post_init__()
 
     def complete(
         self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
     ) -> list[Completion]:
-        """Answer from the log what stands there, and the rest through the host."""
+        """Answer prompts from the log where possible, and the rest through the dispatcher."""
         keys = [key_of(self.engine, prompt, attempt) for prompt in prompts]
         answers = self._known(dict(zip(keys, prompts, strict=True)))
         cached = set(answers)
@@ -73,12 +73,12 @@ class LogClient:
         return [answers.get(key, Completion(fault=NOT_ASKED)) for key in keys]
 
     def _known(self, prompts: dict[bytes, Prompt]) -> dict[bytes, Completion]:
-        """What the log holds of these keys."""
+        """Look up the prompts' answers in the log by their keys."""
         entries = self._reader().lookup(list(prompts))
         known = {}
         usage = Usage()
         for key, entry in entries.items():
-            # Judged anew: what an older reader could not parse, a newer one may.
+            # Parse again, since this version may accept an answer that an older one rejected.
             completion = read(entry.text, prompts[key].schema)
             if completion.fault is not None and entry.fault:
                 completion = Completion(entry.text, fault=Fault(entry.fault, entry.detail))
@@ -96,7 +96,7 @@ class LogClient:
             return self._log
 
     def _called(self, missing: dict[bytes, Call], attempt: int) -> dict[bytes, Completion]:
-        """Send calls, the longest first: so that no long one is left for the end."""
+        """Send calls, the longest first, so that no long one starts last."""
         answers: dict[bytes, Completion] = {}
         reason = ""
         for _ in range(MAX_LOST):
@@ -110,7 +110,7 @@ class LogClient:
                 replies = self.send(calls)
             except DispatcherLostError as error:
                 reason = str(error)
-                # What the lost host had answered stands in its journal.
+                # The lost dispatcher's answers are in its journal.
                 self._reader().refresh()
                 answers.update(self._known({call.key: call.prompt for call in calls}))
                 continue

@@ -1,4 +1,4 @@
-"""Count tokens as a model's own tokenizer does."""
+"""Counts tokens with a model's own tokenizer."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from srrag.llm.completion import Prompt
 
 UTF8 = "utf8"
 UTF8_BYTES = 4
-"""Bytes a token of the count that needs no tokenizer: English text, most vocabularies."""
+"""Bytes per token in the estimate without tokenizer: typical for English text."""
 
 
 class TokenCounter:
     """Counts tokens of prompts and texts.
 
-    `name` is a folder or hub id of a tokenizer, or "utf8" for a token every four bytes.
+    `name` is the folder or hub id of a tokenizer, or "utf8" for one token per four bytes.
     """
 
     def __init__(self, name: str) -> None:
-        """Bind a tokenizer; it is loaded at first use."""
+        """Bind a tokenizer; it loads at first use, and raises ValueError then if it cannot."""
         self.name = name
         self._systems: dict[str, int] = {}
 
     def texts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, without special ones."""
+        """Count the tokens of each text, without special tokens."""
         if self.name == UTF8:
             return [-(-len(text.encode("utf-8", "replace")) // UTF8_BYTES) for text in texts]
         if not texts:
@@ -34,7 +34,7 @@ class TokenCounter:
         return [len(ids) for ids in encoded]
 
     def prompts(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Tokens of each prompt as a chat: the system text with the chat's own, and the user's."""
+        """Count the tokens of each prompt as a chat: template, system text and user text."""
         users = self.texts([prompt.user for prompt in prompts])
         return [
             self._system(prompt.system) + user for prompt, user in zip(prompts, users, strict=True)
@@ -46,7 +46,7 @@ class TokenCounter:
         return self._systems[text]
 
     def _chat(self, system: str) -> int:
-        """Tokens of a chat whose user says nothing."""
+        """Count the tokens of a chat with an empty user message."""
         if self.name == UTF8 or not self._tokenizer.chat_template:
             return self.texts([system])[0]
         messages = [{"role": "system", "content": system}, {"role": "user", "content": ""}]

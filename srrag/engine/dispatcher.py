@@ -1,8 +1,8 @@
-"""The host of an engine: one a run, through which every call goes.
+"""The dispatcher of an engine: one per run, through which every call goes.
 
-It bounds the calls in flight, holds the budget, joins equal calls, judges each answer by its
-schema, and writes it to the log's journal *before* it answers: so a run that is killed has paid
-twice for nothing but the calls that were in flight.
+It bounds the calls in flight, enforces the budget, merges equal calls, checks each answer against
+its schema, and writes it to the log's journal *before* it replies. So a run that is killed and
+resumed pays twice only for the calls that were in flight.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from srrag.engine.stream import answered
 from srrag.llm.completion import Account, EngineStopped, Fault, Usage, one_line, read
 
 MIN_WATCHED = 200
-"""Prompts before the share of those that are lost says anything."""
+"""Number of prompts from which on the share of lost ones can end the run."""
 
 
 class Dispatcher:
-    """Of one engine. Answers calls through a session that it opens at the first one."""
+    """Answers the calls to one engine through a session, which it opens at the first call."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Dispatcher:
         budget: Budget,
         max_lost_share: float = 1.0,
     ) -> None:
-        """Bind what it needs; nothing is started yet. `concurrency` counts for one replica."""
+        """Bind engine, journal and budget. The engine's `concurrency` applies to each replica."""
         self._max_lost_share = max_lost_share
         self._first = self._lost = 0
         self.engine = engine
@@ -52,32 +52,32 @@ class Dispatcher:
         self._stopped: EngineStopped | None = None
 
     async def complete(self, calls: Sequence[Call]) -> list[Reply]:
-        """Answer calls, in order, all in flight together.
+        """Answer calls concurrently; returns the replies in order.
 
-        Raises EngineStopped, after the calls in flight are answered and in the journal: what is
-        paid for is kept.
+        Raises EngineStopped after the calls in flight are answered and in the journal, so that
+        every answer that was paid for is kept.
         """
         replies = await asyncio.gather(*map(self._joined, calls), return_exceptions=True)
         answered = []
         for reply in replies:
             if isinstance(reply, BaseException):
-                # Those of other callers too: the run ends with the first one that hears of it.
+                # Wait for other callers' calls too, since the first error ends the whole run.
                 await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
                 raise reply if isinstance(reply, Exception) else self._stopped or reply
             answered.append(reply)
         return answered
 
     def figures(self) -> dict[str, Any]:
-        """What it has done since it started: usage, and US dollars."""
+        """Usage since the start, and its price in US dollars, as JSON."""
         usd = self.engine.price(self._done.tokens_in, self._done.tokens_out)
         return {**self._done.as_dict(), "usd": round(usd, 6)}
 
     def stop(self, error: EngineStopped) -> None:
-        """Send no further call; those that wait fail with this error."""
+        """Send no further calls; waiting ones fail with this error."""
         self._stopped = self._stopped or error
 
     async def close(self) -> None:
-        """Let no call pass any more, drop those in flight, and release the session."""
+        """Refuse further calls, cancel those in flight, and close the session."""
         self.stop(EngineStopped("the run has ended"))
         rest = [*self._in_flight.values()]
         for task in rest:
@@ -88,7 +88,7 @@ class Dispatcher:
             self._session = None
 
     async def _joined(self, call: Call) -> Reply:
-        """One task a key: an equal call that is in flight answers this one too."""
+        """Answer a call, or share the reply of an equal call that is in flight."""
         task = self._in_flight.get(call.key)
         if task is not None:
             return await task
@@ -104,7 +104,7 @@ class Dispatcher:
             try:
                 if self._stopped is not None:
                     raise self._stopped
-                # A client that looked in the log a moment too early asks twice.
+                # A client that read the log too early asks for an answer that has just arrived.
                 if (entry := self._journal.find(call.key)) is not None:
                     return _reply(entry)
                 session = await self._up()
@@ -130,12 +130,12 @@ class Dispatcher:
                 except EngineStopped:
                     raise
                 except Exception as error:
-                    # No row is to blame for an engine that does not start.
+                    # An engine that does not start is no row's fault: end the run.
                     raise EngineStopped(f"{self.engine.name}: {one_line(error)}") from error
             return self._session
 
     def _booked(self, call: Call, reply: Reply) -> Reply:
-        """Judge, count, journal: only then is a call answered."""
+        """Check a reply against its schema, count it, and write it to the journal."""
         if reply.fault is None:
             reply = replace(reply, fault=read(reply.text, call.prompt.schema, reply.finish).fault)
         usd = self.engine.price(reply.tokens_in, reply.tokens_out)
@@ -154,7 +154,7 @@ class Dispatcher:
         return reply
 
     def _watch(self, call: Call, reply: Reply) -> None:
-        """End the run early when most prompts are lost: the rest would be paid for in vain."""
+        """Stop the run if too many prompts are lost, before it pays for the rest."""
         self._first += call.attempt == 0
         self._lost += call.attempt > 0 and reply.fault is not None
         if self._first >= MIN_WATCHED and self._lost > self._max_lost_share * self._first:
@@ -194,10 +194,10 @@ def _reply(entry: Entry) -> Reply:
 
 
 class Dispatchers:
-    """The hosts of all engines of a run: they share one journal and one budget."""
+    """The dispatchers of all engines of a run, which share one journal and one budget."""
 
     def __init__(self, openers: Mapping[Model, Opener], folder: Path, account: Account) -> None:
-        """Bind a host for each engine to the log in `folder`; nothing is started yet."""
+        """Bind a dispatcher for each engine to the log in `folder`; engines start later."""
         self._journal = Journal(folder)
         budget = open_budget(folder, account)
         self._hosts = {
@@ -206,16 +206,16 @@ class Dispatchers:
         }
 
     async def complete(self, engine: Model, calls: Sequence[Call]) -> list[Reply]:
-        """Answer calls by one of the engines; see Host.complete."""
+        """Answer calls with one of the engines; see Dispatcher.complete."""
         return await self._hosts[engine].complete(calls)
 
     def figures(self) -> dict[str, dict[str, Any]]:
-        """What each engine has done, by name; seals a journal that has grown old."""
+        """The figures of each engine by name; also seals a journal that has grown old."""
         self._journal.seal_if_due()
         return {engine.name: host.figures() for engine, host in self._hosts.items()}
 
     async def close(self) -> dict[str, dict[str, Any]]:
-        """Close every host, then the journal; returns the figures."""
+        """Close every dispatcher, then the journal; returns the figures."""
         for host in self._hosts.values():
             await host.close()
         self._journal.close()

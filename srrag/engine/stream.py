@@ -1,4 +1,4 @@
-"""Answers heard while they are written: drafts, which count for nothing until the log has them."""
+"""Streams answers to an observer while a model writes them; they are drafts until logged."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from srrag.engine.call import Call, CallError, Reply, Session
 from srrag.llm.completion import Answer, Prompt
 
 Listen = Callable[[Prompt, int, str], None]
-"""Hears prompt, attempt and the next piece of its answer, in the engine's own thread."""
+"""Observer called with prompt, attempt and the next piece of its answer, in the engine's thread."""
 
 
 @runtime_checkable
 class StreamingSession(Session, Protocol):
-    """A session that can also answer piece by piece, for use online."""
+    """A session that can also stream its answers."""
 
     def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Give the pieces of an answer, then the reply as `complete` would.
+        """Yield the pieces of an answer, then the reply that `complete` would return.
 
-        Raises CallError when it breaks off.
+        Raises CallError if the answer breaks off.
         """
         ...
 
 
 @dataclass
 class _Ear:
-    """A listener, the answers that it wants to hear, and the error that made it deaf."""
+    """An observer, the schema of the answers that it observes, and the error that it raised."""
 
     listen: Listen
     schema: type[Answer]
@@ -41,7 +41,7 @@ class _Ear:
             try:
                 self.listen(call.prompt, call.attempt, piece)
             except Exception as error:
-                # The call is paid for: it goes on, and its answer is kept.
+                # The call is paid for, so it continues and its answer is kept.
                 self.error = error
 
 
@@ -50,10 +50,10 @@ _ear: ContextVar[_Ear | None] = ContextVar("ear", default=None)
 
 @contextmanager
 def listening(listen: Listen, schema: type[Answer]) -> Iterator[None]:
-    """Hear answers of this schema to what is asked in this context (thread or task).
+    """Observe the answers of this schema to prompts sent in this context (thread or task).
 
-    Only engines in this process are heard, and only what they are asked now: an answer from the
-    log, or of an engine elsewhere, comes whole. What the listener raises is raised at the end.
+    Only new answers of engines in this process are streamed; answers from the log or from another
+    process arrive whole. An error of the observer is raised when the block ends.
     """
     ear = _Ear(listen, schema)
     token = _ear.set(ear)
@@ -66,7 +66,7 @@ def listening(listen: Listen, schema: type[Answer]) -> Iterator[None]:
 
 
 async def answered(session: Session, call: Call) -> Reply:
-    """Answer a call, aloud where somebody listens and the session can."""
+    """Answer a call, streaming it if this context has an observer and the session can stream."""
     ear = _ear.get()
     if ear is None or call.prompt.schema is not ear.schema:
         return await session.complete(call)

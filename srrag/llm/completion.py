@@ -1,7 +1,7 @@
-"""Calls to a language model: what is asked, who answers, what came back.
+"""Prompts to a language model, and their completions.
 
-An Engine says who answers, and is part of a step's identity. A Client carries prompts to it;
-`Rules` needs none: each LLMStep answers by its own baseline.
+An Engine names the model that answers, and is part of a step's identity. A Client sends prompts to
+it. The engine `Rules` needs no client: each LLMStep answers by its own baseline.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Answer(pydantic.BaseModel):
 
 @dataclass(frozen=True)
 class Prompt:
-    """One question to a language model.
+    """One prompt to a language model.
 
-    `row` is the row of the batch that it belongs to, `slot` tells several prompts of a row
-    apart, `draw` several samples of a prompt. `schema` is the shape of the answer. `turns` are
-    former answers, each with what was wrong with it, when the model is asked again.
+    `row` is its row in the batch. `slot` distinguishes several prompts of a row, `draw` several
+    samples of a prompt. The answer follows `schema`. In a retry, `turns` holds the former answers,
+    each with what was wrong with it.
     """
 
     row: int
@@ -49,10 +49,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an answer: a kind to count by, and the detail shown to the model.
+    """Why an answer is unusable: a kind for counting, and a detail that the model is shown.
 
-    Kinds of output: empty, whitespace, refusal, truncated, invalid_json, wrong_type, and what a
-    step's own check finds (ungrounded, nonsense, …). Kinds of a call: too_long, refused_call,
+    Kinds of bad output: empty, whitespace, refusal, truncated, invalid_json, wrong_type, and those
+    of a step's own check (ungrounded, nonsense, …). Kinds of failed calls: too_long, refused_call,
     timeout, server, connection, crash.
     """
 
@@ -64,10 +64,10 @@ LOST = (
     "empty", "whitespace", "refusal", "truncated", "invalid_json", "wrong_type", "nonsense",
     "too_long", "refused_call", "timeout", "server", "connection", "crash",
 )  # fmt: skip
-"""Faults for which a row is rejected: there is no answer that can be used."""
+"""Kinds of faults that leave no usable answer, so that the row is rejected."""
 
 NOT_ASKED = Fault("not_asked", "")
-"""Of a prompt that is not in the log and may not be called for."""
+"""The fault of a prompt that is not in the log and that the engine may not be asked."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ _MAX_DETAIL_CHARS = 300
 
 
 def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
-    """Parse an answer by its schema; whatever is wrong with it becomes a fault of its kind."""
+    """Parse an answer by its schema; an invalid answer becomes a Completion with a fault."""
     body = text.strip()
     if fenced := _FENCE.match(body):
         body = fenced[1]
-    # Raw control characters are no JSON, yet the grammars of guided decoding let them through.
+    # Guided decoding lets raw control characters through, although JSON forbids them.
     body = _CONTROL.sub(" ", body)
     if not body:
         kind = "whitespace" if text else "empty"
@@ -115,7 +115,7 @@ def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
     detail = f"{where}: {first['msg']}" if where else str(first["msg"])
     detail = detail.encode("utf-8", "replace").decode()[:_MAX_DETAIL_CHARS]
     if finish == "length":
-        # Blanks without end are how a guided weak model runs to the limit.
+        # A weak model under guided decoding may emit whitespace up to the token limit.
         blank = re.search(r"\s{50,}", text)
         return Fault("whitespace" if blank else "truncated", "The answer was cut off: too long.")
     if first["type"] != "json_invalid":
@@ -127,10 +127,13 @@ def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
 
 
 class PromptFile:
-    """A prompt: system and user text around a line `---`, with $names to fill in."""
+    """A prompt template: system text, a line `---`, user text; both may contain $names.
+
+    Raises ValueError at first use if the file has no line `---`.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Bind the file; it is read at first use."""
+        """Bind the file, which is read at first use."""
         self.path = path
 
     @cached_property
@@ -141,21 +144,21 @@ class PromptFile:
         return Template(system.strip()), Template(user.strip())
 
     def system(self, **values: object) -> str:
-        """The system text; raises KeyError for a name without a value."""
+        """Fill in the system text; raises KeyError for a name without a value."""
         return self._templates[0].substitute(values)
 
     def user(self, **values: object) -> str:
-        """The user text; raises KeyError for a name without a value."""
+        """Fill in the user text; raises KeyError for a name without a value."""
         return self._templates[1].substitute(values)
 
 
 @dataclass
 class Usage:
-    """What answering took: calls made, answers found in the log, tokens of both.
+    """The cost of answers: calls made, answers found in the log, and the tokens of both.
 
-    `tokens_in` and `tokens_out` count every answer used; those of answers from the log are in
-    `cached_tokens_in` and `cached_tokens_out` too. `retries` are calls sent again after an
-    error, `again` prompts asked once more after a bad answer, `faults` bad answers by kind.
+    `tokens_in` and `tokens_out` count every answer used; `cached_tokens_in` and
+    `cached_tokens_out` count the part from the log. `retries` counts calls sent again after an
+    error, `again` prompts sent again after a bad answer, `faults` bad answers by kind.
     """
 
     calls: int = 0
@@ -169,20 +172,20 @@ class Usage:
     faults: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Usage) -> None:
-        """Add another's counts."""
+        """Add the counts of another usage."""
         for name in self.__dataclass_fields__:
             if name != "faults":
                 setattr(self, name, getattr(self, name) + getattr(other, name))
         self.faults.update(other.faults)
 
     def as_dict(self) -> dict[str, Any]:
-        """Counts as JSON, faults by kind."""
+        """The counts as JSON, with faults by kind."""
         counts = {n: getattr(self, n) for n in self.__dataclass_fields__ if n != "faults"}
         return {**counts, "faults": dict(self.faults.most_common())}
 
     @classmethod
     def of(cls, counts: dict[str, Any]) -> Usage:
-        """The inverse of `as_dict`."""
+        """Build a usage from what `as_dict` returns."""
         return cls(**{**counts, "faults": Counter(counts.get("faults", {}))})
 
 
@@ -201,24 +204,24 @@ def tallied() -> Iterator[Usage]:
 
 
 def tally(usage: Usage) -> None:
-    """Add to the usage that is being collected here, if any is."""
+    """Add to the usage that `tallied` collects in this context, if any."""
     if (collecting := _tally.get()) is not None:
         collecting.add(usage)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Engine(abc.ABC):
-    """Who answers prompts: its fields are its identity, but for those that say where it runs."""
+    """Names who answers prompts. Its fields are its identity, except those for placement."""
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """How answers name it: kind, model and revision."""
+        """The name that answers carry: kind, model and revision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules(Engine):
-    """No model: every LLMStep answers by its own baseline, and the output says so."""
+    """The engine without a model: each LLMStep answers by its own baseline, and says so."""
 
     @property
     def name(self) -> str:
@@ -228,11 +231,11 @@ class Rules(Engine):
 
 @dataclass(frozen=True)
 class Account:
-    """What pays for the calls of a run: the log that keeps them, and ceilings on all it holds.
+    """The completions log of a run, and the ceilings on the tokens and money that it records.
 
-    `log` is the folder of the completions log, by default `completions` in the root. `fresh`
-    tries prompts anew whose tries are spent. Above `max_lost_share` of prompts whose last answer
-    too was bad, the run ends.
+    `log` is the folder of the log, by default `completions` in the root. `fresh` grants new tries
+    to prompts that have used up theirs. The run ends when more than `max_lost_share` of the
+    prompts have a bad last answer.
     """
 
     log: Path | None = None
@@ -243,28 +246,28 @@ class Account:
 
 
 class Client(Protocol):
-    """Carries prompts to an engine; everything that is paid for goes through its log."""
+    """Sends prompts to an engine, and logs every answer that is paid for."""
 
     fresh: bool
-    """Whether prompts whose tries are spent are tried anew (`retry_failed`)."""
+    """Whether prompts that have used up their tries get new ones (`retry_failed`)."""
 
     def complete(
         self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
     ) -> list[Completion]:
-        """Answer each prompt, in order: a value of its schema or a fault, never an exception.
+        """Answer each prompt, in order, with a value of its schema or a fault.
 
-        A prompt that is not in the log and may not be called for is NOT_ASKED. Raises only
-        EngineStopped.
+        A prompt that is neither in the log nor allowed by `may_call` gets the fault NOT_ASKED.
+        Raises only EngineStopped.
         """
         ...
 
 
 def one_line(error: object, most_chars: int = 500) -> str:
-    """What an error says, in one line without controls."""
-    said = f"no {error}" if isinstance(error, KeyError) else str(error)  # it says the key alone
+    """The message of an error in one line, without control characters."""
+    said = f"no {error}" if isinstance(error, KeyError) else str(error)  # its text is only the key
     text = "".join(c if c.isprintable() else " " for c in said)
     return " ".join(text.split())[:most_chars]
 
 
 class EngineStopped(RuntimeError):
-    """The run ends: the endpoint is gone, or the budget is spent. Never the fault of a row."""
+    """Ends the run because the endpoint is gone or the budget is spent, never because of a row."""

@@ -1,32 +1,31 @@
-"""Delimiters that what stands between them cannot close: documents and questions are data."""
+"""Delimits documents and questions in prompts, so that their text cannot close the delimiter."""
 
 from __future__ import annotations
 
 import json
 import re
 
-# What a prompt cannot show, but for line feed and tab.
+# Non-printing characters except line feed and tab.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-# Tags, and the special tokens of chat templates, which tokenizers read in any text: </x>, <x>,
-# <|x|>. "p < 0.05" and "x<y" are none.
+# Tags and special tokens of chat templates, which tokenizers recognise in any text: </x>, <x>,
+# <|x|>; but not "p < 0.05" or "x<y".
 _TAG = re.compile(r"<(?=\s{0,9}[/|｜]|[A-Za-z_][^\s<>]{0,60}>)")
 _BRACKET = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]{1,12})\])")
 
 
 def inert(text: str) -> str:
-    """Text without control characters, tags and special tokens, character by character.
+    """Disarm control characters, tags and special tokens, without changing any offset.
 
-    Every offset stays what it was: control characters become blanks, the opening bracket of a
-    tag or token becomes another one.
+    Control characters become blanks; another bracket replaces the opening one of a tag or token.
     """
     return _BRACKET.sub("(", _TAG.sub("‹", _CONTROL.sub(" ", text)))
 
 
 def fenced(tag: str, text: str) -> str:
-    """A text as it is between <tag> lines, for what is to be copied verbatim."""
+    """Put a text between <tag> lines, with its line breaks, so that a model can quote it."""
     return f"<{tag}>\n{inert(text)}\n</{tag}>"
 
 
 def quoted(value: object) -> str:
-    """A value as one line of JSON, whose strings what they hold cannot close."""
+    """Write a value as one line of JSON, disarmed, so that its text cannot end a string."""
     return inert(json.dumps(value, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Ask a model until its answer is good or the tries are spent."""
+"""Asks a model until its answer is valid or the tries are used up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from srrag.llm.completion import NOT_ASKED, Client, Completion, Fault, Prompt, Usage, tally
 
 FINAL = ("too_long", "refused_call")
-"""Faults of a call that would be the same the next time: not asked again."""
+"""Kinds of faults that a retry cannot change."""
 
 _MAX_SHOWN_CHARS = 2000
 
@@ -19,18 +19,18 @@ Check = Callable[[Prompt, Any], Fault | None]
 
 @dataclass
 class _Question:
-    """A prompt with the best answer so far, and how many answers were paid for here."""
+    """A prompt with its best answer so far, and the number of answers paid for here."""
 
     prompt: Prompt
     best: Completion = field(default_factory=Completion)
     paid: int = 0
 
     def take(self, answer: Completion, check: Check) -> bool:
-        """Take an answer over; True if the prompt is worth asking again."""
+        """Record an answer; returns True if the prompt is worth a retry."""
         self.paid += answer.paid
         if answer.fault == NOT_ASKED:
             return False
-        # An answer that fits its schema beats one that does not, and a later one the former.
+        # An answer that fits its schema beats one that does not; otherwise the later one wins.
         if self.best.value is None or answer.value is not None:
             self.best = answer
         fault = answer.fault or check(self.prompt, answer.value)
@@ -46,11 +46,11 @@ class _Question:
 def ask(
     client: Client, prompts: Sequence[Prompt], check: Check, again: int = 1
 ) -> list[Completion]:
-    """Answer prompts; a bad answer is asked for `again` times, with what was wrong shown.
+    """Answer prompts; retry a bad answer `again` times, and show the model what was wrong.
 
-    Tries that stand in the log count, unless the client is `fresh`: then a prompt has
-    `again` + 1 new ones. An answer that fits its schema but not the step's `check` is returned
-    if no better one comes.
+    Tries in the log count, unless the client is `fresh`, which grants `again` + 1 new ones. An
+    answer that fits its schema but fails the step's `check` is returned if none is better. Raises
+    EngineStopped.
     """
     questions = [_Question(prompt) for prompt in prompts]
     pending = questions
@@ -64,5 +64,5 @@ def ask(
 
 
 def _request(fault: Fault) -> str:
-    """What the model is told about its bad answer."""
+    """The message that asks the model to correct its answer."""
     return f"{fault.detail} Answer once more, with one JSON object of the schema and nothing else."

@@ -1,4 +1,4 @@
-"""API keys and how much each may ask."""
+"""API keys and their rate limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_BUCKETS = 10_000
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Read lines `name sha256-of-the-key`; raises ValueError that names the line."""
+    """Read lines `name sha256-of-the-key`; raises ValueError that names a malformed line."""
     keys: dict[str, str] = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
         text = line.partition("#")[0].strip()
@@ -31,7 +31,7 @@ def read_keys(path: Path) -> dict[str, str]:
 
 
 def owner(keys: Mapping[str, str], key: str) -> str | None:
-    """The name of a key, None if it is nobody's. All are compared, each in constant time."""
+    """The name of a key's owner, or None. Compares with every key, each time in constant time."""
     given = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
     found = None
     for name, known in keys.items():
@@ -42,9 +42,9 @@ def owner(keys: Mapping[str, str], key: str) -> str | None:
 
 @dataclass
 class Rate:
-    """A token bucket a caller: `burst` at once, then `per_minute`; 0 a minute for any number.
+    """A token bucket per caller: `burst` at once, then `per_minute`; 0 per minute is unlimited.
 
-    Of several replicas each gives out its share, and one at once at least.
+    Each of several replicas grants its share of both, and at least one request at once.
     """
 
     per_minute: float
@@ -53,7 +53,7 @@ class Rate:
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def wait_s(self, caller: str, now: float | None = None) -> float:
-        """Take one of a caller's; returns 0, or in how many seconds there is one again."""
+        """Take a token of a caller: returns 0, or the seconds until the next one is available."""
         if not self.per_minute:
             return 0.0
         now = time.monotonic() if now is None else now
@@ -63,5 +63,5 @@ class Rate:
         wait = 0.0 if left >= 1 else (1 - left) / a_second
         self._buckets[caller] = (left - (0 if wait else 1), now)
         if len(self._buckets) > _MAX_BUCKETS:
-            del self._buckets[next(iter(self._buckets))]  # the one that asked longest ago
+            del self._buckets[next(iter(self._buckets))]  # the least recently used
         return wait

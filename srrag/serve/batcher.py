@@ -1,7 +1,7 @@
-"""Batches that close when a worker is free: what waits then becomes one table, and no one waits.
+"""Continuous batching: a worker that becomes free takes everything that waits as one batch.
 
-A timer that waits for more rows costs every request its wait, and closes the batch before the
-worker can take it; here the rows that came while it worked are the next batch.
+A timer that waits for more rows delays every request, and may close a batch before a worker is
+free. Here the rows that arrived while the worker was busy form its next batch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MEMORY = 0.8
-"""Share of the former estimate in the estimate of a ticket's seconds."""
+"""Weight of the former estimate in the moving average of seconds per ticket."""
 
 
 @dataclass(eq=False)
 class Ticket(Generic[T, R]):
-    """One item that waits or is in hand; `kind` says what it can share a batch with."""
+    """One item in the queue or in a batch; tickets of one `kind` can share a batch."""
 
     kind: str
     item: T
@@ -33,19 +33,19 @@ class Ticket(Generic[T, R]):
     future: asyncio.Future[R]
 
     def gone(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether its caller has given up or its deadline has passed."""
         return self.future.done() or time.monotonic() >= self.deadline
 
 
 Work = Callable[[str, Sequence[Ticket[T, R]]], Sequence[R | Exception]]
-"""Works on tickets of one kind, in a thread: a result or an error for each, in order."""
+"""Processes tickets of one kind in a thread; returns a result or an error for each, in order."""
 
 
 @dataclass
 class Batcher(Generic[T, R]):
-    """Gives tickets to `workers` threads, the oldest first, with those of its kind beside it.
+    """Hands batches to `workers` threads: the oldest ticket together with others of its kind.
 
-    Belongs to the event loop that first submits. `max_rows` bounds a batch, by its kind.
+    It belongs to the event loop that first submits. `max_rows` gives the largest batch of a kind.
     """
 
     work: Work[T, R]
@@ -53,20 +53,20 @@ class Batcher(Generic[T, R]):
     max_waiting: int
     workers: int = 1
     took: Callable[[int, float], None] = lambda rows, seconds: None
-    """Hears of each batch: its rows, and how long the oldest had waited."""
+    """Observer called for each batch with its rows and the seconds that the oldest one waited."""
 
     ticket_s: float = 0.02
-    """What a ticket took lately, as its share of a batch."""
+    """Moving average of the seconds per ticket: a batch's time divided by its tickets."""
     _waiting: deque[tuple[float, Ticket[T, R]]] = field(default_factory=deque)
     _in_hand: dict[int, float] = field(default_factory=dict)
     _closed: bool = False
 
     def __post_init__(self) -> None:
-        """Start no thread before there is work."""
+        """Create the pool, which starts threads only when there is work."""
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="pipeline")
 
     def submit(self, kind: str, item: T, deadline: float) -> Ticket[T, R]:
-        """Queue an item; raises RequestFault at once if there is no room, or no time left."""
+        """Queue an item; raises ApiError at once if the queue is full or the deadline is past."""
         if self._closed:
             raise stopping()
         if time.monotonic() >= deadline:
@@ -80,7 +80,7 @@ class Batcher(Generic[T, R]):
         return ticket
 
     def full_s(self, coming: int = 0) -> float:
-        """About when there is room again, 0 if there is now, with so many on their way here."""
+        """Estimated seconds until the queue has room, besides for `coming` items; 0 for now."""
         idle = self.workers - len(self._in_hand)
         places = self.max_waiting - max(0, coming - idle)
         if len(self._waiting) >= places:
@@ -88,7 +88,7 @@ class Batcher(Generic[T, R]):
         return self.wait_s() if len(self._waiting) >= places else 0.0
 
     async def result(self, ticket: Ticket[T, R]) -> R:
-        """Wait for a ticket until its deadline; what has not begun by then never does."""
+        """Wait for a ticket's result; raises ApiError at its deadline and drops it if not begun."""
         try:
             async with asyncio.timeout(ticket.deadline - time.monotonic()):
                 return await ticket.future
@@ -99,19 +99,19 @@ class Batcher(Generic[T, R]):
 
     @property
     def waiting(self) -> int:
-        """Tickets that no worker has taken."""
+        """Number of queued tickets that no worker has taken."""
         return len(self._waiting)
 
     def busy_s(self) -> float:
-        """How long the oldest batch has been in hand; 0 if there is none."""
+        """Seconds for which the oldest running batch has run; 0 if none runs."""
         return time.monotonic() - min(self._in_hand.values(), default=time.monotonic())
 
     def wait_s(self) -> float:
-        """About how long a new ticket would wait."""
+        """Estimated seconds that a new ticket would wait."""
         return self.ticket_s * (1 + len(self._waiting)) / self.workers
 
     async def close(self, drain_s: float) -> None:
-        """Take no more; give what waits and is in hand this long."""
+        """Refuse new tickets, and give queued and running ones `drain_s` seconds to finish."""
         self._closed = True
         until = time.monotonic() + drain_s
         while (self._waiting or self._in_hand) and time.monotonic() < until:
@@ -123,11 +123,11 @@ class Batcher(Generic[T, R]):
         self._pool.shutdown(wait=False)
 
     def _drop(self) -> None:
-        """Leave out what nobody waits for any more."""
+        """Drop tickets whose callers have given up or whose deadlines have passed."""
         self._waiting = deque(each for each in self._waiting if not each[1].gone())
 
     def _start(self) -> None:
-        """Give batches to the workers that are free."""
+        """Hand batches to the free workers."""
         self._drop()
         while self._waiting and len(self._in_hand) < self.workers:
             since, first = self._waiting[0]
@@ -155,7 +155,7 @@ class Batcher(Generic[T, R]):
 def _deliver(
     batch: Sequence[Ticket[T, R]], finished: asyncio.Future[Sequence[R | Exception]]
 ) -> None:
-    """Give each ticket its result, or all of them the error that ended their batch."""
+    """Give each ticket its result, or give all of them the error that ended their batch."""
     error = finished.exception()
     results = [error] * len(batch) if error is not None else finished.result()
     for ticket, result in zip(batch, results, strict=True):

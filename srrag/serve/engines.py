@@ -1,4 +1,4 @@
-"""The engines of a server, shared by its editions: a call that nobody waits for is given up."""
+"""The engines of a server, shared by its snapshots; a call is cancelled when its client leaves."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from srrag.serve.settings import ServeSettings
 from srrag.storage.store import Store
 
 _LOOK_S = 0.05
-"""How often a call looks whether somebody still waits for it."""
+"""Seconds between a call's checks whether a client still waits for it."""
 
 
 class SharedEngines:
-    """Started at the first call, on a thread of their own; closed with the last that uses them."""
+    """Runs engines on an event loop in a thread; starts each at its first call.
+
+    The last snapshot that releases them closes them.
+    """
 
     def __init__(
         self, settings: ServeSettings, openers: Mapping[Model, Opener] | None = None
     ) -> None:
-        """Bind what the pipelines ask, nothing for the rules; `openers` start those elsewhere."""
+        """Bind the engines that the pipelines use; `openers` replace how some of them start."""
         self._users = 0
         self._closed = False
         self.clients: dict[Engine, Client] = {}
@@ -49,11 +52,11 @@ class SharedEngines:
             self.clients[model] = LogClient(model, folder, send, at.account.fresh)
 
     def use(self) -> None:
-        """Count one more edition."""
+        """Count one more snapshot as a user."""
         self._users += 1
 
     def release(self) -> None:
-        """Count one less, and close with the last."""
+        """Count one user less, and close the engines with the last."""
         self._users -= 1
         if self._users or self._closed:
             return
@@ -70,19 +73,19 @@ class SharedEngines:
         await asyncio.gather(*rest, return_exceptions=True)
 
     def _send(self, model: Model, calls: Sequence[Call]) -> list[Reply]:
-        """Ask from a worker's thread, in its context: so its listeners hear drafts."""
+        """Send calls from a worker's thread, in its context, so that its listeners get drafts."""
         while not self._closed:
             asked = self._hosts.complete(model, calls)
             try:
                 return _waited(asyncio.run_coroutine_threadsafe(asked, self._loop))
             except CancelledError:
-                # It had joined an equal call of a request that was given up: it asks by itself.
+                # It had joined an equal call of another request, which was cancelled: send again.
                 continue
         raise EngineStopped("the server has closed its engines")
 
 
 def _waited(future: Future[list[Reply]]) -> list[Reply]:
-    """Wait while somebody else does; raises Abandoned, and cancels the call, when nobody does."""
+    """Wait while a client waits; else cancel the call and raise ClientGone."""
     present = audience()
     while not wait([future], _LOOK_S).done:
         if present is not None and not present.wanted():

@@ -1,4 +1,4 @@
-"""Why a request gets no answer: each fault has a status, a code and one line."""
+"""The errors that answer a request: each has an HTTP status, a code and a one-line message."""
 
 from __future__ import annotations
 
@@ -11,42 +11,41 @@ from pydantic import BaseModel, Field
 from srrag.llm.completion import EngineStopped
 
 _LONGEST_S = 30
-"""A longer wait is not foretold."""
+"""Longest wait that a Retry-After header is based on, in seconds."""
 
 
 def back_in_s(wait_s: float) -> int:
-    """In how many whole seconds (RFC 9110, 10.2.3) to come back: the wait, or up to twice as many.
+    """Whole seconds for Retry-After (RFC 9110, 10.2.3): one to two times the wait, at random.
 
-    Drawn by lot: who was refused together would come back in the same moment, and wait for all
-    the others to be refused again.
+    The jitter keeps clients that were refused together from returning at the same moment.
     """
     least = min(max(1, math.ceil(wait_s)), _LONGEST_S)
     return random.randint(least, 2 * least)
 
 
 class ApiError(Exception):
-    """A request that cannot be answered, as its caller is told."""
+    """An error that becomes the HTTP response of a request."""
 
     def __init__(
         self, status: int, code: str, message: str, field: str = "", retry_s: float = 0.0
     ) -> None:
-        """Keep what is told; `field` names the part of the request that is at fault."""
+        """Keep the parts of the response; `field` names the invalid part of the request."""
         super().__init__(message)
         self.status, self.code, self.message, self.field = status, code, message, field
         self.retry_s = retry_s
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes with all that is told."""
+        """Pickle with all fields, so that it can travel between processes."""
         told = (self.status, self.code, self.message, self.field, self.retry_s)
         return ApiError, told
 
     def headers(self) -> dict[str, str]:
-        """When to come back, and how to give a key."""
+        """The headers Retry-After, or WWW-Authenticate for a missing key."""
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
         if not self.retry_s:
             return {}
-        # A key's own limit is known to the second; how long a queue takes is not.
+        # The wait for a rate limit is exact; that for a queue is an estimate and gets jitter.
         wait = math.ceil(self.retry_s) if self.status == 429 else back_in_s(self.retry_s)
         return {"Retry-After": str(wait)}
 
@@ -83,24 +82,24 @@ class ErrorJson(BaseModel):
 
 
 class Refused(EngineStopped):
-    """A whole batch gets no answer, by no fault of its rows: another deployment is at its limit."""
+    """Refuses a whole batch because another deployment is at its limit."""
 
     def __init__(self, fault: ApiError) -> None:
-        """Keep what each of its requests is told."""
+        """Keep the error that answers each request of the batch."""
         super().__init__(fault.message)
         self.fault = fault
 
 
 def busy(retry_s: float) -> ApiError:
-    """The queue is full."""
+    """The error (503) for a full queue."""
     return ApiError(503, "busy", "too many questions wait; try again later", retry_s=retry_s)
 
 
 def stopping() -> ApiError:
-    """The server ends or is not up yet."""
+    """The error (503) of a server that is starting or stopping."""
     return ApiError(503, "not_ready", "the server is starting or stopping", retry_s=2.0)
 
 
 def late() -> ApiError:
-    """The deadline of the request passed."""
+    """The error (504) for a request whose deadline has passed."""
     return ApiError(504, "deadline", "no answer within the time that the request was given")

@@ -1,4 +1,4 @@
-"""What readers say of an answer: one JSON line each, in a file of the root."""
+"""Stores readers' feedback on answers, one JSON line each, in a file below the root."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from srrag.serve.errors import ApiError
 from srrag.storage import mirror
 
 FILE = Path("jobs", "serve", "feedback.jsonl")
-"""Where it is kept, below the root."""
+"""Path of the feedback file, relative to the root."""
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""A file of this size takes no more: whoever may ask should not be able to fill a disk."""
+"""Largest size of the file, so that callers cannot fill the disk."""
 
 _FULL_S, _AWAY_S = 3600.0, 10.0
 _PUT_S = 5.0
-"""What an object store is given to take a line; by itself it is waited for much longer."""
+"""Seconds that an object store has to take a line; its own client would wait much longer."""
 
 _ME = uuid.uuid4().hex
 
@@ -53,7 +53,7 @@ class Kept(BaseModel):
 
 
 def keep_feedback(root: Path, feedback: Feedback, caller: str) -> Kept:
-    """Append a line; raises RequestFault if it cannot be written."""
+    """Append a line of feedback; raises ApiError if it cannot be written."""
     line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds")}
     line |= feedback.model_dump(exclude_none=True, exclude_defaults=True)
     if caller:
@@ -70,16 +70,16 @@ def keep_feedback(root: Path, feedback: Feedback, caller: str) -> Kept:
 
 
 def _file(root: Path) -> Path:
-    """One for all replicas, or, where nothing can be appended to, one for each of them."""
+    """The file for this replica: shared, or its own on an object store, which cannot append."""
     if mirror.store_at(root) is None:
         return root / FILE
     return (root / FILE).with_suffix(f".{_ME}{FILE.suffix}")
 
 
 def _append(path: Path, line: bytes) -> int:
-    """One write of one line, so that lines of several replicas never mix; for the owner alone.
+    """Append a line in a single write, so that lines of several replicas never mix.
 
-    Returns the size before.
+    Only the owner can read the file. Returns its size before; raises ApiError if it is full.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -93,14 +93,17 @@ def _append(path: Path, line: bytes) -> int:
 
 
 class _Keeper:
-    """Has the store take each line with the whole file, one at a time: none is to be overtaken."""
+    """Uploads the whole file after each new line, one upload at a time so that order is kept."""
 
     def __init__(self) -> None:
         self._one, self._thread = threading.Lock(), ThreadPoolExecutor(1, "feedback")
         self._put: Future[None] | None = None
 
     def keep(self, path: Path, line: bytes) -> None:
-        """Append a line here and on the store, or neither, as it will be sent again."""
+        """Append a line both to the local file and on the store, or to neither.
+
+        Raises OSError if the store does not take it in time; the client then sends it again.
+        """
         if not self._one.acquire(timeout=_PUT_S):
             raise TimeoutError("other feedback waits for the store")
         try:
@@ -112,7 +115,7 @@ class _Keeper:
                 self._put.result(_PUT_S)
             except OSError:
                 os.truncate(path, size)
-                if not self._put.done():  # what has begun may still come to stand there
+                if not self._put.done():  # the late upload may still succeed: overwrite it
                     self._put = self._thread.submit(mirror.put, path)
                 raise
         finally:

@@ -1,4 +1,4 @@
-"""The graph of a build for people to walk about in: names to begin at, and what lies around one."""
+"""Lets people explore a build's graph: search for entities, and draw their neighbourhoods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from srrag.export.select import Selection, around, folded, nearest, select_commu
 from srrag.storage.store import Store
 
 MAX_NODES = 200
-"""More than so many are no longer read."""
+"""Largest number of nodes in a drawing, beyond which it is unreadable."""
 
 _LISTED = 12
 _PER_TYPE = 6
@@ -121,16 +121,16 @@ class Around(Drawing):
 
 
 class GraphView:
-    """An opened graph with its names in memory; raises ValueError for a build without one."""
+    """An opened graph with its names in memory; raises ValueError for a build without a graph."""
 
     def __init__(self, root: Path, build: str) -> None:
-        """Read ids, names, types and edges; sentences are read when they are shown."""
+        """Read ids, names, types and edges; sentences are read on demand."""
         self.graph = open_graph(Store(root).artifacts(build))
         table = pa.concat_tables([table for _, table in self.graph.entity_batches()])
         self._names, self._types = table["name"], table["type"]
         self._keys = folded(self._names)
         ends = np.concatenate([self.graph.heads, self.graph.tails])
-        # A drawing of 200 nodes takes seconds of a core, which answers need too: one at a time.
+        # A drawing of 200 nodes keeps a core busy for seconds, which answers need: one at a time.
         self._drawing = threading.Lock()
         self._degrees = np.bincount(ends, minlength=len(self.graph.ids))
         self._is_value: npt.NDArray[np.bool_] = self.graph.attribute_nodes()
@@ -138,10 +138,10 @@ class GraphView:
         self._has_name = ~self._is_value & ~is_document
 
     def names(self, text: str) -> Row:
-        """Entities whose name holds a text, those with most relations first.
+        """Find entities whose name contains a text; exact names first, then by relations.
 
-        Where no name holds it, the entities with the nearest names. For "" the best connected of
-        each type, and the largest communities.
+        If no name contains it, returns the entities with the most similar names. For "" returns
+        the best connected entities of each type and the largest communities.
         """
         key = folded(pa.chunked_array([[text]]))[0].as_py()
         if not key:
@@ -157,7 +157,7 @@ class GraphView:
         return {"entities": found, "communities": []}
 
     def entity(self, wanted: str) -> Row | None:
-        """An entity by its id or whole name, of several of a name the best connected; or None."""
+        """Find an entity by its id or full name; the best connected one of a name, or None."""
         row = pc.index(self.graph.ids, pa.scalar(wanted, self.graph.ids.type)).as_py()
         if row >= 0:
             return self._entity(row)
@@ -166,7 +166,7 @@ class GraphView:
         return self._entity(int(rows[np.argmax(self._degrees[rows])])) if len(rows) else None
 
     def around_entity(self, entity_id: str, hops: int, max_nodes: int) -> Row | None:
-        """What a page shows of an entity's neighbourhood; None if there is no such entity."""
+        """Lay out an entity's neighbourhood for a page; None if there is no such entity."""
         row = pc.index(self.graph.ids, pa.scalar(entity_id, self.graph.ids.type)).as_py()
         if row < 0:
             return None
@@ -174,7 +174,7 @@ class GraphView:
         return self._content(chosen, max_nodes)
 
     def community(self, community_id: str, max_nodes: int) -> Row | None:
-        """What a page shows of a community; None if there is no such community."""
+        """Lay out a community for a page; None if there is no such community."""
         if community_id not in self.graph.community_ids:
             return None
         return self._content(select_community(self.graph, community_id), max_nodes)
@@ -190,7 +190,7 @@ class GraphView:
         return {**content, "explore": True}
 
     def _by_type(self) -> list[Row]:
-        """The best connected entities of each type but documents, types with most of them first."""
+        """The best connected entities of each type except documents, the largest types first."""
         types = self._types.combine_chunks().dictionary_encode()
         codes, num_types = types.indices.to_numpy(), len(types.dictionary)
         sizes = np.bincount(codes[~self._is_value], minlength=num_types)

@@ -1,4 +1,4 @@
-"""What a request hears while its answer is made: steps, evidence, and drafts of a model."""
+"""Reports progress to a request while its answer is made: steps, evidence and draft tokens."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from srrag.pipeline import Pipeline, added
 from srrag.step import Function, Place, Step
 
 Event = tuple[str, Any]
-"""Its name and its data: stage, evidence, token."""
+"""Name (stage, evidence or token) and data of an event."""
 
 _PIECE = re.compile(r".+?(?:\]\s+|\Z)", re.DOTALL)
 
 Hear = Callable[[Event], None]
-"""Takes events in the worker's thread, or in that of an engine."""
+"""Observer of events; called in a worker's thread or an engine's thread."""
 
 
 class ClientGone(EngineStopped):
-    """Nobody waits for any row of a batch: it ends before its next step."""
+    """Ends a batch before its next step when no client waits for any of its rows."""
 
 
 class Listeners:
-    """Those who listen to a batch, by query_id, and whether any of its rows is still wanted."""
+    """The observers of a batch by query_id, and whether any client still wants one of its rows."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Listeners:
         deadline: float = math.inf,
         gate: MakeGate | None = None,
     ) -> None:
-        """Bind the listeners; `uncited` is the pipeline's way with sentences without citation.
+        """Bind the observers; `uncited` says how the pipeline treats sentences without citation.
 
-        With its support `gate` a sentence is heard once it has passed. After the `deadline`, on
-        the monotonic clock, nobody waits any more.
+        With the pipeline's support `gate`, a sentence is reported once it has passed the gate.
+        `deadline` is when the last client stops waiting, on the monotonic clock.
         """
         self.ears, self.wanted, self._deadline = ears, wanted, deadline
         self._drafts = {
@@ -58,25 +58,25 @@ class Listeners:
         }
 
     def left_s(self) -> float:
-        """How long somebody will still wait."""
+        """Seconds until the deadline, at least 0."""
         return max(0.0, self._deadline - time.monotonic())
 
     def tell(self, table: pa.Table, name: str, data: Callable[[int], Any]) -> None:
-        """Tell each row's listener; `data` is made by the row's number."""
+        """Send an event to each row's observer; `data` makes its data from the row's number."""
         for row, query_id in enumerate(table["query_id"].to_pylist() if self.ears else ()):
             if query_id in self.ears:
                 self.ears[query_id]((name, data(row)))
 
     def finish(self, row: Mapping[str, Any]) -> None:
-        """Say what is missing of the answer of a row, or all of it if it differs from the draft."""
+        """Send the rest of a row's answer, or all of it if it differs from the draft."""
         if row["query_id"] in self._drafts and row["reject"] is None:
             self._drafts[row["query_id"]].finish(row["answer"])
 
     @contextmanager
     def present(self) -> Iterator[None]:
-        """Steps that `aloud` opened tell these listeners what happens, in this thread.
+        """Let the steps that `aloud` wrapped report to these observers, in this thread.
 
-        The draft of a model is heard where one row alone is in hand: of several it mixes answers.
+        A model's draft is reported only for a batch of one row, since drafts of several would mix.
         """
         token = _audience.set(self)
         try:
@@ -93,18 +93,18 @@ _audience: ContextVar[Listeners | None] = ContextVar("audience", default=None)
 
 
 def audience() -> Listeners | None:
-    """Who listens to the batch of this thread, if anybody does."""
+    """The observers of the batch in this thread, or None."""
     return _audience.get()
 
 
 def _say(hear: Hear, text: str) -> None:
-    """Say a text in pieces that end with citations."""
+    """Send a text as token events, in pieces that end with citations."""
     for piece in _PIECE.findall(text):
         hear(("token", piece))
 
 
 def aloud(pipeline: Pipeline) -> Pipeline:
-    """The same pipeline, whose steps tell the audience of their thread, if there is one."""
+    """Wrap a pipeline's steps so that they report to the observers of their thread."""
     rank, answer = map(_all_aloud, (pipeline.rank, pipeline.answer))
     return Pipeline(rank=rank, answer=answer)
 
@@ -114,7 +114,7 @@ def _all_aloud(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def _aloud(step: Step) -> Step:
-    """A copy whose `open` alone is another: it is the same step in every other regard."""
+    """Copy a step with `open` replaced; its fields, and so its identity, stay the same."""
     told = copy.copy(step)
     name, columns = type(step).__name__, [item.name for item in added(step)]
 

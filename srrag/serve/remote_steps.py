@@ -1,6 +1,6 @@
-"""Steps whose work is done in another deployment: the same pipeline but for how they open.
+"""Runs steps of a pipeline in other deployments by replacing how these steps open.
 
-Tables cross as Arrow IPC bytes, with the columns that the step reads and those that it adds.
+Tables travel as Arrow IPC bytes: the columns that the step reads go out, those it adds come back.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Tracks = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class RemoteCall:
-    """What a step is to do, and on which version of the build.
+    """A call to a step of another deployment, on one version of the build.
 
-    `step` is its number among those of its deployment; without a table it is only opened. A
-    search has `tracks`.
+    `step` is the step's number within its deployment. A call without a table only opens the step;
+    a call with `tracks` is a search.
     """
 
     step: int
@@ -42,34 +42,34 @@ class RemoteCall:
 
     @property
     def kind(self) -> str:
-        """What shares a batch."""
+        """The kind of batch: calls of the same kind can share one."""
         return f"{self.version}/{self.step}/{self.tracks}"
 
 
 class RemoteCaller(Protocol):
-    """Has work done elsewhere."""
+    """Sends a call to another deployment."""
 
     def __call__(
         self, work: RemoteCall, table: bytes, seconds: float, wanted: Callable[[], bool]
     ) -> bytes:
-        """Wait for the result: so many seconds, or until nobody wants it any more.
+        """Wait for the result for at most `seconds`, while `wanted` returns True.
 
-        Raises what the step raised, or Refused.
+        Raises the step's own error, Refused, or ClientGone once `wanted` returns False.
         """
         ...
 
 
 Callers = Mapping[str, Sequence[RemoteCaller]]
-"""Of each deployment, one a shard."""
+"""The callers of each deployment by its name, one per shard."""
 
 
 def all_here(pipeline: Pipeline, at: Place, version: str) -> Pipeline:
-    """The pipeline as it is: every step works in this process."""
+    """Return the pipeline unchanged, so that every step runs in this process."""
     return pipeline
 
 
 def apart(settings: ServeSettings, callers: Callers) -> Callable[[Pipeline, Place, str], Pipeline]:
-    """How a pipeline on a version of the build becomes one whose chosen steps work elsewhere."""
+    """Return a function that moves the chosen steps of a pipeline to their deployments."""
     chosen = {name: settings.steps_apart(name) for name in callers}
 
     def moved(pipeline: Pipeline, at: Place, version: str) -> Pipeline:
@@ -86,7 +86,7 @@ def apart(settings: ServeSettings, callers: Callers) -> Callable[[Pipeline, Plac
 
 
 def packed(table: pa.Table) -> bytes:
-    """A table as an Arrow IPC stream."""
+    """Write a table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -95,12 +95,12 @@ def packed(table: pa.Table) -> bytes:
 
 
 def unpacked(stream: bytes) -> pa.Table:
-    """The table of an Arrow IPC stream."""
+    """Read the table of an Arrow IPC stream."""
     return pa.ipc.open_stream(stream).read_all().combine_chunks()
 
 
 def found_table(found: Sequence[FoundWindows]) -> pa.Table:
-    """What a search found on each track: a row a question, two columns a track."""
+    """Pack a search's results: one row per question, columns `hits_N` and `paths_N` per track N."""
     columns = {}
     for number, each in enumerate(found):
         columns[f"hits_{number}"] = each.hits()
@@ -109,14 +109,14 @@ def found_table(found: Sequence[FoundWindows]) -> pa.Table:
 
 
 def found_of(table: pa.Table, number: int) -> FoundWindows:
-    """What was found on a track."""
+    """The results of one track, from a table of `found_table`."""
     ids, scores, offsets = unpack_hits(table[f"hits_{number}"])
     paths = table[f"paths_{number}"].combine_chunks().flatten()
     return FoundWindows(ids.cast(pa.string()), scores, paths, offsets)
 
 
 def merged(parts: Sequence[FoundWindows], k: int) -> FoundWindows:
-    """The k best of what searches of parts of an index found, question by question."""
+    """Merge the results from the shards of an index: the k best windows of each question."""
     if len(parts) == 1:
         return parts[0]
     ranked = []
@@ -128,7 +128,7 @@ def merged(parts: Sequence[FoundWindows], k: int) -> FoundWindows:
 
 
 def _exchanged(item: T, change: Callable[[Step], Step | None]) -> T:
-    """A copy in which steps are others, those within steps too; the same where none is."""
+    """Copy an item with its steps replaced, nested ones too; the item itself if none changes."""
     found: Any = item
     inner: dict[Any, Any] = {}
     if isinstance(item, Step) and (other := change(item)) is not None:
@@ -147,7 +147,7 @@ def _exchanged(item: T, change: Callable[[Step], Step | None]) -> T:
     elif isinstance(item, (tuple, list)):
         found = type(item)(moved.values())
     else:
-        # Not made anew: a step's own checks have passed, and steps know each other by their fields.
+        # Copy without running __init__: the step's checks have passed, and its fields identify it.
         found = copy.copy(item)
         for name, value in moved.items():
             object.__setattr__(found, name, value)
@@ -155,7 +155,7 @@ def _exchanged(item: T, change: Callable[[Step], Step | None]) -> T:
 
 
 def _away(step: Step, work: RemoteCall, callers: Sequence[RemoteCaller], seconds: float) -> Step:
-    """A copy that opens elsewhere: the same step in every other regard."""
+    """Copy a step so that it opens in another deployment; its fields stay the same."""
     moved = copy.copy(step)
     shards = _Shards(callers, seconds)
     if isinstance(step, SearchChannel):
@@ -166,14 +166,14 @@ def _away(step: Step, work: RemoteCall, callers: Sequence[RemoteCaller], seconds
 
 
 class _Shards:
-    """The callers of a deployment, asked together."""
+    """Calls all shards of a deployment in parallel."""
 
     def __init__(self, callers: Sequence[RemoteCaller], seconds: float) -> None:
         self._callers, self._seconds = callers, seconds
         self._pool = ThreadPoolExecutor(len(callers)) if len(callers) > 1 else None
 
     def __call__(self, work: RemoteCall, table: pa.Table | None) -> list[bytes]:
-        """What each answers within the time that those who listen have left."""
+        """Return each shard's answer, within the time that the request has left."""
         present = audience()
         seconds = self._seconds if present is None else present.left_s()
         wanted = (lambda: True) if present is None else present.wanted

@@ -1,4 +1,4 @@
-"""Answers of stored runs, read-only: which runs there are, their rows, and how two runs differ."""
+"""Reads the answers of stored runs: lists runs, filters their rows and compares two runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from srrag.ids import content_id
 from srrag.report.results import ROWS
 
 FILE = "answers.parquet"
-"""What `srrag answer` writes; results (srrag.report.results) hold one file a system."""
+"""The file that `srrag answer` writes; results (srrag.report.results) hold one per system."""
 
 STATES = ("answered", "insufficient", "failed")
 _LISTED = (
@@ -33,22 +33,22 @@ State = Literal["answered", "insufficient", "failed"]
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A file of answers, named by where it stands below the place where runs are looked for."""
+    """A file of answers; its name is its path below the folder that was searched."""
 
     id: str
     name: str
     path: Path
 
     def stamp(self) -> tuple[int, int]:
-        """What changes whenever the file is another."""
+        """Modification time in ns and size in bytes, which change when the file is replaced."""
         state = self.path.stat()
         return state.st_mtime_ns, state.st_size
 
 
 def find_runs(folders: Mapping[str, Path]) -> dict[str, StoredRun]:
-    """Runs below folders, by id; what is linked in from elsewhere is not followed.
+    """Find runs below labelled folders, by id; ignores links that lead elsewhere.
 
-    Paths come from the folders alone: a request names an id of this listing.
+    Requests name an id of this listing, so they can only reach files inside the folders.
     """
     runs = [
         StoredRun(content_id("run", label, name), "/".join(filter(None, (label, name))), path)
@@ -70,7 +70,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def run_summary(run: StoredRun) -> Row:
-    """Name, time and counts of a run; `fault` where its file cannot be read."""
+    """Name, time and counts of a run, or `fault` if its file cannot be read."""
     told: Row = {"id": run.id, "name": run.name}
     try:
         modified, _ = run.stamp()
@@ -84,7 +84,10 @@ def run_summary(run: StoredRun) -> Row:
 
 
 def answers_of(run: StoredRun) -> tuple[Row, ...]:
-    """Each question of a run: its state, grades, and what it says and cites."""
+    """One row per question of a run: state, best grade, sentences and citations.
+
+    Raises ValueError if the file lacks a column.
+    """
     return _answers(run.path, *run.stamp())
 
 
@@ -117,7 +120,7 @@ def _listed(row: Row) -> Row:
 
 
 def compared(rows: tuple[Row, ...], others: tuple[Row, ...]) -> Iterator[Row]:
-    """Each row with the other run's `other`, and in `changes` what differs between the two."""
+    """Add to each row the other run's row as `other`, and as `changes` what differs."""
     by_id = {row["query_id"]: row for row in others}
     for row in rows:
         other = by_id.get(row["query_id"])
@@ -133,7 +136,7 @@ def compared(rows: tuple[Row, ...], others: tuple[Row, ...]) -> Iterator[Row]:
 def chosen(
     rows: Iterator[Row] | tuple[Row, ...], *, text: str, grade: str, state: str, differs: bool
 ) -> list[Row]:
-    """The rows that a reader asks for; "" is any. With a comparison, either side may match."""
+    """Filter rows; "" matches any. In a comparison, a row matches if either run's row does."""
     wanted = text.casefold()
 
     def fits(row: Row) -> bool:
@@ -153,14 +156,14 @@ def _graded(row: Row) -> str:
 
 
 def brief(row: Row) -> Row:
-    """A row of a listing, without what only comparing needs."""
+    """Copy a row without the columns that only comparisons need."""
     kept = {k: v for k, v in row.items() if k not in ("sentences", "cited", "found", "other")}
     other = row.get("other")
     return {**kept, **({"other": brief(other)} if other else {})}
 
 
 def read_answer(run: StoredRun, query_id: str) -> Row | None:
-    """One question of a run with all that it rests on; None if the run has no such question."""
+    """One answer of a run with its evidence and trace; None if the run has no such question."""
     found = pq.read_table(run.path, filters=[("query_id", "==", query_id)], partitioning=None)
     if not found.num_rows:
         return None

@@ -1,4 +1,4 @@
-"""The host of pipelines: opened once, asked in batches, exchanged while it answers."""
+"""The pipeline service: answers batches on the current snapshot, and reloads while it answers."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ from srrag.storage.mirror import bring
 from srrag.storage.store import Store
 
 _FAILED_PAUSE = 10
-"""A build that cannot be opened is tried again after so many times the usual pause."""
+"""Factor by which the watch pause grows after a build that could not be opened."""
 
 
 class PipelineService:
-    """Answers questions by the current edition; a new one takes its place between two batches.
+    """Answers questions on the current snapshot, and switches to a new one between batches.
 
-    A batch ends on the edition that it began with; the former one is closed after its last.
+    A batch finishes on the snapshot that it started with. A replaced snapshot closes after its
+    last batch.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class PipelineService:
         move: Move = all_here,
         openers: Mapping[Model, Opener] | None = None,
     ) -> None:
-        """Open nothing yet; `move` puts steps elsewhere, `openers` start engines elsewhere."""
+        """Bind the settings; `move` moves steps and `openers` move engines to other deployments."""
         self.settings = settings
         self._move, self._openers = move, openers
         self.metrics = metrics or Metrics()
@@ -66,7 +67,7 @@ class PipelineService:
         limits = settings.limits
         self.rate = Rate(limits.per_minute, limits.burst)
         self.stale = ""
-        """Why the newest version of the build does not answer; "" if it does."""
+        """Why the newest build version could not be opened; "" if it answers."""
         models = any(settings.asks_model(name) for name in settings.pipelines)
         self.batcher: Batcher[PipelineJob, PipelineResult] = Batcher(
             self._work, self._max_rows, limits.max_waiting,
@@ -76,7 +77,7 @@ class PipelineService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the edition, watch the build, and drain at the end."""
+        """Open the snapshot, watch the build for new versions, and drain at the end."""
         self._edition = await asyncio.to_thread(self._open, None)
         if self.settings.limits.watch_s:
             self._watcher = asyncio.create_task(self._watch())
@@ -91,18 +92,18 @@ class PipelineService:
 
     @property
     def edition(self) -> Snapshot:
-        """The current edition; raises RequestFault before the first and after the last."""
+        """The current snapshot; raises ApiError before the start and after the end."""
         if self._edition is None:
             raise stopping()
         return self._edition
 
     def ask(self, kind: str, asked: PipelineJob, deadline: float) -> Asking:
-        """Queue a question; raises RequestFault at once if it cannot be taken."""
+        """Queue a job; raises ApiError at once if the queue is full or the server is stopping."""
         _ = self.edition
         return self.batcher.submit(kind, asked, deadline)
 
     async def answered(self, ticket: Asking) -> PipelineResult:
-        """Wait for what was asked."""
+        """Wait for the result of a job; raises ApiError."""
         try:
             found = await self.batcher.result(ticket)
         except ApiError as fault:
@@ -113,10 +114,10 @@ class PipelineService:
         return found
 
     async def reload(self, force: bool = False, engines: SharedEngines | None = None) -> str:
-        """Open the build as it stands now beside the current edition, then exchange them.
+        """Open the current version of the build, then switch to it.
 
-        Returns the version that answers from now on. Raises ValueError or OSError, and leaves
-        all as it is, if the new one cannot be opened.
+        Returns the version that answers from now on. Raises ValueError or OSError, and keeps the
+        former snapshot, if the new one cannot be opened.
         """
         async with self._exchange:
             former = self.edition
@@ -134,12 +135,12 @@ class PipelineService:
             return new.version
 
     def check(self) -> None:
-        """Raise RuntimeError if it cannot answer: a batch is stuck."""
+        """Raise RuntimeError if a batch is stuck."""
         if self.batcher.busy_s() > self.settings.limits.stuck_s:
             raise RuntimeError(f"a batch is in hand for {self.batcher.busy_s():.0f} s")
 
     def _open(self, former: Snapshot | None, engines: SharedEngines | None = None) -> Snapshot:
-        """The build as it stands, opened; the former edition if nothing has changed."""
+        """Open a snapshot of the build; returns the former one if the build has not changed."""
         if former is not None:
             store = Store(self.settings.root)
             if build_version(store, self.settings.build) == former.version:
@@ -152,7 +153,7 @@ class PipelineService:
         return SharedEngines(self.settings, self._openers)
 
     def _max_rows(self, kind: str) -> int:
-        """Rows of one table: one where a model writes, so that none waits for another's answer."""
+        """Largest batch: one row if a model answers, so that no row waits for another's answer."""
         pipeline = kind.partition(":")[2]
         alone = pipeline in self.settings.pipelines and self.settings.asks_model(pipeline)
         return 1 if alone else self.settings.limits.max_rows
@@ -167,12 +168,12 @@ class PipelineService:
             with self._turn:
                 self._in_hand[edition] -= 1
                 last = edition is not self._edition and not self._in_hand.get(edition)
-                self._in_hand += Counter()  # forgets the editions that no batch holds
+                self._in_hand += Counter()  # removes snapshots without running batches
             if last:
                 edition.close()
 
     async def _exchanged(self, new: Snapshot | None) -> None:
-        """Set the current edition, and close the former unless a batch is still on it."""
+        """Set the current snapshot, and close the former one unless a batch still runs on it."""
         with self._turn:
             former, self._edition = self._edition, new
             idle = former is not None and not self._in_hand[former]
@@ -180,7 +181,7 @@ class PipelineService:
             await asyncio.to_thread(former.close)
 
     def _renew_engines(self) -> None:
-        """Start the engines anew, at most once in a while: one that stopped stays stopped."""
+        """Restart the engines, as stopped ones stay stopped; once per ENGINE_RETRY_S at most."""
         if time.monotonic() - self._stopped_at < ENGINE_RETRY_S:
             return
         self._stopped_at = time.monotonic()
@@ -192,7 +193,7 @@ class PipelineService:
         self._renewing = asyncio.create_task(renewed())
 
     async def _watch(self) -> None:
-        """Reload when the build's pointer is another file."""
+        """Reload when the build's pointer changes."""
         path = Store(self.settings.root).pointer_path(self.settings.build)
         seen, pause = None, self.settings.limits.watch_s
         while True:
@@ -209,7 +210,7 @@ class PipelineService:
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """What changes whenever a pointer is swapped."""
+    """A pointer's inode and modification time in ns, which change with every swap, or None."""
     try:
         state = bring(path).stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a server is told once, at its start; it travels by pickle to every replica."""
+"""The settings of a server, fixed at its start; they travel to every replica by pickle."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from srrag.step import LLMStep, Place, Step, within
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one replica takes on; what is beyond is refused at once."""
+    """The load that one replica accepts; it refuses more at once."""
 
     max_rows: int = 16
-    """Questions that are answered as one table; of pipelines with a model it is one."""
+    """Questions answered as one batch; pipelines with a model always take one."""
     max_waiting: int = 64
     """Questions that may wait; the next is refused with 503."""
     calls: int = 8
-    """Questions in hand together where a model answers; without one it is one table at a time."""
+    """Questions answered concurrently if a model answers; without one, batches run one by one."""
     timeout_s: float = 60.0
-    """What a request is given that does not ask for less (header X-Timeout-S)."""
+    """Time limit of a request, which the header X-Timeout-S can shorten."""
     max_body_bytes: int = 256 * 1024
     max_documents: int = 256
     """Documents of one request to rerank."""
     drain_s: float = 30.0
-    """What requests in hand are given when the server stops."""
+    """Time that running requests have to finish when the server stops."""
     stuck_s: float = 300.0
-    """A table in hand for longer makes the health check fail."""
+    """Run time of a batch beyond which the health check fails."""
     watch_s: float = 1.0
-    """How often the build's pointer is looked at; 0 never."""
+    """Pause between checks of the build's pointer; 0 turns them off."""
     per_minute: float = 0.0
-    """Requests of one key (or address) a minute, which replicas share; 0 for any number."""
+    """Requests per minute of one key (or address) over all replicas; 0 is unlimited."""
     burst: int = 30
-    """Requests at once, of `per_minute`."""
+    """Requests of one key at once, within `per_minute`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a limit under which nothing can be answered."""
+        """Raise ValueError for a limit that is not positive."""
         for name in ("max_rows", "max_waiting", "calls", "timeout_s", "max_body_bytes", "burst"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"limits.{name} is {getattr(self, name)}: it has to be positive")
@@ -48,28 +48,28 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """A deployment of its own for some steps: on another device, or with other replicas."""
+    """A separate deployment for some steps, on another device or with other replicas."""
 
     steps: tuple[str, ...]
-    """Names of their classes, such as RerankMaxSim; those of all pipelines."""
+    """Class names such as RerankMaxSim; moves these steps of all pipelines."""
     device: str = "cpu"
     threads: int = 1
     shards: int = 1
-    """Parts of the index of SearchDense, each with replicas of its own; results are merged."""
+    """Shards of SearchDense's index, each with its own replicas; results are merged."""
     max_tables: int = 8
-    """Batches of the ingress that are worked on together."""
+    """Tables of the ingress that are processed as one batch."""
     cpus: float = 1.0
     """Logical CPUs of a replica."""
     gpus: float = 0.0
     min_replicas: int = 1
     max_replicas: int = 1
     target_requests: float = 4.0
-    """Batches in hand per replica above which one more is started."""
+    """Running batches per replica above which one more replica starts."""
     resources: Mapping[str, float] = field(default_factory=dict)
-    """Ray's own resources by name, of which a replica takes so much: only nodes that have them."""
+    """Amount of each custom Ray resource that a replica takes; restricts it to nodes with them."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot work."""
+        """Raise ValueError for a count below 1, or shards of a step other than SearchDense."""
         object.__setattr__(self, "steps", tuple(self.steps))
         for name in ("shards", "max_tables", "min_replicas", "threads"):
             if getattr(self, name) < 1:
@@ -80,7 +80,7 @@ class Deployment:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeSettings:
-    """A root, the pipelines by name (the first is the default), who may ask, and how much."""
+    """The root, the pipelines by name (the first is the default), the API keys and the limits."""
 
     root: Path
     pipelines: Mapping[str, Pipeline]
@@ -89,20 +89,20 @@ class ServeSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Name → sha256 of the API key; without any, every caller on this machine is let in."""
+    """Name → sha256 of the API key; without keys, the server accepts every local caller."""
     limits: Limits = field(default_factory=Limits)
     log: Path | None = None
-    """File that gets a JSON line a request; None for stderr, which Ray keeps in its own folder."""
+    """File for one JSON line per request; None for stderr, which Ray keeps in its log folder."""
     log_questions: bool = False
     apart: Mapping[str, Deployment] = field(default_factory=dict)
-    """Deployments beside that of the ingress, by name; every other step works in the ingress."""
+    """Separate deployments by name; all other steps run in the ingress."""
     traces: str | None = None
-    """Address of an OpenTelemetry collector (OTLP over HTTP) that is sent a trace a request."""
+    """Address of an OpenTelemetry collector (OTLP over HTTP) that gets one trace per request."""
     runs: tuple[Path, ...] = ()
-    """Folders of stored runs to show beside those below `root/jobs`."""
+    """Folders of stored runs to show in addition to `root/jobs`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a start that would be open to the network without a key."""
+        """Raise ValueError for settings that cannot work, or a public address without API keys."""
         if not self.pipelines:
             raise ValueError("pipeline: there is none to serve")
         for name, pipeline in self.pipelines.items():
@@ -119,17 +119,17 @@ class ServeSettings:
 
     @property
     def default(self) -> str:
-        """The pipeline of requests that name none."""
+        """The name of the pipeline for requests that name none."""
         return next(iter(self.pipelines))
 
     @property
     def run_folders(self) -> dict[str, Path]:
-        """Where stored runs are looked for, by the name that their readers see."""
+        """The folders to search for stored runs, by the label that users see."""
         others = {f"{path.name or n}": path for n, path in enumerate(self.runs)}
         return {**others, "jobs": self.root / "jobs"}
 
     def steps_apart(self, name: str) -> list[Step]:
-        """The steps of a deployment, each once, in the order in which the pipelines hold them."""
+        """The distinct steps of a deployment, in the order of the pipelines."""
         found: list[Step] = []
         for step in within(self.pipelines):
             if type(step).__name__ in self.apart[name].steps and step not in found:
@@ -148,17 +148,17 @@ class ServeSettings:
                 )
 
     def asks_model(self, pipeline: str) -> bool:
-        """Whether a pipeline asks anybody but the rules."""
+        """Whether a pipeline calls an engine other than the rules."""
         return bool(engines_of([self.pipelines[pipeline]]))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens at this address."""
+    """Whether only this machine can reach a server that listens at this address."""
     if host == "localhost":
         return True
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None)  # as a socket of both families names it
+    mapped = getattr(address, "ipv4_mapped", None)  # IPv4 address on a dual-stack socket
     return (mapped or address).is_loopback

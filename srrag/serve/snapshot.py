@@ -1,4 +1,4 @@
-"""An edition: every pipeline of a server, opened on one version of its build."""
+"""A snapshot: all pipelines of a server, opened on one version of its build."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WARM_UP = "Does exercise reduce pain?"
 
 @dataclass(frozen=True)
 class PipelineJob:
-    """What a request wants: a row of QUESTIONS, or a query and texts to rank for it."""
+    """The job of a request: a row of QUESTIONS, or a query followed by texts to rank for it."""
 
     row: Mapping[str, Any]
     hear: Hear | None = None
@@ -44,25 +44,25 @@ class PipelineJob:
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """A row that came out of a pipeline, and what making it took."""
+    """A row that a pipeline returned, with its build version, batch size and usage."""
 
     row: dict[str, Any]
     version: str
     units: Units
-    """The windows of the edition that it came from: another may have taken its place."""
+    """The windows of the snapshot that made the row, which may have been replaced since."""
     batch_rows: int = 1
     usage: Usage = field(default_factory=Usage)
     terms: Mapping[str, Any] | None = None
-    """Those of BETR, where the pipeline ranks by it."""
+    """The terms of BETR, if the pipeline ranks by it."""
 
 
 Asking = Ticket[PipelineJob, PipelineResult]
 Move = Callable[[Pipeline, Place, str], Pipeline]
-"""A pipeline at a place, on a version of the build → the same, some of its steps elsewhere."""
+"""Moves steps of a pipeline to other deployments, given its place and the build version."""
 
 
 def build_version(store: Store, build: str) -> str:
-    """The identity of a build's content: fingerprints and hashes of its stages."""
+    """Hash a build's content: the fingerprints of its stages and the hashes of their files."""
     return fingerprint(store.contents(build))
 
 
@@ -72,9 +72,9 @@ class Snapshot:
     def __init__(
         self, settings: ServeSettings, engines: SharedEngines, move: Move = all_here
     ) -> None:
-        """Open everything, what `move` puts elsewhere there.
+        """Open all pipelines; `move` moves some of their steps to other deployments.
 
-        Raises ValueError if the build lacks what a pipeline needs.
+        Raises ValueError if the build lacks a stage or file that a pipeline needs.
         """
         store = Store(settings.root)
         self.settings = settings
@@ -97,7 +97,7 @@ class Snapshot:
         engines.use()
 
     def work(self, kind: str, tickets: Sequence[Asking]) -> list[PipelineResult | Exception]:
-        """Answer a batch; kinds are `answer:<pipeline>`, `search:<pipeline>` and `rerank`."""
+        """Process a batch of one kind: `answer:<pipeline>`, `search:<pipeline>` or `rerank`."""
         what, _, pipeline = kind.partition(":")
         if what == "rerank":
             return [late() if ticket.gone() else self._scored(ticket) for ticket in tickets]
@@ -123,7 +123,7 @@ class Snapshot:
         return [self._found(row, len(out), usage, self.terms[pipeline]) for row in out]
 
     def _warm(self) -> None:
-        """Answer once what asks no model: the first call of much code is its slowest."""
+        """Run each pipeline without a model once, since first calls are slow."""
         if not any("EncodeQuestions" in each.steps for each in self.settings.apart.values()):
             self.texts.scores(WARM_UP, [WARM_UP])
         for name, function in self._answer.items():
@@ -138,14 +138,14 @@ class Snapshot:
         self, row: dict[str, Any], batch_rows: int, usage: Usage, terms: Mapping[str, Any] | None
     ) -> PipelineResult | Exception:
         if row["reject"] is None:
-            # Of one row alone usage is exact; rules, who alone share a batch, use nothing.
+            # Usage is exact: batches with a model have one row, and rules use no tokens.
             return PipelineResult(row, self.version, self.units, batch_rows, usage, terms)
         reject = row["reject"]
         message = f"{reject['stage']}: {reject['detail']}"
         return ApiError(422, reject["reason"].lower(), message)
 
     def close(self) -> None:
-        """Release the engines; what is mapped goes with the last reference."""
+        """Release the engines; mapped files are unmapped with their last reference."""
         self.engines.release()
 
 
@@ -154,7 +154,7 @@ def _any_wanted(tickets: Sequence[Asking]) -> bool:
 
 
 def _placed(settings: ServeSettings, store: Store) -> tuple[Place, str]:
-    """The artifacts of all pipelines and their version, from one and the same pointer."""
+    """The artifacts of all pipelines and their build version, read from the same pointer."""
     while True:
         version = build_version(store, settings.build)
         for pipeline in settings.pipelines.values():

@@ -1,4 +1,4 @@
-"""Scores of texts that stand in no index, for a query: log odds of being relevant."""
+"""Scores a caller's texts, which no index holds, by their log odds of relevance to a query."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder
 
 WEIGHTS = RerankBiEncoder()
-"""Of the cosine and of MaxSim: those for texts without BM25."""
+"""Weights of cosine and MaxSim for texts without a BM25 score."""
 
 
 class TextScores:
-    """The bi-encoder's logit (see RerankBiEncoder), its vectors made now."""
+    """Computes the bi-encoder's logits (see RerankBiEncoder), encoding the texts on the spot."""
 
     def __init__(self, encoder: Encoder, at: Place) -> None:
-        """Load nothing before the first text."""
+        """Bind the encoder; it loads with the first text."""
         self.model = encoder.model
         self._encoder, self._at = encoder, at
 
@@ -36,7 +36,7 @@ class TextScores:
         return load(self._encoder, self._at.device, self._at.threads)
 
     def scores(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
-        """The score of each text."""
+        """The log odds of relevance of each text, shape (len(texts),)."""
         vectors, tokens = self._loaded.encode_tokens([query], "query")
         held, found = self._loaded.encode_tokens(texts, "passage")
         widened = tokens.values.astype(np.float32) * tokens.scale.astype(np.float32)[:, None]

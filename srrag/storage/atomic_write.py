@@ -1,4 +1,4 @@
-"""One file, whole or not at all: how everything that is kept is written, and JSON read back."""
+"""Atomic writes: a file appears whole or not at all. Also reads JSON back, with its hash."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _END = "\n}\n"
 
 
 def commit(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file beside its place, flush it to disk, and rename it into place.
+    """Write a file under a temporary name, flush it to disk, and rename it into place.
 
-    Of a root on an object store it is put there first: what stands here is never newer.
+    For a root on an object store it uploads the file first, so the local copy is never newer.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
@@ -37,7 +37,7 @@ def commit(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def commit_json(path: Path, value: Any, *, sealed: bool = False) -> None:
-    """Commit a JSON file, indented for people; a `sealed` object ends with the hash of its text."""
+    """Commit an indented JSON file; a `sealed` object ends with the hash of its text."""
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
     if sealed:
         assert text.endswith(_END) and value, "an object that holds something"
@@ -50,14 +50,14 @@ def commit_json(path: Path, value: Any, *, sealed: bool = False) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file, where it lies; raises ValueError that names it when it is not JSON."""
+    """Read a JSON file, from the object store if it is there; raises as `parse_json`."""
     return parse_json(mirror.read(path), path)
 
 
 def parse_json(text: bytes, path: Path) -> Any:
-    """Parse the bytes of a JSON file; raises ValueError that names it.
+    """Parse the bytes of a JSON file; raises ValueError that names a damaged file.
 
-    A sealed object is held against its hash, which is left out.
+    It verifies a sealed object against its hash, and removes the hash from the result.
     """
     try:
         decoded = text.decode("utf-8")
@@ -72,12 +72,12 @@ def parse_json(text: bytes, path: Path) -> Any:
 
 
 def _sealed(text: str) -> str:
-    """The end of a sealed object whose text is this: the hash of it, as its last entry."""
+    """The end of a sealed object: a last entry with the hash of its text."""
     return f',\n "{_SEAL}": "{hashlib.sha256(text.encode("utf-8")).hexdigest()}"{_END}'
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write Parquet: binary columns plain (vectors do not compress), the rest by dictionary."""
+    """Write Parquet; binary columns (vectors) stay plain, others get a dictionary and ZSTD."""
     plain = [
         field.name
         for field in table.schema

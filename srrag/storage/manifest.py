@@ -1,4 +1,4 @@
-"""What a manifest says of a build's files and a receipt of a part, and whether they hold."""
+"""Checks a build's files against their manifest, and parts against their receipts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _checked: set[tuple[str, int, int]] = set()
 
 
 class DamagedError(ValueError):
-    """A file is not what was written; the message names it, and what mends it."""
+    """A file is damaged; the message names the file and the command that repairs it."""
 
 
 def remember(path: Path) -> None:
-    """Take a file that this process has just written and hashed for what it is."""
+    """Mark a file that this process has just written and hashed as checked."""
     _checked.add(_state(path))
 
 
 def check_part(path: Path) -> None:
-    """Hold a part against the receipt beside it, once a process and file.
+    """Check a part against the receipt beside it, once per process and file.
 
-    Raises DamagedError if it is missing or not what was written. Without a receipt nothing says
-    what it has to be, and a part that lies on an object store alone is checked by the store.
+    Raises DamagedError if the part is missing or its hash differs. Skips a part without receipt,
+    and one without a local copy, which the object store checks itself.
     """
     receipt = path.with_suffix(".json")
     try:
@@ -53,7 +53,7 @@ def _state(path: Path) -> tuple[str, int, int]:
 
 
 def manifest_files(folder: Path) -> dict[str, str]:
-    """The files of a build with their hashes; raises ValueError if the manifest names none."""
+    """A build's files and their sha256, from its manifest; raises DamagedError for a bad one."""
     named = mirror.shown(folder / "manifest.json")
     try:
         manifest = read_json(folder / "manifest.json")
@@ -66,10 +66,10 @@ def manifest_files(folder: Path) -> dict[str, str]:
 
 
 def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> None:
-    """Have a build's files here and check them against its manifest, once a process and file.
+    """Download a build's files and check them against its manifest, once per process and file.
 
-    `wanted` chooses files by name, all by default. Raises ValueError that names the file which is
-    missing or not what was built.
+    `wanted` selects files by name, by default all. Raises ValueError that names a missing or
+    changed file.
     """
     if wanted is None:
         mirror.pull_build(folder)

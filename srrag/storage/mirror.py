@@ -1,9 +1,9 @@
-"""A root on an object store (s3://, gs://, abfs://): a folder here that stands for it.
+"""Mirrors a root on an object store (s3://, gs://, abfs://) in a local folder.
 
-Indexes are memory-mapped and libraries want files, so each node works in a folder of its own and
-this module carries files between it and the store through `pyarrow.fs`. The folder's name is the
-address itself, so that a path tells where it belongs, in any process on any node; on the path of an
-ordinary folder every function here does nothing.
+Indexes are memory-mapped and libraries need files, so each node works in a local mirror, and this
+module copies files between mirror and store through `pyarrow.fs`. The mirror's folder name encodes
+the address, so every process on every node can tell from a path where it belongs. For the path of
+an ordinary folder, these functions work on the local files alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from srrag.storage.trash import discard, swap
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 SETTINGS = {"region", "endpoint_override", "scheme"}
-"""What an address may set: whatever else there is could be a key."""
+"""Query parameters allowed in an address; any other one could be a key."""
 
 CACHE = "SRRAG_CACHE"
-"""Names the folder that holds the folders of roots: the same path on every node."""
+"""Environment variable for the folder that holds all mirrors; the same path on every node."""
 
 _MARK = quote("://", safe="")
 _STANDS_FOR = re.compile(rf"/[^\s'\"]*/(\w+{_MARK}[^\s/'\"]+)")
@@ -32,15 +32,15 @@ _MAX_NAME = 255
 
 
 def located(address: str | Path) -> Path:
-    """The folder of an address: the path itself, or the folder that stands for an object store.
+    """The local folder of an address: the path itself, or the mirror of an object store.
 
-    Raises ValueError for an address of an unknown kind, or one that holds credentials.
+    Raises ValueError for an address of an unknown kind, or one that contains credentials.
     """
     text = str(address)
     if "://" not in text:
         return Path(text).expanduser().resolve()
     parts = urlsplit(text)
-    is_azure = parts.scheme in ("abfs", "abfss")  # there `container@account` is no key
+    is_azure = parts.scheme in ("abfs", "abfss")  # Azure's `container@account` is no credential
     set_there = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
     if parts.password or ("@" in parts.netloc and not is_azure) or set_there - SETTINGS:
         raise ValueError(f"{parts.scheme}://…: an address holds no keys; they are read from the "
@@ -56,18 +56,18 @@ def located(address: str | Path) -> Path:
 
 
 def shown(path: Path) -> str:
-    """A path as its user knows it: the address, where it is of an object store."""
+    """A path as users know it: inside a mirror, the address on the object store."""
     store = store_at(path)
     return str(path) if store is None else store.shown(path)
 
 
 def worded(message: str) -> str:
-    """A message for people: of a folder that stands for an address it names the address."""
+    """Replace the paths of mirrors in a message by their addresses."""
     return _STANDS_FOR.sub(lambda found: unquote(found[1]), message)
 
 
 def store_at(path: Path) -> ObjectStore | None:
-    """What carries the files of a path; None where it is of an ordinary folder."""
+    """The object store of a path inside a mirror; None for the path of an ordinary folder."""
     if _MARK not in str(path):
         return None
     folder = next((each for each in (path, *path.parents) if _MARK in each.name), None)
@@ -75,32 +75,32 @@ def store_at(path: Path) -> ObjectStore | None:
 
 
 def check_bucket(folder: Path) -> None:
-    """Raise ValueError if the store of a folder has no such bucket."""
+    """Raise ValueError if the bucket of a mirror does not exist."""
     if store := store_at(folder):
         store.check_bucket()
 
 
 def put(path: Path, source: Path | None = None) -> None:
-    """Put a file on the store, from `source` if it is not yet in its place here."""
+    """Upload a file, from `source` if it is not yet in its place; raises OSError."""
     if store := store_at(path):
         store.put(path, source or path)
 
 
 def fetch(path: Path) -> Path:
-    """Have a file here as it is on the store; raises FileNotFoundError if it is not there."""
+    """Download the current version of a file; raises FileNotFoundError if the store lacks it."""
     if store := store_at(path):
         store.fetch(path)
     return path
 
 
 def read(path: Path) -> bytes:
-    """The content of a file as it is on the store, which is not kept here."""
+    """Read a file's current content, without keeping a local copy; raises FileNotFoundError."""
     store = store_at(path)
     return path.read_bytes() if store is None else store.read(path)
 
 
 def bring(path: Path) -> Path:
-    """Have a file here as it is on the store, if it is there."""
+    """Download the current version of a file, if the store has it."""
     with suppress(FileNotFoundError):
         fetch(path)
     return path
@@ -113,9 +113,9 @@ def pull(
     recursive: bool = True,
     alone: bool = True,
 ) -> set[str]:
-    """Have the files of a folder here as they are on the store, `alone`: and no others.
+    """Download the wanted files of a folder; with `alone`, delete local ones that the store lacks.
 
-    Returns the names of all that are in the folder itself, wanted or not.
+    Returns the names of all files directly in the folder, wanted or not.
     """
     if store := store_at(folder):
         return store.pull(folder, wanted, recursive=recursive, alone=alone)
@@ -123,47 +123,48 @@ def pull(
 
 
 def pull_build(folder: Path) -> Path:
-    """Have the files of a folder here, on an ordinary path without a look at them."""
+    """Download the files of a folder; do nothing for an ordinary folder."""
     if store_at(folder):
         pull(folder)
     return folder
 
 
 def remove(path: Path) -> None:
-    """Remove a file, here and on the store, if it is there."""
+    """Remove a file, both locally and on the store, if it exists."""
     if store := store_at(path):
         store.remove(path)
     path.unlink(missing_ok=True)
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder and all below it, here and on the store; a manifest goes first."""
+    """Remove a folder recursively, on the store (its manifest first) and locally."""
     if store := store_at(folder):
         store.remove_folder(folder)
-    with suppress(OSError):  # it has gone to its name at least, and the next run goes on
+    with suppress(OSError):  # at least it was renamed to trash, which the next run removes
         discard(folder)
 
 
 def move_folder(source: Path, target: Path) -> None:
-    """Have a folder take another's place; on an object store its manifest comes last."""
+    """Replace the target folder by the source; an object store gets the manifest last."""
     if store := store_at(target):
         store.copy_folder(source, target)
     swap(source, target)
 
 
 def join(folder: Path, since: float = 0.0) -> None:
-    """Have a folder's files both here and on the store: several nodes may have written it.
+    """Synchronise a folder that several nodes write, so that mirror and store have all files.
 
-    Nothing older here than `since` is put: it may be gone there, or another's by now.
+    It uploads no file older than `since`, which another node may have removed or replaced.
     """
     if store := store_at(folder):
         store.join(folder, since)
 
 
 def match(folder: Path, names: set[str]) -> None:
-    """Have gone from the store which of these files are not here: others may put more meanwhile.
+    """Remove those of the named files from the store that no longer exist locally.
 
-    Manifests go last: by them a build that is to go is found again, if this is killed.
+    It leaves unnamed files alone, which others may be adding. Manifests go last, so that a killed
+    deletion can find the build again.
     """
     if store := store_at(folder):
         for name in sorted(names - files_here(folder), key=lambda name: name.endswith(MANIFEST)):
@@ -171,27 +172,27 @@ def match(folder: Path, names: set[str]) -> None:
 
 
 def files_here(folder: Path) -> set[str]:
-    """The files below a folder of this machine, by their paths relative to it."""
+    """The local files below a folder, as relative paths."""
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix() for path in found}
 
 
 def found(folder: Path, name: str, depth: int) -> list[Path]:
-    """The files of a name so many folders below one, sorted."""
+    """The files with this name exactly `depth` levels below a folder, sorted."""
     if store := store_at(folder):
         return store.found(folder, name, depth)
     return sorted(folder.glob("*/" * depth + name))
 
 
 def files(folder: Path) -> set[str]:
-    """All files below a folder, by their paths relative to it."""
+    """All files below a folder on the store (or locally), as relative paths."""
     if store := store_at(folder):
         return set(store.listed(folder, recursive=True))
     return files_here(folder)
 
 
 def listing(folder: Path) -> set[str]:
-    """The names in a folder; none where there is no such folder."""
+    """The names in a folder; an empty set if it does not exist."""
     if store := store_at(folder):
         return {name.partition("/")[0] for name in store.listed(folder, recursive=True)}
     try:
@@ -201,13 +202,13 @@ def listing(folder: Path) -> set[str]:
 
 
 def exists(path: Path) -> bool:
-    """Whether a file is there."""
+    """Whether a file exists, on the store for a path inside a mirror."""
     store = store_at(path)
     return path.exists() if store is None else store.has(path)
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """The files in a folder, and how many bytes each has; none where there is no such folder."""
+    """The size in bytes of each file in a folder; empty if the folder does not exist."""
     if store := store_at(folder):
         return {name: info.size for name, info in store.listed(folder, recursive=False).items()}
     try:
@@ -218,7 +219,7 @@ def sizes(folder: Path) -> dict[str, int]:
 
 
 def opened(path: Path) -> pa.NativeFile:
-    """A file to read columns of: memory-mapped if it is here, else read where it lies."""
+    """Open a file to read columns: memory-mapped if a local copy is current, else remote."""
     store = store_at(path)
     if store is None or store.is_current(path):
         return pa.memory_map(str(path))

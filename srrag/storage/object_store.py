@@ -1,8 +1,8 @@
-"""The objects of a root, and the folder of this machine that stands for it.
+"""The objects of a root on an object store, and their local mirror.
 
-An object store has no rename, and a put is all or nothing: what is put last, a receipt, a manifest
-or the pointer, is what makes the rest count. A copy here is current if it is as long as the object
-and not older; its time is the object's, so that one clock, the store's, tells.
+An object store has no rename, but each put is atomic: the file that is put last (a receipt, a
+manifest or the pointer) makes the others valid. A local copy is current if it has the object's size
+and is not older. It gets the object's time, so only the store's clock matters.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pyarrow import fs
 
 MANIFEST = "manifest.json"
-"""What makes the files of a folder count."""
+"""The file that makes the files of a folder valid."""
 
 Wanted = Callable[[str], bool]
-"""Chooses files by their names."""
+"""Selects files by their names."""
 
 _IN_HAND = re.compile(r"(^|/)\.([^/]*\.[0-9a-f]{32}(/|$)|spill-|attempt-|trash-|lock)")
-"""Names of files and folders that are not yet, or never, part of what stands."""
+"""Names of temporary files and folders, which are never uploaded or downloaded in bulk."""
 
 _ATTEMPTS = 8
 _CONNECT_S, _REQUEST_S = 10.0, 30.0
 _THREADS = 16
 _BLOCK_BYTES = 8 << 20
 _MAX_COPY_BYTES = 5 << 30
-"""Of an object that a store copies by itself."""
+"""Largest object that a store can copy internally."""
 
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """The objects below `base` of a file system, and the folder here that stands for them."""
+    """The objects below `base` of a file system, and `folder`, their local mirror."""
 
     folder: Path
     address: str
@@ -49,18 +49,18 @@ class ObjectStore:
     base: str
 
     def key(self, path: Path) -> str:
-        """The object of a path."""
+        """The object's key for a path inside the mirror."""
         return "/".join((self.base, *path.relative_to(self.folder).parts))
 
     def shown(self, path: Path) -> str:
-        """The address of a path."""
+        """The address of a path inside the mirror."""
         return "/".join((self.address.partition("?")[0], *path.relative_to(self.folder).parts))
 
     def put(self, path: Path, source: Path) -> None:
-        """Put a file; raises OSError if what then stands there is not all of it."""
+        """Upload a file; raises OSError if the store does not then hold all of it."""
         key, size = self.key(path), source.stat().st_size
         with source.open("rb") as file:
-            # Read before the object is opened: to close one is to complete it.
+            # Read before opening the object, since closing an object completes it.
             block = file.read(_BLOCK_BYTES)
             try:
                 with self.fs.open_output_stream(key) as sink:
@@ -68,7 +68,7 @@ class ObjectStore:
                         sink.write(block)
                         block = file.read(_BLOCK_BYTES)
             except BaseException:
-                if size > _BLOCK_BYTES:  # the stream was closed: what it had by then may stand
+                if size > _BLOCK_BYTES:  # closing the stream may have stored a partial object
                     with suppress(OSError):
                         self.fs.delete_file(key)
                 raise
@@ -78,7 +78,7 @@ class ObjectStore:
         _set_time(source, info)
 
     def fetch(self, path: Path) -> None:
-        """Have a file here, unless it is and is current."""
+        """Download a file, unless its copy is current; raises FileNotFoundError if it is gone."""
         info = self.fs.get_file_info(self.key(path))
         if info.type != fs.FileType.File:
             path.unlink(missing_ok=True)
@@ -88,8 +88,11 @@ class ObjectStore:
     def pull(
         self, folder: Path, wanted: Wanted, *, recursive: bool = True, alone: bool = True
     ) -> set[str]:
-        """Have the files of a folder here whose names are wanted; `alone`: no others of these."""
-        # Looked at first: what a process puts there and then here from now on is not to go.
+        """Download the wanted files of a folder, and return the names directly in it.
+
+        With `alone`, delete wanted local files that the store lacks.
+        """
+        # List local files first, so that files which another process adds from now on are kept.
         here = list(folder.rglob("*") if recursive else folder.glob("*")) if alone else []
         found = self.listed(folder, recursive)
         kept = {name: found[name] for name in found if _is_meant(name, wanted)}
@@ -98,7 +101,7 @@ class ObjectStore:
             if name not in found and _is_meant(name, wanted) and path.is_file():
                 path.unlink(missing_ok=True)
         with ThreadPoolExecutor(_THREADS) as pool:
-            for last in (False, True):  # a manifest here says that all it names is here
+            for last in (False, True):  # the manifest comes last: it vouches for the others
                 names = [
                     name
                     for name, info in kept.items()
@@ -106,12 +109,12 @@ class ObjectStore:
                     and not _is_current(folder / name, info)
                 ]
                 for each in [pool.submit(self._bring, folder / n, kept[n]) for n in names]:
-                    with suppress(FileNotFoundError):  # removed since it was listed
+                    with suppress(FileNotFoundError):  # removed since the listing
                         each.result()
         return {name for name in found if "/" not in name}
 
     def join(self, folder: Path, since: float) -> None:
-        """Put what is new or changed here, and bring what is on the store alone."""
+        """Upload new or changed local files, and download those that only the store has."""
         found = self.listed(folder, recursive=True)
         here = {
             path.relative_to(folder).as_posix(): path
@@ -132,7 +135,7 @@ class ObjectStore:
                 each.result()
 
     def copy_folder(self, source: Path, target: Path) -> None:
-        """Put the files of a folder that is here under another name: copies, where they stand."""
+        """Store a local folder under another name; the store copies the objects that it has."""
         self.remove_folder(target)
         stand = self.listed(source, recursive=True)
         names = sorted(
@@ -146,7 +149,7 @@ class ObjectStore:
                 self.put(target / name, source / name)
 
     def found(self, folder: Path, name: str, depth: int) -> list[Path]:
-        """Objects of a name so many levels below a folder: one listing a level, not of all."""
+        """Find objects with this name `depth` levels below a folder, without a full listing."""
         folders = [folder]
         for _ in range(depth):
             folders = [each / below for each in folders for below in self._folders(each)]
@@ -161,14 +164,14 @@ class ObjectStore:
         return [info.base_name for info in infos if info.type == fs.FileType.Directory]
 
     def read(self, path: Path) -> bytes:
-        """The content of an object; raises FileNotFoundError."""
+        """Read an object; raises FileNotFoundError."""
         if not self.has(path):
             raise FileNotFoundError(f"{self.shown(path)} is not there")
         with self.fs.open_input_stream(self.key(path)) as source:
             return bytes(source.read())
 
     def listed(self, folder: Path, recursive: bool) -> dict[str, fs.FileInfo]:
-        """The objects below a folder by their paths relative to it."""
+        """The objects below a folder by relative path; raises ValueError for an unsafe name."""
         key = self.key(folder)
         selector = fs.FileSelector(key, allow_not_found=True, recursive=recursive)
         found = {
@@ -181,27 +184,27 @@ class ObjectStore:
         return found
 
     def check_bucket(self) -> None:
-        """Raise ValueError if there is no bucket: what is in it would just not be found."""
+        """Raise ValueError if the bucket does not exist; its objects would merely seem missing."""
         bucket = self.base.partition("/")[0]
         if self.fs.get_file_info(bucket).type == fs.FileType.NotFound:
             raise ValueError(f"{self.address}: there is no bucket {bucket!r}")
 
     def has(self, path: Path) -> bool:
-        """Whether an object is there."""
+        """Whether an object exists."""
         return bool(self.fs.get_file_info(self.key(path)).type == fs.FileType.File)
 
     def is_current(self, path: Path) -> bool:
-        """Whether a file is here as it is on the store."""
+        """Whether the local copy of a file is current."""
         info = self.fs.get_file_info(self.key(path))
         return bool(info.type == fs.FileType.File and _is_current(path, info))
 
     def remove(self, path: Path) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         with suppress(FileNotFoundError):
             self.fs.delete_file(self.key(path))
 
     def remove_folder(self, folder: Path) -> None:
-        """Remove all objects below a folder, its manifest first: it makes them count."""
+        """Remove all objects below a folder, first the manifest, which makes them valid."""
         self.remove(folder / MANIFEST)
         with suppress(FileNotFoundError):
             self.fs.delete_dir(self.key(folder))
@@ -223,7 +226,7 @@ class ObjectStore:
 
 
 def _is_meant(name: str, wanted: Wanted) -> bool:
-    """Whether a file is wanted, and not of work that is in hand."""
+    """Whether a file is wanted and not temporary."""
     return not _IN_HAND.search(name) and wanted(name.rpartition("/")[2])
 
 
@@ -241,16 +244,16 @@ def _set_time(path: Path, info: fs.FileInfo) -> None:
 
 @lru_cache(maxsize=64)
 def store_of(folder: Path) -> ObjectStore:
-    """The objects that a folder stands for, by the address in its name."""
+    """Open the object store of a mirror, whose folder name encodes the address."""
     address = unquote(folder.name)
     system, base = _system(address)
     return ObjectStore(folder, address, system, base.rstrip("/"))
 
 
 def _system(address: str) -> tuple[fs.FileSystem, str]:
-    """The file system of an address and the path in it.
+    """Open the file system of an address; returns it with the path inside it.
 
-    Only S3 lets retries be set here; the others keep those of their own clients.
+    Retries and timeouts can be set only for S3; other stores use their clients' defaults.
     """
     parts = urlsplit(address)
     if parts.scheme != "s3":
@@ -269,7 +272,7 @@ def _system(address: str) -> tuple[fs.FileSystem, str]:
 
 
 def _endpoint() -> dict[str, str]:
-    """Where S3 is, if the environment says so, as for other clients of it."""
+    """The S3 endpoint from the environment variables that other S3 clients read too."""
     url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not url:
         return {}

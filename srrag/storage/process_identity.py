@@ -1,4 +1,4 @@
-"""Who holds a lock: a process, and whether it has ended, as far as this machine can tell."""
+"""Identifies the process that holds a lock, and tells whether it has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pydantic
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
-    """A process on a machine: `machine` tells hosts of one name, and containers, apart."""
+    """A process on a machine. `machine` distinguishes containers and hosts of the same name."""
 
     host: str
     machine: str
@@ -24,7 +24,7 @@ class ProcessIdentity:
 
     @classmethod
     def this(cls) -> ProcessIdentity:
-        """The process that asks, now."""
+        """The identity of the calling process."""
         return cls(
             host=socket.gethostname(),
             machine=_machine(),
@@ -34,13 +34,13 @@ class ProcessIdentity:
         )
 
     def is_gone(self) -> bool:
-        """Whether that process has surely ended, as seen from this machine."""
+        """Whether the process has certainly ended; False for a live lock of another machine."""
         if self.released:
             return True
         return self.machine == _machine() and _started(self.pid) != self.started
 
     def told(self, age_s: float) -> str:
-        """A phrase for people: who holds it, since when, and how old the last sign of life is."""
+        """Describe the holder for people: process, host, start, and age of the last heartbeat."""
         return (
             f"process {self.pid} on {self.host} since {self.since} "
             f"(last sign of life {max(age_s, 0):.0f} s ago)"
@@ -54,7 +54,7 @@ _PROC = Path("/proc/self/stat")
 
 
 def _machine() -> str:
-    """The machine since its last boot, and the process namespace in which pids count."""
+    """Identify the machine, its boot and the process namespace in which pids are unique."""
     if not _PROC.exists():
         return socket.gethostname()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -62,7 +62,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in clock ticks since boot; "" if it has ended."""
+    """The start time of a process, in clock ticks since boot; "" if it has ended."""
     if not _PROC.exists():
         return _answers(pid)
     try:
@@ -74,7 +74,7 @@ def _started(pid: int) -> str:
 
 
 def _answers(pid: int) -> str:
-    """Where no start times can be read: "running" for a process that there is."""
+    """A substitute for the start time on systems without /proc: "running", or "" if ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""A model's folder whose manifest names the sha256 of every file: written last, checked first."""
+"""Seals a model's folder with a manifest of every file's sha256, and checks it before loading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from srrag.storage.object_store import MANIFEST
 
 
 def seal(folder: Path, facts: dict[str, Any] | None = None) -> str:
-    """Write the manifest of all files in a folder, with facts beside; return the revision."""
+    """Write the manifest of a folder's files, with further `facts`; returns the revision."""
     hashes = {
         path.name: file_sha256(path)
         for path in sorted(folder.iterdir())
@@ -24,9 +24,9 @@ def seal(folder: Path, facts: dict[str, Any] | None = None) -> str:
 
 
 def sealed_revision(folder: Path) -> str:
-    """Name the content of a sealed folder, "sha256:" and 64 hex digits, by its manifest alone.
+    """The revision of a sealed folder: "sha256:" and 64 hex digits, the hash of its manifest.
 
-    Raises ValueError for a folder without manifest.
+    Raises ValueError for a folder without a valid manifest.
     """
     _hashes(folder)
     return f"sha256:{file_sha256(folder / MANIFEST)}"
@@ -35,8 +35,8 @@ def sealed_revision(folder: Path) -> str:
 def check_sealed(folder: Path, revision: str | None = None) -> str:
     """Hash every file of a sealed folder and return its revision.
 
-    Raises ValueError that names the file if one is missing or differs from the manifest, or the
-    folder if it is not the revision that is asked for.
+    Raises ValueError that names a file which is missing or differs from the manifest, or the
+    folder if it has another revision than the given one.
     """
     for name, expected in _hashes(folder).items():
         path = folder / name

@@ -6,10 +6,9 @@
     root/stages/<stage>/<fingerprint>/manifest.json         what the stage is
     root/builds/<name>.json                           every stage's fingerprint and parts
 
-A part counts once its receipt stands beside it, and a build once its manifest does; each file comes
-into its place whole, so whatever was killed leaves either a whole part or none. Where the root is
-on an object store, `commit` puts each file there, and reading brings it here
-(`srrag.storage.mirror`).
+A part is valid once its receipt exists, and a build once its manifest exists. Every file is written
+atomically, so a killed process leaves either a whole part or none. For a root on an object store,
+`commit` uploads each file and reading downloads it (`srrag.storage.mirror`).
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ LAYOUT = 1
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of one part: rows in = passed + skipped + failed.
+    """The record of one part: rows in = passed + skipped + failed.
 
-    `skipped` rows were rejected by an earlier stage, `failed` ones by this one (an error or a
-    crash); `rejected` counts the rows of the output that carry a reject, `reasons` by reason.
-    `usage` is what answering its prompts took (srrag.llm.completion.Usage), empty without a model.
+    An earlier stage rejected the `skipped` rows, this one the `failed` rows (an error or a crash).
+    `rejected` counts the output rows that carry a reject, `reasons` counts them by reason. `usage`
+    is the cost of its prompts (srrag.llm.completion.Usage), empty without a model.
     """
 
     part: str
@@ -54,18 +53,18 @@ class Receipt:
 
 
 class Store:
-    """The artifacts under one root: a local or shared folder, or one on an object store."""
+    """The artifacts below one root: a local or shared folder, or a root on an object store."""
 
     def __init__(self, root: str | Path) -> None:
         """Bind a root; raises ValueError for an address of an unknown kind."""
         self.root = mirror.located(root)
 
     def __str__(self) -> str:
-        """The root as its user gave it."""
+        """The root as a path or an address."""
         return mirror.shown(self.root)
 
     def create(self) -> None:
-        """Make the folder if need be and check that it is ours."""
+        """Create the root if it is missing; raises ValueError for a folder with other files."""
         if self.root.exists() and not self.root.is_dir():
             raise ValueError(f"root={self} is a file, not a folder")
         self._refresh()
@@ -76,11 +75,11 @@ class Store:
         self.check()
 
     def write_marker(self) -> None:
-        """Write the file that says what this folder is."""
+        """Write the marker file with the layout version."""
         commit_json(self._marker, {"layout": LAYOUT}, sealed=True)
 
     def check(self) -> None:
-        """Raise ValueError unless the folder exists and has the layout of this version."""
+        """Raise ValueError unless the root exists with the layout of this version."""
         self._refresh()
         if not self._marker.exists():
             mirror.check_bucket(self.root)
@@ -94,20 +93,21 @@ class Store:
             raise ValueError(f"root={self} has layout {layout}; this version reads {LAYOUT}")
 
     def _refresh(self) -> None:
-        """Have the pointers, and what else says how the root stands, as they are on the store."""
+        """Download the current marker and pointers from the object store."""
         mirror.pull(self.root, recursive=False)
         mirror.pull(self.root / "builds")
 
     def bring_all(self) -> None:
-        """Have the whole root here, as it is on the store; what jobs have left here stays."""
+        """Download the whole root; keep local files of jobs that the store lacks."""
         for folder in _FOLDERS:
             mirror.pull(self.root / folder, alone=folder != "jobs")
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Have the whole root here, and have gone from the store what is deleted meanwhile.
+        """Download the whole root, and afterwards delete on the store what the block deleted.
 
-        Only for who holds the root. Killed on the way, the store still has what was to go.
+        Only for the process that holds the root's lock. After a kill the store still has the
+        files. Raises RuntimeError if another run took the root over.
         """
         if mirror.store_at(self.root) is None:
             yield
@@ -124,11 +124,11 @@ class Store:
         return self.root / "srrag.json"
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold the root for one writer; the lock goes with the process, however it ends."""
+        """Lock the root for one writer; the lock ends with the process, however that ends."""
         return writer_lock.writer_lock(self.root)
 
     def stage_dir(self, stage: str, fingerprint: str) -> Path:
-        """The folder of a stage with this fingerprint."""
+        """The folder of a stage's version with this fingerprint."""
         return self.root / "stages" / stage / fingerprint
 
     def part_path(self, stage: str, fingerprint: str, part: str) -> Path:
@@ -136,7 +136,7 @@ class Store:
         return self.stage_dir(stage, fingerprint) / f"part-{part}.parquet"
 
     def parts(self, stage: str, fingerprint: str) -> set[str]:
-        """Names of the parts that stand; their receipts are then here."""
+        """The names of the valid parts; also downloads their receipts."""
         folder = self.stage_dir(stage, fingerprint)
         names = mirror.pull(folder, _is_receipt, recursive=False)
         return {
@@ -148,7 +148,7 @@ class Store:
         }
 
     def has_part(self, stage: str, fingerprint: str, part: str) -> bool:
-        """Whether a part stands."""
+        """Whether a part and its receipt exist."""
         paths = (
             self.receipt_path(stage, fingerprint, part),
             self.part_path(stage, fingerprint, part),
@@ -156,7 +156,7 @@ class Store:
         return all(map(mirror.exists, paths))
 
     def drop_part(self, stage: str, fingerprint: str, part: str) -> None:
-        """Remove a part, its receipt first: without it nothing counts."""
+        """Remove a part, first its receipt, which makes it valid."""
         mirror.remove(self.receipt_path(stage, fingerprint, part))
         mirror.remove(self.part_path(stage, fingerprint, part))
 
@@ -169,9 +169,10 @@ class Store:
         *,
         checked: bool = True,
     ) -> pa.Table:
-        """Read one part, memory-mapped; raises DamagedError that names one which is damaged.
+        """Read one part, memory-mapped; raises DamagedError that names a damaged part.
 
-        It is held against its receipt, once a process, unless nothing is made of what is read.
+        With `checked`, verify it against its receipt, once per process; leave this out only for
+        reads from which nothing is built.
         """
         path = mirror.fetch(self.part_path(stage, fingerprint, part))
         if checked:
@@ -192,7 +193,7 @@ class Store:
         table: pa.Table,
         receipt: Callable[[str, int], Receipt],
     ) -> Receipt:
-        """Write a part: its data, then the receipt that makes it count."""
+        """Write a part: its data, then the receipt that makes it valid."""
         path = self.part_path(stage, fingerprint, receipt("", 0).part)
         written: list[Receipt] = []
 
@@ -200,7 +201,7 @@ class Store:
             write_parquet(table, temporary)
             written.append(receipt(file_sha256(temporary), temporary.stat().st_size))
 
-        # Of a part that is written again no receipt may speak of other data.
+        # Remove the old receipt before rewriting a part, since it describes other data.
         mirror.remove(path.with_suffix(".json"))
         commit(path, write)
         commit_json(path.with_suffix(".json"), asdict(written[0]), sealed=True)
@@ -208,11 +209,11 @@ class Store:
         return written[0]
 
     def receipt_path(self, stage: str, fingerprint: str, part: str) -> Path:
-        """The receipt of a part."""
+        """The file of a part's receipt."""
         return self.stage_dir(stage, fingerprint) / f"part-{part}.json"
 
     def read_receipt(self, stage: str, fingerprint: str, part: str) -> Receipt:
-        """Read the receipt of a part."""
+        """Read a part's receipt; raises ValueError if missing, DamagedError if damaged."""
         path = self.receipt_path(stage, fingerprint, part)
         try:
             here = path if path.exists() else mirror.fetch(path)
@@ -224,16 +225,16 @@ class Store:
             raise DamagedError(f"{mirror.shown(path)}: not a receipt ({error}); {CURE}") from error
 
     def receipts(self, stage: str, fingerprint: str, parts: Iterable[str]) -> list[Receipt]:
-        """Read the receipts of parts, in their order."""
+        """Read the receipts of parts, in the order of the parts."""
         self.parts(stage, fingerprint)
         return [self.read_receipt(stage, fingerprint, part) for part in parts]
 
     def pointer_path(self, build: str) -> Path:
-        """The pointer of a named build."""
+        """The file of a build's pointer."""
         return self.root / "builds" / f"{build}.json"
 
     def read_pointer(self, build: str) -> dict[str, Any]:
-        """Read a build's pointer; raises ValueError that names the root when there is none."""
+        """Read a build's pointer; raises ValueError that names the root if there is none."""
         self.check()
         path = self.pointer_path(build)
         if not path.exists():
@@ -249,14 +250,14 @@ class Store:
         commit_json(self.pointer_path(build), pointer, sealed=True)
 
     def artifacts(self, build: str) -> dict[str, Path]:
-        """Folder of every stage of a finished build; `mirror.pull_build` has its files here."""
+        """The folder of every stage of a finished build; `mirror.pull_build` downloads one."""
         stages = self.read_pointer(build)["stages"]
         return {name: self.stage_dir(name, entry["fingerprint"]) for name, entry in stages.items()}
 
     def contents(self, build: str, names: Collection[str] | None = None) -> dict[str, list[Any]]:
-        """What identifies each stage of a finished build: its fingerprint, and what it holds.
+        """The identity of each stage of a finished build: its fingerprint and its files' hashes.
 
-        Parts and files that were made again keep their names, so they are told by their hashes.
+        Rebuilt parts and files keep their names, so only the hashes distinguish them.
         """
         found: dict[str, list[Any]] = {}
         for name, entry in self.read_pointer(build)["stages"].items():
@@ -273,7 +274,7 @@ class Store:
 
 
 def _is_pointer(value: Any) -> bool:
-    """Whether JSON names stages, each by its fingerprint, with parts or inputs."""
+    """Whether a JSON value has the form of a pointer: stages with fingerprints."""
     stages = value.get("stages") if isinstance(value, dict) else None
     return isinstance(stages, dict) and all(
         isinstance(entry, dict)
@@ -285,7 +286,7 @@ def _is_pointer(value: Any) -> bool:
 
 
 def _parsed(here: Path, path: Path) -> Any:
-    """The JSON of a file that stands for another; raises DamagedError that names that one."""
+    """Parse the local copy `here` of a file; raises DamagedError that names `path`."""
     try:
         return parse_json(here.read_bytes(), path)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Deletion as a transaction: a folder takes a name that says so before anything in it goes.
+"""Transactional deletion: a folder is renamed to trash before its files are deleted.
 
-A name is there or gone at once, a folder's files go one by one: who is killed meanwhile leaves a
-half of it. So no half ever stands under a name that counts, and what stands under TRASH is
-finished by the next run that holds the root.
+A rename is atomic, but a folder's files are deleted one by one, and a kill leaves some of them. So
+a half-deleted folder only ever has a trash name, and the next run that holds the root's lock
+deletes the rest of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TRASH = ".trash-"
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder and all below it, if it is there; killed anywhere, its name is free."""
+    """Delete a folder recursively, if it exists; a kill at any point leaves its name free."""
     trash = folder.with_name(f"{TRASH}{uuid.uuid4().hex}")
     try:
         folder.rename(trash)
@@ -26,7 +26,7 @@ def discard(folder: Path) -> None:
 
 
 def swap(source: Path, target: Path) -> None:
-    """Have a folder take another's place, which is removed then."""
+    """Rename a folder to the target's name, and delete the former target."""
     trash = target.with_name(f"{TRASH}{uuid.uuid4().hex}")
     had = target.exists()
     if had:
@@ -37,7 +37,7 @@ def swap(source: Path, target: Path) -> None:
 
 
 def finish(root: Path) -> int:
-    """Remove what killed runs left to be removed below a root; returns how many folders."""
+    """Delete the trash that killed runs left below a root; returns the number of folders."""
     left = list(trash_below(root))
     for folder in left:
         shutil.rmtree(folder)
@@ -45,6 +45,6 @@ def finish(root: Path) -> int:
 
 
 def trash_below(root: Path) -> Iterator[Path]:
-    """The folders that are on their way out."""
+    """Yield the trash folders below a root."""
     for pattern in ("", "stages", "stages/*", "jobs", "jobs/*/stages/*", "completions"):
         yield from root.glob(f"{pattern}/{TRASH}*".lstrip("/"))

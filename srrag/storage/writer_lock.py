@@ -1,9 +1,9 @@
-"""One writer per root: a file lock, or on an object store an object with a heartbeat.
+"""One writer per root: a file lock, or on an object store a lease object with a heartbeat.
 
-A store has neither links nor conditional puts that all kinds of it share. So a taker puts its own
-name, lets as much time pass as a put may take, and looks again: of several, the last one holds.
-What is written without the right is still not wrong, as parts are named by their content; only the
-pointer could go back to that of the other run, so it is looked at once more before it is put.
+Object stores share neither links nor conditional puts. So a process puts its own name, waits as
+long as a put may take, and reads it again: of several processes, the last one holds the lease.
+Writes by a process that lost the lease are harmless, since parts are named by their content. Only
+the pointer could revert to the other run's, so the lease is checked again before it is put.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ STALE_S = 120.0
 
 @contextmanager
 def writer_lock(root: Path) -> Iterator[None]:
-    """Hold a root for one writer; raises ValueError that names who does. It ends with the process.
+    """Lock a root for one writer, at most until the process ends.
 
-    On an object store whoever died on another machine is succeeded after STALE_S seconds.
+    Raises ValueError that names the present holder. On an object store, the lease of a process
+    that died on another machine expires after STALE_S seconds.
     """
     with _file_lock(root):
         if mirror.store_at(root) is None:
@@ -44,7 +45,7 @@ def writer_lock(root: Path) -> Iterator[None]:
 
 
 def check_held(root: Path) -> None:
-    """Raise RuntimeError if this process had the right to write a root, and lost it."""
+    """Raise RuntimeError if this process held the lease of a root and has lost it."""
     if lock := _held.get(root):
         lock.check()
 
@@ -66,7 +67,7 @@ def _file_lock(root: Path) -> Iterator[None]:
 
 
 class _StoreLock:
-    """The object that says who writes a root."""
+    """The lease of a root on an object store: an object that names the writer."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -77,7 +78,10 @@ class _StoreLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Take it, beat, and give it back."""
+        """Hold the lease during the block, with heartbeats from a thread.
+
+        Raises ValueError if another process holds it.
+        """
         found = self._read()
         if found and not found[0].is_gone():
             age_s = self._now() - mirror.fetch(self.path).stat().st_mtime
@@ -97,12 +101,12 @@ class _StoreLock:
             self._stop.set()
             if beats.is_alive():
                 beats.join()
-            with suppress(OSError, RuntimeError):  # it grows stale by itself
+            with suppress(OSError, RuntimeError):  # otherwise the lease expires
                 self.check()
                 mirror.remove(self.path)
 
     def check(self) -> None:
-        """Raise RuntimeError if another run has taken it."""
+        """Raise RuntimeError if another run has taken the lease."""
         found = self._read()
         if found is None or found[1] != self.token:
             by = f"process {found[0].pid} on {found[0].host}" if found else "another run"
@@ -114,16 +118,16 @@ class _StoreLock:
                 self.check()
                 self._write()
             except RuntimeError:
-                return  # `check_held` tells
+                return  # the lease is lost, as `check_held` will report
             except OSError:
-                continue  # the store is away for a moment; beats may be missed
+                continue  # the store is briefly unreachable; a missed heartbeat is harmless
 
     def _write(self) -> None:
         self.path.write_text(json.dumps({**asdict(self.me), "token": self.token}), "utf-8")
         mirror.put(self.path)
 
     def _now(self) -> float:
-        """The time by the store's clock: that of a probe put just now."""
+        """The current time of the store's clock, taken from a probe object."""
         probe = self.path.with_name(f"{FILE}-{self.token}")
         probe.touch()
         mirror.put(probe)
@@ -132,7 +136,7 @@ class _StoreLock:
         return now
 
     def _read(self) -> tuple[ProcessIdentity, str] | None:
-        """Who holds it, and its token: as the store has it, not a copy here."""
+        """Read the holder and its token from the store; None without lease. Raises ValueError."""
         try:
             stated = json.loads(mirror.read(self.path))
             token = str(stated.pop("token"))

@@ -1,4 +1,4 @@
-"""The completions log: cache, checkpoint and receipt of everything that a model was paid for."""
+"""The completions log: cache, checkpoint and receipt of every answer that was paid for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from srrag.engine.log.verify import damage, damaged_index
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """What stands in a log. Rows beyond the one that counts of a key were paid twice."""
+    """Totals of a log. Each key has one row that counts; further rows of it were paid twice."""
 
     completions: int
     faults: dict[str, int]
@@ -42,17 +42,17 @@ class Totals:
 
 @dataclass(frozen=True)
 class Proof:
-    """What reading the whole log found: problems by file, and the totals if there is none."""
+    """The result of reading the whole log: problems by file, or the totals if there are none."""
 
     problems: list[str]
     totals: Totals | None
 
 
 class CompletionLog:
-    """Reads a log, also while another process writes it.
+    """Reads a log, even while another process writes it.
 
-    Looks at the folder at most every `refresh_s` seconds. An index of more than `keep_rows`
-    keys is kept beside the log and shared between processes.
+    It lists the folder at most every `refresh_s` seconds. It saves an index of more than
+    `keep_rows` keys beside the log, where processes share it.
     """
 
     def __init__(
@@ -63,7 +63,10 @@ class CompletionLog:
         keep_rows: int = 50_000,
         settle_s: float = 5.0,
     ) -> None:
-        """Bind the folder, which need not exist yet. A journal rests `settle_s` until sealed."""
+        """Bind the folder, which need not exist yet.
+
+        `recover` seals journals that nobody has written for `settle_s` seconds.
+        """
         self.folder = folder
         self.refresh_s = refresh_s
         self.settle_s = settle_s
@@ -72,9 +75,9 @@ class CompletionLog:
         self._lock = RLock()
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
-        """What stands under keys of 16 bytes: a completion if there is one, else a fault.
+        """Look up keys of 16 bytes: returns a key's completion if there is one, else its fault.
 
-        Raises ValueError that names a damaged file. Reads only row groups that hold a hit.
+        Reads only row groups that may hold a key. Raises ValueError that names a damaged file.
         """
         with self._lock:
             if time.monotonic() - self._looked >= self.refresh_s:
@@ -86,17 +89,20 @@ class CompletionLog:
                 return self._find(keys)
 
     def refresh(self) -> None:
-        """Take up what was written since; reads only what is new."""
+        """Read the files that were written since the last refresh."""
         with self._lock:
             self.view.refresh()
             self._looked = time.monotonic()
 
     def recover(self) -> Recovery:
-        """Put the log in order at the start of a run that holds its lock."""
+        """Clean up, seal and compact the log; only for the run that holds its lock."""
         return recover(self.folder, self.settle_s)
 
     def forget(self, keys: Iterable[bytes]) -> int:
-        """Rewrite what holds these keys without them, under the lock; returns the rows removed."""
+        """Rewrite the files that hold these keys without them, and return the rows removed.
+
+        Only for the run that holds the lock. Raises ValueError if a journal is being written.
+        """
         with self._lock:
             self.refresh()
             gone = frozenset(keys)
@@ -107,7 +113,7 @@ class CompletionLog:
             return removed
 
     def mend(self) -> list[str]:
-        """Take out what cannot be read, under the lock; a line for each file that changed."""
+        """Remove unreadable rows, and return a line for each changed file; needs the lock."""
         with self._lock:
             done = list(mend(self.folder))
             self.view = LogReader(self.folder, self.view.keep_rows)
@@ -115,7 +121,7 @@ class CompletionLog:
             return done
 
     def verify(self) -> Proof:
-        """Read everything: damage by file, and if there is none the totals."""
+        """Read the whole log; returns the damage by file, or the totals if there is none."""
         with self._lock:
             problems = [*damage(self.folder)]
             if not problems:
@@ -124,7 +130,7 @@ class CompletionLog:
             return Proof(problems, None if problems else self.totals())
 
     def totals(self) -> Totals:
-        """Counts and sums of all rows, from the receipts; keys are compared in the index."""
+        """Counts and sums over all rows, from the receipts; the index finds repeated keys."""
         with self._lock:
             receipts = self._receipts()
             journals = self.view.journals.values()
@@ -172,13 +178,13 @@ class CompletionLog:
                 entries = self.view.entries(*group, [waiting[key][0].row for key in asked])
                 pairs = zip(asked, entries, strict=True)
                 found.update((key, entry) for key, entry in pairs if entry.key == key)
-            # Another key with the same head stood there: go on to the next place.
+            # That row has another key with the same head: go on to the next position.
             rest = ((key, where[1:]) for key, where in waiting.items() if key not in found)
             waiting = {key: where for key, where in rest if where}
         return found
 
     def _paid_twice(self) -> list[tuple[int, int]]:
-        """Tokens in and out of each row beyond the first of its key."""
+        """Tokens in and out of every row except the first of each key."""
         places = self.view.places(self.view.repeated())
         by_group: defaultdict[tuple[bool, str, int], list[RowPosition]] = defaultdict(list)
         for where in places.values():

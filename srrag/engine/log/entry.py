@@ -1,4 +1,4 @@
-"""One line of the completions log: what was answered under a key, and what it took."""
+"""One row of the completions log: the answer under a key, and its cost."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ ENTRY = pa.schema(
 
 @dataclass(frozen=True)
 class Entry:
-    """A completion, or the fault that came instead of one (`fault` is its kind, "" for none).
+    """A completion, or a fault (`fault` is its kind, "" for none).
 
     `key` has 16 bytes. `task` is the name of the answer's schema, `engine` the engine's name.
-    Half a surrogate pair, which no file can hold, becomes U+FFFD in `text` and `detail`: what
-    an entry holds is what the log will give back.
+    A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD in `text` and `detail`, so that
+    the log returns exactly what the entry holds.
     """
 
     key: bytes
@@ -52,21 +52,21 @@ class Entry:
     engine: str = ""
 
     def __post_init__(self) -> None:
-        """Check the key and make the texts writable."""
+        """Replace lone surrogates; raises ValueError for a key that is not 16 bytes long."""
         if len(self.key) != KEY_BYTES:
             raise ValueError(f"the key of a completion has {KEY_BYTES} bytes, not {len(self.key)}")
         for name in ("text", "detail"):
             object.__setattr__(self, name, _writable(getattr(self, name)))
 
     def line(self) -> bytes:
-        """One line of JSON, newline included."""
+        """The entry as one line of JSON, with its newline."""
         values = asdict(self) | {"key": self.key.hex()}
         text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode() + b"\n"
 
     @classmethod
     def of_line(cls, line: bytes) -> Entry:
-        """The inverse of `line`; raises ValueError for what is not such a line."""
+        """Parse what `line` returns; raises ValueError for anything else."""
         values = json.loads(line.decode())
         if not isinstance(values, dict) or values.keys() != cls.__dataclass_fields__.keys():
             raise ValueError("not an entry")
@@ -85,7 +85,10 @@ def _writable(text: str) -> str:
 
 
 def entries_to_tables(entries: Sequence[Entry]) -> Iterator[pa.Table]:
-    """Entries as key-sorted tables of at most 2,000 rows; equal keys keep their order."""
+    """Yield tables of the schema ENTRY, sorted by key, of at most 2,000 rows each.
+
+    Entries with equal keys keep their order.
+    """
     for start in range(0, len(entries), GROUP_ROWS):
         rows = sorted(entries[start : start + GROUP_ROWS], key=lambda entry: entry.key)
         columns: dict[str, list[Any]] = {
@@ -95,6 +98,6 @@ def entries_to_tables(entries: Sequence[Entry]) -> Iterator[pa.Table]:
 
 
 def table_to_entries(table: pa.Table) -> list[Entry]:
-    """The rows of a table as entries."""
+    """The rows of a table with the columns of ENTRY as entries."""
     columns = [table.column(name).to_pylist() for name in ENTRY.names]
     return [Entry(*row) for row in zip(*columns, strict=True)]

@@ -1,8 +1,8 @@
-"""Where each key of a completions log stands: sorted 64-bit key heads and row numbers.
+"""The index of a completions log: sorted 64-bit heads of the keys, and their row numbers.
 
-The index of a large log is kept beside it as `.npy` files that all processes of a machine map
-into memory, so it is there once (10⁷ keys: 80 MB, and 40 MB of row numbers). It is a copy:
-whoever finds none that fits the files makes one.
+The index of a large log is saved beside it as `.npy` files, which all processes of a machine map
+into memory, so they share one copy (10⁷ keys: 80 MB, plus 40 MB of row numbers). It is derived
+data: a process that finds no index for the present files builds one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ARRAYS = {"heads": np.uint64, "rows": np.uint32, "groups": np.int64}
 
 @dataclass(frozen=True)
 class KeyIndex:
-    """The keys of some files.
+    """An index of the keys in some files.
 
-    `heads` holds the first 8 bytes of each key as a number, sorted; `rows` the row of each,
-    counted over all files (at most 2³² rows). Row i of `groups` is a row group: number of its
-    file, its number in the file, its first row.
+    `heads`, shape (keys,), holds the first 8 bytes of each key as a number, sorted. `rows`, shape
+    (keys,), holds each key's row number, counted over all files (at most 2³² rows). `groups`,
+    shape (groups, 3), describes each row group: file number, group number in the file, first row.
     """
 
     files: tuple[str, ...]
@@ -44,7 +44,7 @@ class KeyIndex:
         return len(self.heads)
 
     def places(self, positions: NDArray[np.int64]) -> list[tuple[str, int, int]]:
-        """File, row group and row in the group of what stands at positions of the index."""
+        """File, row group and row within the group of the keys at positions of the index."""
         rows = self.rows[positions].astype(np.int64)
         at = np.searchsorted(self.groups[:, 2], rows, side="right") - 1
         numbers, groups, first = self.groups[at].T.tolist()
@@ -53,7 +53,10 @@ class KeyIndex:
 
 
 def head_of(keys: Sequence[bytes]) -> NDArray[np.uint64]:
-    """The first 8 bytes of keys as numbers that sort as the keys do."""
+    """The first 8 bytes of each key as a number that sorts like the key, shape (keys,).
+
+    Raises ValueError for a key that is not 16 bytes long.
+    """
     if any(len(key) != KEY_BYTES for key in keys):
         raise ValueError(f"the key of a completion has {KEY_BYTES} bytes")
     return _heads(b"".join(keys))
@@ -70,7 +73,7 @@ def empty_index() -> KeyIndex:
 
 
 def index_file(folder: Path, name: str) -> KeyIndex:
-    """Read the keys of one file; raises ValueError that names a damaged one."""
+    """Index the keys of one file; raises ValueError that names a damaged file."""
     heads, groups, total = [], [], 0
     with open_part(folder / name) as file:
         for group in range(file.num_row_groups):
@@ -87,7 +90,7 @@ def index_file(folder: Path, name: str) -> KeyIndex:
 
 
 def join(indexes: Sequence[KeyIndex]) -> KeyIndex:
-    """One index of several; linear in their rows, since sorted runs are merged."""
+    """Merge indexes into one, in time linear in their rows, since each is sorted."""
     if len(indexes) == 1:
         return indexes[0]
     first_file = np.cumsum([0, *(len(index.files) for index in indexes)])
@@ -106,9 +109,9 @@ def join(indexes: Sequence[KeyIndex]) -> KeyIndex:
 
 
 def save(folder: Path, index: KeyIndex) -> KeyIndex:
-    """Keep an index beside the log, in place of those kept before, and map it.
+    """Save an index beside the log, delete older ones, and return it memory-mapped.
 
-    Two processes that save the same one keep one: whoever comes second takes the first's.
+    If two processes save the same index, the second one uses the files of the first.
     """
     digest = hashlib.blake2b("\n".join(sorted(index.files)).encode(), digest_size=16).hexdigest()
     place = folder / f"index-{digest}"
@@ -136,14 +139,14 @@ def save(folder: Path, index: KeyIndex) -> KeyIndex:
 
 
 def load(folder: Path, files: frozenset[str]) -> KeyIndex:
-    """Map the largest kept index all of whose files stand; an empty one if there is none."""
+    """Map the largest saved index whose files all exist; returns an empty one if there is none."""
     found = [index for place in sorted(folder.glob("index-*")) if (index := _load(place))]
     fitting = [index for index in found if files.issuperset(index.files)]
     return max(fitting, key=len, default=empty_index())
 
 
 def _load(place: Path) -> KeyIndex | None:
-    """Map a kept index; None if it is gone, or not whole after a power cut: it is made again."""
+    """Map a saved index; None if it is missing, or incomplete after a power cut."""
     try:
         files = tuple(json.loads((place / "files.json").read_text("utf-8")))
         heads, rows, groups = (

@@ -1,4 +1,4 @@
-"""The writer of a completions log: whole lines to a file of its own, sealed to a part in time."""
+"""The writer of a completions log: appends lines to its own file, and seals the file to a part."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from srrag.engine.log.parts import seal
 
 
 class Journal:
-    """Appends entries; an entry is safe from the death of the process once `append` returned.
+    """Appends entries; an entry survives the death of the process once `append` has returned.
 
-    Its file is sealed at `seal_rows` rows, or when its first line is older than `seal_s`
-    seconds at an append or a `seal_if_due`. It holds a file lock that ends with the process.
+    It seals its file at `seal_rows` rows, or at an `append` or `seal_if_due` when the first line
+    is older than `seal_s` seconds. It holds a file lock that ends with the process.
     """
 
     def __init__(self, folder: Path, *, seal_rows: int = GROUP_ROWS, seal_s: float = 300.0) -> None:
-        """Bind the folder; the first append makes the file."""
+        """Bind the folder; the first append creates the file."""
         self.folder = folder
         self.seal_rows = seal_rows
         self.seal_s = seal_s
@@ -35,7 +35,7 @@ class Journal:
         self._lock = Lock()
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Write entries, in order; raises OSError when the disk does not take them."""
+        """Write entries, in order; raises OSError if the disk fails or is full."""
         lines = [entry.line() for entry in entries]
         with self._lock:
             for start in range(0, len(lines), self.seal_rows):
@@ -43,18 +43,18 @@ class Journal:
                 self._append(entries[start:end], b"".join(lines[start:end]))
 
     def find(self, key: bytes) -> Entry | None:
-        """An entry appended lately, which readers may not have seen yet."""
+        """Find a recently appended entry, which readers may not have seen yet."""
         with self._lock:
             older, newer = self._recent
             return older.get(key) or newer.get(key)
 
     def seal_if_due(self) -> None:
-        """Seal what is old enough: for a writer that may have nothing to append for long."""
+        """Seal the file if it is old enough; for a writer that may not append for a while."""
         with self._lock:
             self._seal_if_due()
 
     def close(self) -> None:
-        """Seal what was written; a later append starts anew."""
+        """Seal the file; a later append starts a new one."""
         with self._lock:
             self._seal()
 
@@ -74,7 +74,7 @@ class Journal:
             self._seal()
         self._write(data)
         if os.fstat(self._file).st_nlink == 0:
-            # Another run took this one for dead, sealed its file and removed it.
+            # Another run considered this one dead, sealed its file and removed it.
             self._leave()
             self._write(data)
         self._entries.extend(entries)
@@ -90,7 +90,7 @@ class Journal:
             while done < len(data):
                 done += os.write(self._file, data[done:])
         except OSError:
-            self._leave()  # a half line may only be the last one of a file
+            self._leave()  # only the last line of a file may be incomplete
             raise
 
     def _start(self) -> None:
@@ -119,9 +119,9 @@ class Journal:
 
 
 def is_written(path: Path, settle_s: float) -> bool:
-    """Whether a journal may still have a writer: locked, or written in the last seconds.
+    """Whether a journal may still have a writer: it is locked or was written in `settle_s` seconds.
 
-    The lock tells for writers on this machine, the time also for those on others.
+    The lock reveals writers on this machine; the time of the last write also those on others.
     """
     with path.open("rb") as file:
         if time.time() - os.fstat(file.fileno()).st_mtime < settle_s:
@@ -134,10 +134,10 @@ def is_written(path: Path, settle_s: float) -> bool:
 
 
 def read_journal(path: Path, offset: int = 0) -> tuple[list[Entry], int]:
-    """Entries of the whole lines from a byte on, and the byte behind them.
+    """Read the complete lines from a byte offset on; returns entries and the offset after them.
 
-    A last line without its end was cut off by a kill: it was never acknowledged, and is left
-    out. Raises ValueError that names the file and the byte of a damaged line.
+    Leaves out a last line without newline: a kill cut it off before it was acknowledged. Raises
+    ValueError that names the file and the byte of a damaged line.
     """
     with path.open("rb") as file:
         file.seek(offset)

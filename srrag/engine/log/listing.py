@@ -1,15 +1,15 @@
-"""What counts in a completions log: names, receipts, and the listing of the folder.
+"""The valid files of a completions log: their names, receipts and listing.
 
     journal-<name>.jsonl     lines of a writer, until they are sealed under the same name
-    part-<name>.parquet      completions, key-sorted inside each row group
-    faults-<name>.parquet    the faults among them, if any
+    part-<name>.parquet      completions, sorted by key within each row group
+    faults-<name>.parquet    faults, if there are any
     part-<name>.json         the receipt of both: counts, hashes, and the names they replace
 
-A part counts once it is renamed into place, after its faults and its receipt: a journal of the
-same name, and the parts that its receipt names, do not count from then on, and are deleted next.
-So a kill between any two steps loses nothing and counts nothing twice.
+Faults and receipt are written first; a part is valid once it is renamed into place. From then on
+the journal of the same name, and the parts that the receipt replaces, are invalid and get deleted.
+So a kill between any two steps loses no row and counts none twice.
 
-Names sort by time. The first row of a key in order of names is the one that counts.
+Names sort by time. Of several rows with one key, the first in the order of names counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BASE_CHARS = 15 + 1 + 32
 
 @dataclass(frozen=True, kw_only=True)
 class SealReceipt:
-    """What a sealed name holds: completions, faults by kind, sums over both, sha256 by file."""
+    """Contents of a sealed name: completions, faults by kind, sums over both, sha256 by file."""
 
     completions: int
     faults: dict[str, int]
@@ -44,7 +44,7 @@ class SealReceipt:
 
     @property
     def rows(self) -> int:
-        """Completions and faults together."""
+        """Number of completions and faults together."""
         return self.completions + sum(self.faults.values())
 
 
@@ -53,7 +53,7 @@ _RECEIPT = pydantic.TypeAdapter(SealReceipt)
 
 @dataclass(frozen=True)
 class Listing:
-    """What counts: names of parts, of those among them with faults, and of journals; sorted."""
+    """The names of valid parts, of those parts with faults, and of valid journals; sorted."""
 
     parts: tuple[str, ...] = ()
     faults: frozenset[str] = frozenset()
@@ -68,14 +68,14 @@ class Listing:
 
 
 def new_name(now_ms: int, after: str = "") -> str:
-    """A name for a journal that sorts by time, and after `after` even if the clock went back."""
+    """Make a journal's name that sorts by time, and after `after` even if the clock went back."""
     if after:
         now_ms = max(now_ms, int(after[:15]) + 1)
     return f"{now_ms:015d}-{uuid.uuid4().hex}"
 
 
 def next_name(name: str) -> str:
-    """The name of what replaces this part: it sorts right behind it, before any other."""
+    """The name for the replacement of a part, which sorts directly after it."""
     generation = int(name[BASE_CHARS + 1 :] or 0) + 1
     return f"{name[:BASE_CHARS]}-{generation:06d}"
 
@@ -101,9 +101,9 @@ def journal_file(name: str) -> str:
 
 
 def names_in(folder: Path) -> tuple[set[str], set[str], set[str]]:
-    """Names of all parts, faults and journals in the folder, counting or not.
+    """The names of all parts, faults and journals in the folder, valid or not.
 
-    A scan may miss a file that is renamed while it runs: two equal scans have missed none.
+    Scans until two scans agree, since one scan can miss a file that is renamed meanwhile.
     """
     last: set[str] | None = None
     while (files := _scan(folder)) != last:
@@ -124,7 +124,7 @@ def _scan(folder: Path) -> set[str]:
 
 
 class LogListingReader:
-    """Knows what counts in a folder; reads each receipt once."""
+    """Lists the valid files of a folder; reads each receipt once."""
 
     def __init__(self, folder: Path) -> None:
         """Bind the folder."""
@@ -132,13 +132,13 @@ class LogListingReader:
         self._receipts: dict[str, SealReceipt] = {}
 
     def receipt(self, name: str) -> SealReceipt:
-        """The receipt of a part; raises ValueError that names a file which is no receipt."""
+        """The receipt of a part; raises ValueError that names a missing or damaged receipt."""
         if name not in self._receipts:
             self._receipts[name] = read_receipt(self.folder, name)
         return self._receipts[name]
 
     def now(self) -> Listing:
-        """What counts at this moment."""
+        """List the files that are valid at this moment; raises ValueError for a bad receipt."""
         while True:
             parts, faults, journals = names_in(self.folder)
             try:
@@ -151,7 +151,7 @@ class LogListingReader:
             except ValueError:
                 if parts == names_in(self.folder)[0]:
                     raise
-                continue  # the part was replaced while it was looked at
+                continue  # the part was replaced meanwhile
             return Listing(
                 parts=tuple(sorted(parts - replaced)),
                 faults=frozenset(faults & parts - replaced),
@@ -160,7 +160,7 @@ class LogListingReader:
 
 
 def read_receipt(folder: Path, name: str) -> SealReceipt:
-    """Read a receipt; raises ValueError that names the file when it is missing or not one."""
+    """Read a receipt; raises DamagedError that names the file if it is missing or invalid."""
     path = folder / receipt_file(name)
     try:
         return _RECEIPT.validate_json(path.read_bytes(), strict=True)

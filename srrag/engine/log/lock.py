@@ -1,9 +1,9 @@
-"""One run per log: a lock file with a heartbeat, which also holds where file locks do not reach.
+"""A lease on a log for one run: a lock file with a heartbeat, which also works across machines.
 
-    lock-000007.json    who holds the log; its mtime is the last beat
+    lock-000007.json    the holder of the log; its mtime is the last heartbeat
 
-Each holder makes the file of the next number, which only one taker can; the highest number
-holds. Beats are mtimes, so that one clock, the file server's, tells how old they are.
+To take the lease, a run creates the file with the next number, which only one run can do; the
+highest number holds the log. Heartbeats are mtimes, so only the file server's clock matters.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from srrag.storage.process_identity import HOLDER, ProcessIdentity
 
 
 class LogLock:
-    """The right to write a log, from `take` (or `with`) until `release` or death.
+    """The lease to write a log, from `take` (or `with`) until `release` or the process ends.
 
-    A holder whose process has ended is succeeded at once if it ran on this machine; else once
-    its last beat is `stale_s` seconds old.
+    Another run can take over at once from an ended process on this machine, and otherwise when
+    the last heartbeat is `stale_s` seconds old.
     """
 
     def __init__(self, folder: Path, *, beat_s: float = 5.0, stale_s: float = 60.0) -> None:
@@ -39,7 +39,7 @@ class LogLock:
         self._stop = threading.Event()
 
     def take(self) -> None:
-        """Take the lock; raises ValueError that names the holder."""
+        """Take the lock; raises ValueError that names the holder, or for an object store."""
         if store_at(self.folder):
             raise ValueError(
                 f"completions={shown(self.folder)}: the log of answers is appended to, which an "
@@ -55,11 +55,11 @@ class LogLock:
         ).start()
 
     def held(self) -> bool:
-        """Whether this run still holds the log: a run that was paused may have lost it."""
+        """Whether this run still holds the log, which it may have lost while it was paused."""
         return self._number > 0 and max(self._numbers(), default=0) == self._number
 
     def release(self) -> None:
-        """Give the lock back, if it is still held."""
+        """Release the lock, if this run still holds it."""
         self._stop.set()
         if self.held():
             commit_json(self._path(self._number), asdict(self._holder) | {"released": True})
@@ -78,14 +78,14 @@ class LogLock:
         self.release()
 
     def _follow(self, me: ProcessIdentity) -> int:
-        """Make the file of the next number, and delete those before."""
+        """Create the file with the next number, and delete the earlier ones."""
         mine = self.folder / f".lock-{uuid.uuid4().hex}"
         mine.write_text(json.dumps(asdict(me), indent=1) + "\n", "utf-8")
         try:
             last = max(self._numbers(), default=0)
             if last:
                 self._check(self._path(last), now=mine.stat().st_mtime)
-            os.link(mine, self._path(last + 1))  # fails if another taker made it first
+            os.link(mine, self._path(last + 1))  # fails if another run created it first
         except FileExistsError:
             raise ValueError(f"{self.folder} was taken by another run just now") from None
         finally:
@@ -101,13 +101,13 @@ class LogLock:
 
     def _check(self, path: Path, now: float) -> None:
         try:
-            with path.open("rb") as file:  # opened first: it makes a network mount look again
+            with path.open("rb") as file:  # opening makes a network mount refresh the file
                 age_s = now - os.fstat(file.fileno()).st_mtime
                 holder = HOLDER.validate_json(file.read(), strict=True)
         except FileNotFoundError:
             raise ValueError(f"{self.folder} was taken by another run just now") from None
         except pydantic.ValidationError:
-            if age_s >= self.stale_s:  # whoever wrote it does not beat any more
+            if age_s >= self.stale_s:  # its writer has stopped its heartbeat
                 return
             raise ValueError(
                 f"{path} is damaged; delete it if no run writes {self.folder}, "
@@ -121,9 +121,9 @@ class LogLock:
             try:
                 os.utime(self._path(number))
             except FileNotFoundError:
-                return  # another run holds the log: `held` tells
+                return  # another run holds the log, as `held` will report
             except OSError:
-                continue  # the file server is away for a moment; beats may be missed
+                continue  # the file server is briefly unreachable; a missed heartbeat is harmless
 
     def _numbers(self) -> list[int]:
         return [int(path.stem[5:]) for path in self.folder.glob("lock-*.json")]

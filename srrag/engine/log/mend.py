@@ -1,4 +1,4 @@
-"""Mending a completions log: what cannot be read is taken out, and its prompts are asked again."""
+"""Repairs a completions log: removes unreadable rows, whose prompts are then asked again."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from srrag.engine.log.verify import damaged_part, lost
 
 
 def mend(folder: Path) -> Iterator[str]:
-    """Rewrite damaged parts and journals with what of them can be read; one line for each.
+    """Rewrite damaged parts and journals with their readable rows; yields one line for each.
 
-    Only for who holds the log. Killed anywhere, it is run again.
+    Only for the run that holds the log's lock. After a kill, run it again.
     """
     parts, _, journals = names_in(folder)
     for name in sorted(parts):
@@ -54,7 +54,7 @@ def _problem(folder: Path, name: str) -> str | None:
 
 
 def _rewritten(folder: Path, name: str, parts: set[str]) -> str:
-    """Write a part again, of the row groups that can be read; what it replaced stays replaced."""
+    """Rewrite a part from its readable row groups; the parts that it replaced stay replaced."""
     good, bad = (_groups(folder / file) for file in (part_file(name), faults_file(name)))
     rows = sum(map(len, [*good, *bad]))
     try:
@@ -72,7 +72,7 @@ def _rewritten(folder: Path, name: str, parts: set[str]) -> str:
 
 
 def _groups(path: Path) -> list[pa.Table]:
-    """The row groups of a file that can be read."""
+    """The readable row groups of a file."""
     if not path.exists():
         return []
     tables = []
@@ -89,7 +89,7 @@ def _groups(path: Path) -> list[pa.Table]:
 
 
 def _readable(path: Path) -> tuple[list[Entry], int]:
-    """The entries of the whole lines that can be read, and the number of the others."""
+    """The entries of the readable complete lines, and the number of unreadable ones."""
     entries, bad = [], 0
     for line in path.read_bytes().split(b"\n")[:-1]:
         try:
@@ -100,7 +100,7 @@ def _readable(path: Path) -> tuple[list[Entry], int]:
 
 
 def _indexes(folder: Path) -> Iterator[str]:
-    """Drop an index that is kept beside the log and does not find every row where it stands."""
+    """Delete a saved index that differs from a freshly built one."""
     parts, faults, _ = names_in(folder)
     files = {*map(part_file, parts), *map(faults_file, faults & parts)}
     kept = load(folder, frozenset(files))

@@ -1,4 +1,4 @@
-"""The sealed files of a completions log: how one is written and read, how several become one."""
+"""The sealed files of a completions log: writes, reads and merges them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from srrag.storage.manifest import CURE, DamagedError
 
 
 def open_part(path: Path) -> pq.ParquetFile:
-    """Open a sealed file, its pages checked at reading; raises ValueError that names it."""
+    """Open a sealed file with page checksums; raises ValueError that names a damaged file."""
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
         known = file.schema_arrow.equals(ENTRY)
@@ -46,7 +46,7 @@ def open_part(path: Path) -> pq.ParquetFile:
 def read_group(
     file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Read one row group; raises ValueError that names the file when it is damaged."""
+    """Read one row group; raises ValueError that names the file if it is damaged."""
     try:
         return file.read_row_group(group, columns=columns, use_threads=False)
     except (OSError, pa.ArrowException) as error:
@@ -54,15 +54,15 @@ def read_group(
 
 
 def damaged(path: Path, error: Exception) -> ValueError:
-    """One line that names a damaged file."""
+    """Make the one-line error for a damaged file."""
     return DamagedError(f"{path} is damaged and is not read ({one_line(error, 200)}); {CURE}")
 
 
 class Groups:
-    """Reads row groups of the files of a folder; keeps the last few, and a few files open."""
+    """Reads row groups of a folder's files; caches recent groups and keeps some files open."""
 
     def __init__(self, folder: Path, keep: int = 16) -> None:
-        """Bind the folder; `keep` bounds row groups and open files."""
+        """Bind the folder; `keep` bounds both the cached row groups and the open files."""
         self.folder = folder
         self.keep = keep
         self.num_read = 0
@@ -70,7 +70,7 @@ class Groups:
         self._tables: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
 
     def read(self, file: str, group: int) -> pa.Table:
-        """One row group; raises ValueError that names a damaged file."""
+        """Read one row group through the cache; raises ValueError that names a damaged file."""
         place = (file, group)
         if place not in self._tables:
             self._tables[place] = self.read_columns(file, group, None)
@@ -80,7 +80,7 @@ class Groups:
         return self._tables[place]
 
     def read_columns(self, file: str, group: int, columns: Sequence[str] | None) -> pa.Table:
-        """Columns of a row group, not kept."""
+        """Read columns of a row group, uncached; raises ValueError that names a damaged file."""
         if file not in self._files:
             self._files[file] = open_part(self.folder / file)
         self._files.move_to_end(file)
@@ -91,7 +91,7 @@ class Groups:
 
 
 def seal(folder: Path, name: str, entries: Sequence[Entry]) -> None:
-    """Write a journal's entries as the part of its name, then remove the journal."""
+    """Write a journal's entries as a part of the same name, then remove the journal."""
     if entries:
         good = [entry for entry in entries if not entry.fault]
         bad = [entry for entry in entries if entry.fault]
@@ -102,10 +102,10 @@ def seal(folder: Path, name: str, entries: Sequence[Entry]) -> None:
 def replace(
     folder: Path, names: Sequence[str], drop: frozenset[bytes] = frozenset()
 ) -> SealReceipt:
-    """Write neighbouring parts as one, without the rows of the keys in `drop`, then delete them.
+    """Merge neighbouring parts into one, without the rows of the keys in `drop`; delete the old.
 
-    Streams: memory of one row group. Rows keep their order, since the new name sorts where the
-    first one stood.
+    Streams one row group at a time. The new name sorts directly after the first old one, so rows
+    keep their order.
     """
     good = _groups(folder, [part_file(name) for name in names], drop)
     bad = _groups(folder, [f for f in map(faults_file, names) if (folder / f).exists()], drop)
@@ -116,13 +116,13 @@ def replace(
 
 
 def remove(folder: Path, name: str) -> None:
-    """Delete the files of a part, that which makes it count first."""
+    """Delete the files of a part, starting with the one that makes it valid."""
     for file in (part_file(name), faults_file(name), receipt_file(name)):
         (folder / file).unlink(missing_ok=True)
 
 
 def _groups(folder: Path, files: Iterable[str], drop: frozenset[bytes]) -> Iterator[pa.Table]:
-    """Row groups of files one by one, small neighbours joined up to 2,000 rows."""
+    """Yield the row groups of files, with small neighbours joined up to 2,000 rows."""
     waiting: list[pa.Table] = []
     for file in files:
         with open_part(folder / file) as part:
@@ -152,7 +152,7 @@ def write_part(
     bad: Iterator[pa.Table],
     replaces: Sequence[str] = (),
 ) -> SealReceipt:
-    """Write faults, receipt and part, in this order; the part's rename makes them count."""
+    """Write faults, receipt and part, in this order; renaming the part makes all of them valid."""
     sums, faults = Counter[str](), Counter[str]()
     sha256: dict[str, str] = {}
 
@@ -197,7 +197,7 @@ def _counted(
 
 
 def _write(path: Path, tables: Iterable[pa.Table]) -> None:
-    """Write Parquet, a row group a table, with a checksum on every page."""
+    """Write Parquet with one row group per table and a checksum on every page."""
     with pq.ParquetWriter(
         path,
         ENTRY,
@@ -212,7 +212,7 @@ def _write(path: Path, tables: Iterable[pa.Table]) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Flush the folder's names, so that nothing is deleted before its successor is on disk."""
+    """Flush the folder, so that a file is on disk before the ones that it replaces are deleted."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

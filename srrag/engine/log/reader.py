@@ -1,4 +1,4 @@
-"""Where every row of a completions log stands, kept up to date while another process writes."""
+"""Locates every row of a completions log, also while another process writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAID = ("key", "tokens_in", "tokens_out")
 
 
 class RowPosition(NamedTuple):
-    """Where a row stands; places sort as their rows count: completions first, then by name."""
+    """The position of a row. Positions sort by priority: completions first, then by name."""
 
     is_fault: bool
     name: str
@@ -40,14 +40,14 @@ class RowPosition(NamedTuple):
 
 @dataclass
 class _OpenJournal:
-    """The lines of a live journal read so far, and their rows by the head of the key."""
+    """The lines read so far of an unsealed journal, and their rows by the head of the key."""
 
     entries: list[Entry] = field(default_factory=list)
     rows: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     offset: int = 0
 
     def read_on(self, path: Path) -> None:
-        """Take up the lines that were written since."""
+        """Read the lines that were written since."""
         if path.stat().st_size <= self.offset:
             return
         new, self.offset = read_journal(path, self.offset)
@@ -59,10 +59,10 @@ class _OpenJournal:
 
 
 class LogReader:
-    """An index of the sealed files and the lines of live journals, as of the last refresh.
+    """The index of the sealed files, and the lines of unsealed journals, as of the last refresh.
 
-    An index of more than `keep_rows` keys is kept beside the log and shared between processes;
-    `tail` holds the keys of files that are newer.
+    An index of more than `keep_rows` keys is saved beside the log, where processes share it;
+    `tail` indexes the newer files.
     """
 
     def __init__(self, folder: Path, keep_rows: int) -> None:
@@ -77,7 +77,7 @@ class LogReader:
         self.journals: dict[str, _OpenJournal] = {}
 
     def refresh(self) -> None:
-        """Take up what was written since; reads only what is new."""
+        """Read the files that were written since the last refresh."""
         while True:
             listing = self.standing.now()
             try:
@@ -107,7 +107,7 @@ class LogReader:
         self.journals = journals
 
     def places(self, heads: NDArray[np.uint64]) -> dict[int, list[RowPosition]]:
-        """All places of the rows whose keys begin so, in the order in which they count."""
+        """The positions of all rows whose keys have these heads, by head, in order of priority."""
         places: defaultdict[int, list[RowPosition]] = defaultdict(list)
         for index in (self.kept or empty_index(), self.tail):
             if not len(index):
@@ -129,7 +129,7 @@ class LogReader:
         return places
 
     def entries(self, is_fault: bool, name: str, group: int, rows: list[int]) -> list[Entry]:
-        """The entries at rows of one row group."""
+        """Read the entries at rows of one row group."""
         if group == _IN_JOURNAL:
             return [self.journals[name].entries[row] for row in rows]
         file = faults_file(name) if is_fault else part_file(name)
@@ -138,7 +138,7 @@ class LogReader:
     def paid(
         self, is_fault: bool, name: str, group: int, rows: list[int]
     ) -> list[tuple[bytes, int, int]]:
-        """Key, tokens in and tokens out at rows of one row group."""
+        """Read key, tokens in and tokens out at rows of one row group."""
         if group == _IN_JOURNAL:
             entries = [self.journals[name].entries[row] for row in rows]
             return [(entry.key, entry.tokens_in, entry.tokens_out) for entry in entries]
@@ -147,7 +147,7 @@ class LogReader:
         return list(zip(*(table[column].to_pylist() for column in _PAID), strict=True))
 
     def repeated(self) -> NDArray[np.uint64]:
-        """The heads of which more than one row stands."""
+        """The heads that more than one row has, shape (heads,)."""
         loose = [entry.key for journal in self.journals.values() for entry in journal.entries]
         heads = np.sort(np.concatenate([self.tail.heads, head_of(loose)]))
         several = [heads[1:][heads[1:] == heads[:-1]]]

@@ -1,7 +1,7 @@
-"""Putting a completions log in order, for the one run that holds its lock.
+"""Recovers a completions log, for the run that holds its lock.
 
-What a kill left is finished first; then journals without a writer are sealed, and many parts
-become few. Killed anywhere itself, it is simply run again.
+It first finishes interrupted work, then seals journals without a writer and merges parts if there
+are many. After a kill, run it again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TAKING_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """What was done: journals sealed, journals left to their writers, parts merged into others."""
+    """Counts of a recovery: journals sealed, journals left to their writers, parts merged."""
 
     sealed: int
     left: int
@@ -39,7 +39,7 @@ class Recovery:
 
 
 def recover(folder: Path, settle_s: float, max_parts: int = MAX_PARTS) -> Recovery:
-    """Finish what was interrupted, seal what has no writer, merge parts above `max_parts`."""
+    """Finish interrupted work, seal journals without writer, merge parts above `max_parts`."""
     finish(folder, settle_s)
     sealed = left = 0
     for name in LogListingReader(folder).now().journals:
@@ -53,8 +53,8 @@ def recover(folder: Path, settle_s: float, max_parts: int = MAX_PARTS) -> Recove
 
 
 def finish(folder: Path, settle_s: float) -> None:
-    """Delete what no longer counts: sealed journals, replaced parts, files half written."""
-    # Receipts first: a journal that is being sealed meanwhile stands in the later listing.
+    """Delete invalid files: sealed journals, replaced parts and half-written files."""
+    # List receipts first, so that a journal that is sealed meanwhile is in the later listing.
     receipts = {path.name[len("part-") : -len(".json")] for path in folder.glob("part-*.json")}
     parts, faults, journals = names_in(folder)
     for name in parts & journals:
@@ -78,11 +78,11 @@ def finish(folder: Path, settle_s: float) -> None:
 
 
 def compact(folder: Path, max_parts: int = MAX_PARTS, whole_rows: int = WHOLE_ROWS) -> int:
-    """Merge runs of neighbouring parts into parts of `whole_rows` rows, if there are too many.
+    """Merge neighbouring parts into parts of `whole_rows` rows, if there are over `max_parts`.
 
-    Stops at the first journal, whose rows must keep their place, and leaves parts alone that
-    are whole already, so that a row is rewritten a bounded number of times. Returns the number
-    of parts that were merged into others.
+    It stops at the first journal, whose rows must keep their place, and skips parts that are full
+    already, so each row is rewritten a bounded number of times. Returns the number of merged
+    parts.
     """
     standing = LogListingReader(folder)
     listing = standing.now()
@@ -107,9 +107,9 @@ def compact(folder: Path, max_parts: int = MAX_PARTS, whole_rows: int = WHOLE_RO
 
 
 def forget(folder: Path, drop: frozenset[bytes], parts: frozenset[str]) -> int:
-    """Rewrite these parts, and all journals, without the rows of some keys; returns their number.
+    """Rewrite these parts, and all journals, without the rows of some keys.
 
-    Raises ValueError that names a journal which is being written.
+    Returns the number of removed rows. Raises ValueError that names a journal in use by a writer.
     """
     finish(folder, settle_s=0)
     standing = LogListingReader(folder)

@@ -1,4 +1,4 @@
-"""Proof of a completions log: every file is what its receipt says, every line can be read."""
+"""Verifies a completions log: every file matches its receipt, and every line can be read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COUNTED = ("key", "fault", "tokens_in", "tokens_out", "usd")
 
 
 def damage(folder: Path) -> Iterator[str]:
-    """One line a file that is missing, damaged, or holds other rows than its receipt says."""
+    """Yield one line per file that is missing or damaged, or whose rows differ from its receipt."""
     standing = LogListingReader(folder)
     try:
         listing = standing.now()
@@ -50,7 +50,7 @@ def damage(folder: Path) -> Iterator[str]:
 
 
 def lost(folder: Path) -> Iterator[str]:
-    """Names of parts of which only the receipt is left, and nothing that a kill leaves with it."""
+    """Yield the names of lost parts: only the receipt is left, and no kill explains that."""
     parts, _, journals = names_in(folder)
     going = {old for name in parts for old in _replaced(folder, name)}
     for path in sorted(folder.glob("part-*.json")):
@@ -65,11 +65,11 @@ def _replaced(folder: Path, name: str) -> list[str]:
     try:
         return read_receipt(folder, name).replaces
     except ValueError:
-        return []  # told where the part is looked at
+        return []  # reported when the part itself is checked
 
 
 def damaged_part(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
-    """What does not hold of a part: its files against its receipt, a line each."""
+    """Yield one line per difference between a part's files and its receipt."""
     expected = {part_file(name)} | ({faults_file(name)} if receipt.faults else set())
     if receipt.sha256.keys() != expected:
         yield f"{folder / part_file(name)}: its receipt names other files"
@@ -114,7 +114,7 @@ def _miscounted(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
 
 
 def damaged_index(view: LogReader) -> Iterator[str]:
-    """Whether the index that is kept beside the log finds every row where it stands."""
+    """Yield a line if the saved index differs from a freshly built one."""
     if view.kept is None or not view.kept.files:
         return
     fresh = join([index_file(view.folder, file) for file in view.kept.files])

@@ -1,4 +1,4 @@
-"""The circuit breaker of an endpoint: one clear end instead of every call's own despair."""
+"""The circuit breaker of an endpoint: ends all calls with one clear error when it is gone."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import time
 from srrag.llm.completion import EngineStopped
 
 GRACE_S = 3.0
-"""A row of failures shorter than this may be a restart: the circuit stays closed meanwhile."""
+"""Seconds for which a series of failures may be a restart, so the circuit stays closed."""
 
 
 class CircuitBreaker:
-    """Counts failures in a row, and opens once: then every call ends with the same one line.
+    """Counts consecutive failures, and opens once: then every call ends with the same error.
 
-    A failure is a call that failed after all its retries, or an attempt at a connection that
-    nobody took; so an endpoint that is gone is known before any call has used up its retries.
+    A failure is a call that failed after all its retries, or a refused connection. So the circuit
+    detects a dead endpoint before any call has used up its retries.
     """
 
     def __init__(self, endpoint: str, limit: int, grace_s: float = GRACE_S) -> None:
-        """Name the endpoint, the failures in a row that it may have, and their least duration."""
+        """Bind the endpoint, the failures that open the circuit, and their least duration."""
         self._endpoint = endpoint
         self._limit = limit
         self._grace_s = grace_s
@@ -30,12 +30,12 @@ class CircuitBreaker:
         self._reason = ""
 
     def succeeded(self) -> None:
-        """Note a sign of life: the row of failures ends."""
+        """Note a sign of life, which ends a series of failures."""
         self._failures = 0
         self._lived = time.monotonic()
 
     def failed(self, error: str, started: float) -> bool:
-        """Note a failure of what started then (`time.monotonic`); True if this one opens it."""
+        """Note a failure of a call begun at `started` (`time.monotonic`); True if it opens this."""
         if self._failures == 0:
             self._since = max(started, self._lived)
         self._failures += 1
@@ -46,18 +46,18 @@ class CircuitBreaker:
         return True
 
     def open(self, reason: str) -> None:
-        """End it; the first reason stays."""
+        """Open the circuit with a reason; if it is open already, keep the first reason."""
         if not self._opened.is_set():
             self._reason = f"endpoint {self._endpoint}: {reason}"
             self._opened.set()
 
     def check(self) -> None:
-        """Raise EngineStopped with the reason if it has opened."""
+        """Raise EngineStopped with the reason if the circuit is open."""
         if self._opened.is_set():
             raise EngineStopped(self._reason)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep; raises EngineStopped as soon as it opens."""
+        """Sleep; raises EngineStopped as soon as the circuit opens."""
         try:
             await asyncio.wait_for(self._opened.wait(), seconds)
         except TimeoutError:

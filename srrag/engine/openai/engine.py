@@ -1,4 +1,4 @@
-"""Answers from any OpenAI-compatible endpoint: structured, bounded, retried, and ended in time."""
+"""The engine for OpenAI-compatible endpoints, with structured output, retries and time limits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STRUCTURED = ("json_schema", "json_object", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class HttpEngine(Model):
-    """An endpoint that speaks OpenAI's chat completions: vLLM, SGLang, hosted ones.
+    """An endpoint with OpenAI's chat completions API, such as vLLM, SGLang or a hosted one.
 
-    `structured` says how it holds answers to a schema; without `json_schema` the schema stands
-    in the system message. `bounds` says which bounds of a schema are sent (parsing enforces all
-    of them): "all"; "items", all but the lengths of strings, with which the grammars of xgrammar
-    (vLLM, SGLang) let no quotation mark and no line break pass; or "none", as some hosted
-    endpoints refuse bounds.
+    `structured` says how the endpoint enforces a schema; unless it is `json_schema`, the schema is
+    part of the system message. `bounds` says which bounds of the schema are sent (parsing enforces
+    all of them): "all"; "items", which omits string lengths, because with them the grammars of
+    xgrammar (vLLM, SGLang) forbid quotation marks and line breaks; or "none", for hosted endpoints
+    that refuse bounds.
     """
 
     model: str
@@ -36,20 +36,20 @@ class HttpEngine(Model):
 
     base_url: str = place_field("http://127.0.0.1:8000/v1")
     api_key_env: str | None = place_field(None)
-    """Name of the environment variable that holds the key; null for an endpoint without key."""
+    """Name of the environment variable that holds the API key; null for an endpoint without one."""
     timeout_s: float = place_field(120.0)
-    """For one attempt; in a stream, for one silence."""
+    """Time limit of one attempt; in a stream, of one silence."""
     max_retries: int = place_field(6)
     breaker_failures: int = place_field(5)
-    """Calls failed after all retries, or connections refused, in a row, before it is gone.
+    """Consecutive calls failed after all retries, or refused connections, that end the run.
 
-    A refused connection uses up no retry: it is tried again until then.
+    A refused connection uses up no retry.
     """
     breaker_grace_s: float = place_field(GRACE_S)
-    """It is not gone before failures have gone on for so long: a short outage ends no run."""
+    """Least duration of the failures that end the run, so that a short outage does not."""
 
     def __post_init__(self) -> None:
-        """Check each field; raises ValueError that names it, never showing what may be a key."""
+        """Raise ValueError that names an invalid field; never show a value that may be a key."""
         super().__post_init__()
         rules = {
             "model": (bool(self.model.strip()), "is empty"),
@@ -82,11 +82,14 @@ class HttpEngine(Model):
 
     @property
     def name(self) -> str:
-        """Kind, model and revision."""
+        """The kind "http", the model and its revision."""
         return f"http: {self.model}" + (f"@{self.revision}" if self.revision else "")
 
     def key(self) -> str:
-        """Read the key from the environment, "" without one; raises EngineStopped if unset."""
+        """Read the API key from the environment, or return "" if the endpoint needs none.
+
+        Raises EngineStopped if the variable is unset or holds no valid key.
+        """
         if self.api_key_env is None:
             return ""
         key = os.environ.get(self.api_key_env, "").strip()
@@ -96,7 +99,7 @@ class HttpEngine(Model):
         return key
 
     async def open(self) -> Session:
-        """Prepare connections, sending nothing; raises EngineStopped if the key is unset."""
+        """Open a session without sending anything; raises EngineStopped if the key is unset."""
         from srrag.engine.openai.session import HttpSession
 
         return HttpSession(self)

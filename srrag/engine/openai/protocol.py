@@ -1,4 +1,4 @@
-"""The chat completions protocol, as pure functions: what is sent, and how an answer is read."""
+"""The chat completions protocol as pure functions that render requests and read responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from srrag.llm.completion import Answer, Fault, one_line
 
 MAX_BODY_BYTES = 8 * 1024**2
 MAX_WAIT_S = 120.0
-"""A longer Retry-After is cut to this."""
+"""Upper limit of a Retry-After header, in seconds."""
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 FILTERED = "I cannot answer: the content filter of the endpoint withheld the answer."
 LENGTHS = frozenset({"minLength", "maxLength"})
@@ -30,7 +30,7 @@ DROPPED: Mapping[str, frozenset[str]] = {
     "items": LENGTHS,
     "none": LENGTHS | NUMBERS,
 }
-"""Keywords of a schema that are not sent, by `HttpEngine.bounds`."""
+"""Schema keywords that are left out, by the value of `HttpEngine.bounds`."""
 DETAIL_CHARS = 300
 RETRIED = frozenset({408, 409, 425, 429})
 HOPELESS = {
@@ -39,7 +39,7 @@ HOPELESS = {
     403: "access is refused",
     404: "no such model or URL",
 }
-# How vLLM, OpenAI, llama.cpp, TGI and others say that prompt and answer exceed the context.
+# Messages of vLLM, OpenAI, llama.cpp, TGI and others that prompt and answer exceed the context.
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size|limit)|maximum model length|max_tokens must be at least 1"
     r"|max_new_tokens.{0,20} must be <=|prompt is too long|reduce the length",
@@ -48,9 +48,10 @@ _TOO_LONG = re.compile(
 
 
 class AttemptError(Exception):
-    """An attempt failed. `passing`: another may do better, after `wait_s` at the earliest.
+    """A failed attempt.
 
-    `refused`: nobody took the connection. `hopeless`: every other call would fail likewise.
+    `passing`: the failure is transient, and a retry after `wait_s` seconds may succeed. `refused`:
+    the endpoint refused the connection. `hopeless`: every other call would fail likewise.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class AttemptError(Exception):
 
 @dataclass(frozen=True)
 class Dialect:
-    """What an endpoint understands: names as in HttpEngine."""
+    """How an endpoint wants requests; the fields are those of HttpEngine."""
 
     model: str
     structured: str
@@ -95,7 +96,7 @@ class Dialect:
         if self.structured == "json_schema":
             body["response_format"] = _response_format(schema, self.strict, self.bounds)
         else:
-            # Without guidance the model must be told the shape of the answer.
+            # Without guided decoding, the prompt has to state the schema.
             shape = f"\n\nAnswer with one JSON object of this JSON schema:\n{schema_json(schema)}"
             messages[0]["content"] += shape
             if self.structured == "json_object":
@@ -116,7 +117,7 @@ def _response_format(schema: type[Answer], strict: bool, bounds: str) -> dict[st
 
 
 def _without(node: Any, dropped: frozenset[str]) -> Any:
-    """Drop keywords from a schema, but not properties that bear such names."""
+    """Drop keywords from a schema, but keep properties of the same names."""
     if isinstance(node, list):
         return [_without(item, dropped) for item in node]
     if not isinstance(node, dict):
@@ -165,9 +166,9 @@ class _Chunk(pydantic.BaseModel):
 
 
 class Event(NamedTuple):
-    """A line of a stream: a piece of text, and what may come at the end of an answer.
+    """A line of a stream: a piece of text, or the end of the answer with its usage.
 
-    `finish` is why it ended, "" before. After the `last` event nothing follows.
+    `finish` is the reason for the end, "" before. `last` marks the final event.
     """
 
     text: str = ""
@@ -177,7 +178,7 @@ class Event(NamedTuple):
 
 
 def read_completion(body: bytes, call: Call) -> Reply:
-    """Read a response of status 200; raises Trouble if it is not a chat completion."""
+    """Read a response of status 200; raises AttemptError if it is not a chat completion."""
     try:
         completion = _Completion.model_validate_json(body)
     except pydantic.ValidationError:
@@ -190,9 +191,9 @@ def read_completion(body: bytes, call: Call) -> Reply:
 
 
 def as_reply(call: Call, text: str, finish: str, usage: EndpointUsage | None) -> Reply:
-    """The reply of a text that ended like this.
+    """Make the reply from a text, its finish reason and the endpoint's token counts.
 
-    Without usage, tokens count as a quarter of the UTF-8 bytes, so that no budget is blind.
+    Without counts, estimates tokens as a quarter of the UTF-8 bytes, so that budgets still work.
     """
     usage = usage or EndpointUsage()
     tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
@@ -208,14 +209,14 @@ def as_reply(call: Call, text: str, finish: str, usage: EndpointUsage | None) ->
 
 
 def estimate_tokens(*texts: str) -> int:
-    """A quarter of the UTF-8 bytes, rounded up."""
+    """Estimate the tokens of texts as a quarter of their UTF-8 bytes, rounded up."""
     return -(-sum(len(text.encode("utf-8", "replace")) for text in texts) // 4)
 
 
 def read_event(line: bytes) -> Event:
-    """Read a line of a stream; comments and other fields say nothing.
+    """Read a line of a stream; comments and other fields become empty events.
 
-    Raises Trouble if it is no part of the protocol.
+    Raises AttemptError if the line violates the protocol or reports an error.
     """
     name, _, value = line.strip().partition(b":")
     if name != b"data" or not value.strip():
@@ -238,7 +239,7 @@ def read_event(line: bytes) -> Event:
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> AttemptError:
-    """Say what a response of another status than 200 means."""
+    """Make the error for a response whose status is not 200."""
     text = body.decode("utf-8", "replace")
     detail = f"HTTP {status}: {_message(text)}"
     if status in HOPELESS or '"insufficient_quota"' in text:
@@ -267,7 +268,7 @@ def _message(text: str) -> str:
 
 
 def retry_after(value: str, now: float | None = None) -> float:
-    """Seconds to wait by a Retry-After header, a number or an HTTP date: 0 to MAX_WAIT_S."""
+    """Read a Retry-After header, a number or an HTTP date, as seconds from 0 to MAX_WAIT_S."""
     try:
         if value.strip().isdecimal():
             seconds = float(value)
@@ -280,9 +281,9 @@ def retry_after(value: str, now: float | None = None) -> float:
 
 
 def backoff(retry: int, wait_s: float, jitter: float) -> float:
-    """Seconds before a retry (from 0): 0.5 s, doubling to 30 s, of which a half to all is taken.
+    """Seconds to wait before a retry (numbered from 0): `wait_s` plus a random backoff.
 
-    It comes on top of what the endpoint asked for, so that calls turned away together do not
-    return together. `jitter` lies in [0, 1).
+    The backoff is 50 to 100 % of a delay that doubles from 0.5 s to 30 s. It adds to the wait that
+    the endpoint asked for, so that refused calls do not return together. `jitter` is in [0, 1).
     """
     return wait_s + min(BACKOFF_S * 2.0**retry, MAX_BACKOFF_S) * (0.5 + 0.5 * jitter)

@@ -1,4 +1,4 @@
-"""A session with an OpenAI-compatible endpoint: connections, retries, the end of it."""
+"""A session with an OpenAI-compatible endpoint: connections, retries and the circuit breaker."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CONNECT_S = 10.0
 
 
 def proxy_for(base_url: str) -> str | None:
-    """The proxy that the environment names for this host; never one for loopback.
+    """The proxy that the environment names for this host, or None; always None for loopback.
 
-    aiohttp's `trust_env` would also take passwords from ~/.netrc, in place of the key.
+    aiohttp's `trust_env` would also use passwords from ~/.netrc instead of the API key.
     """
     url = urlsplit(base_url)
     host = url.hostname or ""
@@ -41,10 +41,10 @@ def proxy_for(base_url: str) -> str | None:
 
 
 class HttpSession:
-    """Connections to one endpoint, kept open and reused: at most `concurrency` of them."""
+    """A pool of at most `concurrency` connections to one endpoint."""
 
     def __init__(self, engine: HttpEngine) -> None:
-        """Bind to the running event loop."""
+        """Bind to the running event loop; raises EngineStopped if the API key is unset."""
         self._engine = engine
         self._key = engine.key()
         self._url = engine.base_url.rstrip("/") + "/chat/completions"
@@ -76,10 +76,10 @@ class HttpSession:
         await self._http.close()
 
     async def complete(self, call: Call) -> Reply:
-        """Answer one call, trying again while that may help.
+        """Answer one call, with retries while they may help.
 
-        A call that fails for good gives a Reply with a fault of its own; raises EngineStopped if
-        every other call would fail likewise, or the endpoint is gone.
+        A call that fails for good returns a Reply with its fault. Raises EngineStopped if every
+        other call would fail likewise, or the endpoint is gone.
         """
         started = time.monotonic()
         body = self._dialect.request(call)
@@ -97,9 +97,10 @@ class HttpSession:
         return replace(reply, retries=retries, seconds=time.monotonic() - started)
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply]:
-        """Answer one call piece by piece, the reply last; tries again only before the first piece.
+        """Yield the pieces of an answer, then the reply; retries only before the first piece.
 
-        Raises CallError when it breaks off, stalls or cannot begin; EngineStopped as `complete`.
+        Raises CallError if the answer breaks off, stalls or cannot begin, and EngineStopped as
+        `complete` does.
         """
         started = time.monotonic()
         body = self._dialect.request(call, stream=True)
@@ -124,18 +125,21 @@ class HttpSession:
             retries += 1
 
     async def _settle(self, trouble: AttemptError, retries: int, started: float) -> Fault | None:
-        """Wait before the next attempt, or return the fault that ends the call, or end the run."""
+        """Wait before the next attempt, or return the fault that ends the call.
+
+        Raises EngineStopped if the failure ends the run.
+        """
         fault = replace(trouble.fault, detail=self._hide_key(trouble.fault.detail))
-        # A connection that nobody takes is tried until somebody does or the circuit opens: an
-        # outage ends the run, where what is missing stays missing, and loses no row.
+        # Retry refused connections until one succeeds or the circuit opens: an outage then ends
+        # the run, which can be resumed, instead of failing rows.
         spent = retries >= self._engine.max_retries and not trouble.refused
         ends = spent or not trouble.passing
         if trouble.hopeless:
-            self._breaker.open(fault.detail)  # answers on their way are paid for: let them come
+            self._breaker.open(fault.detail)  # let answers in flight arrive: they are paid for
         elif not trouble.passing:
             self._breaker.succeeded()
         elif (trouble.refused or ends) and self._breaker.failed(fault.detail, started):
-            await self.close()  # no call waits any longer for an answer that will not come
+            await self.close()  # end all calls, whose answers would never arrive
         self._breaker.check()
         if ends:
             return fault
@@ -162,7 +166,7 @@ class HttpSession:
                     if last := event.last:
                         break
         except AttemptError:
-            # Of an answer that has ended, only the count of its tokens can still be lost.
+            # After the finish reason only the token count is missing: keep the answer.
             if not finish:
                 raise
         if not (finish or last):
@@ -174,9 +178,9 @@ class HttpSession:
     async def _sent(
         self, body: bytes, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; what goes wrong until the block ends becomes Trouble.
+        """Send a request; turn every error until the block ends into AttemptError.
 
-        aiohttp's own errors carry the request's headers, and so the key: none is passed on.
+        It passes on no error of aiohttp, since these contain the request's headers and so the key.
         """
         self._breaker.check()
         try:
@@ -225,7 +229,7 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _reason(error: Exception) -> str:
-    """One line on an error, without its request."""
+    """Describe an error in one line, without its request."""
     if isinstance(error, OSError) and error.strerror:
         # aiohttp's text repeats the address; a resolver's error numbers are below 0.
         return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror

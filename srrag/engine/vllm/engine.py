@@ -1,4 +1,4 @@
-"""A model that vLLM runs in processes of its own, on GPUs or (its CPU build) on a CPU."""
+"""The engine for a model that vLLM runs in separate processes, on GPUs or (CPU build) a CPU."""
 
 from __future__ import annotations
 
@@ -32,35 +32,34 @@ ENVIRONMENT = {
     # A process with threads must not fork.
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
-"""Set in the process that opens a session, and so in those that it starts."""
+"""Environment variables of the process that opens a session, and of its child processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VllmEngine(Model):
-    """A chat model under vLLM, with answers guided by their schema (xgrammar, no free blanks).
+    """A chat model under vLLM, with answers guided by their schema (xgrammar, no free whitespace).
 
-    A model in a folder is named by the folder and identified by its content, wherever it lies; a
-    model of the hub needs the commit. Weights load as safetensors, and never with code of the
-    model's own.
+    The name of a local model is its folder's name, and its revision is the hash of its content. A
+    hub model needs its commit. Weights load only as safetensors, without code from the model.
     """
 
     model: str
     """Hub id, or the path of a folder."""
     revision: str | None = None
-    """Commit of a hub model; of a folder it is its content, and need not be given."""
+    """Commit of a hub model; for a folder, the hash of its content, computed if not given."""
     dtype: str = "auto"
-    """Of weights and activations: auto, bfloat16, float16, float32."""
+    """Type of weights and activations: auto, bfloat16, float16 or float32."""
     quantization: str | None = None
-    """How weights are quantised, if the model's configuration does not say."""
+    """Quantisation of the weights, if the model's configuration does not state it."""
     lora: str | None = None
     """Adapter on top of the model: hub id or path of a folder."""
     lora_revision: str | None = None
-    """As `revision`, of the adapter."""
+    """Revision of the adapter, as `revision`."""
 
     folder: str | None = place_field(None)
-    """Where the model lies here, if it is not taken from the hub."""
+    """Local folder of the model; None to load it from the hub."""
     lora_folder: str | None = place_field(None)
-    """Where the adapter lies here."""
+    """Local folder of the adapter; None to load it from the hub."""
     device: str = place_field("cuda")
     """cuda, or cpu with vLLM's CPU build."""
     replicas: int = place_field(1)
@@ -72,20 +71,20 @@ class VllmEngine(Model):
     gpu_memory_utilization: float = place_field(0.9)
     """Share of a GPU's memory for weights and KV cache."""
     kv_cache_gb: float | None = place_field(None)
-    """Size of the KV cache; by default what is left of the share."""
+    """Size of the KV cache in GiB; by default the rest of the memory share."""
     max_model_len: int | None = place_field(None)
-    """Longest prompt with its answer, in tokens; by default what the model can."""
+    """Longest prompt plus answer, in tokens; by default the model's own limit."""
     max_num_seqs: int = place_field(256)
-    """Answers generated together."""
+    """Largest number of answers generated concurrently."""
     enforce_eager: bool = place_field(False)
     """Start faster and generate slower: no compilation, no CUDA graphs."""
     concurrency: int = place_field(0)
-    """Calls in flight a replica; 0 is 2 × `max_num_seqs`, so that no place waits for work."""
+    """Calls in flight per replica; 0 means 2 × `max_num_seqs`, which keeps the engine busy."""
     usd_per_hour: float | None = place_field(None)
-    """Price of a replica, for estimates."""
+    """Price of a replica in US dollars per hour, for estimates."""
 
     def __post_init__(self) -> None:
-        """Fill in what follows from other fields; raises ValueError that names the field."""
+        """Fill in derived fields; raises ValueError that names an invalid field."""
         super().__post_init__()
         if self.device not in DEVICES:
             raise ValueError(f"engine.device: {self.device!r} is not one of {', '.join(DEVICES)}")
@@ -99,7 +98,10 @@ class VllmEngine(Model):
             object.__setattr__(self, "concurrency", 2 * self.max_num_seqs)
 
     def _pin(self, name: str, folder: str, revision: str) -> None:
-        """Turn a path into name, folder and content; a hub id must have its commit."""
+        """Split a path into name, folder and revision.
+
+        Raises ValueError for a hub id without commit.
+        """
         given = getattr(self, name)
         if getattr(self, folder) is None and (given[:1] in "./~" or Path(given).is_dir()):
             path = Path(given).expanduser().resolve()
@@ -124,19 +126,19 @@ class VllmEngine(Model):
 
     @property
     def hourly_usd(self) -> float:
-        """Of all replicas."""
+        """US dollars per hour of all replicas."""
         return (self.usd_per_hour or 0.0) * self.replicas
 
     def worker(self) -> Worker:
-        """A core that feeds the model, and its GPUs."""
+        """One CPU core for a replica, and its GPUs."""
         gpus = self.tensor_parallel * self.pipeline_parallel
         return Worker(cpus=1.0, gpus=float(gpus) if self.device == "cuda" else 0.0)
 
     async def open(self) -> VllmSession:
-        """Start the model's processes; minutes for a large one.
+        """Start the model's processes, which takes minutes for a large model.
 
-        Raises ValueError if vLLM, the device or the model is not there, EngineStopped if vLLM
-        does not start with it.
+        Raises ValueError if vLLM, the device or the model is missing, and EngineStopped if vLLM
+        fails to start.
         """
         self._check_folders()
         for key, value in ENVIRONMENT.items():
@@ -181,7 +183,7 @@ class VllmEngine(Model):
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**self.arguments()))
 
     def arguments(self) -> dict[str, Any]:
-        """What vLLM is told."""
+        """The arguments of vLLM's AsyncEngineArgs."""
         devices = self.tensor_parallel * self.pipeline_parallel
         at_hub = None if self.folder is not None else self.revision
         return {
@@ -201,7 +203,7 @@ class VllmEngine(Model):
             "max_num_seqs": self.max_num_seqs,
             "enforce_eager": self.enforce_eager,
             "enable_prefix_caching": True,
-            # vLLM's CPU build dies of a prompt read in pieces if its call has a seed.
+            # vLLM's CPU build crashes on a chunked prefill if the call has a seed.
             "enable_chunked_prefill": False if self.device == "cpu" else None,
             "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
             "additional_config": {"srrag": EndsWithParent()},

@@ -1,4 +1,4 @@
-"""The identity of a model in a local folder: its content, without reading all of the weights."""
+"""Identifies a model in a local folder by its content, without reading all of the weights."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIXES = (".json", ".jinja", ".model", ".txt")
-"""Files that decide answers beside the weights: configuration, tokenizer, chat template."""
+"""Files besides the weights that affect answers: configuration, tokenizer, chat template."""
 
 MAX_HEADER_BYTES = 100_000_000
 SAMPLE_BYTES = 4096
 
 
 def folder_revision(folder: Path) -> str:
-    """Hash what is in a model's folder: "sha256:" and 20 hex digits.
+    """Hash the content of a model's folder: "sha256:" and 20 hex digits.
 
-    Small files count whole; of weights, the header (names, types, shapes) and the middle 4 KiB of
-    every tensor: a model trained further in place differs there. Raises ValueError for a folder
-    without weights as safetensors.
+    The hash covers small files whole, and of weights the header (names, types, shapes) and the
+    middle 4 KiB of every tensor, which change when the model is trained further in place. Raises
+    ValueError for a folder without safetensors weights.
     """
     if not folder.is_dir():
         raise ValueError(f"{folder}: there is no such folder of a model")
@@ -42,7 +42,7 @@ def folder_revision(folder: Path) -> str:
 
 
 def _weights(path: Path) -> Iterator[bytes]:
-    """The header of a safetensors file, and the middle of each tensor in order of its place."""
+    """Yield the header of a safetensors file, then the middle of each tensor in file order."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         try:

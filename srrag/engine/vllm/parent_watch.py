@@ -1,4 +1,4 @@
-"""The processes that vLLM starts end with the one that started them, even if it is killed."""
+"""Ends the processes that vLLM starts when their parent ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ _watched: set[int] = set()
 
 
 class EndsWithParent(str):
-    """A word in vLLM's configuration that, unpickled in another process, ties it to this one.
+    """A string in vLLM's configuration that ties each process that unpickles it to this one.
 
-    vLLM's processes end when theirs closes them, but a process that is killed closes nothing;
-    then they would hold the GPU for ever. Each of them gets the configuration by pickle as the
-    first thing, before a model is loaded.
+    vLLM's processes end when their parent closes them. A killed parent closes nothing, and they
+    would occupy the GPU for ever. Each process unpickles the configuration before it loads a model.
     """
 
     parent: int
 
     def __new__(cls, parent: int | None = None) -> EndsWithParent:
-        """One word for every process: vLLM keys its compilation cache by the configuration."""
+        """Make the same string for every parent: it is part of vLLM's compilation cache key."""
         word = super().__new__(cls, "ends with parent")
         word.parent = os.getpid() if parent is None else parent
         return word
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Unpickle by `tied`."""
+        """Unpickle by calling `tied`."""
         return tied, (self.parent,)
 
 
 def tied(parent: int) -> EndsWithParent:
-    """End this process at once when the parent ends, or is gone already; once a process."""
+    """Start a watch that ends this process as soon as the parent ends; one watch per parent."""
     if parent != os.getpid() and parent not in _watched:
         _watched.add(parent)
         try:

@@ -1,4 +1,4 @@
-"""An open vLLM: calls become token ids, many are generated together, outputs become replies."""
+"""A session of vLLM: renders calls to token ids, and turns the engine's outputs into replies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 MAX_REPEATS = 32
-"""An answer that repeats one run of up to MAX_REPEATED_TOKENS so often ends there, as cut off."""
+"""Repeats of up to MAX_REPEATED_TOKENS tokens after which an answer is cut off."""
 
 MAX_REPEATED_TOKENS = 16
 
@@ -28,20 +28,20 @@ _MAX_DETAIL_CHARS = 300
 
 
 class VllmSession:
-    """Calls of one AsyncLLM; the engine batches whatever is in flight."""
+    """Answers calls with one AsyncLLM, which batches all calls in flight."""
 
     def __init__(self, llm: AsyncLLM, lora: Any = None) -> None:
-        """Bind an engine that is up, and the adapter that answers with it."""
+        """Bind a running engine and its LoRA adapter."""
         self._llm: AsyncLLM | None = llm
         self._lora = lora
-        # A tokenizer is not safe in two threads: this one is the renderer's own.
+        # Tokenizers are not thread-safe, so the renderer's thread gets a copy.
         self._tokenizer = copy.deepcopy(llm.get_tokenizer())
         self._renderer = ThreadPoolExecutor(1, thread_name_prefix="render")
         self.prefix_tokens = 0
-        """Tokens of prompts that were found in the KV cache."""
+        """Number of prompt tokens found in the KV cache so far."""
 
     async def complete(self, call: Call) -> Reply:
-        """Answer one call, whatever is wrong with it as its fault.
+        """Answer one call; an error that concerns it alone becomes the reply's fault.
 
         Raises SessionLostError if the engine's processes are gone.
         """
@@ -57,9 +57,9 @@ class VllmSession:
         return self._reply(last, answer.text, len(answer.token_ids), began)
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Answer one call piece by piece, the reply last.
+        """Yield the pieces of an answer, then the reply.
 
-        Raises CallError, and SessionLostError as `complete`.
+        Raises CallError for an error that concerns this call alone, else SessionLostError.
         """
         began = time.perf_counter()
         texts: list[str] = []
@@ -76,7 +76,7 @@ class VllmSession:
         yield self._reply(last, "".join(texts), tokens_out, began)
 
     def _reply(self, last: RequestOutput, text: str, tokens_out: int, began: float) -> Reply:
-        """The reply of an answer whose last output this is."""
+        """Make the reply from the last output of an answer."""
         self.prefix_tokens += last.num_cached_tokens or 0
         return Reply(
             text=text,
@@ -94,7 +94,7 @@ class VllmSession:
             await asyncio.to_thread(llm.shutdown)
 
     async def _outputs(self, call: Call, whole: bool) -> AsyncGenerator[RequestOutput, None]:
-        """What the engine gives for a call; raises CallError for what concerns it alone."""
+        """Yield the engine's outputs for a call; raises CallError or SessionLostError."""
         from vllm.exceptions import VLLMClientError
         from vllm.inputs.engine import tokens_input
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
@@ -119,11 +119,11 @@ class VllmSession:
             raise SessionLostError("vLLM's engine process is gone") from error
 
     async def _token_ids(self, call: Call, room: int) -> list[int]:
-        """The prompt in the model's chat template; raises CallError if it leaves no room."""
+        """Render the prompt to token ids; raises CallError if it leaves no room for the answer."""
         loop = asyncio.get_running_loop()
         try:
             ids = await loop.run_in_executor(self._renderer, self._rendered, call)
-        except Exception as error:  # whatever a template of the model's raises
+        except Exception as error:  # a model's template can raise anything
             raise _fault("refused_call", f"the chat template: {error}") from error
         answer = call.prompt.max_tokens
         if len(ids) + answer > room:
@@ -138,11 +138,11 @@ class VllmSession:
 
 @lru_cache(maxsize=256)
 def guide(schema: type[Answer]) -> str:
-    """The JSON schema that guides the decoding, fields in the order in which they are declared.
+    """The JSON schema for guided decoding, with fields in the order of their declaration.
 
-    Bounds on the length of strings are left to parsing: under them xgrammar 0.2 admits no escape
-    (no quote, no line feed) but raw control characters, which are no JSON; and with 32,000 tokens
-    to choose from a step took it 6 ms a sequence instead of 8 µs.
+    It omits bounds on string lengths, which parsing enforces. With them xgrammar 0.2 allows raw
+    control characters, which are invalid JSON, but no escapes (quote, line feed); and with a
+    vocabulary of 32,000 tokens a decoding step takes 6 ms per sequence instead of 8 µs.
     """
     return json.dumps(_without_lengths(schema.model_json_schema()), ensure_ascii=False)
 
@@ -157,7 +157,7 @@ def _without_lengths(node: Any) -> Any:
 
 
 def sampling(call: Call, whole: bool = True) -> Any:
-    """How to answer: by the prompt's schema, with a seed from the call's key."""
+    """The sampling parameters of a call: guided by its schema, with a seed from its key."""
     from vllm.sampling_params import (
         RepetitionDetectionParams,
         RequestOutputKind,

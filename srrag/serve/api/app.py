@@ -1,4 +1,4 @@
-"""The HTTP API over a host of pipelines: an ASGI app that knows nothing of Ray."""
+"""The HTTP API of a pipeline service, as an ASGI app without any dependency on Ray."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CODES = {400: "invalid", 404: "not_found", 405: "method"}
 
 
 def create_app(host: PipelineService) -> Gateway:
-    """The API of a host, which runs as long as the app's lifespan."""
+    """Build the API of a service; the app's lifespan starts and stops the service."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -57,7 +57,7 @@ def create_app(host: PipelineService) -> Gateway:
         version=__version__,
         description="Clinical questions, answered from graded evidence. Not medical advice.",
         lifespan=lifespan,
-        docs_url=None,  # its page would load script from elsewhere
+        docs_url=None,  # FastAPI's page would load scripts from another site
         redoc_url=None,
         responses=fault_responses(),
     )
@@ -95,7 +95,7 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
 
 
 def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
-    """Server-sent events, which a proxy in front is asked not to hold back."""
+    """Stream server-sent events, with a header that asks proxies not to buffer them."""
     headers = {"x-accel-buffering": "no"}
     return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
 
@@ -191,7 +191,7 @@ def _add_faults(app: FastAPI) -> None:
     async def fault(request: Request, error: ApiError) -> JSONResponse:
         passing = passing_of(request)
         passing.notes["code"] = error.code
-        if error.__cause__ is not None:  # which its caller is not told
+        if error.__cause__ is not None:  # the log gets the cause, the caller does not
             passing.notes["error"] = one_line(error.__cause__)
         return JSONResponse(error.body(passing.id), error.status, headers=error.headers())
 

@@ -1,4 +1,4 @@
-"""The routes that the pages read beside the API's: stored runs, the graph, and feedback."""
+"""The further routes that the web pages use: stored runs, the graph and feedback."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Named = Annotated[str, Path(max_length=1000, examples=["low back pain"])]
 
 
 def add_reading(app: FastAPI, host: PipelineService) -> None:
-    """Add the routes to an app; they are functions of threads, as all of them read files."""
+    """Add the routes to an app. They are plain functions, run in threads, since they read files."""
     _add_feedback(app, host)
     _add_runs(app, host)
     _add_graph(app, host)

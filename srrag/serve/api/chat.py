@@ -1,6 +1,6 @@
-"""OpenAI's chat completions over a pipeline: models are pipelines, citations are in the text.
+"""OpenAI's chat completions API: each pipeline is a model, and citations are in the text.
 
-The answer ends with its sources as plain text, for clients that show nothing else; the field
+The answer ends with its sources as plain text, for clients that display only the text. The field
 `srrag` holds sentences, citations and graded evidence.
 """
 
@@ -78,7 +78,7 @@ class ChatCompletion(BaseModel):
 
 
 def model_list(host: PipelineService) -> Json:
-    """The pipelines as models; `srrag` is the default one, unless a pipeline has this name."""
+    """List the pipelines as models, and the default one also as `srrag` if that name is free."""
     common = {"object": "model", "created": int(host.edition.opened_at), "owned_by": "srrag"}
     models = [{"id": name, **common} for name in host.settings.pipelines]
     if DEFAULT_MODEL not in host.settings.pipelines:
@@ -88,14 +88,14 @@ def model_list(host: PipelineService) -> Json:
 
 
 def model_card(host: PipelineService, name: str) -> Json:
-    """One of them; raises RequestFault if there is none of this name."""
+    """Describe one pipeline as a model; raises ApiError if no pipeline has this name."""
     pipeline_of(host, name, "model")
     found: Json = next(each for each in model_list(host)["data"] if each["id"] == name)
     return found
 
 
 def chat_reply(asked: PendingQuestion, found: PipelineResult) -> Json:
-    """A chat completion."""
+    """Turn the result of a question into a chat completion."""
     reply = asked.reply(found, explained=False)
     message = {"role": "assistant", "content": reply.answer + sources(reply)}
     return {
@@ -107,7 +107,7 @@ def chat_reply(asked: PendingQuestion, found: PipelineResult) -> Json:
 
 
 async def chat_stream(asked: PendingQuestion, usage: bool) -> AsyncIterator[str]:
-    """The chunks of a streamed chat completion: a draft as it is written, then what counts."""
+    """Yield the chunks of a streamed chat completion: the draft's tokens, then the final answer."""
     head = _head(asked, "chat.completion.chunk")
 
     def chunk(delta: Json, finish: str | None = None, **more: Any) -> str:
@@ -134,7 +134,7 @@ async def chat_stream(asked: PendingQuestion, usage: bool) -> AsyncIterator[str]
 
 
 def sources(reply: responses.AnswerJson) -> str:
-    """The evidence that is cited, as plain text; "" if none is."""
+    """The answer's notice and its cited evidence as plain text; "" without either."""
     cited = {number for sentence in reply.sentences for number in sentence.citations}
     lines = [
         f"[{item.number}] Grade {item.grade or 'none'}. {item.title}"
@@ -148,7 +148,7 @@ def sources(reply: responses.AnswerJson) -> str:
 
 
 def extension(reply: responses.AnswerJson) -> Json:
-    """What OpenAI's format has no place for."""
+    """The fields of the answer that OpenAI's format lacks."""
     return reply.model_dump(exclude_none=True, exclude={"id", "question", "answer", "trace"})
 
 

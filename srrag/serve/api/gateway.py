@@ -1,6 +1,6 @@
-"""What stands before every request: who asks, how much, how long; and what every answer carries.
+"""Middleware in front of every request: API key, rate limit, body size, deadline and headers.
 
-Plain ASGI, so that bodies are counted while they come and streams pass through as they are.
+It is plain ASGI, so that it counts bodies while they arrive and passes streams through unbuffered.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from srrag.serve.telemetry.tracing import StepSpans
 
 Scope = Any
 OPEN_PATHS = ("/healthz", "/readyz", *PAGE_PATHS)
-"""Answered without a key: they tell nothing of the corpus."""
+"""Paths that need no key, since their answers reveal nothing of the corpus."""
 
 BARE_PATHS = ("/admin/reload",)
-"""Posted without a body: their key is what pages of other sites cannot send without asking."""
+"""POST paths that need no JSON body: the key header alone makes browsers send a preflight."""
 
 QUEUED_PATHS = (
     "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search", "/v1/rerank",
 )  # fmt: skip
-"""What waits for a worker."""
+"""Paths whose requests wait in the queue for a worker."""
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -46,14 +46,14 @@ _HEADERS = {
 }
 _TRACED = ("pipeline", "version", "batch_rows", "code")
 _READING_S = 1.0
-"""A body that comes more slowly keeps no place of the queue."""
+"""Seconds for which a request whose body is still arriving reserves a place in the queue."""
 
 _ID = re.compile(r"[\w.-]{1,64}")
 
 
 @dataclass(eq=False)
 class RequestContext:
-    """One request on its way: what its log line will say, and when it has to be answered."""
+    """The state of one request: its id, its deadline and the fields of its log line."""
 
     id: str
     began: float
@@ -61,25 +61,25 @@ class RequestContext:
     caller: str = ""
     status: int = 0
     gone: bool = False
-    """Whether nobody listens any more."""
+    """Whether the client has disconnected."""
     fault: ApiError | None = None
-    """What became of its body, as whoever reads a body may hide why that failed."""
+    """Why reading the request body failed; frameworks hide the reason."""
     steps: StepSpans | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
 class Gateway:
-    """Wraps an ASGI app; the request's Passing stands in its scope as `passing`."""
+    """Wraps an ASGI app and puts each request's RequestContext into its scope as `passing`."""
 
     def __init__(self, app: Any, host: PipelineService) -> None:
-        """Bind the app and the rules."""
+        """Bind the app and the service whose settings, metrics and logs apply."""
         self._app, self._host, self._settings = app, host, host.settings
         self._metrics, self._log, self._traces = host.metrics, host.log, host.traces
         self._reading: set[RequestContext] = set()
-        """Who was let in to the queue and whose body is still to come."""
+        """Requests that reserved a place in the queue and whose body is still arriving."""
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Let a request pass, or answer it with its fault."""
+        """Pass a request on to the app, or answer it with the error that refuses it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -92,7 +92,7 @@ class Gateway:
 
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
-                if passing.gone:  # which makes any answer a fault, but nobody's
+                if passing.gone:  # no client reads this error, so it is not counted
                     passing.notes.pop("code", None)
                 else:
                     passing.status = message["status"]
@@ -117,8 +117,8 @@ class Gateway:
         settings, path = self._settings, scope["path"]
         client = (scope.get("client") or ("",))[0]
         if not (settings.keys or (is_loopback(client) and _is_local(headers.get("host", "")))):
-            # Who asks may write what he likes as host, but not whence he comes. A page of another
-            # site, whose name was made to point here, comes from here, and has that name as host.
+            # A client can forge the Host header but not its address. A page of another site whose
+            # name was rebound to this machine has a local address, but that site's name as host.
             raise ApiError(403, "host", "without API keys only this machine is served")
         if settings.keys and path not in OPEN_PATHS:
             name = owner(settings.keys, _key(headers))
@@ -133,10 +133,10 @@ class Gateway:
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         bare = path in BARE_PATHS and not kind
         if scope["method"] == "POST" and kind != "application/json" and not bare:
-            # Pages of other sites can send no such body without asking first.
+            # Browsers send a preflight before a page of another site may post JSON.
             raise ApiError(415, "content_type", "the body has to be application/json")
         if path in QUEUED_PATHS:
-            # Before its body is read, which is a call to Ray's proxy: a refusal has to be quick.
+            # Check before reading the body, which costs a call to Ray's proxy: refuse quickly.
             if wait := self._host.batcher.full_s(self._coming()):
                 raise busy(wait)
             self._reading.add(passing)
@@ -144,12 +144,12 @@ class Gateway:
             passing.deadline = passing.began + _seconds(text, settings.limits.timeout_s)
 
     def _coming(self) -> int:
-        """How many will be in the queue once their bodies are read."""
+        """Count the requests that will join the queue once their bodies are read."""
         lately = time.monotonic() - _READING_S
         return sum(each.began > lately for each in self._reading)
 
     def _capped(self, receive: Any, passing: RequestContext) -> Any:
-        """The same body, up to the cap; raises RequestFault beyond."""
+        """Wrap `receive` so that it raises ApiError when the body exceeds the limit."""
         most, read = self._settings.limits.max_body_bytes, 0
 
         async def received() -> Any:
@@ -168,7 +168,8 @@ class Gateway:
         return received
 
     def _told(self, scope: Scope, headers: dict[str, str], passing: RequestContext) -> None:
-        # Never as it came, as each value is a series; what was refused here has no route yet.
+        # Label metrics by route, since every distinct value is a time series. A request that was
+        # refused here has no route yet.
         came = scope["path"] if scope["path"] in QUEUED_PATHS else "-"
         path = getattr(scope.get("route"), "path", came)
         seconds = time.monotonic() - passing.began
@@ -192,7 +193,7 @@ class Gateway:
 
 
 async def answer_fault(fault: ApiError, passing: RequestContext, send: Any) -> None:
-    """Send a fault as the whole response."""
+    """Send an error as the whole response."""
     passing.notes["code"] = fault.code
     body = json.dumps(fault.body(passing.id)).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body))}
@@ -207,7 +208,7 @@ async def answer_fault(fault: ApiError, passing: RequestContext, send: Any) -> N
 
 
 def too_large(most: int) -> ApiError:
-    """The fault of a body above the cap."""
+    """The error (413) for a body of more than `most` bytes."""
     return ApiError(413, "body_too_large", f"the body holds more than {most} bytes", "body")
 
 

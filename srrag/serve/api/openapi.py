@@ -1,4 +1,4 @@
-"""What the API's description shows of responses: what a server answered, and each kind of fault."""
+"""The responses in the OpenAPI description: real example answers, and one error of each kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from srrag.serve.errors import ApiError, ErrorJson, busy, late
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-"""Responses of a server on the packaged sample, long lists cut; a test compares their shapes."""
+"""Recorded responses for the packaged sample, with long lists cut; a test compares the shapes."""
 
 EXAMPLE_ID = "6c1f2e0a9d5b4c7e8f3a1b2c3d4e5f60"
 EVENT_STREAM = "text/event-stream"
@@ -47,27 +47,27 @@ FAULTS = {
     "busy, starting, stopping, or the engine is gone": busy(2.0),
     "the deadline passed": late(),
 }
-"""What every path may answer instead, by what it means."""
+"""The errors that every path may return, by their meaning."""
 
 
 KEY = {"key": {"type": "http", "scheme": "bearer", "description": "a key of `api_keys`"}}
-"""How a key is given, where there are any."""
+"""The OpenAPI security scheme of a server with API keys."""
 
 NEEDS_KEY: dict[str, Any] = {"security": [{"key": []}]}
 NEEDS_NONE: dict[str, Any] = {"security": []}
 
 
 class DescribedApi(FastAPI):
-    """An API whose description names its examples, and shows them.
+    """A FastAPI app that loads its responses' examples from files by name.
 
-    FastAPI leaves out whatever is null of those that it is given.
+    Examples given to FastAPI directly would lose their null values.
     """
 
     keyed: bool = False
-    """Whether every path needs a key that does not say otherwise."""
+    """Whether paths need a key by default."""
 
     def openapi(self) -> dict[str, Any]:
-        """The description."""
+        """The OpenAPI description as JSON, with the examples filled in."""
         if self.openapi_schema is None:
             made = super().openapi()
             faults = {str(fault.status): fault.body(EXAMPLE_ID) for fault in FAULTS.values()}
@@ -81,7 +81,7 @@ class DescribedApi(FastAPI):
 
 
 def contents(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a description says of each kind of body of each response."""
+    """Yield the entry of each media type of each response in a description."""
     for operation in _operations(description):
         for response in operation["responses"].values():
             yield from response["content"].values()
@@ -93,7 +93,7 @@ def _operations(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _show_requests(description: dict[str, Any]) -> None:
-    """Show the example of a body where it is asked for too: tools look there."""
+    """Copy each request model's example to the operations that take it, where tools look."""
     for operation in _operations(description):
         for content in operation.get("requestBody", {}).get("content", {}).values():
             model = content["schema"]["$ref"].rpartition("/")[2]
@@ -106,9 +106,9 @@ def _example(file: str) -> Any:
 
 
 def shown(name: str, model: type[BaseModel] | None = None, *, stream: str = "") -> Responses:
-    """The example of a response by its file's name, and that of the stream that it may be.
+    """The `responses` argument of a route whose examples are `name`.json and `stream`.txt.
 
-    `model` declares what is too large, or too much another API's, to be checked as it is sent.
+    `model` documents a response that FastAPI does not validate as it is sent.
     """
     content: dict[str, Any] = {}
     if name:
@@ -120,7 +120,7 @@ def shown(name: str, model: type[BaseModel] | None = None, *, stream: str = "") 
 
 
 def fault_responses() -> Responses:
-    """The faults as the description shows them."""
+    """The errors as the `responses` argument of an app, by HTTP status."""
     found: Responses = {}
     for text, fault in FAULTS.items():
         content = {"application/json": {"example": str(fault.status)}}

@@ -1,4 +1,4 @@
-"""The pages for people: files of this package, served as they are, without a build step."""
+"""The web pages: static files of this package, served without a build step."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FILES = {
 }  # fmt: skip
 
 PAGE_PATHS = tuple(_FILES)
-"""Answered without a key: they hold nothing of the corpus."""
+"""Paths that need no key, since these files hold nothing of the corpus."""
 
 
 def add_pages(app: FastAPI) -> None:
-    """Serve the files; they are read once."""
+    """Add a route for each file; every file is read once, here."""
     for path, file in _FILES.items():
         content = _with_drawing(file.read_text("utf-8"))
         answer = partial(_file, content.encode(), _KINDS[file.suffix])
@@ -42,7 +42,7 @@ def add_pages(app: FastAPI) -> None:
 
 
 def _with_drawing(text: str) -> str:
-    """The same with the elements of the exported page where they are asked for."""
+    """Replace the placeholder %%drawing%% by the <main> element of the exported page."""
     if "%%drawing%%" not in text:
         return text
     page = (_DRAWN / "page.html").read_text("utf-8")

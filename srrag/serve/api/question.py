@@ -1,4 +1,4 @@
-"""A question of an HTTP request, from its route to the host and back."""
+"""Carries the question of an HTTP request to the pipeline service, and its answer back."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from srrag.serve.snapshot import Asking, PipelineJob, PipelineResult
 from srrag.serve.telemetry.tracing import StepSpans
 
 DEFAULT_MODEL = "srrag"
-"""A name that stands for the server's default pipeline, unless one has it for its own."""
+"""The alias of the server's default pipeline, unless a pipeline has this name."""
 
 PAUSE_S = 15.0
-"""Without a word for so long, proxies take a stream for dead."""
+"""Seconds of silence after which a stream sends a keep-alive, before proxies close it."""
 
 
 @dataclass
 class PendingQuestion:
-    """A question that is queued, with all that its reply needs."""
+    """A queued question, with everything that its reply needs."""
 
     host: PipelineService
     passing: RequestContext
@@ -36,23 +36,23 @@ class PendingQuestion:
     heard: asyncio.Queue[Event | None]
 
     async def answered(self) -> PipelineResult:
-        """Wait for the row; its version and batch go to the log line."""
+        """Wait for the result, and note its version and batch size for the log line."""
         found = await self.host.answered(self.ticket)
         self.passing.notes.update(version=found.version, batch_rows=found.batch_rows)
         self.passing.steps = StepSpans.of(found.row["trace"])
         return found
 
     def reply(self, found: PipelineResult, explained: bool) -> responses.AnswerJson:
-        """The answer as JSON."""
+        """The answer of a result as JSON."""
         return responses.answer(
             found, id=self.passing.id, pipeline=self.pipeline,
             off=self.host.settings.pipelines[self.pipeline].left_out, explained=explained,
         )  # fmt: skip
 
     async def events(self) -> AsyncIterator[Event]:
-        """What is heard until the answer stands, and at last ("found", Found).
+        """Yield the pipeline's events, and last ("found", PipelineResult).
 
-        A ("pause", None) where nothing is heard for a while.
+        Yields ("pause", None) after PAUSE_S seconds of silence.
         """
 
         async def waited() -> PipelineResult:
@@ -67,7 +67,7 @@ class PendingQuestion:
                 yield event
             yield "found", await waiting
         finally:
-            # Who no longer listens no longer waits: what has not begun is dropped.
+            # A client that stopped reading has given up: drop its question if it has not begun.
             waiting.cancel()
             with suppress(asyncio.CancelledError, ApiError):
                 await waiting
@@ -90,7 +90,7 @@ def ask(
     aloud: bool = False,
     field: str = "question",
 ) -> PendingQuestion:
-    """Queue a question; raises RequestFault at once if it cannot be asked or taken."""
+    """Queue a question; raises ApiError at once if it is invalid or the queue is full."""
     passing = passing_of(request)
     passing.notes["pipeline"] = pipeline
     if host.settings.log_questions:
@@ -102,7 +102,7 @@ def ask(
     heard: asyncio.Queue[Event | None] = asyncio.Queue()
 
     def hear(event: Event) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody is left to hear
+        with suppress(RuntimeError):  # the loop has ended, so no client is left
             loop.call_soon_threadsafe(heard.put_nowait, event)
 
     asked = PipelineJob({"text": question}, hear if aloud else None)
@@ -111,7 +111,7 @@ def ask(
 
 
 def pipeline_of(host: PipelineService, name: str | None, field: str = "pipeline") -> str:
-    """The name of a pipeline; raises RequestFault if there is none of this name."""
+    """Resolve the name of a pipeline; raises ApiError if no pipeline has this name."""
     settings = host.settings
     if name is None:
         return settings.default
@@ -125,6 +125,6 @@ def pipeline_of(host: PipelineService, name: str | None, field: str = "pipeline"
 
 
 def passing_of(request: Request) -> RequestContext:
-    """What the guard knows of a request."""
+    """The context that the gateway attached to a request."""
     passing: RequestContext = request.scope["passing"]
     return passing

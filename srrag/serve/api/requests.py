@@ -1,4 +1,4 @@
-"""What may be asked over HTTP; a stray key is an error that names it."""
+"""The bodies of HTTP requests; an unknown key is an error that names it."""
 
 from __future__ import annotations
 

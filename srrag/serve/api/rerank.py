@@ -1,4 +1,4 @@
-"""POST /v1/rerank: texts of the caller's own, ranked for a query, by grade too if they have one."""
+"""POST /v1/rerank: ranks the caller's texts for a query, by relevance and optionally by grade."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from srrag.serve.snapshot import PipelineJob
 
 MAX_DOCUMENT_CHARS = 20_000
 LOWEST = "E"
-"""The grade of a text that has none."""
+"""The grade that counts for a text without one."""
 
 
 class RerankRequest(Request):
@@ -65,7 +65,7 @@ class Reranked(BaseModel):
 
 
 def add_reranking(app: FastAPI, host: PipelineService) -> None:
-    """Add the route."""
+    """Add the route to an app."""
 
     @app.post("/v1/rerank", responses=shown("rerank"))
     async def rerank(body: RerankRequest, request: HttpRequest) -> Reranked:
@@ -75,7 +75,7 @@ def add_reranking(app: FastAPI, host: PipelineService) -> None:
         found = await host.answered(host.ask("rerank", asked, passing_of(request).deadline))
         relevance = found.row["scores"]
         scores = relevance if terms is None else graded(relevance, body.grades or (), terms)
-        # Equal scores in the order of the request, as rankings by stable sorts are.
+        # A stable sort keeps texts of equal score in the order of the request.
         order = np.argsort(-scores.round(6), kind="stable")[: body.top_n]
         return Reranked(
             id=passing_of(request).id,
@@ -90,13 +90,16 @@ def add_reranking(app: FastAPI, host: PipelineService) -> None:
 def graded(
     scores: npt.NDArray[np.float64], grades: Sequence[str | None], terms: Mapping[str, Any]
 ) -> npt.NDArray[np.float64]:
-    """The calibrated score a·s + u_grade (Eq. 9 of sr-rag); no grade counts as E."""
+    """The calibrated scores a·s + u_grade (Eq. 9 of sr-rag) of scores s, shape (texts,).
+
+    A text without a grade counts as grade E.
+    """
     biases = np.array([terms["u"][grade or LOWEST] for grade in grades])
     return np.asarray(terms["a"] * scores + biases, np.float64)
 
 
 def _checked(host: PipelineService, body: RerankRequest) -> Mapping[str, Any] | None:
-    """The weights of grades, None where no grade is given; raises RequestFault."""
+    """The pipeline's weights of grades, or None for a request without grades; raises ApiError."""
     if wrong := question_fault(body.query):
         raise ApiError(422, wrong[0], wrong[1], "query")
     most = host.settings.limits.max_documents

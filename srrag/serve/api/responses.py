@@ -1,4 +1,4 @@
-"""What comes back over HTTP: rows of ANSWERS and of windows as JSON, citations resolved."""
+"""The bodies of HTTP responses: rows of ANSWERS and windows as JSON, with citations resolved."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Reloaded(BaseModel):
 def answer(
     found: PipelineResult, *, id: str, pipeline: str, off: list[str], explained: bool
 ) -> AnswerJson:
-    """The reply of an answered row."""
+    """Turn a pipeline's result into the JSON answer; `explained` adds the reasons."""
     told = answer_json(found.row)
     traced = trace_json(found.row, found.terms) if explained else {}
     return AnswerJson(
@@ -189,7 +189,7 @@ def answer(
 
 
 def with_sources(evidence: list[Row], units: Units) -> list[Row]:
-    """The same evidence with what its documents say of their source and grade."""
+    """Add the `source` and `grade_source` of its document to each piece of evidence."""
     documents = units.take_documents([item["doc_id"] for item in evidence]).to_pylist()
     return [
         {**item, **{name: document[name] for name in ("grade_source", "source")}}
@@ -198,7 +198,7 @@ def with_sources(evidence: list[Row], units: Units) -> list[Row]:
 
 
 def with_known_sources(evidence: list[Row], units: Units) -> list[Row]:
-    """The same for stored evidence: a build made since may have lost its documents."""
+    """As `with_sources`, with "" for documents that the current build no longer holds."""
     told = []
     for item in evidence:
         try:
@@ -209,7 +209,7 @@ def with_known_sources(evidence: list[Row], units: Units) -> list[Row]:
 
 
 def hits(found: PipelineResult, *, id: str, k: int, pipeline: str) -> Hits:
-    """The first k windows of a ranked row."""
+    """The k best windows of a pipeline's result as JSON."""
     row = found.row
     ranked = row["hits"][:k]
     windows = found.units.take_evidence([hit["unit_id"] for hit in ranked]).to_pylist()
@@ -227,12 +227,12 @@ def hits(found: PipelineResult, *, id: str, k: int, pipeline: str) -> Hits:
 
 
 def window(unit_id: str, units: Units, version: str) -> WindowJson | None:
-    """A window by its id, None if there is none of exactly this id."""
+    """The window with exactly this id as JSON, or None."""
     try:
         item = units.take([unit_id]).to_pylist()[0]
     except ValueError:
         return None
-    if item["unit_id"] != unit_id:  # the lookup knows but the first 64 bits
+    if item["unit_id"] != unit_id:  # the lookup compares only the first 64 bits
         return None
     document = units.take_documents([item["doc_id"]]).to_pylist()[0]
     joined = {**document, **item, "version": version}

@@ -1,4 +1,4 @@
-"""Server-sent events of an answer while it is made."""
+"""Streams an answer as server-sent events while the pipeline makes it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ KEEP_ALIVE = ": still at it\n\n"
 
 
 async def answer_events(asked: PendingQuestion, explained: bool) -> AsyncIterator[str]:
-    """`stage`, `evidence`, `token` (of the answer as it is written), then `final` or `error`.
+    """Yield the events `stage`, `evidence` and `token`, then `final` or `error`.
 
-    What a model writes is a draft until it is judged: the final answer counts.
+    Tokens belong to a draft that the pipeline may still change; only `final` counts.
     """
     try:
         async for name, data in asked.events():
@@ -37,5 +37,5 @@ async def answer_events(asked: PendingQuestion, explained: bool) -> AsyncIterato
 
 
 def event(name: str, data: Any) -> str:
-    """One event; JSON holds no raw line break, so the data is one line."""
+    """Format one event; JSON contains no raw line break, so the data is one line."""
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

@@ -1,4 +1,4 @@
-// The page to ask on: a question, its answer while it is made, its evidence, and feedback.
+// The question page: streams the answer, and shows its evidence and a feedback form.
 
 import { at, call, fail, make, read, withKey } from "./dom.js";
 import { gradeTable, paragraphs, restsOn, showEvidence } from "./evidence.js";
@@ -91,7 +91,7 @@ export function show(reply) {
   at("answer").className = reply.insufficient ? "insufficient" : "";
   at("answer").replaceChildren(...paragraphs(reply.answer, reply.evidence, open));
   at("rests").replaceChildren(restsOn(reply) ?? "");
-  // Where nothing is answered, it matters little whom the passages are about.
+  // Without an answer, mismatches of the passages are of little interest.
   for (const [id, text] of [["notice", reply.insufficient ? "" : reply.notice], ["note", reply.note],
     ["left-out", leftOut(reply)]]) {
     at(id).textContent = text;

@@ -1,6 +1,6 @@
 // Elements, and calls to the server that this page came from. Text is only ever set as text.
 
-const KEY = "srrag-key"; // kept until the tab is closed, for the pages of this server alone
+const KEY = "srrag-key"; // in the tab's session storage, for this server's pages only
 
 export const at = (id) => document.getElementById(id);
 
@@ -49,7 +49,7 @@ function askForKey() {
   at("key").focus();
 }
 
-// Calls `again` whenever the reader gives another key.
+// Calls `again` whenever the user enters another key.
 export function withKey(again) {
   at("key").addEventListener("change", () => {
     sessionStorage.setItem(KEY, at("key").value);

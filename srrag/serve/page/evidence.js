@@ -1,4 +1,4 @@
-// Answers with citations, and the cards of the evidence that they rest on.
+// Draws answers with citations, and cards for their evidence.
 
 import { make, several, short } from "./dom.js";
 import { spansOf, windowOf } from "./window.js";
@@ -34,7 +34,7 @@ export function gradeTable() {
     ]));
 }
 
-// Where a document has no title, how its passage begins.
+// The beginning of a passage, as the title of a document without one.
 export const titleOf = (item) => item.title || `“${short(item.text.replace(/^#+\s*/, ""), 90)}”`;
 
 // ---- the answer ----
@@ -57,7 +57,7 @@ function citation(item, number, open) {
   return button;
 }
 
-// What an answer rests on, at a glance: its sources by grade.
+// Summarises the sources of an answer by grade.
 export function restsOn(reply) {
   const cited = citedOf(reply);
   const documents = new Map(reply.evidence.filter((item) => cited.has(item.number))
@@ -74,8 +74,8 @@ export const citedOf = (reply) => new Set(reply.sentences.flatMap((each) => each
 
 // ---- the cards ----
 
-// Cards of all evidence into a list, cited ones first, the others behind a button. Returns a
-// function that opens the card of a number for the button that asked.
+// Fills a list with cards of all evidence: cited ones first, the others behind a button. Returns a
+// function that opens the card of a number, given the button that was pressed.
 export function showEvidence(list, reply, side = "") {
   const cited = citedOf(reply);
   const cards = new Map(reply.evidence.map((item) =>

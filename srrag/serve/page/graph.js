@@ -1,4 +1,4 @@
-// The graph: where to begin, and the drawing of what lies around an entity or in a community.
+// The graph page: search for an entity or community, and a drawing of its neighbourhood.
 
 import { at, fail, make, read, several, short, withKey } from "./dom.js";
 
@@ -18,7 +18,7 @@ async function start() {
   }
 }
 
-// The drawing is a script of its own, which finds its content in the page.
+// Loads the drawing script, which reads its content from the page.
 async function draw() {
   const asked = new URLSearchParams([...given].filter(([name]) =>
     ["entity", "community", "hops", "max_nodes"].includes(name)));
@@ -32,7 +32,7 @@ async function draw() {
   document.body.append(make("script", { src: "drawing.js" }));
 }
 
-// How far around the entity: relations of relations, if one asks for them.
+// Offers drawings with one, two or three hops around the entity.
 function offerReach() {
   const now = Number(given.get("hops") ?? 1);
   at("reach").replaceChildren("Within ", ...[1, 2, 3].map((hops) => {

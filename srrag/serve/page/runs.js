@@ -38,7 +38,7 @@ async function start() {
   }
 }
 
-// The choice stands in the address, so that a comparison can be sent on.
+// Restores the choices from the page's address, which makes comparisons shareable.
 function restore() {
   const given = new URLSearchParams(location.hash.slice(1));
   for (const name of CHOICES) {
@@ -48,7 +48,7 @@ function restore() {
   }
 }
 
-// No run is compared with itself.
+// Excludes the run itself from the choices for comparison.
 function apart() {
   for (const option of at("against").options) {
     option.hidden = option.disabled = option.value === at("run").value;
@@ -167,7 +167,7 @@ function drawSide(side, other, name) {
   return node;
 }
 
-// Marks what the other run does not say, and says which cited passages are its own.
+// Marks sentences that the other run lacks, and names passages that only this run cites.
 function mark(node, said, side, other, name) {
   const theirs = new Set(other.sentences.map((each) => withoutLead(each.text)));
   const own = side.sentences.map((each) => withoutLead(each.text)).filter((text) => !theirs.has(text));

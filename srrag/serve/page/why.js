@@ -1,4 +1,4 @@
-// Why this evidence: who found each passage, where each ranking put it, and the term of its grade.
+// Explains the evidence: which search found each passage, its ranks, and the term of its grade.
 
 import { make, several } from "./dom.js";
 import { badge, citedOf, titleOf } from "./evidence.js";
@@ -10,7 +10,7 @@ const LISTS = {
   sparse: "by words", dense: "by meaning", graph: "by the graph", hyde: "by made-up passages",
   fused: "merged", coarse: "word by word", filtered: "filtered", uncalibrated: "relevance", "": "final",
 };
-// Each step by what it does, and by what it has done.
+// Two phrases per step: what it does, and what it has done.
 const STEPS = {
   EncodeQuestions: "Question read", EncodeSubQuestions: "Parts of the question read",
   EncodeTexts: "Made-up passages read", FindAnchors: "People, treatment and outcome recognised",
@@ -81,7 +81,7 @@ export function showSteps(list, trace) {
 
 const ASKED = { P: "population", I: "intervention", C: "comparison", O: "outcome", T: "time" };
 
-// How the question was understood, in a line; "" where nothing was made of it.
+// One line on how the question was interpreted; "" without an interpretation.
 export function understood(expansion) {
   const parts = Object.entries(expansion?.anchors ?? {}).filter(([, words]) => words.length)
     .map(([part, words]) => `${ASKED[part] ?? part}: ${words.join(", ")}`);

@@ -1,4 +1,4 @@
-// The text of a window for people: its Markdown drawn, stretches of it marked.
+// Renders the text of a window: its Markdown, with marked spans.
 
 import { make } from "./dom.js";
 
@@ -81,12 +81,12 @@ function inline(node, text, from, to, spans) {
 
 // ---- which stretches ----
 
-// A sentence without the words before it that name the grade of what it quotes.
+// Removes the leading words of a sentence that name the grade of its source.
 export const withoutLead = (sentence) =>
   sentence.replace(/^(?:Grade [A-E], [^:]+|Without a grade): /, "");
 
-// Quotes by their place, which counts characters, and sentences of the answer that stand there
-// word for word but for blanks, case and marks of Markdown.
+// Spans of the quotes, converted from characters to UTF-16 units, and of the answer's sentences that
+// the text contains word for word, apart from blanks, case and Markdown.
 export function spansOf(item, said) {
   const units = (count) => [...item.text].slice(0, count).join("").length;
   const found = (item.quotes ?? []).map((quote) => [units(quote.char_start), units(quote.char_end)]);
@@ -99,7 +99,7 @@ export function spansOf(item, said) {
   return found;
 }
 
-// The text as it is compared, and the place of each of its characters in the original.
+// Normalises a text for comparison; returns it with each character's offset in the original.
 function folded(text) {
   const places = [];
   let out = "";

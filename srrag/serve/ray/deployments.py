@@ -1,7 +1,7 @@
 """The server as a Ray Serve application.
 
-One deployment holds the HTTP API and every CPU step, each engine with a model of its own process
-one more. Steps that settings put apart have deployments of their own, at the cost of a hop each.
+One deployment runs the HTTP API and all CPU steps. Each engine that needs its own process gets
+another one. Settings can move steps to further deployments, at the cost of one hop each.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ keep_replica_here()  # in every process that holds a replica, before its server 
 class Cluster:
     """Where the server runs, and how many replicas of it there are.
 
-    With `address` "local" a Ray of `num_cpus` logical CPUs is started here, and ended with the
-    server; "auto" joins the one of this host.
+    The address "local" starts a Ray of `num_cpus` logical CPUs here and stops it with the server;
+    "auto" joins the Ray that runs on this host.
     """
 
     address: str = "local"
@@ -57,20 +57,20 @@ class Cluster:
     min_replicas: int = 1
     max_replicas: int = 1
     target_requests: float = 16.0
-    """Requests in hand per replica above which one more is started."""
+    """Running requests per replica above which one more replica starts."""
     resources: Mapping[str, float] = field(default_factory=dict)
-    """Ray's own resources by name, of which a replica takes so much: only nodes that have them."""
+    """Amount of each custom Ray resource that a replica takes; restricts it to nodes with them."""
     max_engine_replicas: int = 0
-    """Replicas that an engine may grow to from `engine.replicas`; 0 keeps it at those."""
+    """Largest number of replicas of an engine; 0 keeps it at `engine.replicas`."""
     upscale_delay_s: float = 5.0
     downscale_delay_s: float = 60.0
     start_s: float = 300.0
-    """A server that is not up by then has failed, and so has one that answers nothing for it."""
+    """Seconds after which a server that has not started, or has stopped answering, has failed."""
 
 
 @serve.ingress()
 class ServerReplica:
-    """One process: a host of pipelines behind its HTTP API."""
+    """One process: a pipeline service behind its HTTP API."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class ServerReplica:
         steps: Mapping[str, Sequence[DeploymentHandle[Any]]],
         engines: Sequence[DeploymentHandle[Any]],
     ) -> None:
-        """Open nothing yet: that belongs to the app's lifespan, in its event loop."""
-        # Steps in Python hold the interpreter for so long, and what is refused waits behind them.
+        """Bind the service; the app's lifespan opens it in its own event loop."""
+        # A Python step keeps the interpreter for this long, and refusals have to wait for it.
         sys.setswitchinterval(_SWITCH_S)
         callers = {
             name: [DeploymentStepCaller(each) for each in shards] for name, shards in steps.items()
@@ -89,7 +89,7 @@ class ServerReplica:
         self._peers = Peers(self._host.rate)
 
     def __serve_build_asgi_app__(self) -> Any:
-        """The app that Ray runs."""
+        """Build the ASGI app that Ray runs."""
         return EndOnDisconnect(create_app(self._host))
 
     def check_health(self) -> None:
@@ -99,14 +99,14 @@ class ServerReplica:
 
 
 class StepReplica:
-    """One process: the steps of a deployment, or of one shard of it."""
+    """One process: runs the steps of one deployment, or of one shard of it."""
 
     def __init__(self, settings: ServeSettings, name: str, shard: int) -> None:
-        """Open nothing yet: the first work names the version of the build."""
+        """Bind the steps; the first call names the build version to open."""
         self._host = StepWorker(settings, name, shard)
 
     async def run(self, work: RemoteCall, table: bytes, seconds: float) -> bytes | ApiError:
-        """See StepHost.run."""
+        """See StepWorker.run."""
         return await self._host.run(work, table, seconds)
 
     def check_health(self) -> None:
@@ -114,34 +114,34 @@ class StepReplica:
         self._host.check()
 
     async def __del__(self) -> None:
-        """Drain."""
+        """Finish queued and running work."""
         await self._host.close()
 
 
 class ModelReplica:
-    """One process: a session of a model, ready once the model is loaded."""
+    """One process: a session of one model, ready once the model is loaded."""
 
     def __init__(self, model: Model) -> None:
-        """Start nothing yet: a session belongs to an event loop."""
+        """Bind the model; the first health check opens its session in the event loop."""
         self._model = model
         self._opening = asyncio.Lock()
         self._session: Session | None = None
 
     async def check_health(self) -> None:
-        """Load the model; a replica that has not passed is not asked."""
+        """Load the model; Ray sends no calls to a replica before this has passed once."""
         async with self._opening:
             if self._session is None:
                 self._session = await self._model.open()
 
     async def complete(self, call: Call) -> Reply:
-        """Answer a call; a session that is lost takes this process with it."""
+        """Answer a call; ends this process if the session is lost."""
         try:
             return await self._up().complete(call)
         except SessionLostError:
-            os._exit(1)  # Ray starts another
+            os._exit(1)  # Ray starts another replica
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Answer piece by piece."""
+        """Yield an answer's pieces, then the reply; ends this process if the session is lost."""
         try:
             async for piece in pieces_of(self._up(), call):
                 yield piece
@@ -159,9 +159,9 @@ class ModelReplica:
 
 
 def application(settings: ServeSettings, cluster: Cluster) -> Any:
-    """The deployments, each with its own autoscaling, health check, bounded queue and drain."""
+    """Build all deployments, each with autoscaling, a health check, a bounded queue and a drain."""
     limits = settings.limits
-    # More than the queue holds: so it is the replica that refuses, at once and with a reason.
+    # Larger than the queue, so that the replica itself refuses, at once and with a reason.
     most = 4 * (limits.max_waiting + limits.max_rows + limits.calls)
     steps = {
         name: [
@@ -181,7 +181,7 @@ def application(settings: ServeSettings, cluster: Cluster) -> Any:
 
 
 def _models(settings: ServeSettings) -> list[Model]:
-    """The engines that take a process of their own; others are clients, which the ingress holds."""
+    """The engines that need their own process; the ingress runs the others, which are clients."""
     models = engines_of(list(settings.pipelines.values()))
     return [model for model in models if model.worker() is not None]
 
@@ -195,7 +195,7 @@ def _engine(model: Model, number: int, settings: ServeSettings, cluster: Cluster
         "autoscaling_config": AutoscalingConfig(
             min_replicas=model.replicas,
             max_replicas=most,
-            # A model answers many calls together: one more is worth its GPU when that is used up.
+            # A model answers many calls at once: add a replica only when that capacity is used.
             target_ongoing_requests=max(1.0, 0.8 * model.concurrency),
             upscale_delay_s=cluster.upscale_delay_s,
             downscale_delay_s=cluster.downscale_delay_s,
@@ -233,7 +233,7 @@ def _deployment(
 
 
 def _care(settings: ServeSettings) -> dict[str, Any]:
-    """How a replica is watched, and ended."""
+    """The options of a deployment's health check and shutdown."""
     return {
         "graceful_shutdown_wait_loop_s": 0.5,
         "graceful_shutdown_timeout_s": settings.limits.drain_s + 5.0,
@@ -243,15 +243,15 @@ def _care(settings: ServeSettings) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Set what the processes of a Ray that is started after this are to find."""
-    # Ray makes its workers give way to all else (niceness 15): behind a build on the same machine
-    # a question would wait for seconds.
+    """Set environment variables for the processes of a Ray that starts after this."""
+    # Ray runs its workers at niceness 15, so a build on the same machine would delay a question
+    # for seconds.
     os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault(retry_middleware.VARIABLE, retry_middleware.IMPORT_PATH)
 
 
 def _check_placed(settings: ServeSettings, cluster: Cluster) -> None:
-    """Raise ValueError for resources of nodes on a Ray that is started here: all would wait."""
+    """Raise ValueError for custom resources with a local Ray, where replicas would never start."""
     if cluster.address != "local":
         return
     asked = {f"deployments.{name}": each.resources for name, each in settings.apart.items()}
@@ -262,9 +262,9 @@ def _check_placed(settings: ServeSettings, cluster: Cluster) -> None:
 
 @contextmanager
 def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
-    """Serve until the block ends; gives the address. Drains and ends what it started.
+    """Serve until the block ends, and yield the server's URL; drain and stop on leaving.
 
-    Raises RuntimeError if the server does not come up.
+    Raises RuntimeError if the server does not start.
     """
     address = RayDataRunner(
         address=cluster.address,
@@ -273,7 +273,7 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
     )
     prepare()
     _check_placed(settings, cluster)
-    if cluster.address == "local":  # a cluster's proxies may listen already, for this server
+    if cluster.address == "local":  # on a cluster, proxies for this server may listen already
         check_port(settings.host, settings.port)
     started = address.connect()
     try:
@@ -283,7 +283,7 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
         wait_until_up(cluster.start_s)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{name}:{settings.port}"
-        serve.delete(NAME)  # drains; what ends the proxies at once comes after
+        serve.delete(NAME)  # drains first, since serve.shutdown ends the proxies at once
     finally:
         if not started or cluster.address != "local":  # a cluster would keep proxies and port
             serve.shutdown()  # type: ignore[no-untyped-call]

@@ -1,6 +1,7 @@
-"""A client that went: the app hears of it as of any that goes, not as of a failure.
+"""Turns the disconnect of a client into an ordinary end of the request instead of an error.
 
-A replica listens by a call to Ray's proxy, which Ray may cancel before it cancels the request.
+A replica receives messages by a call to Ray's proxy, and Ray may cancel that call before it
+cancels the request.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from ray.exceptions import TaskCancelledError
 
 
 class EndOnDisconnect:
-    """Wraps an ASGI app on a replica of Ray Serve."""
+    """Wraps an ASGI app on a Ray Serve replica."""
 
     def __init__(self, app: Any) -> None:
         """Bind the app."""
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Let all pass."""
+        """Run the app; a cancelled `receive` becomes the message `http.disconnect`."""
 
         async def received() -> Any:
             try:

@@ -1,6 +1,6 @@
-"""Other replicas as this one sees them: steps that work there, engines that answer there.
+"""Calls steps and engines that run in other deployments.
 
-A replica that dies under a call is not the end of it: the call goes to another one.
+When a replica dies during a call, the call is retried on another replica.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from srrag.serve.listeners import ClientGone
 from srrag.serve.remote_steps import RemoteCall
 
 TRIES = 3
-"""Replicas that a call may outlive, less one: it may be what kills them."""
+"""Attempts per call. The limit stops a call that itself kills replicas."""
 
 OPEN_S = 600.0
-"""What opening a step may take: it loads a model."""
+"""Seconds that opening a step may take, since it may load a model."""
 
 _LOOK_S = 0.05
 
@@ -41,7 +41,7 @@ class Peers:
         self._rate, self._looking = rate, threading.Lock()
 
     def look(self) -> None:
-        """Look how many there are, in a thread: the controller may take its time."""
+        """Count the running replicas in a thread, since the controller may answer slowly."""
         if self._rate.per_minute and self._looking.acquire(blocking=False):
             threading.Thread(target=self._look, daemon=True).start()
 
@@ -57,21 +57,21 @@ class Peers:
 
 @dataclass(frozen=True)
 class DeploymentStepCaller:
-    """Has the steps of one deployment do work."""
+    """Calls the steps of one deployment."""
 
     handle: DeploymentHandle[Any]
 
     def __call__(
         self, work: RemoteCall, table: bytes, seconds: float, wanted: Callable[[], bool]
     ) -> bytes:
-        """See srrag.serve.remote_steps.Caller."""
+        """See srrag.serve.remote_steps.RemoteCaller."""
         until = time.monotonic() + (seconds if table else OPEN_S)
         for _ in range(TRIES):
             try:
                 return self._asked(work, table, until, wanted)
             except RayActorError:
                 continue
-            except RayServeException as error:  # at its limit, or not to be deployed
+            except RayServeException as error:  # at its limit, or not deployed
                 raise Refused(busy(1.0)) from error
             except RayTaskError as error:
                 raise error.cause from None
@@ -80,7 +80,7 @@ class DeploymentStepCaller:
     def _asked(
         self, work: RemoteCall, table: bytes, until: float, wanted: Callable[[], bool]
     ) -> bytes:
-        """One call; what nobody waits for any more is cancelled there."""
+        """Make one call; cancel it there when no client waits for it any more."""
         response = self.handle.run.remote(work, table, until - time.monotonic())
         while True:
             try:
@@ -98,7 +98,7 @@ class DeploymentStepCaller:
 
 
 def opener(handle: DeploymentHandle[Any]) -> Opener:
-    """How an engine opens that is up in a deployment of its own."""
+    """Return the opener of an engine that runs in another deployment."""
 
     async def opened() -> DeploymentSession:
         return DeploymentSession(handle)
@@ -107,14 +107,14 @@ def opener(handle: DeploymentHandle[Any]) -> Opener:
 
 
 class DeploymentSession:
-    """An engine's session in another deployment; tokens come as they are written."""
+    """An engine's session in another deployment, which streams tokens as they are generated."""
 
     def __init__(self, handle: DeploymentHandle[Any]) -> None:
         """Bind the deployment."""
         self._handle = handle
 
     async def complete(self, call: Call) -> Reply:
-        """Answer one call; raises SessionLostError when replica after replica dies."""
+        """Answer one call; raises EngineStopped, or SessionLostError if TRIES replicas died."""
         reason = ""
         for _ in range(TRIES):
             response = self._handle.complete.remote(call)
@@ -130,7 +130,10 @@ class DeploymentSession:
         raise SessionLostError(reason)
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Answer piece by piece, the reply last; if that breaks off, the reply alone is new."""
+        """Yield the pieces of an answer, then the reply; if the replica dies, only a new reply.
+
+        Raises CallError or EngineStopped.
+        """
         pieces: Any = self._handle.options(stream=True).stream.remote(call)
         try:
             async for piece in pieces:
@@ -147,11 +150,14 @@ class DeploymentSession:
             pieces.cancel()
 
     async def close(self) -> None:
-        """Leave it up: it belongs to the application."""
+        """Do nothing: the application owns the engine."""
 
 
 async def pieces_of(session: Any, call: Call) -> AsyncGenerator[str | Reply, None]:
-    """An answer piece by piece, of a session that may answer whole only; a fault is a reply."""
+    """Yield the pieces of a session's answer, then the reply, which also carries a fault.
+
+    A session that cannot stream yields only the reply.
+    """
     if not hasattr(session, "stream"):
         yield await session.complete(call)
         return

@@ -1,4 +1,4 @@
-"""Whether the server on Ray can come up, has come up, and still answers."""
+"""Checks that the server on Ray can start, has started and still answers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _POLL_S = 0.5
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise RuntimeError if nobody can listen there now.
+    """Raise RuntimeError if the port is taken.
 
-    Ray's proxies share a port with whoever lets them, as another server does: its callers would
-    get the answers of either.
+    Ray's proxies share a port with any server that allows it, as another Ray does; callers would
+    then get the answers of either server.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET  # as Ray chooses
     try:
@@ -29,7 +29,7 @@ def check_port(host: str, port: int) -> None:
 
 
 def wait_until_up(most_s: float) -> None:
-    """Wait until the server is up; raises RuntimeError if it fails or takes too long."""
+    """Wait until the server runs; raises RuntimeError if it fails or exceeds `most_s` seconds."""
     until = time.monotonic() + most_s
     while time.monotonic() < until:
         app = serve.status().applications[NAME]
@@ -42,18 +42,19 @@ def wait_until_up(most_s: float) -> None:
 
 
 class Health:
-    """Tells a server that is lost from one that has lost replicas, which Ray starts again.
+    """Distinguishes a lost server from one whose lost replicas Ray is restarting.
 
-    While Ray does so it calls the whole server unhealthy; where nodes are too few, for ever.
+    Ray reports the whole server as unhealthy while it restarts replicas, and for ever if there
+    are too few nodes.
     """
 
     def __init__(self, most_s: float) -> None:
-        """The server is up now, and may be without an answer for so long."""
+        """Start with a server that runs; it may fail to answer for `most_s` seconds."""
         self._most_s = most_s
         self._answered = time.monotonic()
 
     def failed(self) -> str:
-        """Why the server no longer answers; "" while it does, or may do so again."""
+        """Why the server is lost; "" while it answers or may still recover."""
         app = serve.status().applications.get(NAME)
         if app is None:
             return "the server is gone"
@@ -64,12 +65,12 @@ class Health:
 
 
 def _answers(app: ApplicationStatusOverview) -> bool:
-    """Whether each of its deployments has a replica that runs."""
+    """Whether each deployment of an application has a running replica."""
     states = (each.replica_states for each in app.deployments.values())
     return all(any(n for state, n in each.items() if state == "RUNNING") for each in states)
 
 
 def _reason(message: str) -> str:
-    """The last line that says something of a traceback."""
+    """The last non-empty line of a traceback."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[-1] if lines else "the server failed"

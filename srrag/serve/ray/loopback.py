@@ -1,4 +1,4 @@
-"""Keeps what a replica listens on to loopback, where its Ray keeps to it."""
+"""Makes replicas listen on loopback only, if their Ray does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EVERYWHERE = "[::]"
 
 
 def keep_replica_here() -> None:
-    """Have a replica's own server, for which Ray has no such setting, listen on loopback too."""
+    """Make a replica's gRPC server listen on loopback, for which Ray has no setting."""
     if os.environ.get(CLUSTERED) != "0":
         return
     replica: Any = importlib.import_module("ray.serve._private.replica")

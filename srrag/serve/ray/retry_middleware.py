@@ -1,7 +1,7 @@
-"""Asks again where a replica died before it said a word; stands in Ray's HTTP proxy.
+"""Retries, in Ray's HTTP proxy, requests whose replica died before it sent a response.
 
-A question changes nothing, so it may be asked twice. Ray loads `middlewares` by the import path in
-its environment variable RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH, in every proxy of a cluster.
+Questions have no side effects, so a retry is safe. Every proxy of a cluster loads `middlewares` by
+the import path in the environment variable RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 IMPORT_PATH = "srrag.serve.ray.retry_middleware:middlewares"
 
 TRIES = 3
-"""Replicas that a request may outlive, less one: it may be what kills them."""
+"""Attempts per request. The limit stops a request that itself kills replicas."""
 
 MAX_KEPT_BYTES = 1 << 20
-"""A request with a longer body is asked once."""
+"""Largest body that is kept for a retry; a request with a longer one is sent once."""
 
 OWN = b"x-content-type-options"
-"""A header of every response of the app, and of none that Ray writes itself."""
+"""A header that every response of the app has, and no response of Ray itself."""
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray's proxy wraps its app in."""
+    """The middleware in which Ray's proxy wraps its app."""
     return [Middleware(RetryOnReplicaDeath)]
 
 
 class RetryOnReplicaDeath:
-    """Wraps the proxy's app, which ends without a response when its replica is lost.
+    """Wraps the proxy's app, and retries when it ends without a response.
 
-    What Ray refuses by itself, as a burst beyond its queue, becomes a fault like all others.
+    A refusal by Ray itself, such as for a full queue, becomes an error in the API's format.
     """
 
     def __init__(self, app: Any) -> None:
@@ -44,7 +44,7 @@ class RetryOnReplicaDeath:
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Ask until there is a response, a few times."""
+        """Send the request up to TRIES times, until there is a response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -62,7 +62,7 @@ class RetryOnReplicaDeath:
 
 
 class _Kept:
-    """The messages of a request, so that they can be received once more."""
+    """Records the messages of a request, so that an app can receive them again."""
 
     def __init__(self, receive: Any) -> None:
         self._receive = receive
@@ -75,7 +75,7 @@ class _Kept:
         return self._bytes > MAX_KEPT_BYTES
 
     def replayed(self) -> Any:
-        """A `receive` that begins with what came already."""
+        """Return a `receive` that first repeats the recorded messages."""
         place = 0
 
         async def received() -> Any:
@@ -94,7 +94,7 @@ class _Kept:
 
 
 class _Outgoing:
-    """What is sent, but for refusals in Ray's own words."""
+    """Passes responses on, and holds back Ray's own refusals."""
 
     def __init__(self, send: Any) -> None:
         self._send = send
@@ -110,7 +110,7 @@ class _Outgoing:
 
 
 def _later(scope: Any, seconds: float) -> Any:
-    """The same request with what is left of the time that its caller gave it."""
+    """Copy a request with the elapsed seconds subtracted from its X-Timeout-S header."""
 
     def left(name: bytes, value: bytes) -> bytes:
         if name.lower() == b"x-timeout-s" and seconds > 0.1:

@@ -1,4 +1,4 @@
-"""The host of steps that stand apart: opened once a version, asked in batches."""
+"""Runs the steps of a separate deployment: opens them once per build version, works in batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from srrag.storage.manifest import check_files, manifest_files
 from srrag.storage.mirror import store_at
 
 VERSIONS = 2
-"""Versions of the build that are open: the current one, and the one that it replaces."""
+"""Build versions kept open: the current one, and the one that it replaces."""
 
 Key = tuple[str, int]
 
@@ -31,17 +31,17 @@ _SHARD = re.compile(r"shard-.*\.faiss")
 
 @dataclass(frozen=True)
 class StepTask:
-    """Work with its table; without one the step is only opened."""
+    """A call with its table; a call without a table only opens the step."""
 
     work: RemoteCall
     table: pa.Table | None
 
 
 class StepWorker:
-    """Does the work of the steps of one deployment, or of one shard of its index."""
+    """Runs the steps of one deployment, or searches one shard of its index."""
 
     def __init__(self, settings: ServeSettings, name: str, shard: int = 0) -> None:
-        """Open nothing yet."""
+        """Bind the steps; the first call opens them."""
         self._settings = settings
         self._apart = settings.apart[name]
         self._steps = settings.steps_apart(name)
@@ -55,7 +55,7 @@ class StepWorker:
         )
 
     async def run(self, work: RemoteCall, table: bytes, seconds: float) -> bytes | ApiError:
-        """Do work within so many seconds; faults are given back, and errors of steps raised."""
+        """Run a call within `seconds`; returns an ApiError, and raises errors of the step."""
         task = StepTask(work, unpacked(table) if table else None)
         kind = work.kind if table else f"open {work.kind}"
         try:
@@ -70,7 +70,7 @@ class StepWorker:
             raise RuntimeError(f"a batch is in hand for {self.batcher.busy_s():.0f} s")
 
     async def close(self) -> None:
-        """Drain, and forget what was opened."""
+        """Finish queued and running work, then delete the shards' folders."""
         await self.batcher.close(self._settings.limits.drain_s)
         self._folders.cleanup()
 
@@ -87,7 +87,7 @@ class StepWorker:
         except Exception as error:
             if len(tickets) == 1:
                 return [error]
-            # One table alone is at fault: its neighbours have their own results.
+            # Run the tables one by one, so that only the faulty one fails.
             return [each for ticket in tickets for each in self._work(kind, [ticket])]
         parts, start = [], 0
         for table in tables:
@@ -104,7 +104,7 @@ class StepWorker:
         return out.select(step.writes.names).cast(step.writes)
 
     def _open(self, work: RemoteCall) -> None:
-        """Open a step on a version; the oldest version goes when there is one too many."""
+        """Open a step on a build version, and drop the oldest version if there are too many."""
         key = (work.version, work.step)
         if key in self._functions or key in self._searches:
             return
@@ -131,7 +131,10 @@ class StepWorker:
         )
 
     def _part(self, folder: Path) -> Path:
-        """A folder of links to every n-th shard of an index of vectors, which maps them."""
+        """Make a folder of links to every n-th file of a vector index, for this shard.
+
+        Raises ValueError if the index has fewer files than there are shards.
+        """
         names = manifest_files(folder)
         shards = sorted(Path(name).stem for name in names if _SHARD.fullmatch(name))
         if len(shards) < self._apart.shards:
@@ -141,7 +144,7 @@ class StepWorker:
         def is_own(name: str) -> bool:
             return Path(name).stem in own
 
-        if store_at(folder):  # elsewhere whoever bound them has checked them
+        if store_at(folder):  # on ordinary folders the files were checked when they were bound
             check_files(folder, is_own)
         part = Path(tempfile.mkdtemp(dir=self._folders.name))
         for name in filter(is_own, names):

@@ -1,4 +1,4 @@
-"""The log of a server: one JSON object a line, without the text of any question."""
+"""The access log of a server: one JSON object per line, by default without question texts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class AccessLog:
-    """Lines of a file that all replicas append to, or of stderr.
+    """Appends lines to a file that all replicas share, or writes them to stderr.
 
-    The file is opened for each line, so that it may be moved away at any time.
+    It opens the file for each line, so that the file can be rotated at any time.
     """
 
     path: Path | None = None

@@ -1,4 +1,4 @@
-"""What a replica measures, in Prometheus' format."""
+"""The metrics of a replica, in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """Counters of one replica, in a registry of their own."""
+    """The metrics of one replica, in a separate registry."""
 
     def __init__(self) -> None:
-        """Begin at zero."""
+        """Register all metrics, at zero."""
         self._replica = uuid.uuid4().hex[:12]
         self.registry = own = CollectorRegistry()
         self.requests = Counter(
@@ -59,12 +59,12 @@ class Metrics:
         self.reloads = Counter("srrag_reloads", "Exchanges of the build", ["outcome"], registry=own)
 
     def batch(self, rows: int, waited_s: float) -> None:
-        """Count a batch."""
+        """Record a batch: its rows, and the seconds that the oldest one waited."""
         self.batch_rows.observe(rows)
         self.queue_seconds.observe(waited_s)
 
     def answer(self, kind: str, found: PipelineResult) -> None:
-        """Observe the steps of an answer, each with the time of its whole batch, and its usage."""
+        """Record an answer: its steps, each with the time of its whole batch, and its usage."""
         pipeline, used = kind.partition(":")[2], found.usage
         for item in found.row.get("trace", ()):
             self.stage_seconds.labels(pipeline, item["step"]).observe(item["seconds"])
@@ -83,7 +83,7 @@ class Metrics:
                 self.tokens.labels(pipeline, source, "out").inc(tokens[1])
 
     def collect(self) -> Iterable[Metric]:
-        """All of them by replica: a scrape is answered by any one, whose counts are its own."""
+        """All metrics with a `replica` label, since each scrape reaches only one replica."""
         for family in map(copy, self.registry.collect()):
             family.samples = [
                 each._replace(labels={**each.labels, "replica": self._replica})
@@ -92,5 +92,5 @@ class Metrics:
             yield family
 
     def text(self) -> bytes:
-        """All of them, as /metrics shows them."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self)

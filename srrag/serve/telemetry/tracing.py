@@ -1,6 +1,6 @@
-"""OpenTelemetry: a trace a request, with a span a step, sent to a collector where one is set.
+"""OpenTelemetry traces: one per request with a span per step, sent to a collector if one is set.
 
-A caller's `traceparent` header is the parent. Nothing of a question's text is in a span.
+The caller's `traceparent` header names the parent span. Spans hold no text of a question.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ class StepSpans:
 
     @classmethod
     def of(cls, trace: Sequence[Mapping[str, Any]]) -> StepSpans:
-        """From a row's trace, as soon as the row is there."""
+        """Make the spans from a row's trace, and take now as the end of the last step."""
         return cls([(step["step"], step["seconds"]) for step in trace], time.time_ns())
 
 
 class Traces(Protocol):
-    """Where traces go."""
+    """A destination of traces."""
 
     def request(
         self, name: str, seconds: float, headers: Mapping[str, str], told: Mapping[str, Any],
         steps: StepSpans | None,
     ) -> None:  # fmt: skip
-        """Report a request that has just ended, `told` as attributes."""
+        """Report a request that has just ended, with `told` as the span's attributes."""
         ...
 
     def close(self) -> None:
-        """Send what waits."""
+        """Send the buffered traces."""
         ...
 
 
 class NoTraces:
-    """Nobody is told."""
+    """Discards all traces."""
 
     def request(
         self, name: str, seconds: float, headers: Mapping[str, str], told: Mapping[str, Any],
@@ -58,10 +58,10 @@ class NoTraces:
 
 
 class Collector:
-    """An OpenTelemetry collector, which is told in batches by a thread."""
+    """Sends traces to an OpenTelemetry collector, in batches from a thread."""
 
     def __init__(self, endpoint: str) -> None:
-        """Bind the address; a collector that is not there costs no request anything."""
+        """Bind the address; requests do not wait for the collector, even if it is down."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
@@ -78,7 +78,7 @@ class Collector:
         self, name: str, seconds: float, headers: Mapping[str, str], told: Mapping[str, Any],
         steps: StepSpans | None,
     ) -> None:  # fmt: skip
-        """One span for the request, and one below it for each step."""
+        """Record one span for the request, with a child span for each step."""
         from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -101,12 +101,12 @@ class Collector:
         span.end(ended)
 
     def close(self) -> None:
-        """Send what waits, for a few seconds at most."""
+        """Send the buffered traces, for a few seconds at most."""
         self._provider.shutdown()
 
 
 def traces_to(endpoint: str | None) -> Traces:
-    """Where the traces of a server go; raises ValueError if what sends them is not installed."""
+    """Open the destination of traces; raises ValueError if OpenTelemetry is not installed."""
     if endpoint is None:
         return NoTraces()
     try:
