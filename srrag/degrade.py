@@ -1,4 +1,4 @@
-"""What helps an answer may fail: the question goes on without it, and its trace says so."""
+"""Let auxiliary steps fail: the question goes on without them, and its trace records the loss."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ KEYS = {
     "too_long": "engine.max_model_len",
     "timeout": "engine.timeout_s",
 }
-"""The setting that most likely mends a fault; for others a further try may (`again`)."""
+"""The setting to raise for each fault; a fault that is not here may pass on a retry (`again`)."""
 
 
 def spare(step: Step, table: pa.Table) -> tuple[pa.Table, dict[int, str]]:
-    """The rows of a step, none of which was rejected before, alive where it is auxiliary.
+    """Clear the rejects that an auxiliary step made, so that its rows go on.
 
-    Returns the table, and by row what the step lost. What another step rejects stays rejected.
+    `table` holds rows that no earlier step rejected. Returns the table and, by row number, what the
+    step lost. Rejects of any other step stay.
     """
     rejects = table["reject"].to_pylist()
     lost = {row: reject for row, reject in enumerate(rejects) if reject is not None}
@@ -35,7 +36,7 @@ def spare(step: Step, table: pa.Table) -> tuple[pa.Table, dict[int, str]]:
 
 
 def why(step: LLMStep, reject: Mapping[str, Any]) -> str:
-    """What went wrong, and the key of the step or its engine that may mend it."""
+    """Describe a reject and name the key of the step or its engine to raise."""
     key = KEYS.get(reject["reason"], "again")
     value = getattr(step.engine if key.startswith("engine.") else step, key.split(".")[-1], None)
     now = "" if value is None else f" (now {value})"

@@ -1,4 +1,4 @@
-"""The errors that a user meets, and the one way to raise them for input files."""
+"""The error for wrong input, and the context manager that turns file errors into it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 class UsageError(ValueError):
-    """Wrong usage, configuration or input, in one line that names the key, file or row: exit 2."""
+    """Wrong usage, configuration or input, in one line that names the key, file or row (exit 2)."""
 
 
 @contextlib.contextmanager
 def reading(*paths: Path) -> Iterator[None]:
-    """Raise UsageError, which names the file, for what is wrong with those that were given.
+    """Turn any ValueError or OSError of reading these files into a UsageError that names the file.
 
-    So a line that cannot be taken is wrong usage in every job, whichever reader meets it.
+    Every job then reports an unreadable line as wrong usage, whichever reader finds it.
     """
     try:
         yield
@@ -31,7 +31,7 @@ def reading(*paths: Path) -> Iterator[None]:
 
 
 def _undecoded(path: Path) -> str:
-    """The line of a file that is not UTF-8: readers decode many at once, and cannot name it."""
+    """Find the line of a file that is not UTF-8; readers decode in blocks and cannot name it."""
     if path.is_file():
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -43,7 +43,7 @@ def _undecoded(path: Path) -> str:
 
 
 def check_numbers(config: Mapping[str, Any], **least: int) -> None:
-    """Raise UsageError unless each of these keys is a whole number that is not below its least."""
+    """Raise UsageError unless each of these keys is an integer of at least its bound."""
     for key, bound in least.items():
         number = config[key]
         if isinstance(number, bool) or not isinstance(number, int) or number < bound:
@@ -51,6 +51,6 @@ def check_numbers(config: Mapping[str, Any], **least: int) -> None:
 
 
 def first_line(error: object) -> str:
-    """The first line of an error's text that is not blank, or else the name of its class."""
+    """Return the first non-blank line of an error's text, or the name of its class."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

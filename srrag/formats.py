@@ -1,4 +1,4 @@
-"""Files that other tools read and write: questions, TREC runs, BioGen answers, JSON lines."""
+"""Read and write the files of other tools: questions, TREC runs, BioGen answers, JSON lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from srrag.storage.atomic_write import commit
 
 
 def read_queries(path: Path) -> Iterator[dict[str, Any]]:
-    """Read questions, one JSON object a line: `query_id` or `_id` or `id`, and `text`."""
+    """Read questions, one JSON object a line: `query_id`, `_id` or `id`, and `text` or `question`.
+
+    Raises UsageError that names the file and line of a malformed or repeated question.
+    """
     first: dict[str, int] = {}
     with reading(path), path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -40,7 +43,7 @@ def _query(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def write_run(path: Path, rows: list[dict[str, Any]], names: dict[str, str], run_name: str) -> None:
-    """Write a six-column TREC run of documents, each by its best window."""
+    """Write a six-column TREC run; each document takes the rank of its best window."""
 
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8") as file:
@@ -55,7 +58,7 @@ def write_run(path: Path, rows: list[dict[str, Any]], names: dict[str, str], run
 
 
 def biogen(row: dict[str, Any]) -> dict[str, Any]:
-    """An answer in the shape of the TREC BioGen track: sentences with PMIDs."""
+    """Convert an answer to the format of the TREC BioGen track: sentences with PMIDs."""
     sources = {item["evidence_id"]: item["pmid"] or item["source_id"] for item in row["evidence"]}
     return {
         "topic_id": row["query_id"],
@@ -73,7 +76,7 @@ def biogen(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:
-    """Write one JSON value a line, the file whole or not at all."""
+    """Write one JSON value a line; the file appears complete or not at all."""
 
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What searches find, and the one way in and out of HITS columns: NumPy in, NumPy out."""
+"""Search results as NumPy arrays, and the conversions to and from HITS columns."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FoundWindows:
-    """What a search found for a batch: the windows of all questions, each question's best first.
+    """The windows that a search found for a batch of questions, best first for each question.
 
-    `unit_ids`, `scores` and `paths` (structs of PATHS) are flat; `offsets` (questions + 1) part
-    them.
+    `unit_ids`, `scores` (float32) and `paths` (structs of PATHS) are flat arrays over all
+    questions; `offsets` (questions + 1) marks where each question begins.
     """
 
     unit_ids: pa.Array
@@ -39,7 +39,7 @@ class FoundWindows:
         ranked: Sequence[tuple[pa.Array, Floats]],
         paths: Sequence[Sequence[pa.Array]] = (),
     ) -> FoundWindows:
-        """From ids and scores a question, and the columns of PATHS that led there, if any did."""
+        """Concatenate ids, scores and any PATHS columns; each list holds one item a question."""
         ids = _flat([ids for ids, _ in ranked])
         scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in ranked)])
         fields = list(PATHS.value_type)
@@ -50,15 +50,15 @@ class FoundWindows:
 
     @property
     def ranks(self) -> Offsets:
-        """The place of each window in its question's list, from 1."""
+        """The rank of each window in its question's list, from 1."""
         return ranks(np.diff(self.offsets))
 
     def hits(self) -> pa.Array:
-        """HITS: a list a question."""
+        """The results as a HITS column, one list a question."""
         return pack_flat(self.unit_ids, self.scores, self.ranks, self.offsets)
 
     def path_lists(self) -> pa.Array:
-        """PATHS, parallel to the hits."""
+        """The paths as a PATHS column, parallel to the hits."""
         return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), self.paths).cast(PATHS)
 
 
@@ -76,7 +76,7 @@ def _flat(columns: Sequence[pa.Array]) -> pa.Array:
 def pack_flat(
     ids: pa.Array, scores: npt.NDArray[Any], ranks: npt.NDArray[Any], offsets: npt.NDArray[Any]
 ) -> pa.Array:
-    """HITS from flat arrays and list offsets."""
+    """Build a HITS column from flat arrays and list offsets (rows + 1)."""
     structs = pa.StructArray.from_arrays(
         [
             ids,
@@ -89,7 +89,7 @@ def pack_flat(
 
 
 def unpack_hits(column: pa.ChunkedArray) -> tuple[pa.Array, Floats, Offsets]:
-    """Flat unit ids, flat scores and list offsets (rows + 1) of a HITS column."""
+    """Return the flat unit ids, flat scores and list offsets (rows + 1) of a HITS column."""
     lists = column.combine_chunks()
     flat = lists.flatten()
     offsets = np.asarray(lists.offsets, dtype=np.int64)
@@ -98,7 +98,7 @@ def unpack_hits(column: pa.ChunkedArray) -> tuple[pa.Array, Floats, Offsets]:
 
 
 def codes(columns: list[pa.Array]) -> tuple[pa.Array, list[Ints]]:
-    """Number the ids of several columns in the order of their names."""
+    """Number the ids of several columns by their sorted names; returns the names and the codes."""
     names = pc.unique(pa.concat_arrays(columns))
     names = names.take(pc.sort_indices(names))
     found = [pc.index_in(column, value_set=names) for column in columns]
@@ -106,7 +106,7 @@ def codes(columns: list[pa.Array]) -> tuple[pa.Array, list[Ints]]:
 
 
 def pack_ranking(ranking: Ranking, names: pa.Array, num_rows: int, depth: int = 0) -> pa.Array:
-    """A HITS column of `num_rows` lists from a ranking over all of them."""
+    """Build a HITS column of `num_rows` lists from a ranking over all rows."""
     keep = ranking.rank <= depth if depth else np.ones(len(ranking.rank), dtype=bool)
     query = ranking.query[keep]
     offsets = np.searchsorted(query, np.arange(num_rows + 1))

@@ -1,4 +1,4 @@
-"""Pages that need no network: templates that escape all that they show, one script, one style."""
+"""HTML pages without network access: autoescaping templates, one script, one style sheet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 @cache
 def templates(folder: Path) -> Environment:
-    """The templates of a folder; a name that is not given raises UndefinedError."""
+    """Load the templates of a folder; rendering an undefined name raises UndefinedError."""
     return Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
@@ -23,7 +23,7 @@ def templates(folder: Path) -> Environment:
 
 
 def policy(script: str, style: str) -> str:
-    """A Content-Security-Policy: no source but this script and this style, by their hashes."""
+    """Return a Content-Security-Policy that allows one script and one style, by their hashes."""
     return "; ".join(
         [
             "default-src 'none'",

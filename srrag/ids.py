@@ -28,7 +28,7 @@ def segment_id(row_ids: Iterable[str]) -> str:
 
 
 def question_id(unit_id: str) -> str:
-    """Name the question that is written from a window: by it the window can be told again."""
+    """Return the id of the question written from a window; it identifies the window."""
     return content_id("question", unit_id)
 
 

@@ -1,10 +1,10 @@
-"""Names of the classes that configuration may name, apart from where their code lies.
+"""Stable names ("kinds") of the classes that a configuration can name.
 
-A class is known by its kind, a short name that never changes: it stands in YAML files, manifests
-and everything that is hashed. `MODULES` says where each kind lies today, so moving a file is one
-line here and changes no fingerprint and no key of a paid answer.
+A kind is a short name that never changes. YAML files, manifests and everything that is hashed use
+kinds. `MODULES` maps each kind to its module today, so moving a file changes one line here and no
+fingerprint and no key of a paid answer.
 
-A package of a user's own joins by entry points of the group `srrag`, a kind and its class each:
+A package of a user adds its classes by entry points of the group `srrag`:
 
     [project.entry-points.srrag]
     RerankByJournal = "hospital.rerank:RerankByJournal"
@@ -113,7 +113,7 @@ MODULES: dict[str, str] = {
     "WriteRationale": "srrag.expand.rationale",
     "WriteReference": "srrag.benchmark.write_reference",
 }
-"""Where each kind lies."""
+"""The module of each kind."""
 
 ADDRESSES: dict[str, str] = {
     "srrag.answer.compose.ComposeAnswer": "ComposeAnswer",
@@ -203,10 +203,10 @@ ADDRESSES: dict[str, str] = {
     "srrag.runner.local.LocalRunner": "LocalRunner",
     "srrag.runner.ray_data.RayDataRunner": "RayDataRunner",
 }
-"""The addresses that release 0.1 wrote in place of kinds, into manifests, logs and users' files.
+"""The addresses that release 0.1 wrote, in place of kinds, into manifests, logs and users' files.
 
-They also stand for these kinds in what is hashed, so that what 0.1 built and paid for stands. It
-is a record of what was: no class that is new joins it, and none leaves it.
+Fingerprints still use these addresses, so that builds and paid answers of 0.1 stay valid. The list
+is a historical record: never add or remove an entry.
 """
 
 HASHED = MappingProxyType({kind: address for address, kind in ADDRESSES.items()})
@@ -214,7 +214,7 @@ HASHED = MappingProxyType({kind: address for address, kind in ADDRESSES.items()}
 
 @lru_cache(maxsize=1)
 def extensions() -> Mapping[str, str]:
-    """Kinds of installed packages, each with its `module:Class`.
+    """Return the kinds of installed packages, each with its `module:Class`.
 
     Raises ValueError for a kind that is taken.
     """
@@ -227,7 +227,7 @@ def extensions() -> Mapping[str, str]:
 
 
 def kind_of(cls: type) -> str:
-    """The kind of a class; that of a foreign class without an entry point is its address."""
+    """Return the kind of a class; for a foreign class without an entry point, its address."""
     module, name = cls.__module__, cls.__qualname__
     if module.partition(".")[0] == "srrag":
         return name
@@ -238,10 +238,10 @@ def kind_of(cls: type) -> str:
 
 
 def class_of(name: str) -> type:
-    """The class of a kind, or of an address in srrag, of today or of release 0.1.
+    """Return the class of a kind, or of an address in srrag (of today or of release 0.1).
 
-    Raises ValueError for any other name, with those that are like it, and for a class that cannot
-    be imported.
+    Raises ValueError for any other name, with similar names, and for a class that cannot be
+    imported.
     """
     kind = ADDRESSES.get(name, name)
     module, _, last = kind.rpartition(".")
@@ -264,12 +264,12 @@ def class_of(name: str) -> type:
 
 
 def renamed(value: Any) -> Any:
-    """A spec that was stored, in the kinds of today: what release 0.1 wrote has addresses."""
+    """Rewrite a stored spec in the kinds of today; release 0.1 wrote addresses."""
     return _mapped(value, ADDRESSES)
 
 
 def hashed(value: Any) -> Any:
-    """A spec as it is hashed: kinds of release 0.1 as that wrote them."""
+    """Rewrite a spec as it is hashed, with the addresses of release 0.1 for the kinds it had."""
     return _mapped(value, HASHED)
 
 

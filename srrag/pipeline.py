@@ -1,8 +1,8 @@
-"""A pipeline: a chain of Steps over one growing table, a row a question.
+"""A pipeline: a chain of Steps over one growing table with a row a question.
 
-`rank` holds the steps up to the final ranking (column `hits`), `answer` those after it. Every
-step adds columns and overwrites none. A row that fails in a step is rejected there, and the
-others go on.
+`rank` holds the steps up to the final ranking (column `hits`), `answer` those after it. Each step
+adds columns, and overwrites only those it declares in `revises`. A step that fails on a row rejects
+that row; the others go on.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
 from srrag.spec import place_field
 from srrag.step import Function, LLMStep, Place, Step, within
 
-# A step of a run: what it took for the batch that the question was in, the questions in and out,
-# and for this question how many items stand in the list that it wrote, -1 where it wrote none.
-# `fault` says why an auxiliary step gave this question nothing, "" where it did its work.
+# One step of a run: its cost for the question's batch, the numbers of questions in and out, and
+# the length of the list that it wrote for this question (-1: it wrote no list).
+# `fault` says why an auxiliary step gave this question nothing; "" means that it succeeded.
 TRACE = pa.list_(
     pa.struct(
         [
@@ -42,9 +42,9 @@ _ROW = "_row"
 
 
 def chain(steps: Mapping[str, Step | None] | Sequence[Step | None] | None) -> tuple[Step, ...]:
-    """Steps in order, from a list or from names to steps; what is null is left out.
+    """Return steps in order, from a list or from names to steps; null entries are left out.
 
-    Raises ValueError for what is no step.
+    Raises ValueError for anything else.
     """
     if steps is None:
         return ()
@@ -57,9 +57,9 @@ def chain(steps: Mapping[str, Step | None] | Sequence[Step | None] | None) -> tu
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineSlice(Step):
-    """Steps of a pipeline that run in one go, behind those of `before`, whose columns stay.
+    """Consecutive steps of a pipeline that run as one stage, after the steps of `before`.
 
-    The stage of a run: pipelines that begin with the same steps share what these made.
+    The columns of earlier steps stay. Pipelines that begin with the same steps share such stages.
     """
 
     steps: tuple[Step, ...]
@@ -79,7 +79,7 @@ class PipelineSlice(Step):
         return tuple(dict.fromkeys(name for step in self.steps for name in step.needs()))
 
     def identity(self) -> dict[str, Any]:
-        """What the steps' identity holds beside their fields: prompt files, learned parameters."""
+        """The prompt files and learned parameters of the steps."""
         return {str(n): found for n, step in enumerate(self.steps) if (found := step.identity())}
 
     def open(self, at: Place) -> Function:
@@ -116,7 +116,7 @@ class PipelineSlice(Step):
         return run
 
     def filled(self, rows: pa.Table) -> pa.Table:
-        """Rows that were rejected before these steps, the columns that they lack empty."""
+        """Add the missing columns of these steps, empty, to rows that were rejected earlier."""
         numbered = _numbered(rows)
         return self._join(numbered.slice(0, 0), [numbered], [], [])
 
@@ -127,7 +127,7 @@ class PipelineSlice(Step):
         trace: list[dict[str, object]],
         faults: list[dict[int, str]],
     ) -> pa.Table:
-        """Bring the rejected rows back to their places, their missing columns empty."""
+        """Put the rejected rows back in their places, with their missing columns empty."""
         tables = []
         for part in (table, *rejected):
             columns = {}
@@ -146,7 +146,7 @@ class PipelineSlice(Step):
     def _traced(
         self, part: pa.Table, trace: list[dict[str, object]], faults: list[dict[int, str]]
     ) -> pa.Array:
-        """The trace of every row of a part: that of the steps before, and of these."""
+        """Return the trace of every row of a part: the earlier steps, then these."""
         lengths = [_lengths(part, step) for step in self.steps[: len(trace)]]
         columns = zip(*lengths, strict=True) if lengths else [()] * part.num_rows
         had = "trace" in part.column_names
@@ -166,10 +166,10 @@ class PipelineSlice(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline(Step):
-    """Steps in order; the whole is a Step too, so the runners and the server know how to run it.
+    """Steps in order. A Pipeline is itself a Step, so runners and the server can run it.
 
-    `rank` and `answer` may be given as names to steps, so that a setting can name one of them
-    (`pipeline.rank.coarse.keep=50`), and leave it out (`pipeline.rank.coarse=null`).
+    `rank` and `answer` may map names to steps, so that a setting can address one step
+    (`pipeline.rank.coarse.keep=50`) or leave it out (`pipeline.rank.coarse=null`).
     """
 
     rank: tuple[Step, ...]
@@ -219,7 +219,7 @@ class Pipeline(Step):
         return self.whole.needs()
 
     def identity(self) -> dict[str, Any]:
-        """What the steps' identity holds beside their fields: prompt files, learned parameters."""
+        """The prompt files and learned parameters of the steps."""
         return self.whole.identity()
 
     @property
@@ -230,7 +230,7 @@ class Pipeline(Step):
 
     @property
     def left_out(self) -> list[str]:
-        """Names of the steps that do nothing here, as there is no model to ask."""
+        """Names of the steps that do nothing because no model is configured."""
         asking = (step for step in within(self) if isinstance(step, LLMStep))
         return [type(step).__name__ for step in asking if step.off]
 
@@ -248,7 +248,7 @@ def _numbered(rows: pa.Table) -> pa.Table:
 
 
 def _lengths(part: pa.Table, step: Step) -> npt.NDArray[np.int32]:
-    """How many items each row has in the last list that a step wrote, -1 if it wrote none."""
+    """Return the length of the last list that a step wrote, for each row; -1 if it wrote none."""
     lists = [item.name for item in added(step) if pa.types.is_list(item.type)]
     if not lists or lists[-1] not in part.column_names:
         return np.full(part.num_rows, -1, np.int32)
@@ -257,12 +257,12 @@ def _lengths(part: pa.Table, step: Step) -> npt.NDArray[np.int32]:
 
 
 def added(step: Step) -> list[pa.Field]:
-    """The columns that a step adds; `reject` is there from the start, and any step may set it."""
+    """Return the columns that a step adds. `reject` exists from the start; any step may set it."""
     return [item for item in step.writes if item.name != "reject"]
 
 
 def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-    """Apply a step; where it raises, halve the rows until the one at fault stands alone."""
+    """Apply a step; if it raises, halve the rows until only the failing rows are rejected."""
     try:
         out = function(table)
         missing = [name for name in step.writes.names if name not in out.column_names]

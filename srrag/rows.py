@@ -1,4 +1,4 @@
-"""Rows on their way through a step: those still alive, and what is added to them."""
+"""Helpers for steps that work row by row: live rows, new columns, rejects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def live(batch: pa.Table, names: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    """These columns of the rows that no step before rejected, each with its number."""
+    """Yield the number and these columns of each row that no earlier step rejected."""
     rows = batch.select(list(names)).to_pylist()
     for number, (row, reject) in enumerate(zip(rows, _rejects(batch), strict=True)):
         if reject is None:
@@ -22,9 +22,9 @@ def live(batch: pa.Table, names: Sequence[str]) -> Iterator[tuple[int, Row]]:
 
 
 def filled(batch: pa.Table, schema: pa.Schema, made: Mapping[int, Mapping[str, Any]]) -> pa.Table:
-    """The batch with the columns of a schema, empty for rows that `made` lacks.
+    """Add the columns of a schema to the batch; rows that `made` lacks get empty values.
 
-    A row that was rejected before keeps its reject.
+    A row that was rejected earlier keeps its reject.
     """
     blank = {field.name: empty_value(field.type) for field in schema} | {"reject": None}
     rows = [
@@ -41,7 +41,7 @@ def filled(batch: pa.Table, schema: pa.Schema, made: Mapping[int, Mapping[str, A
 
 
 def with_columns(batch: pa.Table, columns: pa.Table) -> pa.Table:
-    """The batch with these columns, in place of those of the same name."""
+    """Return the batch with these columns added; they replace columns of the same name."""
     kept = [name for name in batch.column_names if name not in columns.column_names]
     fields = [batch.schema.field(name) for name in kept] + list(columns.schema)
     arrays = [batch.column(name) for name in kept] + columns.columns
@@ -49,7 +49,7 @@ def with_columns(batch: pa.Table, columns: pa.Table) -> pa.Table:
 
 
 def with_rejects(batch: pa.Table, stage: str, faults: Mapping[int, Sequence[Fault]]) -> pa.Table:
-    """The batch, its rows rejected for the first of their faults, where none was before."""
+    """Reject each live row that has faults, for the first of them."""
     rejects: list[dict[str, str] | None] = []
     for number, former in enumerate(_rejects(batch)):
         found = faults.get(number, ())
@@ -63,7 +63,7 @@ def with_rejects(batch: pa.Table, stage: str, faults: Mapping[int, Sequence[Faul
 
 
 def rejected(stage: str, fault: Fault) -> dict[str, Any]:
-    """What `filled` takes for a row that a fault rejects."""
+    """Return the value that rejects a row in `filled`."""
     return {"reject": {"stage": stage, "reason": fault.kind, "detail": fault.detail}}
 
 

@@ -1,7 +1,7 @@
-"""The relations: every arrow of the pipeline is a step from one of these tables to another.
+"""The relations of the data model; every step maps one of these tables to another.
 
-Lists are empty, never null. The only nullable column is `reject`: where it is set, the row was
-refused at the named stage, and later steps skip it.
+Lists are empty, never null. The only nullable column is `reject`: if it is set, the named stage
+rejected the row, and later steps skip it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ MENTION = pa.struct(
         pa.field("char_end", _INT),
     ]
 )
-# A mention also holds what the row's own value is chosen from: so a row can lose a mention.
+# A mention keeps the values that its row's are chosen from, so that a row can lose a mention.
 ENTITY_MENTION = pa.struct([pa.field("name", _STRING), *MENTION])
 EDGE_MENTION = pa.struct([pa.field("confidence", _FLOAT), *MENTION])
 
@@ -145,7 +145,7 @@ COMMUNITIES = pa.schema(
 )
 
 # The knowledge tree (§4.3 of sr-rag): level 4 communities, 3 keywords, 2 entities and relations,
-# 1 attributes. `ref_id` is the community, entity or edge that a node stands for, `rank` its place
+# 1 attributes. `ref_id` is the community, entity or edge of the node, `rank` its place
 # among its siblings from 0, `model` who wrote `text` ("" for nobody).
 TREE = pa.schema(
     [
@@ -183,7 +183,7 @@ HIT = pa.struct(
 )
 HITS = pa.list_(HIT)
 
-# Beside hits of the graph, one a hit: what led to the window, "" where nothing of the kind did.
+# Parallel to the hits of the graph: the node, edge and community behind each hit, "" for none.
 PATHS = pa.list_(
     pa.struct(
         [
@@ -234,7 +234,7 @@ ANSWERABLE = pa.struct(
 # The words of a question that name its parts; an empty list is a part that it does not name.
 ANCHORS = pa.struct([pa.field(name, pa.list_(_STRING)) for name in "PICOT"])
 
-# What the graph is asked: `kind` is node, triple or community, `types` names of its schema.
+# The queries to the graph: `kind` is node, triple or community, `types` names of its schema.
 SUBQUESTIONS = pa.list_(
     pa.struct(
         [
@@ -294,7 +294,7 @@ SNIPPETS = pa.list_(
     )
 )
 
-# Where evidence speaks of another population or intervention than the question: `part` is P, I, …
+# Evidence on another population or intervention than the question's: `part` is P, I, …
 MISMATCHES = pa.list_(
     pa.struct(
         [
@@ -317,7 +317,7 @@ SENTENCES = pa.list_(
 
 
 def empty_value(kind: pa.DataType) -> object:
-    """The value that stands for nothing in a column of this type: "", 0, [] or a struct of them."""
+    """Return the empty value of a column type: "", 0, [] or a struct of them."""
     if pa.types.is_struct(kind):
         return {field.name: empty_value(field.type) for field in kind}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

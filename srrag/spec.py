@@ -1,9 +1,9 @@
-"""Identity: what a step *is*, as JSON. The same JSON is manifest, Serve argument and YAML.
+"""The identity of a step as JSON; manifests, Serve arguments and YAML use the same JSON.
 
 `spec(x)` renders a frozen dataclass with `_target_` (its kind, see `srrag.kinds`), `_version_` and
-the fields that differ from their defaults; `build(spec)` makes the object again. A field with
-`metadata={"identity": False}` says where something runs (a path, a device) and is left out of the
-identity.
+the fields that differ from their defaults; `build(spec)` recreates the object. A field with
+`metadata={"identity": False}` says where something runs (a path, a device), so the identity omits
+it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from srrag.kinds import class_of, hashed, kind_of
 
 
 def place_field(default: Any = dataclasses.MISSING) -> Any:
-    """Declare a dataclass field that says where, not what: it is no part of the identity."""
+    """Declare a dataclass field that is no part of the identity, such as a path or a device."""
     return dataclasses.field(default=default, metadata={"identity": False})
 
 
 def spec(value: Any) -> Any:
-    """Render a value as JSON; raises TypeError or ValueError for what cannot be an identity."""
+    """Render a value as JSON; raises TypeError or ValueError for values that have no identity."""
     if value is None or (isinstance(value, (bool, int, str)) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, float):
@@ -71,7 +71,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def coerce(value: Any, annotation: Any) -> Any:
-    """Bring a value to its annotated type, so that 1 and 1.0, or a list and a tuple, are one."""
+    """Convert a value to its annotated type: 1 and 1.0, or a list and a tuple, become equal."""
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
         options = [option for option in typing.get_args(annotation) if option is not type(None)]
@@ -91,10 +91,9 @@ def coerce(value: Any, annotation: Any) -> Any:
 
 
 def build(config: Any) -> Any:
-    """Make the object that a spec (or YAML) names, bottom up.
+    """Create the object that a spec (or YAML) names, bottom up.
 
-    Raises ValueError that names the kind or key: an unknown kind, an unknown field, a missing
-    field.
+    Raises ValueError that names the unknown kind, the unknown field or the missing field.
     """
     if isinstance(config, Mapping):
         built = {key: build(item) for key, item in config.items() if key != "_version_"}
@@ -114,7 +113,7 @@ def _construct(target: str, arguments: dict[str, Any]) -> Any:
 
 
 def construct(cls: type, arguments: Mapping[str, Any]) -> Any:
-    """Make an object of a dataclass from plain values; raises ValueError that names the field."""
+    """Create a dataclass from plain values; raises ValueError that names the wrong field."""
     kind = cls.__name__
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
@@ -133,7 +132,7 @@ def construct(cls: type, arguments: Mapping[str, Any]) -> Any:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Whether a value is of its annotated type; a kind of type that is not checked here fits."""
+    """Whether a value has its annotated type; annotations of other kinds always fit."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return any(fits(value, option) for option in args)
@@ -155,7 +154,7 @@ def canonical(value: Any) -> str:
 
 
 def fingerprint(*values: Any) -> str:
-    """Hash JSON-able values, specs among them, to 20 hex digits."""
+    """Hash JSON-able values and specs to 20 hex digits."""
     digest = hashlib.blake2b(digest_size=10)
     for value in values:
         digest.update(canonical(hashed(value)).encode())

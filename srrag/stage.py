@@ -13,9 +13,9 @@ from srrag.step import Build, Step
 
 @dataclass(frozen=True)
 class Resources:
-    """What one worker of a stage takes, and how many there may be.
+    """The resources of one worker of a stage, and the maximum number of workers.
 
-    `cpus` are Ray's logical CPUs (a share for scheduling), `threads` the real ones it may use.
+    `cpus` are Ray's logical CPUs (a share for scheduling), `threads` the real threads it may use.
     """
 
     cpus: float = 0.25
@@ -42,15 +42,14 @@ class Stage:
 
 
 class Plan:
-    """Stages in an order in which each comes after its inputs, with their fingerprints.
+    """Stages in topological order, with their fingerprints.
 
-    A Step's fingerprint is configuration only: its spec, its output schema, and the
-    fingerprints of its inputs. A Build sees everything, so its fingerprint adds the names of
-    the parts that it reads.
+    The fingerprint of a Step covers configuration only: its spec, its output schema and the
+    fingerprints of its inputs. A Build reads all parts, so its fingerprint adds their names.
     """
 
     def __init__(self, source: str, source_fingerprint: str, stages: Sequence[Stage]) -> None:
-        """Order the stages; raises ValueError that names an unknown input or a cycle."""
+        """Order the stages; raises ValueError that names an unknown or repeated name or a cycle."""
         self.source = source
         self.stages = _ordered(source, stages)
         self._fingerprints = {source: source_fingerprint}

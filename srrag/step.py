@@ -1,4 +1,4 @@
-"""The abstractions that carry everything: Step, LLMStep and Build."""
+"""The core abstractions: Step, LLMStep and Build."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Function = Callable[[pa.Table], pa.Table]
 
 
 ParallelMap = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""Calls a function on each item, anywhere that sees the root, and returns the values in order."""
+"""Calls a function on each item, on any node that sees the root; returns the values in order."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a step runs: nothing here is part of its identity.
+    """Where a step runs; nothing here is part of its identity.
 
-    `artifacts` maps the name of a stage to the folder of its output, `root` is the artifact
-    folder itself, `threads` bounds the CPU threads of one worker, `clients` holds the client of
-    every engine that the steps ask, `account` says what may be spent on calls, and `spread` is
-    where a build may do what one machine is too small for; without it, in this process.
+    `artifacts` maps the name of a stage to the folder of its output, `root` is the artifact folder
+    itself, `threads` bounds the CPU threads of one worker, `clients` maps each engine to its
+    client, `account` holds the spending limits for calls, and `spread` lets a build distribute work
+    over other machines; without it, the build runs in this process.
     """
 
     artifacts: Mapping[str, Path] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class Place:
             built = ", ".join(sorted(self.artifacts)) or "nothing"
             raise ValueError(f"stage {stage!r} is not built here; the root holds {built}")
         folder = Path(self.artifacts[stage])
-        if store_at(folder):  # elsewhere they are here, and whoever bound them has checked them
+        if store_at(folder):  # files on local disk were checked when the artifacts were bound
             check_files(folder)
         return folder
 
     def client(self, engine: Engine) -> Client | None:
-        """The client of an engine, None for the rules; raises ValueError if it is not up."""
+        """Return the client of an engine, None for the rules; raises ValueError if it is not up."""
         if isinstance(engine, Rules):
             return None
         if engine not in self.clients:
@@ -62,11 +62,11 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Step(abc.ABC):
-    """A map from one Arrow table to another, whose fields are its configuration.
+    """A map from one Arrow table to another; its fields are its configuration.
 
-    A row's output depends on that row, the fields and the opened artifacts alone, never on its
-    neighbours: f(a + b) == f(a) + f(b), exactly for all but floats, which agree within `atol`.
-    That is what lets a runner batch, split and retry. Bump `version` when the output changes.
+    A row's output depends only on that row, the fields and the opened artifacts, never on its
+    neighbours: f(a + b) == f(a) + f(b), exactly except for floats, which agree within `atol`.
+    Runners may therefore batch, split and retry. Bump `version` when the output changes.
     """
 
     version: ClassVar[int] = 1
@@ -75,26 +75,26 @@ class Step(abc.ABC):
     keeps_rows: ClassVar[bool] = True
     """One row out for each row in, in order; False for steps that expand rows."""
     revises: ClassVar[tuple[str, ...]] = ()
-    """Columns of steps before that this one writes anew: of an answer, what may not stand."""
+    """Columns of earlier steps that this step replaces, such as unsupported parts of an answer."""
     atol: ClassVar[float] = 1e-5
     packed: ClassVar[Mapping[str, tuple[str, float]]] = {}
     """Binary columns that hold arrays of floats: their NumPy type and tolerance."""
 
     @abc.abstractmethod
     def open(self, at: Place) -> Function:
-        """Load what is heavy, once a worker, and return the function on tables."""
+        """Load models and indexes, once a worker, and return the function on tables."""
 
     def needs(self) -> tuple[str, ...]:
         """Names of the stages whose artifacts `open` reads."""
         return ()
 
     def identity(self) -> dict[str, Any]:
-        """What defines the output beside the fields: content of prompt files and the like."""
+        """What determines the output besides the fields, such as the content of prompt files."""
         return {}
 
 
 def within(item: Any) -> Iterator[Step]:
-    """A step and all those that it holds, each before its own; also of lists and mappings."""
+    """Yield a step and the steps nested in it, depth first; also takes lists and mappings."""
     if isinstance(item, Step):
         yield item
     if isinstance(item, Mapping):
@@ -109,11 +109,11 @@ def within(item: Any) -> Iterator[Step]:
 
 @dataclass(frozen=True, kw_only=True)
 class LLMStep(Step):
-    """A Step made of pure halves around an engine.
+    """A Step that asks a language model, as pure functions before and after the call.
 
-    `prompts` renders, `parse` reads the answers, and `baseline` answers the same prompts by
-    rules, without a model, in the very schema that a model fills: the engine `Rules`. A bad
-    answer is asked for again `again` times, with its fault shown to the model.
+    `prompts` renders the prompts and `parse` reads the answers. `baseline` answers the same prompts
+    by rules in the same schema, for the engine `Rules`. A faulty answer is retried `again` times;
+    the retry shows the fault to the model.
     """
 
     engine: Engine = field(default_factory=Rules)
@@ -121,12 +121,12 @@ class LLMStep(Step):
 
     prompt_files: ClassVar[tuple[Path, ...]] = ()
     auxiliary: ClassVar[bool] = False
-    """Whether a pipeline goes on with a row that this step rejects, and the columns as they are:
-    empty, or what the step gave in place of an answer. The trace then says what was lost."""
+    """Whether a pipeline keeps the rows that this step rejects, with the step's columns unchanged:
+    empty, or its substitute for an answer. The trace then records the loss."""
 
     @property
     def off(self) -> bool:
-        """Whether the step does nothing here, since rules cannot do its work."""
+        """Whether the step does nothing because the rules cannot do its work."""
         return False
 
     @abc.abstractmethod
@@ -141,18 +141,18 @@ class LLMStep(Step):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Take the answers over; one that is a fault rejects its row and no other."""
+        """Read the answers into a table; a faulty answer rejects its own row only."""
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Judge an answer that fits its schema: nonsense, quotes that are nowhere, and the like.
+        """Return the fault of an answer that fits its schema, such as a quote from nowhere.
 
-        The fault is shown to the model, once more asked. An answer with such a fault is still
-        handed to `parse` when no better one comes.
+        The retry shows the fault to the model. `parse` receives the faulty answer if no retry is
+        better.
         """
         return None
 
     def open(self, at: Place) -> Function:
-        """Bind the engine; raises ValueError if the place has no client of it."""
+        """Bind the engine; raises ValueError if the place has no client for it."""
         return OpenedLLMStep(self, at.client(self.engine))
 
     def identity(self) -> dict[str, Any]:
@@ -170,12 +170,12 @@ class OpenedLLMStep:
     client: Client | None
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """All prompts of a batch are asked together."""
+        """Ask all prompts of a batch together and parse the answers."""
         prompts = self.step.prompts(batch)
         return self.step.parse(batch, prompts, self.answer(batch, prompts))
 
     def answer(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[Completion]:
-        """Answer the prompts of a batch by the client, or by the baseline."""
+        """Answer the prompts of a batch with the client, or with the rules if there is none."""
         if self.client is not None:
 
             def check(prompt: Prompt, value: Any) -> Fault | None:
@@ -188,7 +188,7 @@ class OpenedLLMStep:
 
 @dataclass(frozen=True)
 class PreviousVersion:
-    """The version of a build before this one: its folder, and the input parts they share."""
+    """The previous version of a build: its folder, and the input parts that both versions share."""
 
     folder: Path
     kept: frozenset[Path]
@@ -196,31 +196,31 @@ class PreviousVersion:
 
 @dataclass(frozen=True, kw_only=True)
 class Build(abc.ABC):
-    """Work on a whole relation: merging, indexes, communities. It fixes row order and seed.
+    """An operation on whole relations: merging, indexing, community detection.
 
-    `build` reads parts and writes files into an empty folder; it returns its figures. `files`
-    lists the outputs, each a file name, for the manifest's hashes.
+    It fixes row order and random seed. `build` reads parts, writes files into an empty folder and
+    returns figures; the manifest records the hash of each file.
     """
 
     version: ClassVar[int] = 1
     remembers: ClassVar[bool] = False
-    """Whether an update goes on from the version before, which is then one of its inputs."""
+    """Whether an update continues the previous version, which is then one of its inputs."""
 
     @abc.abstractmethod
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Read the parts of the input stages, in the order given, and write into `out`."""
+        """Read the parts of the input stages, in order, write into `out` and return figures."""
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the files of `build`, from the version before and what changed since.
+        """Write the files of `build` from the previous version and the parts that changed.
 
-        They are the very same, unless the build `remembers`.
+        The files equal those of `build`, unless the build `remembers`.
         """
         return self.build(inputs, out, at)
 
     def identity(self) -> dict[str, Any]:
-        """What defines the output beside the fields."""
+        """What determines the output besides the fields."""
         return {}

@@ -1,4 +1,4 @@
-"""Which part of a document may speak about its design: the abstract and methods statement."""
+"""Select the text that may describe a document's design: abstract and methods statement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _METHODS_NAME = re.compile(
     r"|data sources?|study selection|materials?|procedures?|population|sample)\b",
     re.IGNORECASE,
 )
-_VIEWS_NAME = re.compile(  # what the authors make of it
+_VIEWS_NAME = re.compile(  # the authors' interpretation
     r"\b(?:conclusions?|discussion|interpretation|significance|implications?|limitations?"
     r"|level of evidence|registration)\b",
     re.IGNORECASE,
@@ -27,7 +27,7 @@ _OWN_WORK = re.compile(
 _ABSTRACT_CHARS = 6_000
 _LEAD_CHARS = 1_500
 
-# A sentence that grades itself is no evidence of a design, wherever it stands.
+# A sentence that states its own grade is no evidence of a design.
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*|\n")
 _WRAP = re.compile(r"(?<!\n)\n(?![\n#|>*-])")
 _CLAIM = re.compile(
@@ -60,10 +60,10 @@ def sections(text: str) -> list[AbstractSection]:
 
 
 def abstract_sections(text: str) -> list[AbstractSection]:
-    """The sections of the abstract.
+    """Return the sections of the abstract.
 
-    That is the section named so with its subsections; else a text of at most 6,000 characters
-    as a whole, since it is an abstract; else the lead and the openings of methods sections.
+    This is the section of that name with its subsections; else the whole text if it has at most
+    6,000 characters; else the lead and the openings of methods sections.
     """
     parts = sections(text)
     named = next((i for i, part in enumerate(parts) if _ABSTRACT_NAME.fullmatch(part.heading)), -1)
@@ -95,16 +95,16 @@ def drop_claims(text: str) -> str:
 
 
 def abstract_text(text: str) -> str:
-    """The abstract without self-gradings, for a reader that judges the design."""
+    """Return the abstract without self-gradings, for a model that judges the design."""
     parts = [f"{part.heading}\n\n{part.text}".strip() for part in abstract_sections(text)]
     return drop_claims("\n\n".join(parts))[:_ABSTRACT_CHARS]
 
 
 def methods_statement(text: str) -> str:
-    """What the abstract says about the study itself.
+    """Return what the abstract says about the study itself.
 
-    Conclusions are left out, and of the background, which tells of other work, all sentences
-    but those on "this study". Where no section is named for the methods, the whole abstract.
+    It leaves out conclusions, and keeps of the background, which reports other work, only sentences
+    about "this study". Without a methods section it is the whole abstract.
     """
     parts = abstract_sections(text)
     if not any(_METHODS_NAME.search(part.heading) for part in parts):

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 BlockKind = Literal["paragraph", "list", "table", "code", "heading"]
 
 MAX_TITLE_CHARS = 120
-"""A heading's share of a section path; longer ones (a whole paragraph marked as one) are cut."""
+"""Maximum characters of a heading in a section path; longer ones are cut."""
 
 _ATX = re.compile(r"(#{1,6})(?:[ \t]+|$)")
 _FENCE = re.compile(r"(`{3,}|~{3,})([^\n]*)")
@@ -25,7 +25,7 @@ _TABLE_RULE = re.compile(r"[|:\- \t]+$")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One paragraph, list, table, code block or lone heading: text[start:end], outer space off."""
+    """A paragraph, list, table, code block or lone heading: text[start:end], no outer blanks."""
 
     kind: BlockKind
     start: int
@@ -50,7 +50,7 @@ class _Line(NamedTuple):
 
 
 class _Break(NamedTuple):
-    """A thematic break; it belongs to the block before it, else it is a block of its own."""
+    """A thematic break; it belongs to the block before it, or forms a block if there is none."""
 
     start: int
     end: int
@@ -66,10 +66,10 @@ class _Heading(NamedTuple):
 def split_sections(text: str, title: str = "") -> list[Section]:
     """Split a document into sections of blocks that hold every non-blank character once, in order.
 
-    A heading's line belongs to the first block under it. A heading without text of its own joins
-    the first block of the subsection that follows; when none follows it is a block by itself.
-    A level-one heading that repeats `title` is left out of the paths. Without headings the whole
-    text is one section. Linear in the number of characters.
+    A heading's line belongs to the first block under it. An empty heading joins the first block of
+    the subsection that follows, or forms a block if none follows. The paths omit a level-one
+    heading that repeats `title`. Without headings the whole text is one section. Takes time linear
+    in the number of characters.
     """
     sections: list[Section] = []
     blocks: list[Block] = []
@@ -139,7 +139,7 @@ def _scan(text: str) -> Iterator[Block | _Break | _Heading]:
 
 
 def _block(text: str, lines: list[_Line], closers: dict[int, int], i: int) -> tuple[BlockKind, int]:
-    """Kind of the block that opens on line i, and the line after its last one."""
+    """Return the kind of the block that opens on line i, and the number of the line after it."""
     code = lines[i].code
     if code == "f" and i in closers:
         return "code", closers[i] + 1
@@ -161,7 +161,7 @@ def _block(text: str, lines: list[_Line], closers: dict[int, int], i: int) -> tu
 
 
 def _list_end(lines: list[_Line], i: int) -> int:
-    """Line after a list: blank lines inside it are followed by an item or an indented line."""
+    """Return the line after a list; blank lines inside precede an item or an indented line."""
     end = j = i + 1
     while j < len(lines):
         line = lines[j]
@@ -179,7 +179,7 @@ def _list_end(lines: list[_Line], i: int) -> int:
 
 
 def _is_table(text: str, lines: list[_Line], i: int) -> bool:
-    """A row opens a table if it starts with a bar or a delimiter row follows it."""
+    """Whether a table opens: the row starts with a bar, or a delimiter row follows it."""
     if text[lines[i].start] == "|":
         return True
     if i + 1 >= len(lines) or lines[i + 1].code != "t":
@@ -189,7 +189,7 @@ def _is_table(text: str, lines: list[_Line], i: int) -> bool:
 
 
 def _is_setext(text: str, lines: list[_Line], i: int) -> bool:
-    """A single line underlined by = or -; under several lines it is text and a thematic break."""
+    """Whether one line is underlined by = or -; under several lines it is a thematic break."""
     if i + 1 >= len(lines):
         return False
     below = lines[i + 1]
@@ -197,9 +197,9 @@ def _is_setext(text: str, lines: list[_Line], i: int) -> bool:
 
 
 def _fence_closers(text: str, lines: list[_Line]) -> dict[int, int]:
-    """Line that closes each fence which opens a code block; a fence never closed opens none.
+    """Return the closing line of each code fence; a fence that never closes opens no block.
 
-    Without this rule one stray fence would hide every later heading of its document.
+    Otherwise one stray fence would hide every later heading of its document.
     """
     fences = [i for i, line in enumerate(lines) if line.code == "f"]
     longest_bare = {"`": 0, "~": 0}
@@ -253,7 +253,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _code(body: str, indent: int) -> str:
-    """Code letter of a line; headings, fences and rules may be indented by three at most."""
+    """Return the code letter of a line; headings, fences and rules are indented by at most 3."""
     first = body[0]
     if indent < 4:
         if first == "#" and _ATX.match(body):

@@ -1,4 +1,4 @@
-"""Remove what a page carries besides its content: headers, footers, copyright, references."""
+"""Remove text that is not content: page headers and footers, copyright notices, references."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _LIST_EDGES = (_HEADING, _REFERENCES, _AFTER_REFERENCES)
 
 
 def drop_page_furniture(text: str) -> str:
-    """Drop lines that recur at the edges of pages, where form feeds mark pages.
+    """Drop lines that recur at the edges of pages; form feeds separate the pages.
 
-    A line counts as furniture when it stands among the outer two lines of at least 60 % of
-    three or more pages (its digits masked, so that page numbers do not tell lines apart).
+    A line is page furniture if it is among the outer two lines of at least 60 % of three or more
+    pages. Digits are masked, so that lines with different page numbers count as equal.
     """
     if "\f" not in text:
         return text
@@ -68,7 +68,7 @@ def drop_page_furniture(text: str) -> str:
 
 
 def drop_notices(lines: Sequence[str]) -> list[str]:
-    """Drop copyright, download and page-number lines, and a copyright notice closing a line."""
+    """Drop copyright, download and page-number lines, and copyright notices at line ends."""
     kept = []
     for line in lines:
         bare = line.strip().lstrip("*_ ")
@@ -83,10 +83,10 @@ def drop_notices(lines: Sequence[str]) -> list[str]:
 
 
 def drop_running_lines(lines: Sequence[str]) -> list[str]:
-    """Drop lines that recur three times and name a journal, address or page.
+    """Drop lines that occur three times or more and name a journal, address or page.
 
-    For converted documents that have lost their page breaks. Recurring lines without such a
-    sign (a guideline repeats "Strong recommendation, moderate evidence") are content.
+    This serves converted documents without page breaks. Other recurring lines (a guideline repeats
+    "Strong recommendation, moderate evidence") are content.
     """
     counts = Counter(_masked(line) for line in lines if _is_running(line))
     return [
@@ -97,11 +97,11 @@ def drop_running_lines(lines: Sequence[str]) -> list[str]:
 def drop_references(lines: Sequence[str]) -> list[str]:
     """Drop reference lists: from a heading of that name to the next heading of its level.
 
-    A bare line "References" opens a list only where what follows looks like one; it ends at an
-    appendix, a heading, or the end.
+    A bare line "References" opens a list only if the following lines look like one; it ends at an
+    appendix, a heading or the end of the text.
     """
     kept: list[str] = []
-    level = 0  # of the list being dropped; 0 is none
+    level = 0  # heading level of the list being dropped, 0 for none
     for index, line in enumerate(lines):
         bare = line.strip()
         if not bare:
@@ -141,7 +141,7 @@ def _closes(bare: str, heading: re.Match[str] | None, level: int) -> bool:
 
 
 def _edges(page: Sequence[str]) -> dict[int, str]:
-    """The outer lines of a page, each with its text masked."""
+    """Return the outer lines of a page by number, with digits masked."""
     filled = [i for i, line in enumerate(page) if line.strip()]
     return {i: _masked(page[i]) for i in (*filled[:_EDGE_LINES], *filled[-_EDGE_LINES:])}
 

@@ -81,10 +81,10 @@ def decode_entities(text: str) -> str:
 
 
 def strip_tags(text: str) -> str:
-    """Remove tags of a white list only; "<0.05" and "a<b and c>d" stay.
+    """Remove only white-listed tags; "<0.05" and "a<b and c>d" stay.
 
-    A removed block tag leaves a blank. Inline tags leave nothing, but for a superscript number
-    after a digit: "10<sup>6</sup>" becomes "10^6", since 106 would be another number.
+    A removed block tag leaves a blank, an inline tag nothing. A superscript number after a digit
+    gets a "^": "10<sup>6</sup>" becomes "10^6", since 106 would be another number.
     """
 
     def replaced(match: re.Match[str]) -> str:

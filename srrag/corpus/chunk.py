@@ -37,7 +37,7 @@ class BlockGroups(Answer):
 
 
 class _Part(NamedTuple):
-    """Blocks of one section that are grouped together; with two or more blocks, one prompt."""
+    """Blocks of one section that are grouped together; two or more blocks make one prompt."""
 
     slot: str
     section: str
@@ -48,11 +48,11 @@ class _Part(NamedTuple):
 class ChunkBySections(LLMStep):
     """Group the blocks of each section into chunks that partition the document's text.
 
-    A section is one prompt, a long one several of at most `max_blocks` blocks and `max_chars`
-    characters; a single block needs none. Chunks aim at `target_tokens` (Table S3: 320), here
-    estimated as UTF-8 bytes / 4.5. Repairs of slips in an answer are counted in `repairs` of the
-    first chunk of its prompt. An answer that is a fault, or in which most blocks are misplaced,
-    makes one reject row of the blocks asked about; the rest of the document stands.
+    A section is one prompt; a long one is several, of at most `max_blocks` blocks and `max_chars`
+    characters. A single block needs no prompt. Chunks aim at `target_tokens` (Table S3: 320),
+    estimated as UTF-8 bytes / 4.5. `repairs` of the first chunk of a prompt counts the repaired
+    slips in its answer. If the answer is faulty or misplaces most blocks, one reject row covers the
+    blocks of the prompt; the rest of the document is unaffected.
     """
 
     version: ClassVar[int] = 2
@@ -69,7 +69,7 @@ class ChunkBySections(LLMStep):
     """64 groups of one block, the longest sound answer, are some 380 tokens."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bounds that no prompt or answer can keep."""
+        """Raise ValueError for bounds that no prompt or answer can meet."""
         if not 2 <= self.max_blocks <= MAX_PROMPT_BLOCKS:
             raise ValueError(f"max_blocks is {self.max_blocks}: 2 to {MAX_PROMPT_BLOCKS} work")
         if self.target_tokens < 1 or self.max_chars < 1:
@@ -93,7 +93,7 @@ class ChunkBySections(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Pack neighbouring blocks greedily up to the target; lists and tables keep their lead."""
+        """Pack neighbouring blocks greedily to the target; lists and tables keep their lead."""
         answers: dict[tuple[int, str], str] = {}
         for row, document in _live(batch):
             for part in self._parts(document):
@@ -102,13 +102,13 @@ class ChunkBySections(LLMStep):
         return [answers[prompt.row, prompt.slot] for prompt in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Most blocks misplaced is `nonsense`."""
+        """Return the fault `nonsense` if most blocks are misplaced."""
         return _nonsense(value.groups, prompt.user.count(_BLOCK_LINE))
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Make the chunks of every section, or the reject of the blocks asked about."""
+        """Make the chunks of every section, or one reject for the blocks of a prompt."""
         answers = {
             (prompt.row, prompt.slot): completion
             for prompt, completion in zip(prompts, completions, strict=True)
@@ -149,8 +149,8 @@ class ChunkBySections(LLMStep):
 def pack_blocks(sizes: Sequence[int], kinds: Sequence[str], target: int) -> list[list[int]]:
     """Pack blocks 1..n into consecutive groups of at most `target` tokens, greedily.
 
-    A list, table or code block goes with the paragraph before it where both fit together;
-    a block above the target is a group alone.
+    A list, table or code block joins the paragraph before it if both fit together; a block above
+    the target forms its own group.
     """
     units: list[tuple[list[int], int]] = []
     for i, (size, kind) in enumerate(zip(sizes, kinds, strict=True), 1):
@@ -174,9 +174,9 @@ def pack_blocks(sizes: Sequence[int], kinds: Sequence[str], target: int) -> list
 def repair_groups(groups: Sequence[Sequence[int]], n: int) -> tuple[list[list[int]], Counter[str]]:
     """Turn any groups of numbers into runs that partition 1..n, in order.
 
-    In this order: a number outside 1..n is dropped (`unknown`); of a number given twice the
-    first mention stands (`repeated`); a number that is missing is a group alone (`missing`);
-    a group with a gap falls into its runs (`split`, counted once a gap).
+    The repairs, in order: drop numbers outside 1..n (`unknown`); keep the first mention of a
+    repeated number (`repeated`); make a missing number its own group (`missing`); split a group at
+    its gaps (`split`, counted once a gap).
     """
     repairs: Counter[str] = Counter()
     owner: dict[int, int] = {}
@@ -210,7 +210,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def _live(batch: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows that no earlier stage rejected, with their number in the batch."""
+    """Yield the rows that no earlier stage rejected, with their numbers in the batch."""
     columns = batch.select(ChunkBySections.reads).to_pylist()
     if "reject" not in batch.column_names:
         yield from enumerate(columns)
@@ -220,7 +220,7 @@ def _live(batch: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _render(document: dict[str, Any], part: _Part) -> str:
-    """The user text, a line of JSON for each block."""
+    """Render the user text: one line of JSON for each block."""
     text = document["text"]
     lines = [
         quoted({"id": i, "kind": block.kind, "text": text[block.start : block.end]})
@@ -235,11 +235,11 @@ def _render(document: dict[str, Any], part: _Part) -> str:
 
 
 _BLOCK_LINE = '\n{"id": '
-"""Opens each block in the user text, and nothing else: JSON strings hold no line feed."""
+"""Marks the start of each block in the user text; JSON strings contain no line feed."""
 
 
 def _nonsense(groups: Sequence[Sequence[int]], n: int) -> Fault | None:
-    """The fault of groups that need more repairs than half the number of blocks."""
+    """Return the fault of groups that need more repairs than half the number of blocks."""
     _, repairs = repair_groups(groups, n)
     if 2 * repairs.total() <= n:
         return None
@@ -254,7 +254,7 @@ def _nonsense(groups: Sequence[Sequence[int]], n: int) -> Fault | None:
 def _chunks(
     document: dict[str, Any], part: _Part, answer: Completion | None
 ) -> list[dict[str, Any]]:
-    """The chunks of a part, without their order; a single block has no answer."""
+    """Return the chunks of a part, not yet numbered; a single block has no answer."""
     n = len(part.blocks)
     groups = [[1]] if answer is None else []
     repairs = 0
@@ -271,7 +271,7 @@ def _chunks(
 
 
 def _chunk(document: dict[str, Any], part: _Part, blocks: tuple[int, int]) -> dict[str, Any]:
-    """The unit of a run of blocks, first and last."""
+    """Return the unit of a run of blocks; `blocks` is the first and the last."""
     start, end = part.blocks[blocks[0] - 1].start, part.blocks[blocks[1] - 1].end
     return {
         "unit_id": content_id(document["doc_id"], "chunk", str(start), str(end)),

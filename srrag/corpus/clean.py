@@ -1,8 +1,8 @@
 """Text cleaning: pure functions from string to string (SR-RAG, section 4.1).
 
-Mark-up is decoded once (`unescape`); what follows (`tidy_*`) is idempotent and never changes a
-digit. `clean_*` is the one after the other, so a text that still holds entities after the
-first pass ("&quot;", written "&amp;quot;") must not be cleaned twice.
+`unescape` decodes mark-up once; the `tidy_*` functions that follow are idempotent and never change
+a digit. `clean_*` runs both, so never clean a text twice: it may hold entities after the first pass
+("&quot;", written "&amp;quot;").
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def clean_inline(text: str) -> str:
 
 
 def clean_document(text: str) -> str:
-    """Clean the text of a document whose format did not decode entities (Markdown, plain, JSON)."""
+    """Clean the text of a document whose format keeps entities encoded (Markdown, plain, JSON)."""
     return tidy_document(unescape(text))
 
 
 def _one_blank(line: str) -> str:
-    """Collapse blanks within a line; leading ones carry the nesting of lists and stay."""
+    """Collapse blanks within a line; leading blanks mark the nesting of lists and stay."""
     content = line.lstrip(" \t")
     lead = line[: len(line) - len(content)]
     return lead.replace("\t", "    ") + _INNER_BLANKS.sub(" ", content).rstrip()

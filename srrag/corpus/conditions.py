@@ -37,6 +37,6 @@ _BY_NAME = {name.casefold(): code for code, name in CONDITIONS.items()}
 
 
 def condition_code(given: str) -> str:
-    """Return the code for a code or a full name in any case, or "" where it is neither."""
+    """Return the code for a code or a full name in any case; "" if it is unknown."""
     bare = given.strip()
     return bare.upper() if bare.upper() in CONDITIONS else _BY_NAME.get(bare.casefold(), "")

@@ -1,4 +1,4 @@
-"""Decode bytes to text and say how: UTF-8 first, then what the bytes support, else a refusal."""
+"""Decode bytes to text and name the encoding: UTF-8 first, then detection, else refusal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srrag.corpus.parsed import Unparsable
 
 _SAMPLE_BYTES = 200_000
 _CONTROL_SHARE = 0.02
-_LATIN_RUN_BYTES = 1.5  # accents stand alone in Latin text; other scripts fill whole words
+_LATIN_RUN_BYTES = 1.5  # accents occur singly in Latin text; other scripts fill whole words
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1a"))
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -50,7 +50,7 @@ def _legacy(body: bytes, declared: str) -> tuple[str, str]:
         try:
             return body.decode("cp1252"), "cp1252"
         except UnicodeDecodeError:
-            pass  # five bytes are undefined there; let the detector have its say
+            pass  # five bytes are undefined in cp1252; try the detector
     guess = charset_normalizer.from_bytes(body[:_SAMPLE_BYTES]).best()
     if guess is None:
         raise Unparsable("unknown_encoding", "neither UTF-8 nor any encoding that fits")

@@ -1,8 +1,8 @@
-"""Evidence grades A to E: pure functions from what is known of a document (SR-RAG, section 4.1).
+"""Evidence grades A to E: pure functions on a document's metadata and text (SR-RAG, section 4.1).
 
-A guidelines and expert consensus, B systematic reviews and meta-analyses, C randomised
-controlled trials, D cohort studies, E all other work. A document of which the design cannot be
-told stays ungraded (""): it counts as E wherever a grade is needed and is shown as ungraded.
+A guidelines and expert consensus, B systematic reviews and meta-analyses, C randomised controlled
+trials, D cohort studies, E all other work. A document whose design is unknown stays ungraded (""):
+it counts as E wherever a grade is needed and is shown as ungraded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from srrag.corpus.grade_rules import DECISIVE_RULES, first_hit
 GRADES = "ABCDE"
 
 _TYPES: dict[str, str] = {
-    "retracted publication": "E",  # whatever it was, it is no evidence of its design any more
+    "retracted publication": "E",  # a retracted trial is no evidence, whatever its design
     "practice guideline": "A",
     "guideline": "A",
     "consensus development conference": "A",
@@ -36,7 +36,7 @@ _TYPES: dict[str, str] = {
     "randomized controlled trial, veterinary": "E",
     "observational study, veterinary": "E",
     "clinical trial, veterinary": "E",
-    # Names that other sources use; so are those that end in "cohort study", which PubMed lacks.
+    # Names from other sources. PubMed also lacks types that end in "cohort study".
     "clinical practice guideline": "A",
     "expert consensus": "A",
     "case report": "E",
@@ -46,7 +46,7 @@ _TYPES: dict[str, str] = {
     "narrative review": "E",
 }
 # Types that leave the design open: older systematic reviews are typed "Review" and nothing else,
-# and cohort studies "Observational Study". They count once all else is silent.
+# and cohort studies "Observational Study". They count only if no other source decides.
 _OPEN_TYPES = ("observational study", "review", "letter", "comment")
 
 # "Single-Blind Method" and "Random Allocation" are left out: indexers give them to blinded readings
@@ -67,7 +67,7 @@ _HUMANS, _ANIMALS = "humans", "animals"
 
 @dataclass(frozen=True)
 class Grading:
-    """A grade with where it comes from and the words that gave it.
+    """A grade, its source and the words that led to it.
 
     `source` is "metadata", "publication_type", "mesh", "rule:NAME", "engine" or "none".
     """
@@ -82,18 +82,18 @@ UNGRADED = Grading("", "none")
 
 
 def effective_grade(grade: str) -> str:
-    """The grade to reckon with: an ungraded document or window counts as E."""
+    """Return the grade to use: an ungraded document or window counts as E."""
     return grade if len(grade) == 1 and grade in GRADES else "E"
 
 
 def given_grade(value: object) -> str:
-    """A valid grade given from outside, in either case ("a", "Grade A"), or ""."""
+    """Return a valid grade from a given value in either case ("a", "Grade A"), else ""."""
     bare = str(value).strip().upper().removeprefix("GRADE").strip(" :")
     return bare if len(bare) == 1 and bare in GRADES else ""
 
 
 def grade_by_type(types: Sequence[str]) -> Grading | None:
-    """Grade by PubMed publication types that settle the design."""
+    """Grade by the PubMed publication types that determine the design."""
     known = {kind.casefold().replace("randomised", "randomized"): kind for kind in types}
     for name, grade in _TYPES.items():
         if name in known:
@@ -114,7 +114,7 @@ def grade_by_mesh(mesh: Sequence[str]) -> Grading | None:
 
 
 def grade_by_rules(title: str, text: str) -> Grading | None:
-    """Grade by the words of the title and the methods statement; the body has no say."""
+    """Grade by the words of the title and the methods statement; the body is ignored."""
     hit = first_hit({"title": drop_claims(title), "methods": methods_statement(text)})
     if hit is None:
         return None
@@ -125,10 +125,10 @@ def grade_by_rules(title: str, text: str) -> Grading | None:
 def grade_document(
     title: str, text: str, given: object, types: Sequence[str], mesh: Sequence[str]
 ) -> Grading:
-    """Grade a document: given grade, publication types, MeSH, rules; else ungraded.
+    """Grade a document by given grade, publication types, MeSH and rules, in this order.
 
-    A MeSH heading of cohort work yields to a rule that finds a guideline, a systematic review or
-    randomisation, because indexers add such headings to trials as well.
+    Without any of them it is ungraded. A rule that finds a guideline, a systematic review or
+    randomisation overrides a MeSH heading of cohort work, which indexers also give to trials.
     """
     note = ""
     if given not in (None, ""):

@@ -24,7 +24,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_document.md")
 _MAX_REASON_CHARS = 300
 _MAX_NOTE_CHARS = 200
 
-# Words that must stand in the title or abstract before an engine's grade counts: an abstract that
+# Words that the title or abstract needs before an engine's grade counts: an abstract that
 # talks a model into grade A without any sign of a guideline leaves the document ungraded.
 _SIGNS: Mapping[str, re.Pattern[str]] = {
     "A": re.compile(r"guideline|consensus|position (?:stand|statement|paper)|recommendation", re.I),
@@ -52,11 +52,12 @@ class GradeAnswer(Answer):
 class GradeDocuments(LLMStep):
     """Grade DOCUMENTS, one row out for each row in (SR-RAG, section 4.1).
 
-    Only documents that given grade, publication types, MeSH and rules leave open go to the engine,
-    which reads title and abstract without the sentences in which a text grades itself. An answer
-    that is a fault, or for which the abstract shows no sign, leaves the document ungraded with
-    a note in its metadata: a grader's slip is no reason to lose a document. Ungraded counts as E
-    wherever a grade is needed (`srrag.corpus.grade.effective_grade`) and is shown as ungraded.
+    Given grade, publication types, MeSH and rules come first. Only the documents that they leave
+    open go to the engine, which reads title and abstract without sentences that state a grade. If
+    the answer is faulty or the abstract shows no sign of the grade, the document stays ungraded
+    with a note in its metadata, because a failed grading is no reason to lose a document. Ungraded
+    counts as E wherever a grade is needed (`srrag.corpus.grade.effective_grade`) and is shown as
+    ungraded.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("title", "text", "metadata", "reject")
@@ -67,7 +68,7 @@ class GradeDocuments(LLMStep):
     """A letter and a reason of at most 300 characters: 120 tokens, more in some scripts."""
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt for each document that no earlier source could grade."""
+        """Render one prompt for each document that no earlier source could grade."""
         system = PROMPT.system()
         prompts = []
         for index, row in enumerate(batch.to_pylist()):
@@ -84,12 +85,12 @@ class GradeDocuments(LLMStep):
         return prompts
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """The rules have had their say before: cannot tell."""
+        """Answer "cannot tell", since the rules have already failed on these documents."""
         answer = GradeAnswer(grade="", reason="no rule found a study design")
         return [answer.model_dump_json() for _ in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """A grade needs a sign in title or abstract: `no_sign`."""
+        """Return the fault `no_sign` for a grade without a sign in title or abstract."""
         row = batch.select(["title", "text"]).slice(prompt.row, 1).to_pylist()[0]
         return None if _has_sign(value.grade, row) else _no_sign(value.grade)
 
@@ -122,7 +123,7 @@ def _graded(row: dict[str, Any], answer: Completion | None) -> dict[str, Any]:
 
 
 def _known(row: Mapping[str, Any]) -> Grading:
-    """The grade without an engine."""
+    """Return the grade without an engine."""
     metadata = json.loads(row["metadata"] or "{}")
     return grade_document(
         row["title"],
@@ -134,7 +135,7 @@ def _known(row: Mapping[str, Any]) -> Grading:
 
 
 def _judged(row: Mapping[str, Any], answer: Completion) -> Grading:
-    """The engine's grade if there is one and the abstract shows a sign of it."""
+    """Return the engine's grade if the abstract shows a sign of it, else ungraded."""
     if answer.fault is not None:
         note = f"the engine gave no grade ({answer.fault.kind}): {answer.fault.detail}"
         return Grading("", "none", note=note[:_MAX_NOTE_CHARS])
@@ -148,7 +149,7 @@ def _judged(row: Mapping[str, Any], answer: Completion) -> Grading:
 
 
 def _shown(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Title and abstract without the sentences in which a text grades itself."""
+    """Return title and abstract without sentences that state a grade."""
     return drop_claims(row["title"]), abstract_text(row["text"])
 
 

@@ -10,7 +10,7 @@ _ANIMALS = (
     r"|horses?"
     r"|equine|swine|monkeys?|zebrafish|broilers?|calves|hamsters?|guinea pigs?|drosophila"
 )
-_TOPIC = (  # a paper about guidelines is no guideline
+_TOPIC = (  # papers about guidelines are not guidelines
     r"adheren\w+|complian\w+|implement\w+|impact|effect\w*|awareness|knowledge|barriers?|apprais\w+"
     r"|quality of|according to|based on|concordan\w+|use of|uptake|attitudes?|perce\w+|review of"
     r"|compar\w+|evaluat\w+|validat\w+|trial|survey|cohort|cost\w*"
@@ -20,7 +20,7 @@ _NOT_NON = r"(?<!non-)(?<!non )(?<!non)(?<!not )(?<!un)(?<!pseudo)(?<!pseudo-)(?
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern that, found in one field of a document, sets a grade."""
+    """A pattern that sets a grade where it matches one field of a document."""
 
     name: str
     grade: str
@@ -32,7 +32,7 @@ def _rule(name: str, grade: str, field: str, pattern: str) -> Rule:
     return Rule(name, grade, field, re.compile(pattern, re.IGNORECASE))
 
 
-# In order, the first hit wins. A guideline declares itself in its title: an abstract's own words
+# The first hit wins. Only a title can mark a guideline: an abstract's own words
 # can never lift a document to grade A.
 RULES: tuple[Rule, ...] = (
     _rule(
@@ -159,7 +159,7 @@ DECISIVE_RULES = frozenset(
         "randomised_methods",
     ]
 )
-"""Rules that go before a MeSH heading of cohort work: trials carry "Follow-Up Studies" too."""
+"""Rules that override a MeSH heading of cohort work: trials carry "Follow-Up Studies" too."""
 
 
 def first_hit(fields: dict[str, str]) -> tuple[Rule, str] | None:

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
 
 
 def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str:
-    """The text of an element on one line, citation marks and skipped elements left out.
+    """Return the text of an element on one line, without citation marks and skipped elements.
 
     A superscript number after a digit is written with "^", so that 10 to the 6th is not 106.
     """
@@ -26,7 +26,7 @@ def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str
 
 
 def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
-    """Depth is bounded by the parser (256 levels)."""
+    """Collect the text pieces recursively; the parser bounds the depth (256 levels)."""
     parts.append(node.text or "")
     for child in node:
         name = local_name(child)

@@ -1,4 +1,4 @@
-"""Read a file of JSON lines, a record a line, with a cap on each line."""
+"""Read a file of JSON lines, one record a line, with a maximum length for each line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Line:
-    """One line: its number from 1, its bytes and object, or the reason why it has none."""
+    """One line: its number from 1, its bytes, and its object or the reason why it has none."""
 
     number: int
     body: bytes
@@ -23,7 +23,7 @@ class Line:
 
 
 def json_lines(path: Path, max_line_bytes: int) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank; broken and over-long ones with a reason."""
+    """Yield the non-blank lines of a file; broken and over-long ones carry a reason."""
     number = 0
     with path.open("rb") as stream:
         while chunk := stream.readline(max_line_bytes + 1):

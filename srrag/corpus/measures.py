@@ -11,7 +11,7 @@ _UNITS = (
 )
 _DIGIT = re.compile(r"\d")
 _MICRO = re.compile(r"(?<=\d)( ?)\u00b5(?=(?:g|mol|l|L|M|m)\b)")
-# The number must not be the tail of a name (IL-5, B12), of a path or of a longer number.
+# The number must not end a name (IL-5, B12), a path or a longer number.
 _MEASURE = re.compile(
     rf"(?<![\w.,/])(?<![A-Za-z]-)(\d++(?:[.,]\d++)*+) ?({_UNITS})(?![\w^\u00b2\u00b3])(?!-\w)"
 )

@@ -35,17 +35,17 @@ PARSERS: Mapping[str, Callable[[bytes], Parsed]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ParseDocuments(Step):
-    """RAW to DOCUMENTS, one row out for each row in; what cannot be read becomes a reject.
+    """RAW to DOCUMENTS, one row out for each row in; unreadable records become rejects.
 
-    `doc_id` is the record's `raw_id`, so every document joins with what it was read from. The
-    grade columns stay empty until GradeDocuments; a given grade waits in the metadata.
+    `doc_id` is the record's `raw_id`, so every document joins with its record. The grade columns
+    stay empty until GradeDocuments; the metadata hold a given grade until then.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
 
     def open(self, at: Place) -> Function:
-        """Nothing to load."""
+        """Return the parser; it loads nothing."""
         return parse_documents
 
 
@@ -80,7 +80,7 @@ def _row(
     reject: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     kept = {key: _tidied(value) for key, value in (metadata or {}).items() if value != ""}
-    kept.pop("id", None)  # the reader has made it the source_id
+    kept.pop("id", None)  # the reader has stored it as source_id
     year = kept.pop("year", 0)
     condition = str(kept.pop("condition", ""))
     code = condition_code(condition)

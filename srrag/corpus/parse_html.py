@@ -16,7 +16,7 @@ _NOISE = "script, style, template, noscript, iframe, svg, nav, header, footer, a
 _MAX_DEPTH = 200
 _HEAD_BYTES = 2_048
 _CHARSET = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE)
-# Elements that must be closed; the others may be left open and say nothing about nesting.
+# Elements that must be closed; others may stay open, so they do not count as nesting.
 _NESTING = re.compile(
     r"<(/?)(?:div|span|section|article|main|table|ul|ol|dl|blockquote|font|center|details|pre"
     r"|b|i|u|a|em|strong|small|big|sub|sup|code|object|svg|g)\b",
@@ -52,7 +52,7 @@ _TO_MARKDOWN = _Converter(
 def parse_html(body: bytes) -> Parsed:
     """Parse a page; scripts, navigation, page header and footer are left out.
 
-    Raises Unparsable("too_deep") for nesting that no readable page has.
+    Raises Unparsable("too_deep") for nesting deeper than any readable page has.
     """
     declared = _CHARSET.search(body, 0, _HEAD_BYTES)
     text, encoding = decode(body, declared[1].decode("ascii") if declared else "")

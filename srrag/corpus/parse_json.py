@@ -1,4 +1,4 @@
-"""Documents that came as JSON: the mapped records of ReadJsonl and BEIR passages."""
+"""Parse documents from JSON: the mapped records of ReadJsonl and BEIR passages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_json(body: bytes) -> Parsed:
 
 
 def parse_beir(body: bytes) -> Parsed:
-    """Parse a BEIR passage: only `text` is text, the title is kept apart."""
+    """Parse a BEIR passage: the text is only `text`; the title stays separate."""
     record = _object(body)
     text, title, extra = (record.get(key) for key in ("text", "title", "metadata"))
     if not isinstance(text, str):

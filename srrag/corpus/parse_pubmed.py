@@ -17,7 +17,7 @@ _YEARS = (
 
 
 def parse_pubmed(body: bytes) -> Parsed:
-    """Parse an article; the copyright line, an element of its own, is left out.
+    """Parse an article; the element with the copyright line is left out.
 
     Raises Unparsable("no_text") for an article without an abstract.
     """

@@ -17,7 +17,7 @@ _MAX_TRAILER_LINES = 20
 _FRONT = re.compile(r"\s*---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"\s*#[ \t]+(\S[^\n]*)(?:\n|\Z)")
 _TRAILER_LINE = re.compile(r"([A-Za-z][\w -]{0,30}):[ \t]*(.*)")
-# A trailer is text of the document: it may say where it comes from, and never grade itself. So its
+# A trailer is part of the text: it may name its source but never set its own grade. So its
 # MeSH headings, which grade where an indexer gave them, are kept under another name.
 _TRAILER_KEYS = frozenset(
     ["pmid", "pmcid", "doi", "year", "mesh_in_text", "journal", "license", "source"]
@@ -33,16 +33,16 @@ def parse_markdown(body: bytes) -> Parsed:
 
 
 def parse_plain(body: bytes) -> Parsed:
-    """Parse a plain text file; it has neither title nor metadata of its own."""
+    """Parse a plain text file, which has neither title nor metadata."""
     text, encoding = decode(body)
     return Parsed("", unescape(text), {"encoding": encoding})
 
 
 def markdown_parts(text: str, metadata: Metadata) -> Parsed:
-    """Split title heading and trailer from Markdown; given metadata go before the trailer's.
+    """Split title heading and trailer from Markdown; given metadata override the trailer's.
 
-    Entities must have been decoded by now.
-    A leading "# heading" becomes the title; one that differs from a given title stays in place.
+    Entities must already be decoded. A leading "# heading" becomes the title; if it differs from a
+    given title, it stays in the text.
     """
     text, trailer = split_trailer(text)
     title = str(metadata.get("title", ""))
@@ -56,7 +56,7 @@ def markdown_parts(text: str, metadata: Metadata) -> Parsed:
 
 
 def split_front_matter(text: str) -> tuple[Metadata, str]:
-    """Split YAML front matter off; what is no mapping of plain values stays text.
+    """Split YAML front matter off; anything but a mapping of plain values stays text.
 
     Only scalars and lists of scalars are taken, so nested aliases cannot blow up.
     """

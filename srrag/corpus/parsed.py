@@ -1,4 +1,4 @@
-"""What a parser makes of one document's bytes."""
+"""The output of a parser for one document."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES = {
 
 
 class Unparsable(Exception):
-    """A document that cannot be read: a reason in one word and a detail in one line."""
+    """A document that cannot be read, with a reason in one word and a detail in one line."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -1,4 +1,4 @@
-"""Where a corpus lies: a folder or file on disk, or one packaged with a Python module."""
+"""Resolve the location of a corpus: on disk, or packaged with a Python module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGE = "pkg://"
 def resolve(path: str) -> Path:
     """Return the real path of `path`, which may be "pkg://package/folder".
 
-    Raises ValueError naming the path where nothing is found.
+    Raises ValueError that names the path if nothing is there.
     """
     if path.startswith(_PACKAGE):
         package, _, rest = path.removeprefix(_PACKAGE).partition("/")
@@ -37,10 +37,10 @@ def folder(path: str) -> Path:
 
 
 def walk(root: Path) -> Iterator[Path]:
-    """Yield the entries below a folder in sorted order, hidden ones left out.
+    """Yield the entries below a folder in sorted order, without hidden ones.
 
-    Linked folders are not entered; where one leads out of the root, the link itself is yielded
-    so that the reader can refuse it by name.
+    It does not enter linked folders. For a link that leads out of the root it yields the link, so
+    that the reader can refuse it by name.
     """
     for current, folders, files in os.walk(root, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

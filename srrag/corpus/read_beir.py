@@ -1,4 +1,4 @@
-"""Read a corpus in the BEIR layout, a passage a document."""
+"""Read a corpus in the BEIR layout, one document for each passage."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from srrag.spec import place_field
 class ReadBeir:
     """Passages of corpus.jsonl in a folder; only `text` becomes the document's text.
 
-    Titles are kept in their column and not in the text: in several public sets the title is
-    the question itself.
+    The title goes into its column only, because in several public sets it is the question itself.
     """
 
     path: str = place_field()
     max_line_bytes: int = 50_000_000
 
     def scan(self) -> Iterator[RawRecord]:
-        """Check the folder now, then yield a record a passage."""
+        """Check the folder now, then yield one record for each passage."""
         corpus = folder(self.path) / "corpus.jsonl"
         if not corpus.is_file():
             raise ValueError(f"{self.path}: no corpus.jsonl in the folder")

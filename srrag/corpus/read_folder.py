@@ -1,4 +1,4 @@
-"""Read a folder of files, a document each."""
+"""Read a folder of files, one document for each file."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ FORMATS = {
 class ReadFolder:
     """Documents of a folder and its subfolders, in sorted order.
 
-    The id is what a Markdown file's front matter gives, else the relative path.
+    The id comes from a Markdown file's front matter, else it is the relative path.
 
-    Links out of the folder, unknown suffixes, files over `max_file_bytes` and unreadable ones
-    become refusals; a file over the cap is not read. An empty folder raises ValueError.
+    Links out of the folder, unknown suffixes, files over `max_file_bytes` (never read) and
+    unreadable files become refusals. An empty folder raises ValueError.
     """
 
     path: str = place_field()
     max_file_bytes: int = 50_000_000
 
     def scan(self) -> Iterator[RawRecord]:
-        """Check the folder now, then yield a record a file."""
+        """Check the folder now, then yield one record for each file."""
         root = folder(self.path)
         if next(walk(root), None) is None:
             raise ValueError(f"{self.path}: the folder holds no files")
@@ -68,5 +68,5 @@ class ReadFolder:
         return RawRecord(name, source_id or name, kind, body)
 
     def _bytes(self, file: Path) -> bytes:
-        with file.open("rb") as stream:  # a growing file must not pass the cap either
+        with file.open("rb") as stream:  # the cap also holds for a file that grows
             return stream.read(self.max_file_bytes + 1)

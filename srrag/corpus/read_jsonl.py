@@ -1,4 +1,4 @@
-"""Read JSON lines, a document a line, with configurable names of the fields."""
+"""Read JSON lines, one document a line, with configurable field names."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MAPPED = ("id", "text", "title", "grade", "year", "mesh", "publication_types")
 class ReadJsonl:
     """Documents of one .jsonl file, or of all in a folder.
 
-    Each field names the keys to try, the first present one wins. `id` also tells duplicates
-    apart; a line without one is known by its place. `text` may hold a string (plain or
-    Markdown) or a list of {heading, text}. A broken line becomes a refusal naming file:line.
+    Each field lists the keys to try; the first present key wins. `id` also identifies duplicates; a
+    line without an id takes its place as id. `text` may be a string (plain or Markdown) or a list
+    of {heading, text}. A broken line becomes a refusal that names file:line.
     """
 
     path: str = place_field()
@@ -47,13 +47,13 @@ class ReadJsonl:
     max_line_bytes: int = 50_000_000
 
     def __post_init__(self) -> None:
-        """Raise ValueError where a field names one key as a bare string."""
+        """Raise ValueError if a field is a bare string instead of a list of keys."""
         for name in _MAPPED:
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name}: a list of keys is wanted, as in {name}: [body]")
 
     def scan(self) -> Iterator[RawRecord]:
-        """Check the path now, then yield a record a line."""
+        """Check the path now, then yield one record for each line."""
         found = resolve(self.path)
         files = [found] if found.is_file() else sorted(found.glob("*.jsonl"))
         if not files:
@@ -79,7 +79,7 @@ class ReadJsonl:
         return RawRecord(source, source_id, "json", body)
 
     def _mapped(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record under the names that the parser knows."""
+        """Rename the record's keys to the parser's names."""
         mapped = {key: record[key] for key in _PLAIN if record.get(key) not in (None, "")}
         for name in _MAPPED[1:]:
             value = _first(record, getattr(self, name))

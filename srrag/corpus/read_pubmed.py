@@ -1,4 +1,4 @@
-"""Read PubMed's baseline and update files, an article a document."""
+"""Read PubMed's baseline and update files, one document for each article."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Readable = io.BufferedReader | gzip.GzipFile
 
 
 class _Refused(Exception):
-    """Reading a file ends here; what was read before stays."""
+    """Stops the reading of a file; the articles read so far stay."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -36,11 +36,11 @@ class _Refused(Exception):
 class ReadPubmed:
     """Articles of .xml.gz and .xml files: one file, or a folder and its subfolders.
 
-    Files are only cut at <PubmedArticle>, in blocks; nothing is parsed here, so one broken
-    article costs itself alone and no entity is ever expanded. Decompression ends with a refusal
-    at `max_file_bytes` out, or at `max_ratio` times the bytes read once 16 MiB are out. Files
-    are read newest name first, because PubMed's later files revise earlier articles and the
-    first record of an id is the one kept.
+    The reader only cuts files at <PubmedArticle>, in blocks, and parses nothing, so a broken
+    article costs only itself and no entity is ever expanded. Decompression stops with a refusal at
+    `max_file_bytes` out, or at `max_ratio` times the bytes read once 16 MiB are out. Files are read
+    in descending order of name, because PubMed's later files revise earlier articles and the first
+    record of an id is kept.
     """
 
     path: str = place_field()
@@ -49,7 +49,7 @@ class ReadPubmed:
     max_ratio: int = 100
 
     def scan(self) -> Iterator[RawRecord]:
-        """Check the path now, then yield a record an article."""
+        """Check the path now, then yield one record for each article."""
         root = resolve(self.path)
         entries = [root] if root.is_file() else list(walk(root))
         files = [file for file in entries if file.name.endswith((".xml", ".xml.gz"))]
@@ -90,13 +90,13 @@ class ReadPubmed:
             raise _Refused("broken_xml", "the file ends within an article")
 
     def _blocks(self, file: Path) -> Iterator[bytes]:
-        """The decompressed bytes, counted against the caps."""
+        """Yield the decompressed bytes, checked against the caps."""
         out = 0
         try:
             with file.open("rb") as packed:
                 is_gzip = file.name.endswith(".gz")
                 stream: Readable = gzip.GzipFile(fileobj=packed) if is_gzip else packed
-                while block := stream.read1(_BLOCK_BYTES):  # what precedes a broken end counts
+                while block := stream.read1(_BLOCK_BYTES):  # keep the data before a broken end
                     out += len(block)
                     if out > self.max_file_bytes:
                         raise _Refused("too_large", f"over {self.max_file_bytes} bytes of XML")

@@ -1,4 +1,4 @@
-"""Raw records: what a reader hands to the workers, one a document or refused piece of input."""
+"""Raw records: the documents and refusals that a reader passes to the workers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MAX_ID_CHARS = 500
 
 @dataclass(frozen=True)
 class RawRecord:
-    """One document as its source holds it, or, where `reason` is set, one refusal.
+    """One document as its source holds it, or, if `reason` is set, one refusal.
 
     `source` is the path relative to the reader's folder (with ":LINE" for line formats),
-    `source_id` the id that the source itself gives.
+    `source_id` the id given by the source.
     """
 
     source: str
@@ -31,7 +31,7 @@ class RawRecord:
 
     @property
     def raw_id(self) -> str:
-        """The id of the content; a refusal's also covers its place, since it has no content."""
+        """Return the hash of the content; a refusal, which has no content, hashes its place too."""
         body = hashlib.sha256(self.body).hexdigest()
         if self.reason:
             return content_id(self.source_id, body, self.source, self.reason)
@@ -39,12 +39,12 @@ class RawRecord:
 
 
 def refusal(source: str, format: str, reason: str, detail: str, source_id: str = "") -> RawRecord:
-    """A record that says why a piece of input was not read."""
+    """Make a record that says why a piece of input was not read."""
     return RawRecord(source, source_id or source, format, b"", reason, detail)
 
 
 def plain_id(value: object) -> str:
-    """An id as it may be stored: a stripped string without characters that UTF-8 cannot hold."""
+    """Return an id that can be stored: stripped, without characters that UTF-8 cannot encode."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return ""
     text = str(value).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -54,7 +54,7 @@ def plain_id(value: object) -> str:
 def unique(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
     """Keep the first record of each `source_id`; later ones become "duplicate_id" refusals.
 
-    The same content under other ids is kept. Holds one entry an id (about 0.3 kB) in memory.
+    Equal content under different ids is kept. Memory holds one entry an id (about 0.3 kB).
     """
     first: dict[str, str] = {}
     for record in records:
@@ -70,7 +70,7 @@ def unique(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
 
 
 def raw_table(records: Sequence[RawRecord]) -> pa.Table:
-    """The RAW relation of some records."""
+    """Build the RAW table of some records."""
     rows = [
         {
             "raw_id": record.raw_id,

@@ -1,4 +1,4 @@
-"""XML from strangers: no entity is expanded, no DTD or network touched, sizes stay capped."""
+"""Parse untrusted XML: no entities are expanded, no DTD or network is used, sizes are capped."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _declares_entities(internal: Any) -> bool:  # the stubs lack DTD.entities
 
 
 def local_name(node: etree._Element) -> str:
-    """The element's name without its namespace; "" for entity references."""
+    """Return the element's name without its namespace; "" for entity references."""
     return etree.QName(node).localname if isinstance(node.tag, str) else ""
 
 
 def entity_text(node: etree._Element) -> str:
-    """The character that an unexpanded reference such as &eacute; names in HTML, else nothing."""
+    """Return the character of an unexpanded HTML reference such as &eacute;, else ""."""
     return html5.get((node.text or "").lstrip("&"), "")

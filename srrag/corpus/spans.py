@@ -1,4 +1,4 @@
-"""Where to cut texts into overlapping windows of bounded token length (SR-RAG, Table S3)."""
+"""Cut texts into overlapping windows of bounded token length (SR-RAG, Table S3)."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 Tokenize = Callable[[Sequence[str]], Sequence[Ints]]
-"""Character offsets of each text's tokens, (num_tokens, 2), special tokens left out."""
+"""Returns the character offsets of each text's tokens, (num_tokens, 2), without special tokens."""
 
 _SPACE = np.array([point for point in range(0x3001) if chr(point).isspace()], np.uint32)
 _SENTENCE_END = np.array([ord(mark) for mark in ".!?。！？"], np.uint32)
@@ -20,8 +20,8 @@ def cut_all(
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Cut texts into windows: row, start, end and exact number of tokens of each, in order.
 
-    A piece of a text need not have the tokens that it had in the whole (a word cut in two, a
-    tokenizer that looks around), so pieces are counted by themselves, and cut again if too long.
+    A piece of a text can have other tokens than in the whole (a word cut in two, a tokenizer that
+    looks around). So each piece is tokenized alone, and cut again if it is too long.
     """
     pieces = [(row, *_trimmed(text, 0, len(text))) for row, text in enumerate(texts)]
     done: list[tuple[int, int, int, int]] = []
@@ -41,13 +41,12 @@ def cut_all(
 
 
 def cut_spans(text: str, offsets: Ints, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Character spans of windows of at most `size` tokens that overlap by `overlap` or more.
+    """Cut a text into character spans of at most `size` tokens that overlap by `overlap` or more.
 
     A window ends at the last sentence border in its second half, else at the last word border
-    there, else at its `size`-th token. The next begins `overlap` tokens before that end, or
-    earlier, by up to `overlap` more, at a sentence border, else at a word border. What the
-    tokenizer drops between two tokens goes with the first of them. Every window is shorter
-    than the text.
+    there, else at its `size`-th token. The next begins `overlap` tokens before that end, or up to
+    `overlap` more before it, at a sentence border, else at a word border. Text that the tokenizer
+    drops between two tokens goes with the first of them. Every window is shorter than the text.
     """
     starts = offsets[:, 0]
     words, sentences = _borders(text, starts)
@@ -66,14 +65,14 @@ def cut_spans(text: str, offsets: Ints, size: int, overlap: int) -> list[tuple[i
         first = _border(sentences, words, max(first + 1, last - 2 * overlap), last - overlap)
     spans = [(low, high) for low, high in dict.fromkeys(spans) if low < high]
     if (0, len(text)) in spans:
-        # Ints that do not move: a tokenizer that makes very many tokens of one character.
+        # A tokenizer that makes many tokens of one character can yield the whole text again.
         middle = len(text) // 2
         spans = [_trimmed(text, 0, middle), _trimmed(text, middle, len(text))]
     return spans
 
 
 def _border(sentences: Ints, words: Ints, low: int, high: int) -> int:
-    """The last sentence border in [low, high], else the last word border there, else `high`."""
+    """Return the last sentence border in [low, high], else the last word border, else `high`."""
     for borders in (sentences, words):
         at = int(np.searchsorted(borders, high, side="right")) - 1
         if at >= 0 and borders[at] >= low:
@@ -82,7 +81,7 @@ def _border(sentences: Ints, words: Ints, low: int, high: int) -> int:
 
 
 def _borders(text: str, starts: Ints) -> tuple[Ints, Ints]:
-    """Numbers of the tokens that begin a word, and of those that begin a sentence or line."""
+    """Return the tokens (by number) that begin a word, and those that begin a sentence or line."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
     blank = np.isin(points, _SPACE)
     position = np.arange(len(points))

@@ -1,4 +1,4 @@
-"""Evidence windows: spans of a chunk that the embedder reads whole (SR-RAG, Table S3)."""
+"""Evidence windows: spans of a chunk that fit into the embedder (SR-RAG, Table S3)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,8 +19,8 @@ from srrag.step import Function, Place, Step
 class CutWindows(Step):
     """Cut chunks into windows of at most `size_tokens` of the encoder's tokenizer.
 
-    Table S3: windows of 320 tokens that overlap by 64. A chunk that fits is one window. `order`
-    is the window's first character: it rises within a document, yet depends on the row alone.
+    Table S3: windows of 320 tokens that overlap by 64. A chunk that fits is one window. `order` is
+    the window's first character, which rises within a document and depends only on the row.
     """
 
     reads: ClassVar[tuple[str, ...]] = tuple(name for name in UNITS.names if name != "reject")
@@ -32,7 +32,7 @@ class CutWindows(Step):
     overlap_tokens: int = 64
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a size or overlap that windows cannot have."""
+        """Raise ValueError for an impossible size or overlap."""
         if self.size_tokens < 16:
             raise ValueError(f"size_tokens is {self.size_tokens}: windows need 16 tokens at least")
         if not 0 <= 2 * self.overlap_tokens < self.size_tokens:
@@ -55,7 +55,7 @@ class CutWindows(Step):
 
 
 def _units(chunks: pa.Table, rows: Ints, starts: Ints, ends: Ints, counts: Ints) -> pa.Table:
-    """Rows of UNITS for windows: spans in the document, all else from their chunk."""
+    """Build UNITS rows for windows: their spans in the document; other columns from the chunk."""
     taken = chunks.take(pa.array(rows))
     texts = taken.column("text").to_pylist()
     doc_ids = taken.column("doc_id").to_pylist()

@@ -1,4 +1,4 @@
-"""What a model, or the rules in its place, answers for one passage: bounded JSON."""
+"""The answer of a model, or of the rules, for one passage: bounded JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_NAME_CHARS = 300
 MAX_QUOTE_CHARS = 400
 MAX_FACTS = 40
 MAX_ATTRIBUTES = 28
-"""The most of 1,099 chunks of abstracts, read by rules: 43 facts, 27 attributes."""
+"""The maximum in 1,099 chunks of abstracts, read by rules: 43 facts, 27 attributes."""
 MAX_PROPOSALS = 4
 
 Name = Annotated[

@@ -1,4 +1,4 @@
-"""The claims of an answer as columns of TRIPLES, before any is judged."""
+"""Turn the claims of an answer into columns of TRIPLES, before any is judged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 def claims(unit: Mapping[str, Any], answer: Extraction) -> Iterator[Row]:
-    """Facts, then attributes, as columns of TRIPLES; the document stands for itself by its id."""
+    """Yield facts, then attributes, as columns of TRIPLES; the document's name is its id."""
     for fact in answer.facts:
         yield _relation(unit, fact)
     for item in answer.attributes:
@@ -29,7 +29,7 @@ def claims(unit: Mapping[str, Any], answer: Extraction) -> Iterator[Row]:
 
 
 def proposals(unit: Mapping[str, Any], answer: Extraction) -> Iterator[Row]:
-    """What the schema lacks, as columns of TRIPLES."""
+    """Yield the proposals for the schema, as columns of TRIPLES."""
     for proposal in answer.proposals:
         claim = _relation(unit, proposal) | {"kind": proposal.kind}
         yield claim | {"relation": HAS_ATTRIBUTE} if proposal.kind == "attribute" else claim

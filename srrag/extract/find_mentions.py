@@ -1,4 +1,4 @@
-"""Who finds the typed mentions that the rules make facts of: the rules, or a trained tagger."""
+"""Find the typed mentions that the rules turn into facts, by the rules or by a trained tagger."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class FindMentions(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """How outputs name it."""
+        """The name in outputs."""
 
     @abc.abstractmethod
     def open(self, threads: int) -> None:
-        """Load what is heavy, once a process; raises ValueError if it is not what it should be."""
+        """Load the model, once a process; raises ValueError if its files are not as expected."""
 
     @abc.abstractmethod
     def find(
         self, texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
     ) -> list[list[Mention]]:
-        """Mentions of each text, by start; `leads` says which texts begin their document."""
+        """Return the mentions of each text, by start; `leads` marks texts that begin a document."""
 
     def read(self, text: str) -> list[tuple[str, int, int]]:
-        """Typed spans (type, start, end) of one whole abstract: what `evaluate.pico` scores."""
+        """Return typed spans (type, start, end) of an abstract; `evaluate.pico` scores them."""
         return [mention[:3] for mention in self.find([text], [""], [True])[0]]
 
 
@@ -49,35 +49,35 @@ class FindByRules(FindMentions):
         return "rules"
 
     def open(self, threads: int) -> None:
-        """Nothing to load."""
+        """Load nothing."""
 
     def find(
         self, texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
     ) -> list[list[Mention]]:
-        """By `rules.mentions`."""
+        """Find mentions by `rules.mentions`."""
         return find_mentions(texts, sections, leads)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindByTagger(FindMentions):
-    """A tagger of `srrag train_tagger` labels P, I and O; cue words and patterns type the rest.
+    """A tagger of `srrag train_tagger` labels P, I and O; cue words and patterns assign the types.
 
     The rules split a labelled run (Population with its Condition, Intervention, Comparator, Arm,
     Device, Outcome, AdverseEvent) and add timepoints, recommendations and contraindications. The
-    folder is known by its content, wherever it lies. It runs on the CPU.
+    content of the folder is its identity, not its path. The tagger runs on the CPU.
     """
 
     model: str
-    """Path of the tagger's folder; in the identity only its name."""
+    """Path of the tagger's folder; the identity contains only its name."""
     revision: str | None = None
-    """sha256 of its manifest; found in the folder if it is not given."""
+    """sha256 of its manifest; read from the folder by default."""
     backend: str = "torch"
     """torch (float32), torch-bf16 or torch-int8."""
     folder: str | None = place_field(None)
-    """Where the folder lies here, if `model` is not that place."""
+    """The local folder, if it differs from `model`."""
 
     def __post_init__(self) -> None:
-        """Turn a path into name, place and content; raises ValueError for what has none."""
+        """Derive name, folder and revision from the path; raises ValueError for a bad folder."""
         if self.folder is None and (self.revision is None or "/" in self.model):
             path = Path(self.model).expanduser().resolve()
             object.__setattr__(self, "folder", str(path))
@@ -105,11 +105,11 @@ class FindByTagger(FindMentions):
     def find(
         self, texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
     ) -> list[list[Mention]]:
-        """By the tagger, then `rules.mentions`."""
+        """Label runs by the tagger, then type them by `rules.mentions`."""
         return type_runs(texts, self._loaded().runs(texts))
 
     def label(self, text: str) -> list[tuple[str, int, int]]:
-        """What the tagger alone labels, in the types that `evaluate.pico` counts as P, I and O."""
+        """Return the tagger's own labels, in types that `evaluate.pico` counts as P, I and O."""
         kinds = {"P": "Population", "I": "Intervention", "O": "Outcome"}
         return [(kinds[run.label], run.start, run.end) for run in self._loaded().runs([text])[0]]
 

@@ -6,10 +6,10 @@ import re
 
 
 def ground(quote: str, text: str) -> tuple[int, int] | None:
-    """Offsets [start, end) of the quote in the text, or None.
+    """Return the offsets [start, end) of the quote in the text, or None.
 
-    An exact match that does not cut a word is preferred to one that does; after that, words in
-    the same order count as a match whatever the blanks between them and whatever their case.
+    An exact match at word borders wins over one that cuts a word. Failing both, the same words in
+    the same order match, whatever their case and the blanks between them.
     """
     words = quote.split()
     if not words:

@@ -38,7 +38,7 @@ NUM_CUES = 9000
 EPOCHS = 4
 RATE = 0.3
 LEAN = (0.0625, 0.3125, 0.25)
-"""Favour of P, I, O over none, in nats: crowd cross-validation has its best macro F1 here."""
+"""Bias of P, I, O over none, in nats, with the best macro F1 in crowd cross-validation."""
 PIECE_TOKENS = 80
 REMARK = (
     "# Weights of cues for P, I, O in sixteenths of a nat, learned from EBM-NLP crowd labels by "
@@ -48,7 +48,7 @@ REMARK = (
 
 @dataclass(frozen=True)
 class Examples:
-    """Texts with a label a character (an index into LABELS)."""
+    """Texts with one label for each character (an index into LABELS)."""
 
     texts: list[str]
     marks: list[npt.NDArray[np.int8]]
@@ -71,7 +71,7 @@ def read_examples(path: Path) -> Examples:
 
 
 def with_pieces(examples: Examples) -> Examples:
-    """Add every text again in pieces of PIECE_TOKENS: the rules also read passages alone."""
+    """Add every text again in pieces of PIECE_TOKENS, as the rules also read passages."""
     texts, marks, leads = list(examples.texts), list(examples.marks), list(examples.leads)
     for text, mark in zip(examples.texts, examples.marks, strict=True):
         starts = [match.start() for match in TOKEN.finditer(text)][::PIECE_TOKENS]
@@ -83,7 +83,7 @@ def with_pieces(examples: Examples) -> Examples:
 
 
 def known_values(texts: Sequence[str], min_count: int) -> dict[str, dict[str, int]]:
-    """Number, from 1, the values of each kind that occur at least `min_count` times."""
+    """Number (from 1) the values of each kind that occur at least `min_count` times."""
     counts: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for text in texts:
         for token in TOKEN.findall(text):
@@ -98,7 +98,7 @@ def known_values(texts: Sequence[str], min_count: int) -> dict[str, dict[str, in
 def cue_columns(
     tokens: RuleTokens, values: Mapping[str, Mapping[str, int]]
 ) -> tuple[Ints, list[str]]:
-    """One column a template of cue numbers (0 = none), and the names `template value`."""
+    """Return one column of cue numbers for each template (0: none), and names `template value`."""
     names, columns = [""], []
     for template in (*LOCAL, *PLACE_SIZES):
         kind = LOCAL[template][0] if template in LOCAL else template
@@ -120,7 +120,7 @@ def _log_sum(x: Floats, axis: int) -> Floats:
 def expectations(
     scores: Floats, live: npt.NDArray[np.bool_], moves: Floats
 ) -> tuple[Floats, Floats]:
-    """Label probabilities (B, T, 4) and expected counts of moves (4, 4): forward-backward."""
+    """Return label probabilities (B, T, 4) and expected transitions (4, 4), by forward-backward."""
     length = scores.shape[1]
     ahead, behind = np.zeros_like(scores), np.zeros_like(scores)
     ahead[:, 0] = scores[:, 0]
@@ -140,7 +140,7 @@ def expectations(
 def fit(
     cues: Ints, labels: Ints, first: Ints, *, num_cues: int, l2: float, batch: int = 32
 ) -> tuple[Floats, Floats]:
-    """Fit weights (num_cues, 4) and moves (4, 4), averaged over the later half of the epochs."""
+    """Fit weights (num_cues, 4) and moves (4, 4), averaged over the second half of the epochs."""
     rng = np.random.default_rng(0)
     weights, moves = np.zeros((num_cues, 4)), np.zeros((4, 4))
     power, move_power = np.full((num_cues, 4), 1e-2), np.full((4, 4), 1e-2)
@@ -189,7 +189,7 @@ def _gradient(
 
 
 def learn(examples: Examples, num_cues: int = NUM_CUES) -> str:
-    """Return the lexicon as text."""
+    """Learn the lexicon; returns it as text."""
     whole = with_pieces(examples)
     values = known_values(examples.texts, MIN_COUNT)
     tokens = tokenise(whole.texts, [0] * len(whole.texts), whole.leads, values)
@@ -211,7 +211,7 @@ def learn(examples: Examples, num_cues: int = NUM_CUES) -> str:
 
 
 def render(names: Sequence[str], weights: Floats, moves: Floats) -> str:
-    """Write the table that `rules.tagger.parse_lexicon` reads; all-zero lines are left out."""
+    """Render the table that `rules.tagger.parse_lexicon` reads, without all-zero lines."""
     whole = np.rint((weights[:, 1:] - weights[:, :1]) * SCALE).astype(int)
     steps = np.rint((moves - moves.max()) * SCALE).astype(int)
     lines = [REMARK, "lean\t" + "\t".join(str(round(x * SCALE)) for x in LEAN)]

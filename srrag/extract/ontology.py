@@ -1,4 +1,4 @@
-"""The schema of extraction: which types of entities, relations and attributes a fact may have."""
+"""The extraction schema: the types of entities, relations and attributes that a fact may have."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ANY = "any"
 
 @dataclass(frozen=True, kw_only=True)
 class Ontology:
-    """S = <S_e, S_r, S_attr> with the types that may stand on each end (SR-RAG Eq. 10, 11).
+    """S = <S_e, S_r, S_attr> with the types allowed at each end (SR-RAG Eq. 10, 11).
 
-    `relations` maps a relation to its allowed `head` and `tail` types, `attributes` maps an
-    attribute to the types it may hang on, ["any"] meaning all of them and the document. Raises
-    ValueError naming the relation or attribute that refers to an unknown type.
+    `relations` maps a relation to its allowed `head` and `tail` types. `attributes` maps an
+    attribute to the types that may have it; ["any"] means all types and the document. Raises
+    ValueError that names the relation or attribute with an unknown type.
     """
 
     entities: list[str]
@@ -25,7 +25,7 @@ class Ontology:
     attributes: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that every end refers to a known type."""
+        """Raise ValueError if an end refers to an unknown type."""
         known = {*self.entities, DOCUMENT}
         if len(set(self.entities)) != len(self.entities) or DOCUMENT in self.entities:
             raise ValueError(f"ontology: entities must differ, and {DOCUMENT!r} is built in")
@@ -57,7 +57,7 @@ class Ontology:
         return entity_type in owners or (ANY in owners and self.knows_type(entity_type))
 
     def describe(self) -> str:
-        """Write the schema as lines for a prompt, in an order that equal ontologies share."""
+        """Render the schema as lines for a prompt; equal ontologies give equal text."""
         lines = ["Entity types: " + ", ".join(self.entities), "", "Relations (head -> tail):"]
         for name, ends in sorted(self.relations.items()):
             lines.append(f"- {name}: {' | '.join(ends['head'])} -> {' | '.join(ends['tail'])}")

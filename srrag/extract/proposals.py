@@ -1,8 +1,8 @@
-"""What a schema lacks, by the facts that it refused: Eq. 12 of SR-RAG as pure functions.
+"""Derive missing schema elements from refused facts: Eq. 12 of SR-RAG as pure functions.
 
-A refused fact names the types, relation or attribute that it needs and how sure the extractor is
-of it. Each window has one vote an element, the best of its confidences; an element is accepted if
-enough windows vote and their mean reaches the threshold μ.
+A refused fact names the types, relation or attribute that it needs, with the extractor's
+confidence. Each window votes once for an element, with its highest confidence. An element is
+accepted if enough windows vote and the mean vote reaches the threshold μ.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Element(NamedTuple):
 
 @dataclass
 class ProposalSupport:
-    """The windows and documents that propose an element, and where they say so."""
+    """The windows and documents that propose an element, with example quotes."""
 
     votes: dict[str, float] = field(default_factory=dict)
     documents: set[str] = field(default_factory=set)
     examples: list[tuple[float, str, str, str]] = field(default_factory=list)
-    """Up to NUM_EXAMPLES: minus the confidence, window, document, quote."""
+    """Up to NUM_EXAMPLES tuples of negative confidence, window, document and quote."""
 
     @property
     def confidence(self) -> float:
-        """Mean vote; the exact sum makes it the same in any order."""
+        """Mean vote; exact summation makes it independent of the order."""
         return math.fsum(self.votes.values()) / len(self.votes)
 
     def add(self, row: Row) -> None:
@@ -56,17 +56,17 @@ class ProposalSupport:
 
 
 def type_name(name: str) -> str:
-    """A type as the schema spells types, from any spelling: `age group` → AgeGroup; "" if none."""
+    """Normalise the name of a type: `age group` → AgeGroup; "" for an invalid name."""
     return "".join(word.capitalize() for word in _words(name))
 
 
 def term_name(name: str) -> str:
-    """A relation or attribute as the schema spells them: `hasAgeGroup` → has_age_group."""
+    """Normalise the name of a relation or attribute: `hasAgeGroup` → has_age_group."""
     return "_".join(_words(name))
 
 
 def _words(name: str) -> list[str]:
-    """Lower-case words; none for what is no name: a model's text goes into later prompts."""
+    """Return lower-case words; none for an invalid name, since names enter later prompts."""
     words = [word.lower() for word in _WORDS.findall(name)]
     letters = sum(map(len, words))
     plain = len(re.sub(r"[\s_-]", "", name)) == letters and name.isascii()
@@ -75,7 +75,7 @@ def _words(name: str) -> list[str]:
 
 
 def missing(row: Row, ontology: Ontology) -> Iterator[Element]:
-    """The elements that a refused fact needs and the schema lacks; none for bad names."""
+    """Yield the elements that a refused fact needs and the schema lacks; none for bad names."""
     known = {type_name(kind): kind for kind in (*ontology.entities, DOCUMENT)}
     attribute = row["kind"] == "attribute"
     head = known.get(type_name(row["head_type"]), type_name(row["head_type"]))
@@ -94,7 +94,7 @@ def missing(row: Row, ontology: Ontology) -> Iterator[Element]:
 
 
 def collect(rows: Iterable[Row], ontology: Ontology) -> dict[Element, ProposalSupport]:
-    """Support of each element that the schema lacks, sorted by element."""
+    """Return the support of each element that the schema lacks, sorted by element."""
     found: dict[Element, ProposalSupport] = defaultdict(ProposalSupport)
     for row in rows:
         for element in missing(row, ontology):
@@ -109,9 +109,9 @@ def judge(
     threshold: float,
     min_windows: int,
 ) -> dict[Element, Verdict]:
-    """Eq. 12: accept what enough windows propose with a mean confidence of at least μ.
+    """Accept elements that enough windows propose with a mean confidence of at least μ (Eq. 12).
 
-    A relation or attribute also needs its ends: types that the schema has or just got.
+    A relation or attribute also needs its end types in the schema or among the accepted ones.
     """
     verdicts: dict[Element, Verdict] = {}
     for element, support in found.items():
@@ -130,7 +130,7 @@ def judge(
 
 
 def grown(ontology: Ontology, accepted: Iterable[Element]) -> Ontology:
-    """The schema with the accepted elements after its own; the given one is left as it is."""
+    """Return the schema with the accepted elements appended; the given schema is unchanged."""
     entities = list(ontology.entities)
     relations = {
         name: {side: list(kinds) for side, kinds in ends.items()}

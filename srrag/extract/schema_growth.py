@@ -1,4 +1,4 @@
-"""Propose a new version of the extraction schema, beside the old one (SR-RAG Eq. 12)."""
+"""Propose a new version of the extraction schema; the old one stays (SR-RAG Eq. 12)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from srrag.storage.manifest import check_part
 from srrag.storage.mirror import opened
 
 REASONS = ("proposed", "unknown_type", "unknown_relation")
-"""Rejects that say what the schema lacks: proposals proper, and facts beyond the schema."""
+"""Reject reasons that show gaps in the schema: proposals, and facts outside the schema."""
 _COLUMNS = (
     "doc_id", "unit_id", "kind", "head_type", "relation", "tail_type", "quote", "confidence",
     "char_start", "char_end", "reject",
 )  # fmt: skip
 _JUDGED = ["char_start", "char_end", "reject"]
-"""Tell whether a part has any such fact: most have none, and quotes are long."""
+"""The columns that show whether a part has such facts; quotes are long and read only then."""
 
 PROPOSALS = pa.schema(
     [
@@ -50,9 +50,9 @@ PROPOSALS = pa.schema(
 class GrowSchema(Build):
     """TRIPLES → PROPOSALS, a report, and the next version of the schema if any is accepted.
 
-    `number` is that of the schema in use; `threshold` is μ, which a proposal's confidence, averaged
-    over the windows that make it, must reach, and `min_windows` how many these must be. Nothing
-    here changes the schema in use: the user takes the new file, or does not.
+    `number` is the version of the schema in use. `threshold` is μ, the minimum of a proposal's mean
+    confidence over the windows that make it, and `min_windows` the minimum number of those windows.
+    The schema in use never changes here; the user decides whether to adopt the new file.
     """
 
     ontology: Ontology
@@ -62,7 +62,7 @@ class GrowSchema(Build):
     triples: str = "triples"
 
     def __post_init__(self) -> None:
-        """Check the thresholds."""
+        """Raise ValueError for thresholds out of range."""
         if not 0.0 <= self.threshold <= 1.0:
             raise ValueError(f"threshold must lie in [0, 1], not {self.threshold}")
         if self.min_windows < 1:
@@ -98,7 +98,7 @@ class GrowSchema(Build):
             f"Accepted: at least {self.min_windows} windows, mean confidence {self.threshold:g} "
             f"or more. Version {self.number} stays in use until another is chosen.",
         ]
-        # Accepted ones first, then by how many windows propose them.
+        # Accepted ones first, then by the number of proposing windows.
         order = sorted(found, key=lambda e: (verdicts[e] != "accepted", -len(found[e].votes), e))
         for element in order:
             support = found[element]
@@ -124,7 +124,7 @@ def _title(element: Element) -> str:
 
 
 def _refused(paths: Sequence[Path]) -> Iterator[Row]:
-    """Facts refused for want of a type, with a quote that their window holds."""
+    """Yield facts refused for a missing type, if their window contains the quote."""
     for path in paths:
         check_part(path)
         file = pq.ParquetFile(opened(path))
@@ -136,7 +136,7 @@ def _refused(paths: Sequence[Path]) -> Iterator[Row]:
 
 def _wanted(facts: pa.Table) -> pa.ChunkedArray:
     reason = pc.struct_field(facts["reject"], "reason")
-    # An ungrounded quote has an empty span: it may be of the model's own making.
+    # An ungrounded quote, which the model may have invented, has an empty span.
     grounded = pc.greater(facts["char_end"], facts["char_start"])
     return pc.and_(pc.is_in(reason, pa.array(REASONS)), grounded)
 
@@ -162,6 +162,6 @@ def _table(
 
 
 def _write(ontology: Ontology, number: int, out: Path) -> None:
-    """Write a version as a file that a build takes as its schema."""
+    """Write a version of the schema as a file that a build accepts."""
     text = yaml.safe_dump(spec(ontology), sort_keys=False, allow_unicode=True)
     (out / f"schema-{number}.yaml").write_text(f"# Version {number} of the schema\n{text}", "utf-8")

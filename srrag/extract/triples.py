@@ -42,28 +42,28 @@ Row = dict[str, Any]
 class ExtractTriples(LLMStep):
     """Read each chunk and write its facts and attributes, each grounded in a quote.
 
-    A fact outside the schema, without its quote in the chunk, or below `min_confidence` is kept
-    with a reject: unknown_type, unknown_relation, type_mismatch, ungrounded, low_confidence; an
-    answer that is a fault gives one row with its kind. Units of other views
-    and units already rejected have no facts. What a model proposes because the schema lacks it
-    is kept with the reject `proposed`, for GrowSchema; the rules propose nothing.
+    A fact outside the schema, without its quote in the chunk, or below `min_confidence` stays as a
+    reject: unknown_type, unknown_relation, type_mismatch, ungrounded, low_confidence. A faulty
+    answer gives one row with the kind of the fault. Units of other views and rejected units have no
+    facts. A model's proposals for the schema are rejects with the reason `proposed`, which
+    GrowSchema reads; the rules propose nothing.
 
-    The rules find PICO types. Where the ontology lacks them (neutral schema, Table S2) they
-    write Population, Condition, Intervention, Comparator and Arm as ClinicalConcept (`mentions`,
-    or `associated_with` between two concepts), Outcome as OutcomeMeasure (`reports_measure`);
-    Device, AdverseEvent, Recommendation and Contraindication keep their names; Timepoint is left
-    out. They never fill EvidenceStatement, Study, Guideline, Protocol, Topic, nor the attributes
+    The rules find PICO types. Where the ontology lacks them (neutral schema, Table S2) they write
+    Population, Condition, Intervention, Comparator and Arm as ClinicalConcept (`mentions`, or
+    `associated_with` between two concepts), Outcome as OutcomeMeasure (`reports_measure`); Device,
+    AdverseEvent, Recommendation and Contraindication keep their names; Timepoint is left out. They
+    never fill EvidenceStatement, Study, Guideline, Protocol, Topic, nor the attributes
     adverse_event, contraindication and applicability_notes.
 
-    With the rules as engine, `mentions` says who finds the typed mentions of which they make
-    facts: they themselves, or a trained tagger. A language model finds its own.
+    With the rules as engine, `mentions` selects the source of the typed mentions behind the facts:
+    the rules or a trained tagger. A language model finds its own mentions.
     """
 
     ontology: Ontology
     mentions: FindMentions = field(default_factory=FindByRules)
     min_confidence: float = 0.0
     max_faulty_share: float = 0.2
-    """A model is asked again if more of its claims break a rule; up to here they are rejected."""
+    """Maximum share of claims that break a rule before the model is asked again."""
     max_tokens: int = 4096
     """Full lists of claims of the median size (214 and 154 characters) are some 3,700 tokens."""
 
@@ -83,7 +83,7 @@ class ExtractTriples(LLMStep):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     def __post_init__(self) -> None:
-        """Check the thresholds, and that no engine is set aside by what finds the mentions."""
+        """Raise ValueError for thresholds out of range, or for a tagger beside a language model."""
         for name in ("min_confidence", "max_faulty_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
@@ -95,17 +95,17 @@ class ExtractTriples(LLMStep):
 
     @property
     def answered_by(self) -> str:
-        """Who writes the facts, as outputs name it."""
+        """The author of the facts, as named in outputs."""
         by_rules = isinstance(self.mentions, FindByRules)
         return self.engine.name if by_rules else f"{self.mentions.name}, relations by rules"
 
     def open(self, at: Place) -> Function:
-        """Load what finds the mentions, and bind the engine."""
+        """Load the finder of mentions and bind the engine."""
         self.mentions.open(at.threads)
         return super().open(at)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a chunk that is not rejected and holds text."""
+        """Render one prompt for each chunk that has text and is not rejected."""
         system = PROMPT.system(
             ontology=self.ontology.describe(),
             max_facts=MAX_FACTS,
@@ -132,7 +132,7 @@ class ExtractTriples(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Answer by the rules of `srrag.extract.rules`, over what `mentions` finds."""
+        """Answer by the rules of `srrag.extract.rules`, from the mentions that `mentions` finds."""
         rows = pa.array([prompt.row for prompt in prompts], pa.int64())
         units = batch.select(["text", "section", "char_start"]).take(rows).to_pydict()
         answers = extract_facts(
@@ -155,7 +155,7 @@ class ExtractTriples(LLMStep):
         ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Too many claims that break a rule: the kind of most of them, with those claims."""
+        """Return a fault if too many claims break a rule: the commonest kind, and its claims."""
         unit = batch.select(["doc_id", "text"]).slice(prompt.row, 1).to_pylist()[0]
         faults: dict[str, list[str]] = defaultdict(list)
         made = list(claims(unit, value))
@@ -171,7 +171,7 @@ class ExtractTriples(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Check every fact against the schema and the text; one row a fact."""
+        """Check every fact against the schema and the text; returns one row for each fact."""
         units = batch.select(["unit_id", "doc_id", "char_start", "text", "grade"]).to_pylist()
         rows: list[Row] = []
         for prompt, completion in zip(prompts, completions, strict=True):
@@ -197,7 +197,7 @@ class ExtractTriples(LLMStep):
     def _judge(
         self, text: str, claim: Row
     ) -> tuple[tuple[int, int] | None, tuple[str, str] | None]:
-        """Where the quote stands in the text, and the first rule that the claim breaks."""
+        """Return the span of the quote in the text, and the first rule that the claim breaks."""
         span = ground(claim["quote"], text) or ground(_as_typed(claim["quote"]), _as_typed(text))
         fault = self._fault(claim)
         if fault is None and (span is None or not (claim["head"] and claim["tail"])):
@@ -207,7 +207,7 @@ class ExtractTriples(LLMStep):
         return span, fault
 
     def _fault(self, claim: Row) -> tuple[str, str] | None:
-        """The rule of Eq. 11 that the claim breaks, and the words that break it."""
+        """Return the rule of Eq. 11 that the claim breaks, and the offending words."""
         schema = self.ontology
         head, relation, tail = claim["head_type"], claim["relation"], claim["tail_type"]
         attribute = claim["kind"] == "attribute"
@@ -223,13 +223,13 @@ class ExtractTriples(LLMStep):
         return None if fits else ("type_mismatch", f"{head} {relation} {tail}")
 
 
-# Models write other quotation marks and dashes than they read, and guided decoding admits no
+# Models change quotation marks and dashes when they copy, and guided decoding allows no
 # double quotation mark in a bounded string.
 _TYPED = str.maketrans({**dict.fromkeys('"“”„«»‘’‚`', "'"), **dict.fromkeys("‐‑‒–—−", "-")})
 
 
 def _as_typed(text: str) -> str:
-    """A text as the prompt showed it and a model may have copied it; every offset stays."""
+    """Replace the characters that prompts and models replace, without moving any offset."""
     return inert(text).translate(_TYPED)
 
 
@@ -243,7 +243,7 @@ _WANTED: Mapping[str, str] = {
 
 
 def _told(kind: str, words: Sequence[str]) -> str:
-    """What a model is told of its claims: the first few, shortened, as data."""
+    """Describe faulty claims for the retry prompt: the first few, shortened, as data."""
     different = list(dict.fromkeys(words))
     shown = [quoted(word[:_MAX_SHOWN_CHARS]) for word in different[:_MAX_SHOWN]]
     more = len(different) - len(shown)
@@ -251,14 +251,14 @@ def _told(kind: str, words: Sequence[str]) -> str:
 
 
 def _bounded(found: list[Row], most: int) -> list[Row]:
-    """The rules' claims that fit the answer's bounds."""
+    """Return the rules' claims that fit the bounds of the answer schema."""
     return [claim for claim in found if len(claim["quote"]) <= MAX_QUOTE_CHARS][:most]
 
 
 def _placed(
     unit: Row, claim: Row, span: tuple[int, int] | None, fault: tuple[str, str] | None
 ) -> Row:
-    """The row of a claim, in its place in the document; `reject` is its fault, if any."""
+    """Build the row of a claim with its span in the document; `reject` holds its fault, if any."""
     start, end = span or (0, 0)
     row: Row = {
         "doc_id": unit["doc_id"],
@@ -271,14 +271,14 @@ def _placed(
         "reject": _reject(*fault) if fault else None,
     }
     parts = ("unit_id", "head", "head_type", "relation", "tail", "tail_type")
-    # A rejected claim is told apart by its quote and reason too: it may share a fact's words.
+    # A rejected claim may share a fact's words, so its id includes quote and reason.
     extra = (fault[0], claim["quote"]) if fault else ()
     row["fact_id"] = content_id(*(row[p] for p in parts), str(row["char_start"]), *extra)
     return row
 
 
 def _refused(unit: Row, fault: Fault) -> Row:
-    """The one row of an answer that is a fault."""
+    """Build the single row of a faulty answer."""
     return {
         "fact_id": content_id(unit["unit_id"], fault.kind),
         "doc_id": unit["doc_id"],

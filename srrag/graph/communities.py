@@ -1,4 +1,4 @@
-"""Communities of the graph: dually perceived, by relations and by names (SR-RAG §4.3)."""
+"""Detect communities of the graph by relations and by names, "dually perceived" (SR-RAG §4.3)."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _BATCH = 8192
 class DetectCommunities(Build):
     """ENTITIES and EDGES → COMMUNITIES: every node is in exactly one, named by its members.
 
-    An attribute follows its entity: it has no other neighbour, and its name ("dose: 5 mg") is no
-    topic. `semantic_weight` is λ of Eq. 13; ε of Eq. 14 is found by description length unless
-    `epsilon` says otherwise; above `max_communities` merging goes on, so none is dropped. An update
-    places what changed, until `max_drift` of the entities were placed so: then all is found anew,
-    with 0 always.
+    An attribute joins its entity's community, because it has no other neighbour and its name
+    ("dose: 5 mg") is no topic. `semantic_weight` is λ of Eq. 13. `epsilon` is ε of Eq. 14; by
+    default description length determines it. Merging continues until at most `max_communities` are
+    left, so none is dropped. An update places only what changed; once it has placed `max_drift` of
+    the entities, the whole graph is detected anew (0: in every update).
 
-    The names' vectors stay beside: `entity_vectors.npy` (float16, a row an entity without
-    attributes), whose ids and names are the rows of `entity_vectors.parquet`. A document, whose
-    name is an id, has the mean of its neighbours' vectors.
+    The build also writes the vectors of the names: `entity_vectors.npy` (float16, one row for each
+    entity except attributes), with ids and names in the same rows of `entity_vectors.parquet`. A
+    document, whose name is an id, has the mean of its neighbours' vectors.
     """
 
     version = 4
     remembers: ClassVar[bool] = True
-    """An update goes on from the version before, which its manifest therefore names."""
+    """An update continues the previous version, so its manifest names that version."""
 
     entities: str = "entities"
     encoder: Encoder = field(default_factory=Encoder)
@@ -60,7 +60,7 @@ class DetectCommunities(Build):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Reject settings without meaning."""
+        """Raise ValueError for impossible settings."""
         if self.semantic_weight < 0:
             raise ValueError(f"semantic_weight {self.semantic_weight} is below 0")
         if self.max_communities is not None and self.max_communities < 1:
@@ -71,7 +71,7 @@ class DetectCommunities(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `communities.parquet`, the names' vectors, and what an update goes on from."""
+        """Write `communities.parquet`, the names' vectors, and the state for the next update."""
         nodes = self._nodes(inputs)
         vectors, seconds = self._encoded(nodes, out, at, None)
         return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
@@ -79,16 +79,16 @@ class DetectCommunities(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the same files, of which the communities go on from those before.
+        """Write the same files; the communities continue the previous ones.
 
-        Entities that are new, or won or lost a relation, find their place; all others stay with
-        whom they were. Names that were encoded before are not encoded again. Once
-        `max_drift` of the entities were placed so, or went, the whole graph is seen again.
+        Entities that are new, or gained or lost a relation, are placed; all others stay where they
+        were. Only new names are encoded. Once `max_drift` of the entities were placed or removed,
+        the whole graph is detected anew.
         """
         nodes = self._nodes(inputs)
         before = pq.read_table(former.folder / VECTOR_IDS).combine_chunks()
         ids, names = (before[name].combine_chunks() for name in ("entity_id", "name"))
-        # A document's vector is its neighbours', not that of the word.
+        # A document has its neighbours' vector, not that of its own name.
         names = pc.if_else(pc.equal(names, DOCUMENT), None, names)
         known = names, np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
         vectors, seconds = self._encoded(nodes, out, at, known)
@@ -102,7 +102,7 @@ class DetectCommunities(Build):
     def _continue(
         self, nodes: Nodes, vectors: np.ndarray, before: Continued, out: Path, former: pa.Table
     ) -> dict[str, float | int | str]:
-        """Place what changed."""
+        """Place the entities that changed."""
         graph = nodes.graph(vectors)
         found = update(
             graph,
@@ -128,7 +128,7 @@ class DetectCommunities(Build):
     def _encoded(
         self, nodes: Nodes, out: Path, at: Place, known: tuple[pa.Array, np.ndarray] | None
     ) -> tuple[np.ndarray, float]:
-        """Write the names' vectors; returns them, and the seconds that encoding took."""
+        """Write the names' vectors; returns them and the encoding time in seconds."""
         started = time.perf_counter()
         spoken = nodes.spoken
         vectors = encode_names(spoken, self.encoder, at, known)
@@ -139,7 +139,7 @@ class DetectCommunities(Build):
         return vectors, seconds
 
     def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
-        """Find the communities of the whole graph, from nothing."""
+        """Detect the communities of the whole graph from nothing."""
         found = detect(
             nodes.graph(vectors),
             semantic_weight=self.semantic_weight,
@@ -153,7 +153,7 @@ class DetectCommunities(Build):
     def _write(
         self, nodes: Nodes, standing: DetectionState, drift: int, out: Path, former: pa.Table
     ) -> int:
-        """Write the communities and what an update goes on from; returns how many stayed."""
+        """Write the communities and the update state; returns the number of unchanged ones."""
         save(out / DETECTION, nodes, standing, drift)
         table, kept = _relation(nodes.ids, standing.labels[nodes.owner], former)
         _write_table(table, out / COMMUNITIES_FILE)
@@ -166,10 +166,10 @@ def encode_names(
     at: Place,
     known: tuple[pa.Array, np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Unit vectors of names, float16 (n, dim); each distinct name is encoded once.
+    """Encode names as unit vectors, float16 (n, dim); each distinct name once.
 
-    In sorted order, so that a name shares its batch with the same names in every run. Names that
-    are `known`, each with a vector, are not encoded.
+    Names are encoded in sorted order, so that batches are the same in every run. `known` names with
+    their vectors are not encoded again.
     """
     faiss.omp_set_num_threads(at.threads)
     held, vectors = known if known is not None else (pa.array([], pa.string()), None)
@@ -203,9 +203,9 @@ def _figures(found: Detected) -> dict[str, float | int | str]:
 
 
 def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> tuple[pa.Table, int]:
-    """Name each community by the ids of its members, in order; a former one's is known.
+    """Name each community by the hash of its members' ids, or take over its former name.
 
-    Returns also how many were known.
+    Returns also the number of communities with a former name.
     """
     order = np.argsort(labels, kind="stable")
     first = np.flatnonzero(np.diff(labels[order], prepend=-1))
@@ -228,9 +228,9 @@ def _relation(ids: pa.Array, labels: np.ndarray, former: pa.Table) -> tuple[pa.T
 def _unchanged(
     ids: pa.Array, labels: np.ndarray, former: pa.Table, order: np.ndarray, first: np.ndarray
 ) -> dict[int, str]:
-    """The names of communities by number that have the very members of a former community.
+    """Return the former names of communities whose members are unchanged, by number.
 
-    `order` sorts the rows by community, `first` begins each.
+    `order` sorts the rows by community; `first` is where each community begins in it.
     """
     if not len(former) or not len(labels):
         return {}

@@ -1,4 +1,4 @@
-"""Names and summaries of communities: asked for in batches, in rounds where facts overflow."""
+"""Name and summarise communities: prompts in batches, in rounds if facts exceed one prompt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from srrag.llm.delimit import inert, quoted
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "describe_community.md")
 MAX_TOKENS = 512
-"""A name and four sentences of 30 words are some 200."""
+"""A name and four sentences of 30 words take about 200 tokens."""
 MAX_SUMMARY_CHARS = 800
 _SHOWN = 3
 
@@ -34,7 +34,7 @@ class Description(Answer):
 
 @dataclass(frozen=True)
 class Topic:
-    """A community as it is described: its keywords and its facts, the telling ones first."""
+    """A community to describe: its keywords and its facts, the most informative first."""
 
     keywords: tuple[str, ...]
     facts: Sequence[str]
@@ -45,7 +45,7 @@ Answers = Callable[[Sequence[Topic], Sequence[Prompt]], list[Completion]]
 
 @dataclass
 class Described:
-    """The descriptions of topics, None where no answer came, and what they took."""
+    """The descriptions of topics (None for a missing answer), and their usage."""
 
     found: list[Description | None]
     calls: int = 0
@@ -54,10 +54,10 @@ class Described:
 
 
 def describe(topics: Sequence[Topic], answer: Answers, max_chars: int) -> Described:
-    """Describe each topic by a prompt of at most `max_chars` of facts.
+    """Describe each topic by prompts of at most `max_chars` characters of facts.
 
-    Where they are more, each portion is described first, and then the portions' summaries, until
-    one prompt holds them. The prompts of a round are asked together.
+    If the facts exceed one prompt, each portion is described first, then the summaries of the
+    portions, until one prompt holds them all. The prompts of a round are asked together.
     """
     result = Described([None] * len(topics))
     pending = dict(enumerate(topics))
@@ -87,7 +87,10 @@ def describe(topics: Sequence[Topic], answer: Answers, max_chars: int) -> Descri
 
 
 def split(facts: Sequence[str], max_chars: int) -> list[list[str]]:
-    """Portions of at most `max_chars` characters (or one fact), at least one, in order."""
+    """Split facts, in order, into portions of at most `max_chars` characters (or of one fact).
+
+    There is at least one portion.
+    """
     portions: list[list[str]] = [[]]
     used = 0
     for fact in facts:
@@ -100,7 +103,7 @@ def split(facts: Sequence[str], max_chars: int) -> list[list[str]]:
 
 
 def render(topic: Topic, row: int) -> Prompt:
-    """The prompt of a topic whose facts fit in one."""
+    """Render the prompt of a topic whose facts fit into one."""
     facts = _items([_cut(fact) for fact in topic.facts])
     return Prompt(
         row=row,
@@ -113,16 +116,16 @@ def render(topic: Topic, row: int) -> Prompt:
 
 
 def _items(facts: Sequence[str]) -> str:
-    """What `quoted` makes of each fact, one a line.
+    """Quote each fact, one a line.
 
-    Made at once: no tag can reach from one fact into the next, past the quote that ends it.
+    Facts are joined before quoting, so that no tag can span two facts and escape the quotes.
     """
     lines = json.dumps(facts, ensure_ascii=False, separators=("\n- ", ""))
     return f"- {inert(lines[1:-1])}" if facts else ""
 
 
 def by_rules(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:
-    """The first keywords as name, the first facts as sentences: no model."""
+    """Describe by rules: the first keywords as name, the first facts as sentences."""
     found = []
     for topic in topics:
         name = ", ".join(topic.keywords[:_SHOWN])[:120].strip() or "unnamed"
@@ -140,5 +143,5 @@ def _sentence(fact: str) -> str:
 
 
 def _cut(fact: str) -> str:
-    """A fact in bounds; a portion's summary stays whole."""
+    """Shorten a fact to its bound; the summary of a portion stays whole."""
     return fact if len(fact) <= MAX_SUMMARY_CHARS else fact[: MAX_SUMMARY_CHARS - 1] + "…"

@@ -1,4 +1,4 @@
-"""The descriptions of communities by a hash of what they were made of: `descriptions.parquet`."""
+"""Store descriptions of communities by a hash of their facts: `descriptions.parquet`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SCHEMA = pa.schema(
 
 
 def write_descriptions(path: Path, found: Mapping[str, Description]) -> None:
-    """Write the descriptions by their keys, in the order of these."""
+    """Write the descriptions, sorted by key."""
     rows = [{"key": key, **found[key].model_dump()} for key in sorted(found)]
     pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), path, compression="zstd")
 
 
 def read_descriptions(path: Path) -> dict[str, Description]:
-    """The descriptions of a version before, by their keys."""
+    """Read the descriptions of a previous version, by key."""
     rows = pq.read_table(path).to_pylist()
     return {
         row["key"]: Description.model_construct(name=row["name"], summary=row["summary"])

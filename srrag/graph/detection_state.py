@@ -1,6 +1,6 @@
-"""What a detection of communities leaves for its next update: `detection.npz`, and how it is read.
+"""The state that community detection saves for its next update: `detection.npz`.
 
-It holds the core of the graph as it was, so that an update finds what changed by comparing.
+It holds the core of the graph, so that an update finds the changes by comparison.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ DETECTION = "detection.npz"
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """A former detection on the rows of the graph that there is now.
+    """A former detection, mapped to the rows of the current graph.
 
-    `touched` bool (n,) marks entities that stood before and won or lost a relation. `drift` is how
-    many entities came, went or were touched since the whole graph was seen, this change included.
+    `touched` bool (n,) marks old entities that gained or lost a relation. `drift` counts the
+    entities added, removed or touched since the last full detection, including this change.
     """
 
     standing: DetectionState
@@ -33,7 +33,7 @@ class Continued:
 
 
 def save(path: Path, nodes: Nodes, standing: DetectionState, drift: int) -> None:
-    """Write a detection; `drift` counts the entities placed since the whole graph was seen."""
+    """Write a detection; `drift` counts the entities placed since the last full detection."""
     np.savez(
         path,
         labels=standing.labels.astype(np.int32),
@@ -51,9 +51,9 @@ def save(path: Path, nodes: Nodes, standing: DetectionState, drift: int) -> None
 
 
 def resume(path: Path, ids: pa.Array, nodes: Nodes) -> Continued:
-    """Read a detection of a graph whose core had `ids`, on the rows of `nodes`.
+    """Read a detection of a graph whose core had `ids`, mapped to the rows of `nodes`.
 
-    What is gone is left out: nothing of it is in what comes back.
+    Removed entities are left out.
     """
     with np.load(path, allow_pickle=False) as file:
         former = {name: file[name] for name in file.files}
@@ -87,13 +87,13 @@ def resume(path: Path, ids: pa.Array, nodes: Nodes) -> Continued:
 
 
 def _places(values: pa.Array, among: pa.Array) -> np.ndarray:
-    """The row of each value in another array, −1 where it is none: int64."""
+    """Return the row of each value in another array, int64; -1 if it is missing."""
     found: np.ndarray = pc.fill_null(pc.index_in(values, value_set=among), -1).to_numpy()
     return found.astype(np.int64)
 
 
 def _touched(former: dict[str, np.ndarray], after: np.ndarray, nodes: Nodes) -> np.ndarray:
-    """Entities with another number of relations to some entity than before: bool (n,)."""
+    """Mark entities whose number of relations to some entity changed: bool (n,)."""
     count = len(nodes.core_ids)
     touched = np.zeros(count, dtype=bool)
     heads, tails = after[former["heads"]], after[former["tails"]]
@@ -116,7 +116,7 @@ def _pairs(heads: np.ndarray, tails: np.ndarray, count: int) -> np.ndarray:
 
 
 def _basis(former: dict[str, np.ndarray], types: list[str]) -> Basis:
-    """The former basis for the types that there are now; a new type has no mean yet."""
+    """Extend the former basis to the current types; a new type has no mean yet."""
     place = {name: row for row, name in enumerate(former["types"].tolist())}
     means = np.zeros((len(types), former["means"].shape[1]), dtype=np.float32)
     for row, name in enumerate(types):

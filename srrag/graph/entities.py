@@ -1,7 +1,7 @@
 """Merge facts into a graph: entities by type and normalised name, edges between them.
 
-Every mention stays on its node and edge. An attribute belongs to its entity, so equal values of
-two entities are two nodes. No synonyms are merged (§3 of sr-rag gives the reasons).
+Nodes and edges keep all their mentions. An attribute belongs to its entity, so equal values of two
+entities are two nodes. Synonyms are not merged (§3 of sr-rag gives the reasons).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from srrag.storage.mirror import opened
 class MergeEntities(Build):
     """TRIPLES → ENTITIES and EDGES, the same for any order and batching of the input.
 
-    `bucket_facts` bounds memory: about that many facts are grouped at a time by each thread.
+    `bucket_facts` bounds memory: each thread groups about that many facts at a time.
     """
 
     triples: str = "triples"
@@ -34,9 +34,9 @@ class MergeEntities(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `entities.parquet`, `edges.parquet` and `sources.parquet`, from all parts.
+        """Write `entities.parquet`, `edges.parquet` and `sources.parquet` from all parts.
 
-        What one bucket holds is merged here, more than that where the place spreads work to.
+        Up to one bucket of facts is merged in this process, more on the workers of the place.
         """
         paths, workers, spread = inputs[self.triples], at.threads, on_threads(at.threads)
         facts = _facts(paths)
@@ -50,7 +50,7 @@ class MergeEntities(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the same files from the version before and the parts that came and went."""
+        """Write the same files from the previous version and the added and removed parts."""
         paths = inputs[self.triples]
         came = [path for path in paths if path not in former.kept]
         sources = pq.read_table(former.folder / "sources.parquet")

@@ -1,8 +1,8 @@
-"""What describing communities will ask, told from facts alone: before there is any graph.
+"""Predict the prompts that describe communities, from facts alone, before the graph exists.
 
-How many communities there are is known once the graph is. Until then their number is a rate, on
-the high side of what was measured: graphs of 1,388 to 357,844 entities took 9 to 44 calls a 1,000
-entities, the large ones the fewest. The facts are those that will be told, each once.
+The number of communities is known only after detection. The prediction is a rate on the high side
+of measurements: graphs of 1,388 to 357,844 entities took 9 to 44 calls per 1,000 entities, the
+large ones the fewest. The facts are those of the later prompts, each once.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from srrag.graph.facts import normalise
 from srrag.llm.completion import Prompt
 
 CALLS_PER_ENTITY = 0.045
-"""Of entities of any kind, attributes too."""
+"""Calls per entity of any kind, including attributes."""
 Key = tuple[str, ...]
 _KEYWORDS = 6
 _TITLE = (
     "Effectiveness of an exercise programme compared with usual care on pain and function in "
     "adults with a chronic condition: a randomised controlled trial"
 )
-"""A long one, in place of a document's id, which facts name and descriptions show as its title."""
+"""A long title for documents: facts contain their ids, but descriptions show their titles."""
 _DOCUMENT = "Document"
 _COLUMNS = ("kind", "head", "head_type", "relation", "tail", "tail_type")
 
 
 def foretold(triples: Iterable[pa.Table], max_chars: int) -> tuple[list[Prompt], list[str]]:
-    """Prompts over the facts of TRIPLES, and answers as the rules give them.
+    """Return prompts over the facts of TRIPLES, and the rules' answers to them.
 
-    Facts are taken as they come, as many a prompt as the rate leaves, at most `max_chars`.
+    Facts are taken in order. Each prompt holds as many as the rate implies, at most `max_chars`.
     """
     entities: set[Key] = set()
     facts: dict[tuple[Key, ...], str] = {}
@@ -55,9 +55,9 @@ def foretold(triples: Iterable[pa.Table], max_chars: int) -> tuple[list[Prompt],
 
 
 def _facts(table: pa.Table) -> Iterator[tuple[list[Key], str, str]]:
-    """The keys of the entities that each fact names, its relation, and the fact as it is told.
+    """Yield the entity keys of each fact, its relation, and its text in a prompt.
 
-    An entity alone tells nothing.
+    The text of a lone entity is empty.
     """
     columns = (table[name].to_pylist() for name in _COLUMNS)
     for kind, head, head_type, relation, tail, tail_type in zip(*columns, strict=True):
@@ -65,7 +65,7 @@ def _facts(table: pa.Table) -> Iterator[tuple[list[Key], str, str]]:
         if kind == "entity":
             yield [owner], "", ""
             continue
-        # A value belongs to its entity: that of another is another node.
+        # A value belongs to its entity: the same value of another entity is another node.
         end = (tail_type, normalise(tail)) if kind == "relation" else (*owner, tail_type, tail)
         shown = _TITLE if head_type == _DOCUMENT else head
         between = relation.replace("_", " ") if kind == "relation" else f": {tail_type}"

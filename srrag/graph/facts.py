@@ -1,7 +1,7 @@
-"""Give facts the ids of the entities and edges that they name: TRIPLES → ends and links.
+"""Assign entity and edge ids to facts: TRIPLES → ends and links.
 
-An end is one mention of an entity, a link one mention of an edge. Ids are content hashes, so
-that parts are keyed apart from each other, anywhere, and still meet.
+An end is one mention of an entity, a link one mention of an edge. Ids are content hashes, so parts
+can be processed separately, on any machine, and still agree.
 """
 
 from __future__ import annotations
@@ -49,32 +49,32 @@ FACT_COLUMNS = (
 
 
 def normalise(name: str) -> str:
-    """Fold case, width and blanks: the key under which one type's names are one entity."""
+    """Fold case, width and blanks: names of one type with the same result are one entity."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return " ".join(folded.split()).strip(" .,;:")
 
 
 def entity_id(kind: str, name: str) -> str:
-    """The id of an entity: its type and normalised name."""
+    """Return the id of an entity, a hash of its type and normalised name."""
     return content_id(kind, normalise(name))
 
 
 def attribute_id(owner_id: str, kind: str, value: str) -> str:
-    """The id of an attribute's value: it belongs to its entity, so that no two ever fuse."""
+    """Return the id of an attribute's value; it includes the entity, so values never merge."""
     return content_id(owner_id, kind, normalise(value))
 
 
 def key_facts(facts: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the ends and the links of facts, in no particular order.
+    """Return the ends and the links of facts as tables, in no particular order.
 
-    A fact of kind `relation` or `attribute` has two ends and a link, one of kind `entity` a
-    head alone. Raises ValueError that names any other kind.
+    A fact of kind `relation` or `attribute` has two ends and a link, one of kind `entity` only a
+    head. Raises ValueError that names any other kind.
     """
     unknown = set(pc.unique(facts["kind"]).to_pylist()) - set(KINDS)
     if unknown:
         raise ValueError(f"column 'kind' holds {min(unknown)!r}; it may hold {', '.join(KINDS)}")
     between, owned, alone = (facts.filter(pc.equal(facts["kind"], kind)) for kind in KINDS)
-    # All entities at once: most are named by several facts, and hashing is what takes time.
+    # All entities at once: several facts name most of them, and hashing is the slow part.
     named = [_named(between, "head"), _named(between, "tail")]
     entities = pa.concat_tables([*named, _named(owned, "head"), _named(alone, "head")])
     ids = hashed_ids(entity_id, entities["type"], entities["name"])
@@ -90,7 +90,7 @@ def key_facts(facts: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _named(facts: pa.Table, side: str) -> pa.Table:
-    """One end of each fact, without its id."""
+    """Return one end of each fact, without its id."""
     place = [facts[field.name] for field in _PLACE]
     return pa.table([facts[side], facts[f"{side}_type"], *place], names=ENDS.names[1:])
 
@@ -103,7 +103,7 @@ def _links(facts: pa.Table, heads: pa.Array, tails: pa.Array) -> pa.Table:
 
 
 def hashed_ids(make: Callable[..., str], *columns: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One id a row, made of its values; each distinct tuple of values is hashed once."""
+    """Return one id for each row, made of its values; each distinct tuple is hashed once."""
     firsts, inverse = distinct(columns)
     tuples = zip(*(column.take(firsts).to_pylist() for column in columns), strict=True)
     return pa.array([make(*values) for values in tuples], pa.string()).take(pa.array(inverse))
@@ -112,7 +112,7 @@ def hashed_ids(make: Callable[..., str], *columns: pa.Array | pa.ChunkedArray) -
 def distinct(
     columns: Sequence[pa.Array | pa.ChunkedArray],
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Rows that hold each distinct tuple for the first time, and the tuple's number a row."""
+    """Return the first row of each distinct tuple, and the number of its tuple for every row."""
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         coded = pc.dictionary_encode(_flat(column))

@@ -1,8 +1,7 @@
-"""Group mentions into the rows of the graph, and take the rows apart again.
+"""Group mentions into the rows of the graph, and ungroup them.
 
-Grouping is commutative and associative: group(a + b) == group(ungroup(group(a)) + b), row for
-row. So mentions may come in any order and batching, and a graph grows or shrinks by the rows
-that change alone.
+Grouping is commutative and associative: group(a + b) == group(ungroup(group(a)) + b), row for row.
+So mentions can come in any order and batches, and an update only touches the rows that change.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows sorted by id and then by mention: `order` sorts, `starts` begins each id's run."""
+    """Rows sorted by id, then by mention: `order` sorts them, `starts` is where each id begins."""
 
     ids: Ints
     order: Ints
@@ -29,11 +28,11 @@ class Runs:
 
     @property
     def firsts(self) -> pa.Array:
-        """A row of each id."""
+        """The first row of each id."""
         return pa.array(self.order[self.starts])
 
     def mentions(self, rows: pa.Table, mention: pa.StructType) -> pa.Array:
-        """The list of mentions of each id."""
+        """Return the list of mentions of each id."""
         order = pa.array(self.order)
         fields = [rows[field.name].combine_chunks().take(order) for field in mention]
         offsets = pa.array([*self.starts.tolist(), len(self.order)], pa.int32())
@@ -42,10 +41,10 @@ class Runs:
 
 
 def group_ends(ends: pa.Table) -> pa.Table:
-    """Mentions → ENTITIES, sorted by id, mentions by document, unit and place.
+    """Group mentions into ENTITIES, sorted by id; mentions by document, unit and place.
 
-    An entity's name is its most frequent form, of those the shortest, of those the first in
-    the order of code points.
+    An entity's name is its most frequent form; ties go to the shortest, then to the first in code
+    point order.
     """
     names, forms = _ranks(ends["name"])
     runs = _runs(ends, "entity_id", names)
@@ -59,7 +58,7 @@ def group_ends(ends: pa.Table) -> pa.Table:
 
 
 def group_links(links: pa.Table) -> pa.Table:
-    """Mentions → EDGES, sorted by id; the confidence is the best of the mentions."""
+    """Group mentions into EDGES, sorted by id; the confidence is the maximum over mentions."""
     confidence = links["confidence"].to_numpy()
     runs = _runs(links, "edge_id", confidence)
     best = np.maximum.reduceat(confidence[runs.order], runs.starts) if len(links) else confidence
@@ -73,7 +72,7 @@ def group_links(links: pa.Table) -> pa.Table:
 
 
 def ungroup(table: pa.Table, flat: pa.Schema) -> pa.Table:
-    """The inverse of grouping: one row a mention, in the columns of ENDS or LINKS."""
+    """Invert the grouping: one row for each mention, with the columns of ENDS or LINKS."""
     mentions = table["mentions"].combine_chunks()
     rows = pc.list_parent_indices(mentions)
     inner = mentions.flatten()
@@ -96,7 +95,7 @@ def _runs(rows: pa.Table, key: str, own: npt.NDArray[np.generic]) -> Runs:
 
 
 def _ranks(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """The rank of each row's value among the distinct values, and these in order."""
+    """Return the rank of each row's value among the sorted distinct values, and these values."""
     coded = pc.dictionary_encode(column.combine_chunks())
     order = pc.sort_indices(coded.dictionary)
     ranks = np.empty(len(order), np.int64)
@@ -105,7 +104,7 @@ def _ranks(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
 
 
 def _commonest(ids: Ints, names: Ints, lengths: npt.NDArray[np.generic]) -> Ints:
-    """For each id, in order, the name that most of its rows have; then the shortest, the first."""
+    """Return each id's most frequent name, in order; ties go to the shortest, then the first."""
     width = len(lengths) or 1
     pairs, counts = np.unique(ids * width + names, return_counts=True)
     owner, name = np.divmod(pairs, width)

@@ -1,4 +1,4 @@
-"""Change a graph by the parts that came and went: row for row what merging all anew gives."""
+"""Update a graph with added and removed parts; the rows equal those of a full merge."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from srrag.graph.partition import Side
 
 
 def revised(former: Path, side: Side, gone: pa.Array, came: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows of a table without the mentions of the documents `gone`, with those of `came`.
+    """Yield the rows of a table without the mentions of documents `gone` and with those of `came`.
 
-    The former table is read a row group at a time; rows that no change touches pass as they are.
+    It reads the former table by row group; unchanged rows pass as they are.
     """
     file = pq.ParquetFile(former, memory_map=True)
     for group in range(file.num_row_groups):

@@ -30,15 +30,16 @@ from srrag.step import Build, Place, PreviousVersion
 class BuildKnowledgeTree(Build):
     """ENTITIES, EDGES and COMMUNITIES → TREE.
 
-    Keywords are the √n members of a community with the most edges inside it, `max_keywords` at
-    most; studies themselves, and names of more than 60 characters, come last. An entity hangs under
-    the keyword nearest to it, a relation under that of its head, an attribute under its entity.
+    The keywords of a community are its √n members with the most internal edges, at most
+    `max_keywords`; documents, and names of more than 60 characters, come last. An entity hangs
+    under its nearest keyword, a relation under the keyword of its head, an attribute under its
+    entity.
 
-    Communities of `min_members` entities are named and summarised by the engine, one prompt each
-    of at most `max_chars` of facts, or several rounds where they are more; a smaller one bears its
-    keywords as its name. So is one without an answer, whose `model` is empty. The figures tell the
-    calls that an engine takes, also where the rules answer. `descriptions.parquet` holds each
-    description beside a hash of what it was made of.
+    The engine names and summarises communities of at least `min_members` entities, with one prompt
+    of at most `max_chars` of facts, or several rounds for more. The keywords name smaller
+    communities and those without an answer, whose `model` is empty. The figures report the calls
+    that an engine needs, even if the rules answer. `descriptions.parquet` stores each description
+    with a hash of its facts.
     """
 
     version = 2
@@ -54,13 +55,13 @@ class BuildKnowledgeTree(Build):
     batch_communities: int = place_field(256)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bounds that leave nothing."""
+        """Raise ValueError for bounds that exclude everything."""
         for name, least in (("max_keywords", 1), ("min_members", 1), ("max_chars", 2_000)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it has to be {least} or more")
 
     def foretold(self, triples: Iterable[pa.Table]) -> tuple[list[Prompt], list[str]]:
-        """About what it will ask of the facts in TRIPLES, for an estimate; and rules' answers."""
+        """Predict the prompts and the rules' answers from the facts in TRIPLES, for an estimate."""
         return foretold(triples, self.max_chars)
 
     def identity(self) -> dict[str, Any]:
@@ -70,13 +71,13 @@ class BuildKnowledgeTree(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `tree.parquet`, level by level from the communities down, and the descriptions."""
+        """Write the descriptions and `tree.parquet`, level by level from the communities down."""
         return self._made(inputs, out, at, {})
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the same files; a community with the facts of before keeps its description."""
+        """Write the same files; a community with unchanged facts keeps its description."""
         return self._made(inputs, out, at, read_descriptions(former.folder / DESCRIPTIONS))
 
     def _made(
@@ -118,7 +119,7 @@ class BuildKnowledgeTree(Build):
         }
 
     def _keys(self, graph: TreeGraph, layout: Layout) -> dict[int, str]:
-        """The communities that are large enough to be described: a hash of what is told of each."""
+        """Return the communities that are large enough to describe, with a hash of their facts."""
         sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
         return {
             c: content_id(*layout.keyword_names(c), graph.facts_hash(c))
@@ -132,7 +133,7 @@ class BuildKnowledgeTree(Build):
         at: Place,
         known: Mapping[int, Description | None],
     ) -> Described:
-        """Describe the communities of which nothing is `known`, so many at a time."""
+        """Describe the communities without a `known` description, many at a time."""
         answer = self._answerer(at)
         total = Described([None] * len(graph.community_ids))
         for number, value in known.items():

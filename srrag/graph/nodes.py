@@ -1,4 +1,4 @@
-"""The graph as communities see it: entities that own themselves, and relations between them."""
+"""The graph for community detection: core entities (all but attributes) and their relations."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from scipy import sparse
 from srrag.algo.communities import EvidenceGraph
 
 DOCUMENT = "Document"
-"""Type of the nodes that stand for documents; their names are ids."""
+"""Type of the nodes for documents; their names are ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """All nodes by id, and those that are entities of their own (the core)."""
+    """All nodes by id, and the core nodes, which are all entities except attributes."""
 
     ids: pa.Array
-    owner: np.ndarray  # core row of each node: its own, or that of its entity
+    owner: np.ndarray  # core row of each node, or of its entity
     core_ids: pa.Array
     names: pa.Array
     types: np.ndarray  # code of each core node's type
     type_names: list[str]
-    heads: np.ndarray  # of the relations between core nodes, as core rows
+    heads: np.ndarray  # core rows of relations between core nodes
     tails: np.ndarray
     relations: np.ndarray
 
     @classmethod
     def read(cls, folder: Path) -> Nodes:
-        """Read the graph, ordered by id; raises ValueError for an edge to no entity."""
+        """Read the graph, ordered by id; raises ValueError for an edge to a missing entity."""
         columns = ["entity_id", "name", "type"]
         nodes = in_order(pq.read_table(folder / "entities.parquet", columns=columns), "entity_id")
         columns = ["kind", "head_id", "relation", "tail_id"]
@@ -62,18 +62,18 @@ class Nodes:
 
     @property
     def is_document(self) -> np.ndarray:
-        """Whether a core node stands for a document."""
+        """Whether each core node is a document."""
         code = self.type_names.index(DOCUMENT) if DOCUMENT in self.type_names else -1
         found: np.ndarray = self.types == code
         return found
 
     @property
     def spoken(self) -> pa.Array:
-        """The names as they are encoded: a document's id says nothing."""
+        """The names to encode; a document gets its type, because its id has no meaning."""
         return pc.if_else(pa.array(self.is_document), DOCUMENT, self.names)
 
     def with_documents(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors in which a document has the mean of its neighbours', if it has any."""
+        """Replace a document's vector by the mean of its neighbours', if it has any."""
         documents = np.flatnonzero(self.is_document)
         if not len(documents):
             return vectors
@@ -94,12 +94,12 @@ class Nodes:
         return found
 
     def graph(self, vectors: np.ndarray) -> EvidenceGraph:
-        """The core as arrays."""
+        """Return the core as arrays."""
         return EvidenceGraph(vectors, self.types, self.heads, self.tails, self.relations)
 
 
 def in_order(table: pa.Table, key: str) -> pa.Table:
-    """A table in the order of its ids, in which MergeEntities writes it."""
+    """Sort a table by its ids, the order in which MergeEntities writes it."""
     ids = table[key].combine_chunks()
     if len(ids) and not pc.all(pc.less(ids[:-1], ids[1:])).as_py():
         return table.sort_by(key)
@@ -107,7 +107,7 @@ def in_order(table: pa.Table, key: str) -> pa.Table:
 
 
 def rows_of_ends(edges: pa.Table, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of the heads and of the tails."""
+    """Return the rows of the heads and of the tails."""
     ends = pa.chunked_array([*edges["head_id"].chunks, *edges["tail_id"].chunks], pa.string())
     found = pc.index_in(ends, value_set=ids)
     if found.null_count:
@@ -118,9 +118,9 @@ def rows_of_ends(edges: pa.Table, ids: pa.Array) -> tuple[np.ndarray, np.ndarray
 
 
 def _parents(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
-    """The entity of each attribute (the first by id of several), and of others they themselves.
+    """Return the entity of each attribute (the first by id), and for other nodes themselves.
 
-    A node that owns attributes is an entity, though it may be another's attribute.
+    A node with attributes is an entity, even if it is also an attribute of another.
     """
     parent = np.full(num_nodes, num_nodes, dtype=np.int64)
     np.minimum.at(parent, tails, heads)
@@ -131,7 +131,7 @@ def _parents(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray
 
 
 def numbered(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
-    """Number the distinct values in sorted order, so that codes do not depend on row order."""
+    """Number the distinct values in sorted order, so that codes are independent of row order."""
     coded = pc.dictionary_encode(column.combine_chunks())
     values: list[str] = coded.dictionary.to_pylist()
     order = sorted(range(len(values)), key=values.__getitem__)

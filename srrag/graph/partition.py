@@ -1,9 +1,9 @@
-"""Group more mentions than memory holds: spill them by id, then group each bucket alone.
+"""Group more mentions than memory holds: spill them by id, then group each bucket separately.
 
-Ids are uniform hashes, so an equal range of ids is a fair share of the rows, and buckets in order
-are sorted by id: the files are the same, byte for byte, whatever the number of buckets, parts
-and workers. Calls of `spill` and `group_bucket` share nothing but a folder, so that a Spread may
-run them on threads, in processes or on other nodes that see the folder.
+Ids are uniform hashes, so equal ranges of ids hold equal shares of the rows, and concatenated
+buckets are sorted by id. The files are the same, byte for byte, for any number of buckets, parts
+and workers. Calls of `spill` and `group_bucket` share only a folder, so they can run on threads, in
+processes or on other nodes that see it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SOURCES = pa.schema(
 
 @dataclass(frozen=True)
 class Side:
-    """One table of the graph: its key, its rows, the schema of one mention, how they group."""
+    """One table of the graph: its key, its rows, the schema of one mention, its grouping."""
 
     key: str
     rows: pa.Schema
@@ -62,7 +62,7 @@ SIDES: Mapping[str, Side] = {
 
 
 def on_threads(threads: int) -> ParallelMap:
-    """Spread calls over threads: Arrow and NumPy work without the lock of the interpreter."""
+    """Run calls on threads; Arrow and NumPy release the interpreter's lock."""
 
     def spread(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         with ThreadPoolExecutor(threads) as pool:
@@ -72,10 +72,10 @@ def on_threads(threads: int) -> ParallelMap:
 
 
 def spill(lane: tuple[int, Sequence[Path]], folder: Path, buckets: int) -> pa.Table:
-    """Key the live facts of a worker's parts and write their mentions in the order of buckets.
+    """Assign ids to the live facts of a worker's parts, and write the mentions by bucket.
 
-    Each file holds some facts' mentions, one record batch a bucket. Returns the number of facts of
-    each part and document (SOURCES). The number of the lane tells the files of workers apart.
+    Each file holds the mentions of some facts, one record batch a bucket. Returns the number of
+    facts of each part and document (SOURCES). The lane's number distinguishes the files of workers.
     """
     lane_number, paths = lane
     sources = [SOURCES.empty_table()]
@@ -87,7 +87,7 @@ def spill(lane: tuple[int, Sequence[Path]], folder: Path, buckets: int) -> pa.Ta
 
 
 def read_facts(paths: Sequence[Path]) -> tuple[dict[str, pa.Table], pa.Table]:
-    """Key the live facts of a few parts in memory: the mentions of each table, and SOURCES."""
+    """Assign ids to the live facts of a few parts; returns the mentions by table, and SOURCES."""
     sources = [SOURCES.empty_table()]
     keyed = [key_facts(facts) for facts in _read(paths, sources)]
     mentions = {
@@ -118,7 +118,7 @@ def _source(part: str, facts: pa.Table) -> pa.Table:
 
 
 def split(rows: pa.Table, key: str, buckets: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of each bucket, in the order of the buckets: equal ranges of the id."""
+    """Yield the rows of each bucket in order; buckets are equal ranges of the id."""
     numbers = _bucket_numbers(rows[key], buckets)
     order = pa.array(np.argsort(numbers, kind="stable"))
     columns = [column.combine_chunks().take(order) for column in rows.columns]
@@ -147,7 +147,7 @@ def group_bucket(bucket: tuple[str, int], folder: Path) -> Path:
 
 
 def _write(schema: pa.Schema, batches: Sequence[pa.RecordBatch], path: Path) -> None:
-    """Write record batches; through `commit`, as the worker of a lost node may write on."""
+    """Write record batches through `commit`, since the worker of a lost node may still write."""
     with pa.ipc.new_file(path, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
@@ -160,9 +160,9 @@ def _opened(path: Path) -> pa.ipc.RecordBatchFileReader:
 def merge_parts(
     paths: Sequence[Path], out: Path, *, bucket_facts: int, workers: int, spread: ParallelMap
 ) -> tuple[pa.Table, dict[str, int]]:
-    """Write each table of the graph from all parts; return SOURCES and the numbers of rows.
+    """Write each table of the graph from all parts; returns SOURCES and the numbers of rows.
 
-    Each worker's memory is bounded by a bucket of about `bucket_facts` facts; time is linear.
+    A bucket of about `bucket_facts` facts bounds each worker's memory; time is linear.
     """
     facts = sum(pq.read_metadata(mirror.opened(path)).num_rows for path in paths)
     buckets = min(1 << _ID_BITS, facts // bucket_facts + 1)
@@ -180,7 +180,7 @@ def merge_parts(
 
 
 def write_rows(path: Path, tables: Iterable[pa.Table], name: str) -> int:
-    """Write sorted tables as one file in row groups of one size; return the number of rows."""
+    """Write sorted tables as one file with row groups of equal size; returns the number of rows."""
     side, written = SIDES[name], 0
     held = side.rows.empty_table()
     options = {**coding(side.rows, [side.key, "name"]), "write_statistics": [side.key]}

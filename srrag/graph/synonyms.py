@@ -1,7 +1,7 @@
-"""Merge synonyms into one entity each: optional, and undone by leaving the stage out.
+"""Merge synonyms into one entity each; an optional stage that leaves its inputs unchanged.
 
-The tables read stay as they are; `synonyms.parquet` says which entity became which. The paper
-merges none (§3 of sr-rag), so no build has this stage unless it is asked for.
+`synonyms.parquet` maps each merged entity to its canonical one. The paper merges none (§3 of
+sr-rag), so a build includes this stage only on request.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ _SCORE_DECIMALS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class MergeSynonyms(Build):
-    """ENTITIES and EDGES → SYNONYMS, and both tables with every synonym under its canonical entity.
+    """ENTITIES and EDGES → SYNONYMS, and both tables with canonical entities only.
 
-    Synonyms come from a CSV `file` (type, name, canonical), or are names of one type whose
-    vectors by `encoder` have a cosine of at least `threshold`: exactly one of the two is given.
-    Values of attributes are never merged, nor, by vectors, names that differ in a number or a
-    negation.
+    Synonyms come either from a CSV `file` (type, name, canonical) or from an `encoder`: names of
+    one type whose vectors have a cosine of at least `threshold`. Attribute values are never merged,
+    and vectors never merge names that differ in a number or a negation.
     """
 
     file: str = place_field("")
@@ -58,12 +57,12 @@ class MergeSynonyms(Build):
     entities: str = "entities"
 
     def __post_init__(self) -> None:
-        """Check that there is one source of synonyms."""
+        """Raise ValueError unless exactly one source of synonyms is given."""
         if bool(self.file) == (self.encoder is not None):
             raise ValueError("synonyms: give either file or encoder")
 
     def identity(self) -> dict[str, Any]:
-        """The content of the file."""
+        """Return the hash of the file's content."""
         return {"file": file_sha256(Path(self.file))} if self.file else {}
 
     def build(
@@ -90,7 +89,7 @@ class MergeSynonyms(Build):
         }
 
     def _near(self, entities: pa.Table, edges: pa.Table, at: Place) -> pa.Table:
-        """Synonyms by the vectors of names; the canonical one is the most mentioned."""
+        """Find synonyms by the vectors of names; the canonical name is the most mentioned."""
         from srrag.model.embed import load
 
         assert self.encoder is not None
@@ -118,18 +117,18 @@ class MergeSynonyms(Build):
 
 
 def tells_apart(name: str) -> tuple[str, ...]:
-    """Numbers and negations of a name: vectors hardly see them, and they are never synonyms."""
+    """Return the numbers and negations of a name; names that differ in them are never synonyms."""
     return tuple(sorted(_TELLING.findall(normalise(name))))
 
 
 def leaders(
     vectors: npt.NDArray[np.float32], threshold: float
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """The leader of each row and its cosine with it: itself, or the nearest leader before it.
+    """Return the leader of each row, the row itself or an earlier one, and its cosine with it.
 
-    `vectors` (rows, dim) are of unit length, in the order of precedence. A row follows the leader
-    that it is most similar to, of those with at least `threshold`, so that no chain of likenesses
-    joins what is unlike.
+    `vectors` (rows, dim) have unit length and are in the order of precedence. A row follows the
+    most similar leader with a cosine of at least `threshold`. Rows join leaders, never each other,
+    so no chain of similar names connects dissimilar ones.
     """
     leader = np.arange(len(vectors))
     best = np.ones(len(vectors), np.float32)
@@ -146,7 +145,7 @@ def leaders(
 
 
 def read_synonyms(path: Path) -> pa.Table:
-    """SYNONYMS of a CSV file; raises ValueError that names the file and line of what is wrong."""
+    """Read SYNONYMS from a CSV file; raises ValueError that names the file and the bad line."""
     parents: dict[str, str] = {}
     names: dict[str, str] = {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -172,7 +171,7 @@ def read_synonyms(path: Path) -> pa.Table:
 
 
 def _root(parents: Mapping[str, str], child: str) -> str | None:
-    """The last of the parents of an entity; None if they go round."""
+    """Return the last ancestor of an entity; None for a cycle."""
     seen: set[str] = set()
     while (parent := parents.get(child, child)) != child:
         if child in seen:
@@ -183,11 +182,11 @@ def _root(parents: Mapping[str, str], child: str) -> str | None:
 
 
 def merge_nodes(entities: pa.Table, synonyms: pa.Table) -> pa.Table:
-    """ENTITIES with the mentions of synonyms on their canonical entity, which keeps its name."""
+    """Move the mentions of synonyms to their canonical entities, which keep their names."""
     ends = ungroup(entities, ENDS)
     ids = _mapped(ends["entity_id"], synonyms["entity_id"], synonyms["canonical_id"])
     merged = group_ends(ends.set_column(0, "entity_id", ids))
-    # Names given by the file serve where the canonical entity itself is not in the graph.
+    # The file's name is used if the graph lacks the canonical entity.
     owners = pa.concat_arrays([_flat(entities["entity_id"]), _flat(synonyms["canonical_id"])])
     names = pa.concat_arrays([_flat(entities["name"]), _flat(synonyms["canonical"])])
     named = pc.take(names, pc.index_in(merged["entity_id"], owners))
@@ -195,7 +194,7 @@ def merge_nodes(entities: pa.Table, synonyms: pa.Table) -> pa.Table:
 
 
 def merge_links(edges: pa.Table, synonyms: pa.Table) -> pa.Table:
-    """EDGES between canonical entities."""
+    """Redirect EDGES to the canonical entities."""
     links = ungroup(edges, LINKS)
     for side in ("head_id", "tail_id"):
         ids = _mapped(links[side], synonyms["entity_id"], synonyms["canonical_id"])
@@ -205,7 +204,7 @@ def merge_links(edges: pa.Table, synonyms: pa.Table) -> pa.Table:
 
 
 def _mapped(values: pa.ChunkedArray, keys: pa.ChunkedArray, targets: pa.ChunkedArray) -> pa.Array:
-    """Each value's target where it is a key, else the value."""
+    """Replace each value that is a key by its target."""
     found = pc.take(_flat(targets), _flat(pc.index_in(values, _flat(keys))))
     return pc.coalesce(found, _flat(values))
 

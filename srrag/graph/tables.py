@@ -1,4 +1,4 @@
-"""How the graph's tables are written: ids are hashes, in which no code finds anything twice."""
+"""Parquet settings of the graph's tables; ids are hashes, so they do not compress."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow as pa
 
 
 def coding(schema: pa.Schema, distinct: Collection[str]) -> dict[str, Any]:
-    """Parquet's options: a dictionary for columns that repeat themselves, zstd for all but ids.
+    """Return Parquet options: dictionaries for columns with repeated values, zstd except for ids.
 
-    `distinct` names the fields, also of structs, that hold a value a row or nearly so. Half of the
-    time that writing takes goes into dictionaries of these and into zstd of ids otherwise.
+    `distinct` names the fields, nested ones too, with nearly one distinct value a row. Dictionaries
+    for these and zstd for ids would take half of the writing time.
     """
     columns = list(_columns(schema))
     return {
@@ -25,9 +25,9 @@ def coding(schema: pa.Schema, distinct: Collection[str]) -> dict[str, Any]:
 
 
 def narrow(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """Whole numbers from 0 up, of the same order, in as few bytes as hold them.
+    """Convert non-negative integers to the smallest type that keeps their order.
 
-    Those of 16 bits are sorted by radix, in an eighth of the time.
+    NumPy sorts 16-bit integers by radix, in an eighth of the time.
     """
     least = keys.min(initial=0)
     found: npt.NDArray[np.unsignedinteger[Any]] = (keys - least).astype(
@@ -37,7 +37,7 @@ def narrow(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.unsignedinteger[Any]]:
 
 
 def _columns(schema: pa.Schema) -> Iterator[str]:
-    """The paths of all columns; a list of structs has one for each field."""
+    """Yield the paths of all columns; a list of structs has one for each field."""
     for field in schema:
         if pa.types.is_list(field.type):
             for inner in field.type.value_type:

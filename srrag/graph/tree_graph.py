@@ -1,4 +1,4 @@
-"""The graph as the knowledge tree reads it: entities by id, owners, communities, facts."""
+"""The graph for the knowledge tree: entities by id, owners, communities, facts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _MAX_NAME_CHARS = 200
 
 @dataclass(frozen=True)
 class TreeGraph:
-    """Rows of entities in the order of their ids; edges by rows; communities by number.
+    """Entities in the order of their ids; edges as pairs of rows; communities by number.
 
-    `core` marks entities of their own, `owner` is a core entity's own row or an attribute's
-    entity. `of_attribute` marks the edges to attributes. Document nodes bear their titles.
+    `core` marks entities other than attributes. `owner` is the row of an attribute's entity, and a
+    core entity's own row. `of_attribute` marks the edges to attributes. Documents have their titles
+    as names.
     """
 
     ids: pa.Array
@@ -87,14 +88,14 @@ class TreeGraph:
         )
 
     def facts(self, community: int) -> list[str]:
-        """What the edges of a community's entities say: relations first, often mentioned first."""
+        """Return the facts of a community's entities: relations first, most mentioned first."""
         _, first = self._by_community
         begin, end = first[community : community + 2].tolist()
         told: list[str] = self._facts.slice(begin, end - begin).to_pylist()
         return told
 
     def facts_hash(self, community: int) -> str:
-        """A hash of a community's facts, in order."""
+        """Return a hash of a community's facts, in order."""
         _, first = self._by_community
         begin, end = first[community : community + 2].tolist()
         digest = hashlib.blake2b(self._lengths[begin:end], digest_size=16)
@@ -102,13 +103,13 @@ class TreeGraph:
         return digest.hexdigest()
 
     def between(self, edges: pa.Array) -> pa.Array:
-        """What is told between the names of an edge's ends, with the blanks around it."""
+        """Return the text between the two names of each edge's fact, with its blanks."""
         texts, chosen = self._between
         return texts.take(chosen.take(edges))
 
     @cached_property
     def _between(self) -> tuple[pa.Array, pa.Array]:
-        """The few texts that are told between two names, and which of them each edge has."""
+        """The distinct texts between two names, and the number of each edge's text."""
         relations, kinds = map(pc.dictionary_encode, (self.relations, self.types))
         texts = [f" {text} " for text in relations.dictionary.to_pylist()]
         numbers = _numbers(kinds.indices)[self.tails] + len(texts)
@@ -118,7 +119,7 @@ class TreeGraph:
 
     @cached_property
     def _facts(self) -> pa.Array:
-        """The facts of all communities as texts, in the order of the communities."""
+        """The facts of all communities as texts, by community."""
         order, _ = self._by_community
         shown = pc.utf8_slice_codeunits(self.names, 0, _MAX_NAME_CHARS).cast(pa.large_string())
         heads, tails = (shown.take(pa.array(rows[order])) for rows in (self.heads, self.tails))
@@ -127,7 +128,7 @@ class TreeGraph:
 
     @cached_property
     def _bounds(self) -> Ints:
-        """Where each fact begins in `_bytes`, and where the last one ends."""
+        """The offset of each fact in `_bytes`, and the end of the last one."""
         if not len(self._facts):
             return np.zeros(1, np.int64)
         return np.frombuffer(self._facts.buffers()[1], np.int64)[: len(self._facts) + 1]
@@ -142,7 +143,7 @@ class TreeGraph:
 
     @cached_property
     def _by_community(self) -> tuple[Ints, Ints]:
-        """Edges by the community of their head, and where each community's begin."""
+        """The edges, sorted by their head's community, and where each community begins."""
         label = self.label[self.heads]
         order = np.lexsort((narrow(-self.edge_mentions), self.of_attribute, narrow(label)))
         first = np.searchsorted(label[order], np.arange(len(self.community_ids) + 1))
@@ -150,7 +151,7 @@ class TreeGraph:
 
 
 def _counted(path: Path, columns: list[str]) -> pa.Table:
-    """These columns and the number of mentions, of which one short field is read to count them."""
+    """Read these columns and count the mentions; of these it reads one short field only."""
     with pq.ParquetFile(path) as file:
         table = file.read([*columns, "mentions.list.element.char_start"])
     counts = pc.list_value_length(table["mentions"])
@@ -158,9 +159,9 @@ def _counted(path: Path, columns: list[str]) -> pa.Table:
 
 
 def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:
-    """The entity of each attribute, the first of several; others own themselves.
+    """Return the entity of each attribute (the first of several); other nodes own themselves.
 
-    A node that has attributes is an entity, though it may be another's attribute.
+    A node with attributes is an entity, even if it is also an attribute of another.
     """
     owner = np.full(num_nodes, num_nodes, np.int64)
     np.minimum.at(owner, tails, heads)
@@ -171,7 +172,7 @@ def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:
 
 
 def _shown_names(nodes: pa.Table, units: Path) -> pa.Array:
-    """Names, a document's being its title."""
+    """Return the names; a document's name is its title."""
     documents = pa.ipc.open_file(pa.memory_map(str(units / "documents.arrow"))).read_all()
     names, types = (nodes[name].combine_chunks() for name in ("name", "type"))
     is_document = pc.equal(types, _DOCUMENT)

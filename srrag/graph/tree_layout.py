@@ -1,4 +1,4 @@
-"""Where every node of the knowledge tree hangs, and the rows of TREE that say so."""
+"""The layout of the knowledge tree: the parent and place of every node, as rows of TREE."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MAX_KEYWORD_CHARS = 60
 
 
 class Layout:
-    """Where every node of the tree hangs: parents and places, computed on arrays."""
+    """The parent and place of every node of the tree, computed on arrays."""
 
     def __init__(self, graph: TreeGraph, max_keywords: int) -> None:
-        """Choose the keywords and give every entity one of them."""
+        """Choose the keywords and assign one of them to every entity."""
         self.graph = graph
         heads, tails = graph.owner[graph.heads], graph.owner[graph.tails]
         related = ~graph.of_attribute
         heads, tails = heads[related], tails[related]
         degree = degrees_within(graph.label, heads, tails)
-        # Rows are in the order of ids, so that equals go by id.
+        # Rows are in the order of ids, so ties go by id.
         long = np.asarray(pc.utf8_length(graph.names)) > _MAX_KEYWORD_CHARS
         often, linked = narrow(-graph.mentions), narrow(-degree)
         self.order = np.lexsort((often, linked, long, graph.is_document, ~graph.core))
@@ -50,7 +50,7 @@ class Layout:
         self.parent: Ints = rows[first[graph.label] + nearest]
 
     def keyword_names(self, community: int) -> tuple[str, ...]:
-        """The names of a community's keywords, the most central first."""
+        """Return the names of a community's keywords, the most central first."""
         return tuple(self._keyword_names[self._first[community] : self._first[community + 1]])
 
     @cached_property
@@ -59,7 +59,7 @@ class Layout:
         return names
 
     def communities(self, texts: Described, model: str) -> pa.Table:
-        """The top, the largest first: names and summaries as given, else the keywords as name."""
+        """Build the top level, largest first: names and summaries as given, else the keywords."""
         graph = self.graph
         sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
         order = np.argsort(-sizes, kind="stable")
@@ -76,21 +76,21 @@ class Layout:
         )  # fmt: skip
 
     def keywords(self) -> pa.Table:
-        """The most central members."""
+        """Build the keyword level: the most central members."""
         graph, rows = self.graph, self._rows
         parents = _prefixed(4, graph.community_ids.take(pa.array(graph.label[rows])))
         ids, names = (column.take(pa.array(rows)) for column in (graph.ids, graph.names))
         return _table("keyword", ids, parents, self.keyword[rows], names)
 
     def entities(self) -> pa.Table:
-        """All members but attributes, each under its keyword."""
+        """Build the entities: all members except attributes, each under its keyword."""
         rows = np.flatnonzero(self.graph.core)
         rows, parents, place = self._under(3, rows, self.parent[rows], self._central[rows])
         ids, names = (column.take(rows) for column in (self.graph.ids, self.graph.names))
         return _table("entity", ids, parents, place, names)
 
     def attributes(self) -> pa.Table:
-        """Attributes under their entities; the text says which attribute."""
+        """Build the attributes, each under its entity; the text names the attribute."""
         graph = self.graph
         rows = np.flatnonzero(~graph.core)
         rows, parents, place = self._under(2, rows, graph.owner[rows], self._central[rows])
@@ -100,7 +100,7 @@ class Layout:
         return _table("attribute", ids, parents, place, names, texts)
 
     def relations(self) -> pa.Table:
-        """Relations under the keyword of their head, written out."""
+        """Build the relations, each under the keyword of its head, written out."""
         graph = self.graph
         edges = np.flatnonzero(~graph.of_attribute)
         parent = self.parent[graph.owner[graph.heads[edges]]]
@@ -115,15 +115,15 @@ class Layout:
 
     @cached_property
     def _central(self) -> Ints:
-        """The place of each row among all, the most central first."""
+        """The rank of each row by centrality, the most central first."""
         return _inverse(self.order)
 
     def _under(
         self, level: int, rows: Ints, parent: Ints, by: Ints
     ) -> tuple[pa.Array, pa.Array, Ints]:
-        """Rows in the order of their parents, under each the least `by` first: no two are equal.
+        """Sort rows by parent, then by the distinct values `by`, ascending.
 
-        With the parents' ids in the tree, and the place of each row under its parent.
+        Returns the sorted rows, the ids of their parents in the tree, and their places under them.
         """
         order = np.argsort(parent * (int(by.max(initial=0)) + 1) + by)
         sorted_parent = parent[order]
@@ -133,14 +133,14 @@ class Layout:
 
 
 def _inverse(order: Ints) -> Ints:
-    """The place of each row, where rows stand in `order`."""
+    """Invert a permutation: the place of each row in `order`."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return place
 
 
 def _prefixed(level: int, ids: pa.Array) -> pa.Array:
-    """Ids of tree nodes: the level and what the node stands for."""
+    """Return the ids of tree nodes: the level and the id of the node's content."""
     return pc.binary_join_element_wise(pa.scalar(str(level)), ids, ":")
 
 
@@ -153,7 +153,7 @@ def _table(
     texts: Any = None,
     models: Any = None,
 ) -> pa.Table:
-    """Rows of one kind, which come sorted by parent and place."""
+    """Build the rows of one kind, sorted by parent and place."""
     empty = _repeat("", len(refs))
     level = _LEVELS[kind]
     return pa.table(

@@ -1,7 +1,7 @@
-"""Dense index: FAISS, exact up to a size, inverted lists above it, its shards parted by grade.
+"""Dense index: FAISS, exact up to a size, inverted lists above it; one partition for each grade.
 
-Shards are planned first, by the order and the sizes of the parts alone, and then made one by one:
-here, or at once wherever the place spreads work to. No vector travels between processes.
+The order and the sizes of the parts alone determine the shards, which are then made one by one or
+on the workers of the place. Vectors never travel between processes.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _LISTS_PER_ROOT = 4
 
 @dataclass(frozen=True, kw_only=True)
 class BuildDenseIndex(Build):
-    """Inner-product search over L2-normalised vectors, each grade a partition of its own.
+    """Inner-product search over L2-normalised vectors, with one partition for each grade.
 
-    A partition of up to `flat_rows` windows is searched exactly. Above, each of its shards has
-    4·√n inverted lists, of which `probes` are searched. With `pq_bytes` these lists hold codes of
-    so many bytes instead of vectors, and the best `rescored`·k by their codes are ranked by their
-    vectors, which are read from disk; 0 ranks by the codes. Lists and codes are trained once a
-    partition, so a search of its shards is the search of one index. The recall@100 against the
-    exact search is measured on 200 vectors of each shard and reported, the mean over all windows.
-    A shard ends with the part that brings it to `shard_rows`: that bounds the memory of a task.
+    A partition of up to `flat_rows` windows is searched exactly. In a larger one, each shard has
+    4·√n inverted lists, of which a search probes `probes`. With `pq_bytes` the lists hold codes of
+    that many bytes instead of vectors, and the `rescored`·k best by code are ranked by their
+    vectors, read from disk; `rescored` 0 ranks by codes alone. Lists and codes are trained once a
+    partition, so searching its shards equals searching one index. The figures report recall@100
+    against exact search, measured on 200 vectors of each shard, as the mean over all windows. A
+    shard ends with the part that brings it to `shard_rows`, which bounds the memory of a task.
     Raises ValueError for a vector without a window.
     """
 
@@ -59,7 +59,7 @@ class BuildDenseIndex(Build):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for codes that cannot be."""
+        """Raise ValueError for impossible codes."""
         if self.pq_bytes is not None and self.pq_bytes < 1:
             raise ValueError(f"pq_bytes: {self.pq_bytes}; it is 1 or more, or none")
         if self.pq_bytes is not None and self.flat_rows < _LEAST_FLAT_ROWS:
@@ -72,7 +72,7 @@ class BuildDenseIndex(Build):
     ) -> dict[str, float | int | str]:
         """Write `shard-<grade>-*.faiss` with the unit ids beside them, and `index.json`.
 
-        What one shard holds is made here, more than that where the place spreads work to.
+        Up to one shard is made in this process, more on the workers of the place.
         """
         codecs, drafts = self.plan(inputs, out, at)
         total = sum(len(draft.rows) for draft in drafts)
@@ -81,7 +81,7 @@ class BuildDenseIndex(Build):
         each = self._spread(total, at) or _here
         each(train, codecs)
         made = each(write, drafts)
-        for left in out.glob(".*"):  # by a worker that died
+        for left in out.glob(".*"):  # leftovers of a worker that died
             left.unlink()
         commit_json(out / "index.json", {"probes": self.probes, "rescored": self.rescored})
         sizes = [shard.rows for shard in made]
@@ -97,7 +97,7 @@ class BuildDenseIndex(Build):
     def plan(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> tuple[list[Codec], list[Draft]]:
-        """What is to be trained, and the shards: by the order and the sizes of the parts alone."""
+        """Plan the codecs and the shards from the order and the sizes of the parts."""
         grades = _rows(inputs[self.vectors], inputs[self.windows], at.spread)
         alone = self._spread(sum(map(len, grades)), at) is None
         settings = ShardSettings(
@@ -127,7 +127,7 @@ class BuildDenseIndex(Build):
 def _rows(
     vectors: Sequence[Path], windows: Sequence[Path], spread: ParallelMap | None
 ) -> list[Rows]:
-    """The rows of each grade that has any, in the order of the parts."""
+    """Return the rows of each non-empty grade, in the order of the parts."""
     if [path.name for path in vectors] != [path.name for path in windows]:
         raise ValueError("vectors and windows are not parts of the same names; run the build again")
     parts = [Part(*paths) for paths in zip(vectors, windows, strict=True)]

@@ -1,4 +1,4 @@
-"""The opened dense index: a search is scattered over the shards and gathered into one ranking."""
+"""The opened dense index: searches all shards and merges the results into one ranking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from srrag.storage.atomic_write import read_json
 
 
 class Shard:
-    """One opened shard: its index, its ids and, where its codes are short, its vectors."""
+    """One opened shard: its index, its ids and, for short codes, its vectors."""
 
     def __init__(self, path: Path, probes: int, rescored: int = 0, gpu: int | None = None) -> None:
         """Map the files, or copy the index to a GPU."""
@@ -36,18 +36,18 @@ class Shard:
         self.ids: pa.Array = ids["unit_id"].combine_chunks()
 
     def search(self, queries: Matrix, k: int) -> list[Ranked]:
-        """For each query the k best, and more, in no order."""
+        """Return at least the k best of each query, unordered."""
         found = self._nearest(queries, k) if self.vectors is None else self._rescored(queries, k)
         return [(self.ids.take(pa.array(rows)), scores) for rows, scores in found]
 
     def _nearest(
         self, queries: Matrix, k: int
     ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
-        """The k best and all that tie with the last: which of those stay goes by id."""
+        """Return the k best and all ties with the last; the ranking decides ties by id."""
         depth = min(k + 1, self.most)
         while True:
             scores, rows = self.index.search(queries, depth)
-            scores[rows < 0] = -np.inf  # no hit; FAISS has the least float32 there
+            scores[rows < 0] = -np.inf  # no hit; FAISS returns the lowest float32
             more = tied(scores[:, min(k, depth) - 1], scores[:, -1]) & (rows[:, -1] >= 0)
             if depth == self.most or not more.any():
                 break
@@ -57,10 +57,10 @@ class Shard:
     def _rescored(
         self, queries: Matrix, k: int
     ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
-        """The best by their codes, several times k, with the inner product of their vectors."""
+        """Return several times k of the best by code, with exact inner products."""
         assert self.vectors is not None
         _, rows = self.index.search(queries, min(k * self.rescored, self.most))
-        # In the order of the file, which is the order in which a disk reads best.
+        # In file order, which is fastest to read from a disk.
         found = [np.sort(row[row >= 0]) for row in rows]
         return [
             (row, np.einsum("nd,d->n", self.vectors[row], query))
@@ -72,7 +72,7 @@ class DenseIndex:
     """The shards of every grade, memory-mapped, or on the GPUs of the place."""
 
     def __init__(self, folder: Path, threads: int = 1, device: str = "cpu") -> None:
-        """Open the shards; their hashes were checked against the manifest by the opener."""
+        """Open the shards; the caller has checked their hashes against the manifest."""
         faiss.omp_set_num_threads(max(1, threads))
         settings = read_json(folder / "index.json")
         if not {"probes", "rescored"} <= settings.keys():
@@ -89,7 +89,7 @@ class DenseIndex:
             self.dimension = int(shard.index.d)
 
     def search(self, queries: Matrix, k: int, grades: Sequence[str] = ()) -> list[Ranked]:
-        """The k best units of these grades, all by default, for each query (n, dimension)."""
+        """Return the k best units for each query (n, dimension); no grades means all."""
         shards = [shard for grade in grades or GRADES for shard in self.shards[grade]]
         found = [shard.search(queries, k) for shard in shards]
         return [merge([hits[row] for hits in found], k) for row in range(len(queries))]

@@ -1,7 +1,7 @@
-"""The shards of the dense index: which rows make one, the codec they share, and their files.
+"""The shards of the dense index: their rows, the codec they share, and their files.
 
-Each function reads the parts it is given and writes files of its own, so that a Spread may call
-it anywhere, and again where a worker died: the files are the same.
+Each function reads the given parts and writes its own files, so any worker can run it, and another
+can repeat it after a crash with the same result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RECALL_DEPTH = 100
 
 @dataclass(frozen=True)
 class Part:
-    """A part of vectors, the part of their windows, and how many rows of a grade it has."""
+    """A part of vectors, the part of their windows, and the number of rows of one grade."""
 
     vectors: Path
     windows: Path
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Rows:
-    """The live rows of one grade in some parts: what a shard holds, or a codec is trained on."""
+    """The live rows of one grade in some parts, for a shard or for training a codec."""
 
     grade: str
     parts: tuple[Part, ...]
@@ -54,7 +54,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class ShardSettings:
-    """How shards are made (BuildDenseIndex says what is what), and where."""
+    """The settings and the folder of shards; BuildDenseIndex describes each."""
 
     pq_bytes: int | None
     probes: int
@@ -66,7 +66,7 @@ class ShardSettings:
 
 @dataclass(frozen=True)
 class Codec:
-    """An index to be trained: inverted lists and, with `pq_bytes`, short codes of the vectors."""
+    """An index to train: inverted lists and, with `pq_bytes`, short codes of the vectors."""
 
     path: Path
     rows: Rows
@@ -76,7 +76,7 @@ class Codec:
 
 @dataclass(frozen=True)
 class Draft:
-    """A shard to be written; without a codec its vectors are searched one by one."""
+    """A shard to write; without a codec its vectors are searched exhaustively."""
 
     path: Path
     rows: Rows
@@ -86,7 +86,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Made:
-    """A shard that is written: its recall@100 on its own vectors, and the size of its index."""
+    """A written shard: its recall@100 on its own vectors, and the size of its index."""
 
     rows: int
     recall: float
@@ -95,14 +95,14 @@ class Made:
 
 
 def count(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
-    """The live rows of each grade in each part, (parts, grades)."""
+    """Count the live rows of each grade in each part: (parts, grades)."""
     return np.array(
         [np.bincount(_grades(part), minlength=len(GRADES)) for part in parts], np.int64
     ).reshape(-1, len(GRADES))
 
 
 def cut(rows: Rows, shard_rows: int) -> list[Rows]:
-    """Divide rows into shards: the next parts until there are `shard_rows` or more."""
+    """Divide rows into shards; each takes parts until it has at least `shard_rows`."""
     shards: list[list[Part]] = [[]]
     size = 0
     for part in rows.parts:
@@ -117,8 +117,8 @@ def cut(rows: Rows, shard_rows: int) -> list[Rows]:
 def train(codec: Codec) -> None:
     """Write the empty index that all shards of a grade start from, trained on a random sample.
 
-    Lists are found by spherical k-means; a code is that of the residual, one byte for an equal
-    share of its dimensions (IVFADC: Jégou et al. 2011, doi:10.1109/TPAMI.2010.57, §IV).
+    Spherical k-means finds the lists. A code encodes the residual, one byte for an equal share of
+    its dimensions (IVFADC: Jégou et al. 2011, doi:10.1109/TPAMI.2010.57, §IV).
     """
     settings = codec.settings
     faiss.omp_set_num_threads(settings.threads)
@@ -143,12 +143,12 @@ def _empty(dimension: int, lists: int, settings: ShardSettings) -> faiss.IndexIV
         coded.pq.cp.min_points_per_centroid = 1
         index = coded
     index.cp.seed = settings.seed + 1
-    index.cp.min_points_per_centroid = 1  # of a small partition's sample FAISS would warn
+    index.cp.min_points_per_centroid = 1  # else FAISS warns of small samples
     return index
 
 
 def write(draft: Draft) -> Made:
-    """Write a shard: its vectors where codes are rescored, its unit ids, and its index."""
+    """Write a shard: its unit ids, its index and, where codes are rescored, its vectors."""
     settings = draft.settings
     faiss.omp_set_num_threads(settings.threads)
     ids, matrix = _read(draft.rows)
@@ -172,7 +172,7 @@ def write(draft: Draft) -> Made:
 
 
 def _read(rows: Rows) -> tuple[pa.Array, Matrix]:
-    """Ids and vectors of rows, (n, dimension), in the order of the parts."""
+    """Read the ids and vectors of rows, (n, dimension), in the order of the parts."""
     ids, matrix, start = [], np.zeros((0, 0), np.float32), 0
     for part, (names, block) in zip(rows.parts, _blocks(rows), strict=True):
         if not start:
@@ -197,7 +197,7 @@ def _blocks(rows: Rows) -> Iterator[tuple[pa.Array, Matrix]]:
 
 
 def _sample(rows: Rows, size: int, seed: int) -> Matrix:
-    """About `size` random vectors, from random parts that have some times as many, or all."""
+    """Sample about `size` vectors from random parts that together hold several times as many."""
     draw = np.random.default_rng(seed)
     order = draw.permutation(len(rows.parts))
     ends = np.cumsum([rows.parts[place].rows for place in order])
@@ -213,7 +213,7 @@ def _sample(rows: Rows, size: int, seed: int) -> Matrix:
 
 
 def _grades(part: Part) -> npt.NDArray[np.int8]:
-    """The place in GRADES of each live row of vectors, from its window."""
+    """Return the index in GRADES of each live row of vectors, from its window."""
     (vector,) = read_live([part.vectors], ("unit_id",))
     (window,) = read_live([part.windows], ("unit_id", "grade"))
     place = pc.index_in(vector["unit_id"], value_set=window["unit_id"].combine_chunks())

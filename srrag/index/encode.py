@@ -32,7 +32,7 @@ _READERS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeWindows(Step):
-    """Windows → vectors. A text that was encoded before, in any build of this root, is copied.
+    """Windows → vectors; texts that any build of this root has encoded are copied.
 
     The token vectors (for MaxSim, Eq. 15 of sr-rag) are int8 with one scale a token.
     """
@@ -48,7 +48,7 @@ class EncodeWindows(Step):
     }
 
     def open(self, at: Place) -> Function:
-        """Map the vectors that stand; with none, load the model now, else at the first new text."""
+        """Map existing vectors; without any, load the model now, else at the first new text."""
         cache = VectorCache(at.root, self)
         if not len(cache.keys):
             self._model(at)
@@ -93,13 +93,13 @@ class EncodeWindows(Step):
 
 
 def packed_tokens(tokens: TokenVectors) -> Iterator[tuple[bytes, bytes]]:
-    """The int8 values and float16 scales of each text, as bytes."""
+    """Yield the int8 values and float16 scales of each text, as bytes."""
     for start, end in zip(tokens.offsets[:-1], tokens.offsets[1:], strict=True):
         yield tokens.values[start:end].tobytes(), tokens.scale[start:end].tobytes()
 
 
 def text_keys(texts: Sequence[str]) -> Keys:
-    """64-bit hashes of texts."""
+    """Return 64-bit hashes of texts."""
     digests = b"".join(
         hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         for text in texts
@@ -108,14 +108,14 @@ def text_keys(texts: Sequence[str]) -> Keys:
 
 
 class VectorCache:
-    """The vectors of this root that the same step wrote, whatever the corpus, by text."""
+    """A cache, by text, of the vectors that the same step wrote for any corpus of this root."""
 
     columns: ClassVar[list[str]] = ["vector", "tokens", "token_scales", "cut"]
 
     def __init__(self, root: Path | None, step: EncodeWindows) -> None:
-        """Read the text keys (8 bytes a row) of the parts that stand now."""
+        """Read the text keys (8 bytes a row) of the existing parts."""
         self.paths = [] if root is None else _parts_of(root, spec(step))
-        with ThreadPoolExecutor(_READERS) as pool:  # an object store takes its time for each
+        with ThreadPoolExecutor(_READERS) as pool:  # an object store is slow for each read
             blocks = list(pool.map(_text_keys, self.paths))
         sizes = [len(block) for block in blocks]
         keys = np.concatenate(blocks) if blocks else np.zeros(0, np.uint64)
@@ -125,7 +125,7 @@ class VectorCache:
         self.row = np.concatenate([np.arange(size) for size in sizes])[order] if sizes else order
 
     def find(self, keys: Keys) -> dict[int, tuple[bytes, bytes, bytes, bool]]:
-        """The stored rows of the keys that are here."""
+        """Return the stored rows of the known keys."""
         if not len(self.keys):
             return {}
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -143,7 +143,7 @@ class VectorCache:
 
 
 def _text_keys(path: Path) -> Keys:
-    """One small column: on an object store it is read there, and the vectors stay."""
+    """Read the texts' keys; of a part on an object store only this small column is read."""
     with mirror.opened(path) as file:
         table = pq.read_table(file, columns=["text_key"])
     return np.asarray(table["text_key"].combine_chunks())
@@ -159,5 +159,5 @@ def _parts_of(root: Path, identity: object) -> list[Path]:
 
 
 def _standing(names: Collection[str]) -> list[str]:
-    """The parts with a receipt beside them: what else there is may be half of one."""
+    """Return the parts that have a receipt; others may be incomplete."""
     return [n for n in sorted(names) if n.endswith(".parquet") and f"{n[:-8]}.json" in names]

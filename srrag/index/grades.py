@@ -1,4 +1,4 @@
-"""Evidence grades part every index: A guidelines … E other studies (Methods of sr-rag)."""
+"""Evidence grades partition every index: A guidelines … E other studies (sr-rag, Methods)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 
 GRADES = ("A", "B", "C", "D", "E")
 UNGRADED = "E"
-"""What a window without a grade counts as."""
+"""The grade that a window without a grade counts as."""
 
 
 def counted_as(grades: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """What each window's grade counts as: itself, or UNGRADED where there is none."""
+    """Replace missing grades by UNGRADED."""
     return pc.if_else(pc.is_in(grades, value_set=pa.array(GRADES)), grades, UNGRADED)
 
 
 def check_grades(grades: Sequence[str]) -> None:
-    """Raise ValueError that names a grade which there is not."""
+    """Raise ValueError that names an unknown grade."""
     for grade in grades:
         if grade not in GRADES:
             raise ValueError(f"grade {grade!r}: the grades are {', '.join(GRADES)}")

@@ -1,8 +1,8 @@
 """Graph index: entities, triples and communities with the windows that mention them.
 
-Every file is an array that is mapped, not read; vectors are int8 with a scale a row. Nothing is
-encoded here: names come with their vectors from the communities, a Document's vector is the mean
-of its windows', a community's the mean of its members', a triple's the sum of its two ends'.
+Every file is a memory-mapped array; vectors are int8 with one scale a row. This build encodes
+nothing. Names have their vectors from the communities. A Document's vector is the mean of its
+windows', a community's the mean of its members', a triple's the sum of its two ends'.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from srrag.step import Build, Place
 Ints = npt.NDArray[np.int64]
 
 DOCUMENT = "Document"
-"""Type of the node that stands for a study or guideline itself; its name is a doc_id."""
+"""Type of the node of a study or guideline itself; its name is a doc_id."""
 CODED = ("node_types", "edge_head_types", "edge_tail_types", "edge_relations", "window_grades")
-"""Columns of few distinct words, each an array of codes and a list of words."""
+"""Columns of few distinct words, each stored as an array of codes and a list of words."""
 MAX_NAME_TERMS = 8
 _BLOCK_ROWS = 8192
 
@@ -43,8 +43,8 @@ _BLOCK_ROWS = 8192
 class BuildGraphIndex(Build):
     """ENTITIES, EDGES, COMMUNITIES, windows and their vectors → the graph channel's index.
 
-    Nodes are the entities that have a vector; an attribute is reached through its entity. Raises
-    ValueError if the vectors of names and windows come from different encoders' dimensions.
+    Nodes are the entities with a vector; a search reaches an attribute through its entity. Raises
+    ValueError if the vectors of names and windows differ in dimension.
     """
 
     entities: str = "entities"
@@ -55,7 +55,7 @@ class BuildGraphIndex(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write the arrays, and the ids in their order."""
+        """Write the arrays, and the ids in row order."""
         (graph,), (groups,), (units,) = (
             inputs[name] for name in (self.entities, self.communities, self.units)
         )
@@ -88,7 +88,7 @@ class BuildGraphIndex(Build):
 
 
 class _Nodes:
-    """The entities with a vector, in the order of their vectors, and where they are of all."""
+    """The entities with a vector, in that order, and their rows among all entities."""
 
     def __init__(self, graph: Path, groups: Path) -> None:
         self.ids = _column(groups / "entity_vectors.parquet", "entity_id")
@@ -113,7 +113,7 @@ class _Nodes:
 def _write_vectors(
     nodes: _Nodes, groups: Path, units: Path, paths: Sequence[Path], doc_ids: Any, out: Path
 ) -> None:
-    """Vectors of windows, of nodes (a Document's is the mean of its windows'), of communities."""
+    """Write the vectors of windows, nodes (a Document's is its windows' mean) and communities."""
     names = np.load(groups / "entity_vectors.npy", mmap_mode="r")
     node_vectors = _Vectors(out / "nodes", *names.shape)
     for start in range(0, len(names), _BLOCK_ROWS):
@@ -131,7 +131,7 @@ def _write_vectors(
         rows = lookup.find(table["unit_id"].to_pylist())
         vectors = unpack_vectors(table["vector"])
         window_vectors.put(rows, vectors)
-        # A document lies in one part, so that each part has whole documents.
+        # Each part holds whole documents.
         owner = _filled(pc.index_in(doc_ids.take(pa.array(rows)), value_set=document_ids))
         here, position = np.unique(owner[owner >= 0], return_inverse=True)
         node_vectors.put(at_document[here], _means(vectors[owner >= 0], position, len(here)))
@@ -143,7 +143,7 @@ def _write_vectors(
 
 
 class _Vectors:
-    """A file of int8 vectors with a scale a row, written in any order of rows."""
+    """A file of int8 vectors with one scale a row; rows may be written in any order."""
 
     def __init__(self, path: Path, rows: int, dimension: int) -> None:
         self._path, self._dimension = path, dimension
@@ -186,9 +186,9 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _write_names(nodes: _Nodes, shown_in: Ints, num_windows: int, out: Path) -> None:
-    """The names as the sparse index reads words, to find those that a question holds.
+    """Write the names, tokenised like the sparse index, to find them in questions.
 
-    Rarity is the inverse window frequency stretched to 0…1: log(1 + W / w) / log(1 + W).
+    Rarity is the inverse window frequency scaled to 0…1: log(1 + W / w) / log(1 + W).
     """
     read = analyzer()
     is_document = np.asarray(pc.equal(nodes.types, DOCUMENT))
@@ -206,15 +206,15 @@ def _write_names(nodes: _Nodes, shown_in: Ints, num_windows: int, out: Path) -> 
 
 
 def name_key(terms: Sequence[str]) -> int:
-    """64 bits of a name's terms."""
+    """Hash a name's terms to 64 bits."""
     digest = hashlib.blake2b(" ".join(terms).encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(digest.digest(), "little")
 
 
 def _write_edges(nodes: _Nodes, path: Path, spans: WindowSpans, out: Path) -> tuple[Ints, int]:
-    """Ends, lengths, types and relations of all edges, and what each window mentions of them."""
+    """Write ends, lengths, types and relations of all edges, and the edges of each window."""
     edges = pq.read_table(path, columns=["edge_id", "head_id", "relation", "tail_id"])
-    # An attribute has no vector of its own: its row is the one past the last.
+    # An attribute has no vector: its row is the one past the last.
     row_of = np.where(nodes.of_entity >= 0, nodes.of_entity, len(nodes.ids)).astype(np.int32)
     values = np.load(out / "nodes.vectors.npy", mmap_mode="r")
     scales = np.load(out / "nodes.scales.npy", mmap_mode="r")
@@ -236,7 +236,7 @@ def _write_edges(nodes: _Nodes, path: Path, spans: WindowSpans, out: Path) -> tu
 
 
 def _write_communities(nodes: _Nodes, members: np.ndarray, offsets: Ints, out: Path) -> None:
-    """The communities that each window takes part in, by the nodes that it mentions."""
+    """Write the communities of each window: those of the nodes that it mentions."""
     windows = len(offsets) - 1
     owner = np.repeat(np.arange(windows), np.diff(offsets))
     found, found_offsets = segments(owner, nodes.community[members], windows)
@@ -246,7 +246,7 @@ def _write_communities(nodes: _Nodes, members: np.ndarray, offsets: Ints, out: P
 
 
 def write_ids(ids: Any, out: Path, name: str) -> None:
-    """Write ids in row order as an Arrow file that is mapped."""
+    """Write ids in row order as an Arrow file for memory-mapping."""
     table = pa.table({"id": ids})
     with pa.ipc.new_file(str(out / f"{name}.arrow"), table.schema) as writer:
         writer.write_table(table)
@@ -261,7 +261,7 @@ def write_codes(column: Any, out: Path, name: str) -> None:
 
 
 def _filled(found: Any) -> Ints:
-    """Positions as int64, -1 for null."""
+    """Convert positions to int64, with -1 for null."""
     return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
 
 

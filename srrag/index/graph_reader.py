@@ -1,4 +1,4 @@
-"""The opened graph index: windows by the entities, triples and communities that they mention."""
+"""The opened graph index: finds windows by the entities, triples and communities they mention."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class GraphWeights:
-    """What each part of the evidence weighs in a window's score.
+    """The weight of each part of the evidence in a window's score.
 
-    `context` is the cosine of the question with the window itself, `entity`, `triple` and
-    `community` that with the best of each that it mentions; `exact` is what an entity gains, at
-    most, whose whole name the question holds.
+    `context` weighs the cosine of the question with the window itself; `entity`, `triple` and
+    `community` the cosine with the best of each that it mentions. `exact` is the maximum bonus of
+    an entity whose whole name is in the question.
     """
 
     context: float = 1.0
@@ -47,10 +47,10 @@ class GraphWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphLimits:
-    """Where to look: only nodes and triples of these types.
+    """Limits of a search to nodes and triples of some types.
 
-    Empty is no limit; `relations` limits triples alone. `communities` keeps the windows of the so
-    many best communities; 0, of all.
+    Empty means no limit; `relations` limits only triples. `communities` keeps the windows of that
+    many best communities; 0 keeps all.
     """
 
     entity_types: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class GraphLimits:
 
 @dataclass(frozen=True)
 class GraphQuestion:
-    """A question: its text and vector, and vectors (n, d) for each part, none to leave it out."""
+    """A question: its text and vector, and vectors (n, d) for each part; none skips the part."""
 
     text: str
     vector: Floats
@@ -72,7 +72,7 @@ class GraphQuestion:
 
 @dataclass(frozen=True)
 class Reached:
-    """Windows, best first, each with the node, edge and community that speak most for it, or ""."""
+    """Windows, best first, each with its best node, edge and community, or ""."""
 
     unit_ids: pa.Array
     scores: Floats
@@ -82,10 +82,10 @@ class Reached:
 
 
 class GraphIndex:
-    """Maps the files; the whole graph is scored, so that the search is exact."""
+    """Maps the files and scores the whole graph, so the search is exact."""
 
     def __init__(self, folder: Path, weights: GraphWeights, limits: GraphLimits) -> None:
-        """Map the arrays and make the masks of the limits."""
+        """Map the arrays and compute the masks of the limits."""
         self._folder = folder
         self._weights = weights
         self._limits = limits
@@ -109,9 +109,9 @@ class GraphIndex:
     def search(
         self, question: GraphQuestion, k: int, tracks: Sequence[Sequence[str]] = ((),)
     ) -> list[Reached]:
-        """For each track the k best windows of its grades that mention something of the graph.
+        """Return for each track the k best windows of its grades that mention any graph element.
 
-        A track without a grade takes all. Scores are those of the whole graph, made once.
+        A track without grades takes all. The scores of the graph are computed once for all tracks.
         """
         entity, triple, community = self._scores(question)
         evidence = {"nodes": entity, "edges": triple, "communities": community}
@@ -122,7 +122,7 @@ class GraphIndex:
             "nodes": weights.entity, "edges": weights.triple, "communities": weights.community,
         }  # fmt: skip
         for name, weight in shares.items():
-            # What is not there, or points away, says nothing against a window.
+            # Missing parts and negative cosines do not lower a window's score.
             score += np.float32(weight) * np.maximum(best[name], 0)
         score[~self._reached(best, bool(question.types))] = -np.inf
         return [self._best(score, evidence, k, grades) for grades in tracks]
@@ -130,7 +130,7 @@ class GraphIndex:
     def _best(
         self, score: Floats, evidence: Mapping[str, Floats], k: int, grades: Sequence[str]
     ) -> Reached:
-        """The k best windows of these grades with what led to each."""
+        """Return the k best windows of these grades with their paths."""
         within = np.where(self._graded(grades), score, -np.inf) if grades else score
         rows = candidates(within, k, SCORE_DECIMALS)
         ids = self._unit_ids.take(pa.array(rows))
@@ -139,7 +139,7 @@ class GraphIndex:
         return Reached(ids.take(pa.array(order)), score[rows[order]], *paths)
 
     def _reached(self, best: Mapping[str, Floats], typed: bool) -> Bools:
-        """Windows that some part found; a community, which has no type, only without types."""
+        """Mask the windows with any hit; communities count only if no type is required."""
         found = {name: np.isfinite(scores) for name, scores in best.items()}
         reached: Bools = found["nodes"] | found["edges"]
         if not (typed or self._limits.entity_types or self._limits.relations):
@@ -147,7 +147,7 @@ class GraphIndex:
         return reached & found["communities"] if self._limits.communities else reached
 
     def _scores(self, question: GraphQuestion) -> tuple[Floats, Floats, Floats]:
-        """Scores of all nodes, edges and communities; -inf for what is outside the limits."""
+        """Return the scores of all nodes, edges and communities; -inf outside the limits."""
         types = self._limits.entity_types
         if question.types:
             types = tuple(set(types) & set(question.types)) if types else question.types
@@ -170,7 +170,7 @@ class GraphIndex:
         return entity, triple, community
 
     def _named(self, text: str) -> npt.NDArray[np.int32]:
-        """The nodes whose whole name the text holds, word by word."""
+        """Return the nodes whose whole name is in the text, term by term."""
         terms = self._analyzer.analyze(text)
         runs = {
             name_key(terms[start:end])
@@ -184,21 +184,21 @@ class GraphIndex:
         return np.concatenate([np.zeros(0, np.int32), *found])
 
     def _path(self, name: str, scores: Floats, windows: npt.NDArray[np.int64]) -> pa.Array:
-        """For each window the id of the best of what it mentions, "" if it mentions none."""
+        """Return each window's best mentioned element by id; "" if it mentions none."""
         members, offsets = self._mentions[name]
         rows = best_members(scores, members, offsets, windows)
         ids = self._ids[name].take(pa.array(rows, mask=rows < 0))
         return pc.fill_null(ids, "")
 
     def _graded(self, grades: Sequence[str]) -> Bools:
-        """Which windows are of these grades."""
+        """Mask the windows of these grades."""
         codes, words = self._codes["window_grades"]
         known = counted_as(pa.array(words, pa.string())).to_pylist()
         found: Bools = np.array([grade in grades for grade in known], np.bool_)[codes]
         return found
 
     def _mask(self, name: str, words: Sequence[str]) -> Bools:
-        """Which rows of a column of codes hold one of the words; all of them for no word."""
+        """Mask the rows of a coded column with one of the words; without words, all rows."""
         codes, known = self._codes[name]
         if not words:
             return np.ones(len(codes), np.bool_)
@@ -209,7 +209,7 @@ class GraphIndex:
         return self._array(f"{name}.vectors"), self._array(f"{name}.scales")
 
     def _array(self, name: str) -> npt.NDArray[Any]:
-        """Map an array; a plain view of it, as the class of maps is slow to index."""
+        """Map an array as a plain ndarray view, since np.memmap is slow to index."""
         return np.asarray(np.load(self._folder / f"{name}.npy", mmap_mode="r"))
 
     def _words(self, name: str) -> list[str]:
@@ -222,6 +222,6 @@ class GraphIndex:
 
 
 def _nearest(scores: Floats) -> Floats:
-    """The best over vectors (m, n) → (n,); -inf without a vector."""
+    """Return the maximum over vectors (m, n) → (n,); -inf without a vector."""
     found: Floats = scores.max(axis=0, initial=-np.inf)
     return found

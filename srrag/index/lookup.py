@@ -1,4 +1,4 @@
-"""Find rows by content id: a sorted array of 64-bit keys, memory-mapped, no table in memory."""
+"""Find rows by content id in a sorted, memory-mapped array of 64-bit keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def id_keys(ids: Sequence[str]) -> Keys:
-    """The first 64 bits of hexadecimal content ids."""
+    """Return the first 64 bits of hexadecimal content ids."""
     return np.fromiter((int(item[:16], 16) for item in ids), dtype=np.uint64, count=len(ids))
 
 
@@ -41,7 +41,7 @@ class Lookup:
         self.rows: Rows = np.load(folder / f"{name}.rows.npy", mmap_mode="r")
 
     def find(self, ids: Sequence[str]) -> Rows:
-        """The row of each id; raises ValueError that names one that is not here."""
+        """Return the row of each id; raises ValueError that names an unknown id."""
         wanted = id_keys(ids)
         place = np.searchsorted(self.keys, wanted)
         inside = np.minimum(place, max(0, len(self.keys) - 1))

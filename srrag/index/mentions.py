@@ -1,4 +1,4 @@
-"""From mentions in chunks to the windows that show them: by document and overlapping span."""
+"""Map mentions in chunks to the windows that show them, by document and overlapping span."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class WindowSpans:
     """The spans of all windows, sorted by document and start."""
 
     def __init__(self, doc_ids: pa.Array, starts: Ints, ends: Ints) -> None:
-        """Take a window's document and its span [start, end), a row a window."""
+        """Sort the windows, given by row as document and span [start, end)."""
         self.documents = pc.unique(doc_ids)
         document = np.asarray(pc.index_in(doc_ids, value_set=self.documents)).astype(np.int64)
         self.rows = np.lexsort((ends, starts, document))
         base = document[self.rows] << _DOCUMENT_BITS
         self._starts = base + starts[self.rows]
-        # The furthest end so far: where one window lies within another, ends alone do not rise.
+        # The furthest end so far, because the ends of nested windows do not rise.
         self._reach = np.maximum.accumulate(base + ends[self.rows])
         self._ends = base + ends[self.rows]
 
     def overlapping(self, doc_ids: pa.Array, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-        """Pairs (mention, window) of spans that share a character; an empty span is its place."""
+        """Return pairs (mention, window) of overlapping spans; an empty span is a position."""
         found = pc.index_in(doc_ids, value_set=self.documents)
         mention = np.flatnonzero(np.asarray(found.is_valid()))
         base = np.asarray(found.drop_null()).astype(np.int64) << _DOCUMENT_BITS
@@ -51,9 +51,9 @@ class WindowSpans:
 def mentioned(
     path: Path, rows: Ints, spans: WindowSpans
 ) -> tuple[npt.NDArray[np.int32], Ints, int]:
-    """What each window mentions: members of a table with `mentions`, offsets, mentions lost.
+    """Return what each window mentions: members of a table, offsets, number of lost mentions.
 
-    `rows` gives each row of the table its number, -1 to leave it out.
+    The table at `path` has a column `mentions`. `rows` numbers its rows, -1 to leave a row out.
     """
     owners, members, lost, start = [], [], 0, 0
     for mentions in _mention_batches(path):

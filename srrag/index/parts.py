@@ -1,4 +1,4 @@
-"""Read a relation part by part: in the order given, without the rows that were rejected."""
+"""Read a relation part by part, in the order given, without rejected rows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Matrix = npt.NDArray[np.float32]
 def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the live rows of each part, with these columns.
 
-    A part is held against its receipt first, once a process: raises DamagedError that names one
-    which is not what was written.
+    Each part is first checked against its receipt, once a process; raises DamagedError that names a
+    damaged part.
     """
     for path in paths:
         check_part(path)
@@ -41,13 +41,13 @@ def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Tabl
 
 
 def unpack_vectors(column: pa.ChunkedArray) -> Matrix:
-    """Binary rows of equal length → (rows, dimension) float32."""
+    """Convert binary rows of equal length to float32 (rows, dimension)."""
     rows = column.to_pylist()
     return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1)
 
 
 def check_finite(matrix: npt.NDArray[np.floating[Any]], ids: Sequence[str], where: object) -> None:
-    """Raise ValueError that names the first row, (n, d), whose squared length is no number.
+    """Raise ValueError that names the first row of (n, d) with a non-finite squared length.
 
     Such a vector would rank first for every question, or nowhere.
     """
@@ -59,7 +59,7 @@ def check_finite(matrix: npt.NDArray[np.floating[Any]], ids: Sequence[str], wher
 
 
 def link_or_copy(path: Path, to: Path) -> None:
-    """Have a file that is never written again in a second folder; a copy where links are none."""
+    """Link a file that never changes into a second folder; copy it if links are unsupported."""
     try:
         os.link(path, to)
     except OSError:

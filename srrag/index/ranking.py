@@ -1,4 +1,4 @@
-"""The order of what was found: by rounded score, then by id, the same from any index and split."""
+"""The order of search results: by rounded score, then by id, the same for any index and split."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ SCORE_DECIMALS = 5
 
 
 def rank(ids: pa.Array, scores: npt.NDArray[np.float32], k: int) -> Ranked:
-    """Order by rounded score, then by id, and keep k: the same order in any batch."""
+    """Sort by rounded score, then by id, and keep k; the order does not depend on the batch."""
     order = np.lexsort((np.asarray(ids), -np.round(scores, SCORE_DECIMALS)))[:k]
     return ids.take(pa.array(order)), scores[order]
 
 
 def tied(first: Any, second: Any) -> Any:
-    """Whether two scores are one to the ranking."""
+    """Whether two scores are equal to the ranking."""
     return np.round(first, SCORE_DECIMALS) == np.round(second, SCORE_DECIMALS)
 
 
 def merge(found: Sequence[Ranked], k: int) -> Ranked:
-    """The k best of searches that share no unit."""
+    """Merge searches that share no unit; returns the k best."""
     return rank(*_joined(found), k)
 
 
 def pool(found: Sequence[Ranked], k: int) -> Ranked:
-    """The k best of several searches, each unit by its best score."""
+    """Merge searches that may share units, each unit with its best score; returns the k best."""
     ids, scores = _joined(found)
     coded = ids.dictionary_encode()
     best = np.full(len(coded.dictionary), -np.inf, np.float32)

@@ -1,6 +1,6 @@
 """Sparse index: BM25 by Tantivy, written segment by segment, memory-mapped when searched.
 
-BM25 with Tantivy's constants, k1 = 1.2 and b = 0.75.
+Tantivy's BM25 constants are k1 = 1.2 and b = 0.75.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARTS = "parts.json"
 
 
 def analyzer() -> tantivy.TextAnalyzer:
-    """Words, folded to lower case and ASCII, without English stop words, stemmed."""
+    """Return an analyzer: words in lower-case ASCII, without English stop words, stemmed."""
     return (
         tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
         .filter(tantivy.Filter.remove_long(_MAX_TERM_CHARS))
@@ -51,10 +51,10 @@ def _schema() -> tantivy.Schema:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildSparseIndex(Build):
-    """An inverted index over the windows' text; one writer thread, so that runs agree.
+    """An inverted index over the windows' text; one writer thread makes it reproducible.
 
-    One index for all grades, with the grade as a second field: a search of some of them scores
-    what passes by the word statistics of the whole corpus, so that scores of all grades compare.
+    One index holds all grades, with the grade as a second field. A search of some grades uses the
+    word statistics of the whole corpus, so scores of all grades are comparable.
     """
 
     version: ClassVar[int] = 3
@@ -72,10 +72,10 @@ class BuildSparseIndex(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Add the windows that came to the index before, whose segments are linked, not written.
+        """Add new windows to the previous index, whose segments are linked, not copied.
 
-        BM25 sums its statistics over segments, so scores are those of an index built at once. One
-        that has lost a window is built from nothing: a deleted window's words would stay.
+        BM25 sums its statistics over segments, so scores equal those of a full build. An index that
+        has lost a window is rebuilt, because the words of a deleted window would remain.
         """
         paths = inputs[self.windows]
         indexed = json.loads((former.folder / _PARTS).read_text("utf-8"))
@@ -93,7 +93,7 @@ class BuildSparseIndex(Build):
 def _add(
     index: tantivy.Index, paths: Sequence[Path], indexed: Sequence[str], ids: pa.Table, out: Path
 ) -> dict[str, float | int | str]:
-    """Add the live windows of some parts behind those that are indexed; returns the figures."""
+    """Append the live windows of some parts to the index; returns the figures."""
     index.register_tokenizer(_ANALYZER, analyzer())
     writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
     rows = len(ids)
@@ -137,7 +137,7 @@ class SparseIndex:
         self.ids = _read_ids(folder)["unit_id"].combine_chunks()
 
     def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
-        """The k best units of these grades, all by default, by BM25 over each question's terms."""
+        """Return the k best units of each question by BM25; no grades means all."""
         return [self._search(question, k, grades) for question in questions]
 
     def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
@@ -157,7 +157,7 @@ class SparseIndex:
         )
 
     def _within(self, query: tantivy.Query, grades: Sequence[str]) -> tantivy.Query:
-        """The query on some grades, its scores as they are; whichever list is shorter is read."""
+        """Restrict a query to some grades without changing scores; reads the shorter list."""
         others = [grade for grade in GRADES if grade not in grades]
         if not grades or not others:
             return query
@@ -169,7 +169,7 @@ class SparseIndex:
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), limit])
 
     def _hits(self, query: tantivy.Query, k: int) -> list[tuple[float, tantivy.DocAddress]]:
-        """The k best and all that tie with the last of them: which of those stay goes by id."""
+        """Return the k best and all ties with the last; the ranking decides ties by id."""
         depth = k + 1
         while True:
             hits = self._searcher.search(query, depth, count=False).hits

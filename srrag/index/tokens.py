@@ -1,4 +1,4 @@
-"""Token index: every window's token vectors and its sentence vector, memory-mapped."""
+"""Token index: the token vectors and the sentence vector of every window, memory-mapped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from srrag.step import Build, Place
 
 @dataclass(frozen=True, kw_only=True)
 class BuildTokenIndex(Build):
-    """Joins the vectors of all parts into files with row offsets: what rerankers read.
+    """Joins the vectors of all parts into files with row offsets, for rerankers.
 
     Token vectors are int8 for MaxSim; sentence vectors stay float32, a few percent of the whole.
     """
@@ -54,7 +54,7 @@ class BuildTokenIndex(Build):
                     counts.append(len(scale.as_buffer()) // 2)
                     width = len(vector.as_buffer()) // 4
                     if counts[-1]:
-                        # Not the vector's: a dense layer behind the pooling changes its length.
+                        # Not the sentence vector's: a dense layer after pooling changes its length.
                         dimension = len(block.as_buffer()) // counts[-1]
                     tokens.write(block.as_buffer())
                     scales.write(scale.as_buffer())
@@ -86,18 +86,18 @@ class TokenIndex:
     def take(
         self, unit_ids: Sequence[str]
     ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16], npt.NDArray[np.int64]]:
-        """Token vectors (n, dimension), their scales (n,) and offsets (units + 1,)."""
+        """Return token vectors (n, dimension), their scales (n,) and offsets (units + 1,)."""
         index, offsets = take_ragged(self.offsets, self._rows.find(unit_ids))
         return self.tokens[index], self.scales[index], offsets
 
     def take_vectors(self, unit_ids: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Sentence vectors (units, width), unit length."""
+        """Return sentence vectors (units, width) of unit length."""
         vectors: npt.NDArray[np.float32] = self.vectors[self._rows.find(unit_ids)]
         return vectors
 
 
 def _check(table: pa.Table, where: str) -> None:
-    """Raise ValueError that names a unit whose vector or a scale of which is not finite."""
+    """Raise ValueError that names a unit with a non-finite vector or scale."""
     ids = table["unit_id"].to_pylist()
     for unit_id, vector, scale in zip(ids, table["vector"], table["token_scales"], strict=True):
         row = np.frombuffer(vector.as_buffer(), np.float32)[None, :]
@@ -108,7 +108,7 @@ def _check(table: pa.Table, where: str) -> None:
 
 
 def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """A file of numbers as an array; an empty file cannot be mapped."""
+    """Map a file of numbers as an array; an empty file cannot be mapped, so the array is new."""
     if not math.prod(shape):
         return np.zeros(shape, dtype)
     return np.memmap(path, dtype=dtype, mode="r", shape=shape)

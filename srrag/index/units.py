@@ -31,10 +31,11 @@ EVIDENCE_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class BuildUnits(Build):
-    """Writes windows and documents as Arrow files that are mapped, not read.
+    """Writes windows and documents as Arrow files for memory-mapping.
 
-    A document that is one section of a paper, as BEIR's passages are, says so in its metadata: its
-    `section` stands beside the document, and for those of its windows that name none.
+    A document that is one section of a paper, like BEIR's passages, names the section in its
+    metadata. The index stores it as the document's `section`, and for its windows without a
+    section.
     """
 
     version: ClassVar[int] = 2
@@ -71,7 +72,7 @@ def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[st
 
 
 def _with_section(documents: pa.Table) -> pa.Table:
-    """Documents with the section that their metadata names, "" for none, in place of it."""
+    """Move the section from the documents' metadata into a column, "" for none."""
     told = (json.loads(each or "{}").get("section") for each in documents["metadata"].to_pylist())
     sections = [each if isinstance(each, str) else "" for each in told]
     return documents.drop_columns(["metadata"]).append_column(
@@ -83,7 +84,7 @@ class Units:
     """The opened units index."""
 
     def __init__(self, folder: Path) -> None:
-        """Map the files; nothing is read until it is asked for."""
+        """Map the files; nothing is read before a query."""
         pull_build(folder)
         self.units = pa.ipc.open_file(pa.memory_map(str(folder / "units.arrow"))).read_all()
         self.documents = pa.ipc.open_file(pa.memory_map(str(folder / "documents.arrow"))).read_all()
@@ -95,16 +96,16 @@ class Units:
         return int(self.units.num_rows)
 
     def take(self, unit_ids: Sequence[str], columns: Sequence[str] = UNIT_COLUMNS) -> pa.Table:
-        """The windows with these ids, in their order; raises ValueError for an unknown id."""
+        """Return the windows with these ids, in order; raises ValueError for an unknown id."""
         rows = self._unit_rows.find(unit_ids)
         return self.units.select(list(columns)).take(pa.array(rows))
 
     def take_documents(self, doc_ids: Sequence[str]) -> pa.Table:
-        """The documents with these ids, in their order."""
+        """Return the documents with these ids, in order."""
         return self.documents.take(pa.array(self._document_rows.find(doc_ids)))
 
     def take_evidence(self, unit_ids: Sequence[str]) -> pa.Table:
-        """EVIDENCE_COLUMNS of the windows with these ids: what they say and what of."""
+        """Return EVIDENCE_COLUMNS of the windows with these ids: their text and source."""
         units = self.take(unit_ids)
         documents = self.take_documents(units["doc_id"].to_pylist())
         columns = {
@@ -116,7 +117,7 @@ class Units:
         return pa.table(columns)
 
     def document_keys(self, unit_ids: Sequence[str], column: str = "source_id") -> pa.Array:
-        """A document column (the corpus's own id by default) for each window."""
+        """Return a document column (by default the corpus's own id) for each window."""
         doc_ids = self.take(unit_ids, ("doc_id",))["doc_id"]
         unique = pc.unique(doc_ids)
         values = self.take_documents(unique.to_pylist())[column].combine_chunks()

@@ -1,4 +1,4 @@
 import os
 
-# What is left of a run that ended must not start a Ray of its own.
+# Leftover threads of a run that ended must not start a new Ray.
 os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")

@@ -1,4 +1,4 @@
-"""The build: scan the corpus, run the steps part by part, then the builds, then the pointer."""
+"""The build: scan the corpus, run the steps part by part, run the builds, swap the pointer."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class TooManyFailuresError(RuntimeError):
 class BuildJob:
     """One run of a plan over a corpus in a root.
 
-    `max_failed_share` is the ceiling on rows that a stage may lose to errors, crashes and bad
-    answers (rows that a step rejects by its own rules do not count); above it the run ends,
-    resumable; 1 is none. `retry_failed` does those parts again that lost a row so. Without
-    `update`, what goes on from the version before (communities) is made from nothing. With
-    `repair` all that stands is read first, and what is damaged is made again and said.
+    A stage may lose at most `max_failed_share` of its rows to errors, crashes and bad answers
+    (rejects by a step's own rules do not count); above it the run stops and can be resumed; 1 means
+    no limit. `retry_failed` repeats parts that lost rows in this way. Without `update`, builds that
+    continue their previous version (communities) start from nothing. `repair` first reads all that
+    the root holds, then rebuilds and reports the damaged files.
     """
 
     store: Store
@@ -60,7 +60,7 @@ class BuildJob:
     repair: bool = False
 
     def run(self, records: Iterable[RawRecord], at: Place) -> dict[str, Any]:
-        """Build what is missing and swap the pointer; returns the figures."""
+        """Build what is missing and swap the pointer; returns the figures of the run."""
         started = time.perf_counter()
         mended = mend_marker(self.store) if self.repair else []
         self.store.create()
@@ -104,7 +104,7 @@ class BuildJob:
         return summary
 
     def _paid(self, at: Place) -> dict[str, float]:
-        """What the completions log has paid for; nothing where rules alone answer."""
+        """Return the totals of the completion log; empty if only rules answer."""
         if not engines_of([stage.step for stage in self.plan.steps]):
             return {}
         totals = CompletionLog(log_folder(at)).totals()
@@ -118,7 +118,7 @@ class BuildJob:
         }
 
     def _documents_to_do(self, parts: Sequence[str]) -> int:
-        """Documents of the parts that some stage lacks."""
+        """Count the documents of parts that some stage lacks."""
         source = self.plan.fingerprint(self.plan.source)
         standing = [
             self.store.parts(stage.name, self.plan.fingerprint(stage.name))
@@ -141,9 +141,10 @@ class BuildJob:
         return parts
 
     def _discard(self, parts: Sequence[str]) -> None:
-        """Remove the parts that are not what was written, and what was made of them.
+        """Remove damaged parts, parts to retry, and everything made from them.
 
-        The last stages first: killed anywhere, no part stands whose input is to be made again.
+        It works from the last stage to the first: a part never outlives its input, even after a
+        kill.
         """
         lacking: dict[str, set[str]] = {self.plan.source: set()}
         gone: list[tuple[str, str]] = []
@@ -165,7 +166,7 @@ class BuildJob:
             self.store.drop_part(name, self.plan.fingerprint(name), part)
 
     def _is_amiss(self, stage: str, part: str, sizes: Mapping[str, int]) -> bool:
-        """Whether a part is not what was written, or lost rows that are to be tried again."""
+        """Whether a part is damaged, or lost rows that this run retries."""
         fingerprint = self.plan.fingerprint(stage)
         try:
             receipt = self.store.read_receipt(stage, fingerprint, part)
@@ -215,9 +216,9 @@ class BuildJob:
                 )
 
     def _check_rows(self, parts: Sequence[str]) -> None:
-        """Raise ValueError with the first reason if a stage rejected all that there was.
+        """Raise ValueError with the first reason if a stage rejected every row.
 
-        Not without a ceiling on failures: then even that is wanted.
+        Without a limit on failures (`max_failed_share` 1) even that is allowed.
         """
         if self.max_failed_share >= 1:
             return
@@ -266,18 +267,18 @@ class BuildJob:
 
 
 def answered_by(run: Step | Build) -> str | None:
-    """Who answers a stage's prompts, as outputs name it; None where there are none."""
+    """Return the name of what answers a stage's prompts; None if it has no prompts."""
     engine = getattr(run, "engine", None)
     return getattr(run, "answered_by", engine.name if engine else None)
 
 
 def _difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """What this run added to the log, whichever of its processes died on the way."""
+    """Return what this run added to the log, including the work of processes that died."""
     return {name: round(value - before[name], 6) for name, value in after.items()}
 
 
 def lost_rows(receipt: Receipt) -> int:
-    """Rows of a part that were lost to errors, crashes and answers that no parser can take."""
+    """Count the rows of a part lost to errors, crashes and unparsable answers."""
     return receipt.failed + sum(receipt.reasons.get(kind, 0) for kind in LOST)
 
 

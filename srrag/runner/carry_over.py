@@ -1,4 +1,4 @@
-"""Parts without some documents: what is left of a segment, in each stage, without recomputing."""
+"""Derive parts without some documents from existing parts, in each stage, without recomputing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from srrag.storage.manifest import DamagedError, check_part
 from srrag.storage.store import Receipt, Store
 
 OWNERS = ("raw_id", "doc_id", "unit_id")
-"""Columns that say of which document a row is."""
+"""Columns that identify the document of a row."""
 
 
 def of_documents(table: pa.Table, documents: Collection[str], units: Collection[str]) -> pa.Array:
-    """A mask of the rows that belong to documents, by the first of OWNERS that there is."""
+    """Return a mask of the rows of these documents, by the first of OWNERS in the table."""
     column = next(name for name in OWNERS if name in table.column_names)
     ids = units if column == "unit_id" else documents
     return pc.is_in(table[column].combine_chunks(), pa.array(sorted(ids), pa.string()))
@@ -29,7 +29,7 @@ def of_documents(table: pa.Table, documents: Collection[str], units: Collection[
 def units_of(
     store: Store, plan: Plan, part: str, documents: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """The units of documents in all stages of a part, as pairs of document and unit."""
+    """Yield the units of documents in all stages of a part, as pairs (document, unit)."""
     for stage in plan.steps:
         has_units = {"doc_id", "unit_id"} <= set(stage.step.writes.names)
         if has_units and _whole(store, plan, stage, part):
@@ -40,7 +40,7 @@ def units_of(
 
 
 def take_over(store: Store, plan: Plan, former: Sequence[str], parts: Sequence[str]) -> None:
-    """Fill the new segments that hold what is left of a former one with its rows."""
+    """Fill new segments that hold the remaining documents of a former one with its rows."""
     source = plan.fingerprint(plan.source)
     owners = known_rows(store, source, sorted({*former} - {*parts}))
     for part in sorted({*parts} - {*former}) if owners else ():
@@ -53,10 +53,10 @@ def take_over(store: Store, plan: Plan, former: Sequence[str], parts: Sequence[s
 
 
 def derive_part(store: Store, plan: Plan, part: str, documents: Collection[str]) -> str | None:
-    """Write a part's rows but those of documents, in every stage, under the name of what is left.
+    """Write a part without some documents, in every stage, under a new name.
 
-    Returns that name, or None if nothing is left. A part that is not what was written is left out,
-    with what follows from it: a build makes it again.
+    Returns the name, or None if no document is left. Damaged parts and the parts made from them are
+    skipped; the next build makes them again.
     """
     source = plan.fingerprint(plan.source)
     table = store.read_part(plan.source, source, part)
@@ -77,7 +77,7 @@ def derive_part(store: Store, plan: Plan, part: str, documents: Collection[str])
 
 
 def _whole(store: Store, plan: Plan, stage: Stage, part: str) -> bool:
-    """Whether a part is what was written, and its rows say of which document they are."""
+    """Whether a part is intact and its rows identify their documents."""
     if not set(OWNERS) & set(stage.step.writes.names):
         return False
     fingerprint = plan.fingerprint(stage.name)
@@ -120,14 +120,14 @@ def _derive(
             num_bytes=num_bytes,
             seconds=round(time.perf_counter() - started, 4),
             reasons=reasons,
-            usage=former.usage,  # it was spent, whatever became of the rows
+            usage=former.usage,  # these calls were paid, even if their rows are gone
         )
 
     store.write_part(stage.name, fingerprint, rest, receipt)
 
 
 def _failed(table: pa.Table, stage: str, most: int) -> int:
-    """Rows lost to errors: rejects in the stage's own name, of which there were `most` before."""
+    """Count the rejects of the stage itself, at most `most`, the former number of failures."""
     if "reject" not in table.column_names or not most:
         return 0
     stages = pc.struct_field(table["reject"], "stage")

@@ -1,7 +1,7 @@
-"""The engines of a run, on a thread of this process: what a local runner and `ask` use.
+"""The engines of a run, on a thread of this process, for the local runner and `ask`.
 
-An engine is started at the first call that the log cannot answer: a run of which everything
-stands starts none.
+An engine starts at the first call that the log cannot answer, so a run without new calls starts
+none.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Figures = dict[str, dict[str, Any]]
 
 @dataclass
 class Engines:
-    """The engines that are up for a run."""
+    """The running engines of a run."""
 
     clients: Mapping[Engine, LogClient] = field(default_factory=dict)
     figures: Callable[[], Figures] = dict
-    """What each has done so far, by its name."""
+    """Returns the figures of each engine so far, by its name."""
 
 
 def engines_of(items: Sequence[Step | Build]) -> list[Model]:
-    """The engines with a model that steps and builds ask, each once."""
+    """Return the engines with a model that steps and builds ask, each once."""
     found: dict[Model, None] = {}
     asking = [
         each for item in items for each in (within(item) if isinstance(item, Step) else [item])
@@ -51,7 +51,7 @@ def engines_of(items: Sequence[Step | Build]) -> list[Model]:
 
 
 def check_prices(models: Sequence[Model], at: Place) -> None:
-    """Raise ValueError if there is a ceiling on money but no price to count by."""
+    """Raise ValueError if the budget limits money but a model has no price."""
     for engine in models:
         prices = engine.usd_per_mtok_in, engine.usd_per_mtok_out
         if at.account.max_usd is not None and None in prices:
@@ -59,7 +59,7 @@ def check_prices(models: Sequence[Model], at: Place) -> None:
 
 
 def log_folder(at: Place) -> Path:
-    """Where this place keeps what was paid for."""
+    """Return the folder of the completion log."""
     if at.account.log is not None:
         return at.account.log
     if at.root is None:
@@ -69,9 +69,9 @@ def log_folder(at: Place) -> Path:
 
 @contextmanager
 def locked_log(at: Place) -> Iterator[LogLock]:
-    """Hold the log for this run, and mend what a killed one left.
+    """Lock the log for this run, and repair what a killed run left.
 
-    Raises ValueError if another run holds it.
+    Raises ValueError if another run holds the lock.
     """
     folder = log_folder(at)
     with LogLock(folder) as lock:
@@ -80,17 +80,17 @@ def locked_log(at: Place) -> Iterator[LogLock]:
 
 
 def check_held(lock: LogLock | None) -> None:
-    """Raise EngineStopped if another run took the log, as after this machine was paused."""
+    """Raise EngineStopped if another run took the log, for instance while this machine slept."""
     if lock is not None and not lock.held():
         raise EngineStopped("another run has taken the completions log; this one ends")
 
 
 @contextmanager
 def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> Iterator[Engines]:
-    """Engines on a thread of this process; what they hold is released at the end.
+    """Run engines on a thread of this process, and release them at the end.
 
-    A run over many rows holds the log for itself. Single questions (not `exclusive`) share it:
-    every writer has a journal of its own, and two at a time may at worst pay twice for one call.
+    A run over many rows locks the log (`exclusive`). Single questions share it: each writer has its
+    own journal, and two writers at worst pay twice for one call.
     """
     if not models:
         yield Engines()
@@ -119,7 +119,7 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
 
 
 class _Loop:
-    """An event loop on a thread of its own."""
+    """An event loop on its own thread."""
 
     def __init__(self) -> None:
         """Start the thread."""
@@ -130,7 +130,7 @@ class _Loop:
         self._closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it; raises EngineStopped once the loop is closed."""
+        """Run a coroutine on the loop and wait; raises EngineStopped once the loop is closed."""
         with self._closing:
             if self._closed:
                 coroutine.close()
@@ -139,7 +139,7 @@ class _Loop:
         return future.result()
 
     def close(self) -> None:
-        """Wait for what still runs: a thread that waits for it could never end otherwise."""
+        """Finish the running coroutines, so that no thread waits for them for ever."""
         with self._closing:
             self._closed = True
         asyncio.run_coroutine_threadsafe(_others(), self._loop).result()

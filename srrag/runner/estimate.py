@@ -1,9 +1,9 @@
-"""What a build would cost, before anything is called.
+"""Estimate what a build would cost, before any call.
 
-Every prompt is rendered and counted. Stages that stand, and answers in the log, cost nothing.
-Where an answer is not known, the step's rules answer in its place, so that later stages have
-something to ask about: what they say is how many prompts there will be, and how long answers are.
-A build whose prompts are not known before it has run foretells them, on the high side.
+Every prompt is rendered and counted. Finished stages and answers in the log cost nothing. Where an
+answer is unknown, the rules of the step answer, so that later stages have input; the rules' answers
+determine the number of later prompts and the expected length of answers. A build whose prompts
+depend on its own results predicts them, on the high side.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _FACTS = ["kind", "head", "head_type", "relation", "tail", "tail_type"]
 
 @dataclass
 class Estimate:
-    """What the prompts of one stage come to; tokens and money of calls yet to be made."""
+    """The prompts of one stage; tokens and money count only calls that are still to be made."""
 
     prompts: int = 0
     cached: int = 0
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    """Of the answers that the rules give in the same schema."""
+    """Tokens of the rules' answers in the same schema."""
     tokens_out_max: int = 0
-    """If every answer runs to its limit."""
+    """Tokens if every answer reaches its limit."""
     usd: float = 0.0
     usd_max: float = 0.0
     hours: float | None = None
 
     def add(self, other: Estimate) -> None:
-        """Add another stage's."""
+        """Add the estimate of another stage."""
         for name in ("prompts", "cached", "calls", "tokens_in", "tokens_out", "tokens_out_max"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.usd += other.usd
@@ -62,7 +62,7 @@ class Estimate:
             self.hours = (self.hours or 0.0) + other.hours
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the estimate as a JSON object."""
         hours = None if self.hours is None else round(self.hours, 4)
         rounded = {"usd": round(self.usd, 4), "usd_max": round(self.usd_max, 4), "hours": hours}
         return {**vars(self), **rounded}
@@ -70,18 +70,18 @@ class Estimate:
 
 @runtime_checkable
 class Foretelling(Protocol):
-    """A build that can say beforehand about what it will ask of the facts of a corpus."""
+    """A build that can predict its prompts from the facts of a corpus."""
 
     def foretold(self, triples: Iterable[pa.Table]) -> tuple[list[Prompt], list[str]]:
-        """Prompts, and answers as the rules give them."""
+        """Return the predicted prompts, and the rules' answers to them."""
         ...
 
 
 class Counting:
-    """An opened LLMStep that calls nothing: answers come from the log, or from the rules."""
+    """An opened LLMStep that makes no calls: answers come from the log or from the rules."""
 
     def __init__(self, step: LLMStep, log: CompletionLog, tokens: TokenCounter) -> None:
-        """Bind what it reads."""
+        """Keep the step, the log and the token counter."""
         self.step = step
         self.found = Estimate()
         self._log = log
@@ -89,7 +89,7 @@ class Counting:
         self._seen: set[bytes] = set()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Render, count, and parse what is known or guessed."""
+        """Render and count the prompts, then parse the logged answers or the rules' answers."""
         prompts = self.step.prompts(batch)
         keys = [key_of(self.step.engine, prompt) for prompt in prompts]
         known = self._log.lookup(keys)
@@ -116,7 +116,7 @@ class Counting:
 
 
 def _counted(tokens: TokenCounter, prompts: Sequence[Prompt], guesses: Sequence[str]) -> Estimate:
-    """What calls for these prompts come to."""
+    """Return the estimate for calls with these prompts."""
     return Estimate(
         calls=len(prompts),
         tokens_in=sum(tokens.prompts(prompts)),
@@ -127,14 +127,14 @@ def _counted(tokens: TokenCounter, prompts: Sequence[Prompt], guesses: Sequence[
 
 @dataclass(frozen=True)
 class EstimateJob:
-    """Runs the steps that lead to prompts over a corpus, in this process, and writes nothing."""
+    """Runs the steps that lead to prompts, in this process, and writes nothing."""
 
     store: Store
     plan: Plan
     name: str = "default"
 
     def run(self, records: Iterable[RawRecord], at: Place) -> dict[str, Any]:
-        """The figures of each stage that asks a model; raises ValueError if none does."""
+        """Return the figures of each stage that asks a model; raises ValueError if none does."""
         stages = _leading_to_calls(self.plan)
         asking = [stage for stage in self.plan.builds if engines_of([stage.run])]
         if not stages:
@@ -170,7 +170,7 @@ class EstimateJob:
     def _foretold(
         self, stage: Stage, facts: Sequence[pa.Table], parts: Sequence[str]
     ) -> tuple[Model, Estimate]:
-        """What a build will ask; nothing if it stands for these parts."""
+        """Return the predicted prompts of a build; none if it is finished for these parts."""
         (engine,) = engines_of([stage.run])
         folder = self.store.stage_dir(stage.name, self.plan.fingerprint(stage.name, parts))
         if (folder / "manifest.json").exists():
@@ -181,7 +181,7 @@ class EstimateJob:
         return engine, replace(found, prompts=len(prompts))
 
     def _raw(self, records: Iterable[RawRecord]) -> Iterator[tuple[str, pa.Table]]:
-        """The segments that a build would make of the records, and those that stand."""
+        """Yield the segments that a build would make of the records, and the existing ones."""
         source, fingerprint = self.plan.source, self.plan.fingerprint(self.plan.source)
         parts: list[str] = []
         if self.store.pointer_path(self.name).exists():
@@ -217,7 +217,7 @@ class EstimateJob:
 
 
 def _leading_to_calls(plan: Plan) -> list[Stage]:
-    """The steps that ask a model, and those that they, or builds that ask one, read, in order."""
+    """Return the steps that ask a model and the steps that feed them or such builds, in order."""
     needed: set[str] = set()
     for stage in reversed(plan.stages):
         if engines_of([stage.run]) or stage.name in needed:
@@ -240,7 +240,7 @@ def figures_of(
     documents: int,
     foretold: Mapping[str, tuple[Model, Estimate]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """What was counted or foretold, by stage and in all: prompts, calls, tokens, dollars, hours."""
+    """Return prompts, calls, tokens, dollars and hours, by stage and in total."""
     asked: dict[str, tuple[Model, Estimate]] = {}
     for stage in stages:
         function = opened[stage.name]
@@ -280,7 +280,7 @@ def _priced(found: Estimate, engine: Model) -> Estimate:
 
 
 def readable(summary: dict[str, Any]) -> str:
-    """The estimate, for a terminal."""
+    """Format the estimate for a terminal."""
     head = f"{'stage':<12}{'calls':>12}{'cached':>12}{'tokens in':>16}{'tokens out':>16}"
     lines = [head + f"{'at most':>16}{'USD':>12}{'hours':>9}"]
     for name, row in [*summary["stages"].items(), ("all", summary)]:

@@ -1,7 +1,7 @@
 """Write a corpus as RAW parts: segments of at most 500 documents, named by their content.
 
-A document that already stands keeps its segment, so that 1 % more documents make 1 % more
-parts. A segment that lost a document is dissolved, and its survivors form a new one.
+A known document keeps its segment, so 1 % more documents make 1 % more parts. A segment that lost a
+document is dissolved, and its remaining documents form a new one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SEGMENT_BYTES = 64 << 20
 def ingest(
     store: Store, fingerprint: str, records: Iterable[RawRecord], known_parts: Sequence[str]
 ) -> list[str]:
-    """Write the segments of a scan and return the names of all that make up the corpus.
+    """Write the segments of a scan; returns the names of all segments of the corpus.
 
-    `known_parts` are those of the build before. Memory is bounded by one segment and 16 bytes
-    a known row.
+    `known_parts` are the segments of the previous build. Memory holds one segment and 16 bytes for
+    each known row.
     """
     known = known_rows(store, fingerprint, known_parts)
     seen: dict[str, set[str]] = defaultdict(set)
@@ -41,7 +41,7 @@ def ingest(
 
 
 def known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[str, str]:
-    """The part of every raw row that stands."""
+    """Return the part of every existing raw row, by raw id."""
     standing = store.parts("raw", fingerprint)
     return {
         raw_id: part
@@ -52,7 +52,7 @@ def known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[str
 
 
 def _raw_ids(store: Store, fingerprint: str, part: str) -> list[str]:
-    """The ids of a part's rows; nothing is made of them, so the part is not hashed."""
+    """Read the ids of a part; they go into no output, so the file is not hashed first."""
     ids = store.read_part("raw", fingerprint, part, ["raw_id"], checked=False)["raw_id"]
     return list(ids.to_pylist())
 
@@ -60,11 +60,11 @@ def _raw_ids(store: Store, fingerprint: str, part: str) -> list[str]:
 def segments(
     records: Iterable[RawRecord], known: dict[str, str], seen: dict[str, set[str]]
 ) -> Iterator[pa.Table]:
-    """New records in segments; rows that are known are noted in `seen` by their part."""
+    """Yield new records in segments; known rows are only noted in `seen`, by part."""
     rows: list[RawRecord] = []
     size = 0
     for record in records:
-        raw_id = record.raw_id  # hashes the body each time that it is asked for
+        raw_id = record.raw_id  # each access hashes the body
         part = known.get(raw_id)
         if part is not None:
             seen[part].add(raw_id)
@@ -85,7 +85,7 @@ def _kept_and_survivors(
     for part in parts:
         if part not in seen:
             continue
-        # Bodies are long, and most segments lose no document: only of the others they are read.
+        # Bodies are long, so only the segments that lost a document are read again.
         if len(seen[part]) == len(_raw_ids(store, fingerprint, part)):
             kept.append(part)
         else:
@@ -96,7 +96,7 @@ def _kept_and_survivors(
 
 
 def write_segment(store: Store, fingerprint: str, table: pa.Table) -> str:
-    """Write a segment unless it stands; returns its name, the hash of its rows."""
+    """Write a segment if it is new; returns its name, the hash of its rows."""
     started = time.perf_counter()
     part = segment_id(table["raw_id"].to_pylist())
     reasons = count_reasons(table)

@@ -1,8 +1,8 @@
-"""What each file of a root is, and which of them nothing explains.
+"""Classify each file of a root, and find the files that nothing explains.
 
-A part is explained by its receipt, a receipt by its part, a file of a build by the manifest beside
-it, a table of rejects by its pointer; everything else by its name and place alone. A file that
-nothing explains is what a killed run or another hand left: it may hold anything.
+A receipt explains its part, a part its receipt, a manifest the files of its build, and a pointer
+its table of rejects; the name and place of any other file explain it. An unexplained file comes
+from a killed run or from outside and may hold anything.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _OWN = {
     r"organize/.+": "file of organize",
     r"jobs/[^.][^/]*(/.+)?": "output",
 }
-"""The kind of a file by its path below the root; the first that fits counts."""
+"""The kind of a file by its path below the root; the first match counts."""
 
 _REJECTS = ".rejects.parquet"
 _LOCK = re.compile(r"\.tantivy-[a-z]+\.lock")
-"""What Tantivy leaves in an index that it has opened: an empty file."""
+"""The empty lock file that Tantivy leaves in an index that it has opened."""
 
 _OTHERS = ("stages", "builds", "jobs")
 
@@ -54,9 +54,9 @@ _KINDS = [(re.compile(pattern), kind) for pattern, kind in _OWN.items()]
 
 
 def kind_of(path: Path, root: Path) -> str | None:
-    """The kind of a file by its name and place; None where no file of ours has such a one.
+    """Return the kind of a file by its name and place; None for a file that SR-RAG never writes.
 
-    Of what a job keeps in a store of its own, as a benchmark does, it is the kind there.
+    A file in the store of a job, such as a benchmark, has the kind that it has in that store.
     """
     below = path.relative_to(root)
     if below.parts[0] == "jobs":
@@ -72,10 +72,10 @@ def kind_of(path: Path, root: Path) -> str | None:
 
 
 def unexplained(store: Store) -> Iterator[Path]:
-    """The files of a root that no pointer, manifest or receipt explains.
+    """Yield the files of a root that no pointer, manifest or receipt explains.
 
-    Of a folder that a pointer names, nothing is: what is amiss there is damage, which `verify`
-    names and a build mends.
+    Missing or changed files in a folder that a pointer names count as damage instead: `verify`
+    reports it and a build repairs it.
     """
     named = {
         store.stage_dir(name, entry["fingerprint"])
@@ -94,14 +94,14 @@ def unexplained(store: Store) -> Iterator[Path]:
 
 
 def asked_parts(root: Path) -> Iterator[Path]:
-    """The parts that no pointer names: of questions and their answers, and of jobs' own stores."""
+    """Yield the parts that no pointer names: questions, answers, and the stores of jobs."""
     for name in (SOURCE, f"{FOLDER}*"):
         yield from sorted((root / "stages").glob(f"{name}/*/part-*.parquet"))
     yield from sorted((root / "jobs").glob("*/stages/*/*/part-*.parquet"))
 
 
 def damaged_parts(root: Path) -> Iterator[tuple[Path, str]]:
-    """Which of those parts are not what was written, and how that is said."""
+    """Yield the damaged parts among `asked_parts`, each with the message of the error."""
     for path in asked_parts(root):
         try:
             check_part(path)
@@ -110,13 +110,13 @@ def damaged_parts(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def pointers(store: Store) -> Iterator[dict[str, Any]]:
-    """The pointers of a root; raises ValueError that names one which is damaged."""
+    """Yield the pointers of a root; raises ValueError that names a damaged one."""
     for path in sorted((store.root / "builds").glob("[!.]*.json")):
         yield store.read_pointer(path.stem)
 
 
 def build_files(folder: Path) -> set[str]:
-    """The files that the manifest in a folder names; none where there is no build's."""
+    """Return the files in the manifest of a build; empty if the folder holds no build."""
     try:
         manifest = read_json(folder / "manifest.json")
     except (OSError, ValueError):
@@ -126,14 +126,14 @@ def build_files(folder: Path) -> set[str]:
 
 
 def _below(root: Path) -> Iterator[Path]:
-    """The files of the folders that hold no stage, no pointer and no output of a job."""
+    """Yield the files of folders other than those of stages, pointers and jobs."""
     for folder in root.iterdir():
         if folder.is_dir() and folder.name not in _OTHERS:
             yield from _files(folder)
 
 
 def _is_of_pointer(path: Path) -> bool:
-    """Whether a file is a pointer, or the rejects of one that stands."""
+    """Whether a file is a pointer, or the table of rejects of an existing pointer."""
     if path.name.startswith("."):
         return False
     if path.name.endswith(_REJECTS):
@@ -142,7 +142,7 @@ def _is_of_pointer(path: Path) -> bool:
 
 
 def _strays(folder: Path) -> Iterator[Path]:
-    """The files of a folder that a pointer names, but nothing in it."""
+    """Yield the unexplained files of a folder that a pointer names."""
     built = build_files(folder)
     for path in _files(folder):
         name = path.relative_to(folder).as_posix()
@@ -153,7 +153,7 @@ def _strays(folder: Path) -> Iterator[Path]:
 
 
 def _orphans(folder: Path) -> Iterator[Path]:
-    """The files of a folder that no pointer names and nothing in it explains."""
+    """Yield the unexplained files of a folder that no pointer names."""
     if folder.name.startswith("."):
         yield from _files(folder)
         return
@@ -168,7 +168,7 @@ def _orphans(folder: Path) -> Iterator[Path]:
 
 
 def _is_half(path: Path) -> bool:
-    """Whether a part lacks its receipt or a receipt its part, or a file was never finished."""
+    """Whether a file is a part without receipt, a receipt without part, or unfinished."""
     if path.name.startswith(".attempt-") and path.suffix == ".json":
         return False
     if path.name.startswith("."):

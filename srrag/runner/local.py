@@ -1,7 +1,7 @@
-"""LocalRunner: every stage in this process, one part after the other.
+"""LocalRunner: runs every stage in this process, one part after the other.
 
-Where a model answers, several parts are in flight, so that one part's last calls do not leave
-the engine idle.
+Stages that ask a model have several parts in flight, so that the engine stays busy during the last
+calls of a part.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class LocalRunner:
                 self._run_stages(plan, store, group, missing, len(parts), calls, here)
 
     def session(self) -> AbstractContextManager[None]:
-        """Nothing has to be up."""
+        """Do nothing; a local run needs no cluster."""
         return nullcontext()
 
     def spread(self, gpus: float = 0.0) -> AbstractContextManager[None]:
-        """There is nothing but this process."""
+        """Return no parallel map: builds run in this process."""
         return nullcontext()
 
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:
-        """Have engines up on a thread of this process."""
+        """Run engines on a thread of this process."""
         return engines_here(models, at)
 
     def _run_stages(
@@ -74,7 +74,7 @@ class LocalRunner:
         for stage in stages:
             run = self._opened(plan, store, stage, total - len(missing[stage.name]), total, at)
             runs.append([partial(run, part) for part in missing[stage.name]])
-        # Part by part, so that no engine waits until another has done all of its own.
+        # Alternate between the stages, so that all engines work at the same time.
         work = [each for column in zip_longest(*runs) for each in column if each is not None]
         if engines_of([stage.step for stage in stages]):
             _in_flight(work, PARTS_IN_FLIGHT * len(stages), calls)
@@ -85,7 +85,7 @@ class LocalRunner:
     def _opened(
         self, plan: Plan, store: Store, stage: Stage, already: int, total: int, at: Place
     ) -> Callable[[str], None]:
-        """Open a stage; what is returned runs it on a part."""
+        """Open a stage; returns the function that runs it on a part."""
         fingerprint = plan.fingerprint(stage.name)
         source = (stage.inputs[0], plan.fingerprint(stage.inputs[0]))
         progress = Progress(stage.name, total, already)
@@ -99,7 +99,7 @@ class LocalRunner:
 
 
 def _in_flight(work: Sequence[Callable[[], None]], threads: int, calls: CallProgress) -> None:
-    """Run parts on a few threads; the first error ends it, and what waits is not begun."""
+    """Run parts on a few threads; the first error stops the run before the next part."""
     pool = ThreadPoolExecutor(threads, thread_name_prefix="part")
     try:
         waiting = {pool.submit(each) for each in work}
@@ -109,5 +109,5 @@ def _in_flight(work: Sequence[Callable[[], None]], threads: int, calls: CallProg
             for future in done:
                 future.result()
     finally:
-        # Those that run end by themselves: their engine stops when the caller leaves.
+        # Running parts end by themselves: their engine stops when the caller leaves.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
 """Run one stage on one part: the unit of work of every runner.
 
-One bad row never takes another with it. A row that raises becomes a reject row; a row that
-kills its worker is found by going row by row the next time, and rejected after three strikes.
+A bad row never costs another row. A row that raises becomes a reject row. If a row kills its
+worker, the next attempt goes row by row to find it, and rejects it after three deaths.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from srrag.step import Function, OpenedLLMStep
 from srrag.storage.store import Receipt, Store
 
 BATCHES_IN_FLIGHT = 2
-"""Batches of one part whose prompts a model answers at a time."""
+"""Batches of one part whose prompts a model answers at the same time."""
 
 MAX_STRIKES = 3
-"""Deaths of a worker in succession on the same row after which the row is rejected."""
+"""Consecutive deaths of a worker on the same row after which the row is rejected."""
 
 _log = logging.getLogger(__name__)
 
 
 class Attempt:
-    """A note beside a part that is being worked on; it outlives a worker that dies.
+    """A note beside an unfinished part; it survives the death of its worker.
 
-    The first attempt takes whole batches. If a note is found, a former worker died, and the
-    part goes row by row, with the row in hand written down before it is touched. Only deaths in
-    succession on one row count against it: someone who kills a run hits another row each time.
+    The first attempt takes whole batches. A note means that a worker died: the next attempt goes
+    row by row and writes down each row before it runs. Only consecutive deaths on the same row
+    count against it, because someone who kills runs by hand hits a different row each time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,26 +64,26 @@ class Attempt:
         return row in self.poison
 
     def touch(self, row: int) -> None:
-        """Write down the row in hand."""
+        """Write down the row that is about to run."""
         self._write(row)
 
     def untouch(self) -> None:
-        """Take the row in hand off the note: no row is."""
+        """Clear the row from the note after it has run."""
         self._write(None)
 
     def release(self) -> None:
-        """Take the row in hand off the note: the worker was told to stop, it did not die."""
+        """Clear the row from the note: the worker was stopped, it did not die."""
         if self.died is not None:
             self._write(None)
         else:
             self.done()
 
     def done(self) -> None:
-        """Remove the note: the part stands."""
+        """Remove the note of a finished part."""
         self.path.unlink(missing_ok=True)
 
     def _write(self, row: int | None) -> None:
-        """Replace the note; it need not reach the disk, only outlive the process."""
+        """Replace the note. It must survive the process, not a power cut, so it is not synced."""
         note = {"poison": self.poison, "died": self.died, "deaths": self.deaths, "row": row}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(".tmp")
@@ -92,9 +92,9 @@ class Attempt:
 
 
 def _noted(path: Path) -> dict[str, Any]:
-    """What a note says; nothing where it is empty, cut or no note, as after a power cut.
+    """Read a note; empty if the file is damaged, as after a power cut.
 
-    That there was an attempt is known by it all the same.
+    The existence of the file alone already proves a former attempt.
     """
     try:
         note = json.loads(path.read_text("utf-8"))
@@ -116,7 +116,7 @@ def run_part(
 ) -> Receipt:
     """Run an opened stage on a part of its input and commit the result.
 
-    `source` is the input stage and its fingerprint; `tick` hears of the rows done and their total.
+    `source` is the input stage and its fingerprint; `tick` receives rows done and total rows.
     """
     started = time.perf_counter()
     table = store.read_part(*source, part)
@@ -162,15 +162,15 @@ def run_part(
 def _ask_ahead(function: OpenedLLMStep, rows: pa.Table, attempt: Attempt) -> None:
     """Have all prompts answered, and so logged, before a part goes row by row.
 
-    One after the other, its calls would take as long as they are many. Only rendering can hurt
-    the worker here, so it is done row by row.
+    Row by row, the calls would run one after the other. Only rendering can kill the worker here, so
+    only rendering goes row by row.
     """
     prompts = []
     for number in range(rows.num_rows):
         if attempt.poisoned(number):
             continue
         attempt.touch(number)
-        # A row that cannot be rendered is rejected in its turn.
+        # A row that cannot be rendered is rejected later, when it runs.
         with contextlib.suppress(Exception):
             rendered = function.step.prompts(rows.slice(number, 1))
             prompts += [replace(prompt, row=number) for prompt in rendered]
@@ -179,7 +179,7 @@ def _ask_ahead(function: OpenedLLMStep, rows: pa.Table, attempt: Attempt) -> Non
 
 
 def live(table: pa.Table) -> pa.Table:
-    """The rows that no earlier stage rejected."""
+    """Return the rows that no earlier stage rejected."""
     if "reject" not in table.column_names:
         return table
     return table.filter(pc.is_null(table.column("reject")))
@@ -199,10 +199,10 @@ def count_reasons(table: pa.Table) -> dict[str, int]:
 def _results(
     function: Function, stage: Stage, table: pa.Table, attempt: Attempt
 ) -> Iterator[tuple[pa.Table, list[str], Usage, int]]:
-    """What comes of each batch of a part, in order, and the row behind it.
+    """Yield the result of each batch of a part, in order, and the number of rows done.
 
-    Of those that ask a model a few are in flight: one batch's last calls, and what is done with
-    its answers, would else leave the engine idle.
+    Several batches that ask a model are in flight, so that the engine stays busy while the last
+    answers of a batch arrive and are parsed.
     """
     size = 1 if attempt.careful else max(1, stage.resources.batch_rows)
 
@@ -230,7 +230,7 @@ def guarded(
     piece: tuple[int, pa.Table],
     attempt: Attempt | None = None,
 ) -> tuple[pa.Table, list[str]]:
-    """Apply a step to rows; those that raise come back as reject rows, in their place."""
+    """Apply a step to rows; rows that raise become reject rows in their place."""
     start, rows = piece
     schema = stage.step.writes
     if attempt is not None and attempt.careful:

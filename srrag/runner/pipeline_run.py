@@ -22,7 +22,7 @@ from srrag.storage.store import Store
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """A pipeline on the artifacts of one finished build: a sweep of one."""
+    """A pipeline on the artifacts of one finished build."""
 
     store: Store
     build: str
@@ -32,27 +32,27 @@ class PipelineRun:
 
     @cached_property
     def alone(self) -> Sweep:
-        """The sweep."""
+        """Return the sweep of this one pipeline."""
         return Sweep(self.store, self.build, (self.pipeline,), self.runner, self.resources)
 
     def place(self, at: Place) -> Place:
-        """Bind the artifacts; raises ValueError if the pipeline needs what was not built."""
+        """Bind the artifacts; raises ValueError if the pipeline needs a stage that is not built."""
         return self.alone.place(at)
 
     def run(self, questions: pa.Table, at: Place) -> pa.Table:
-        """Answer the questions that have no answer yet; returns all rows in their order."""
+        """Answer the questions that lack an answer; returns all rows in the given order."""
         self.alone.run(questions, at)
         return self.alone.table(0, questions)
 
     def usage(self, questions: pa.Table) -> Usage:
-        """What answering these questions took, in this run and those before."""
+        """Return the usage of answering these questions, in this run and earlier ones."""
         return self.alone.usage(0, questions)
 
 
 def check_encoder(
     store: Store, build: str, encoder: dict[str, Any], stage: str = "vectors"
 ) -> None:
-    """Raise ValueError if questions would be encoded otherwise than the windows in a stage were."""
+    """Raise ValueError if the encoder differs from that of the windows in a stage."""
     entry = store.read_pointer(build)["stages"].get(stage)
     if entry is None:
         return

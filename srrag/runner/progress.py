@@ -20,7 +20,7 @@ def say(message: str) -> None:
 
 @dataclass
 class Progress:
-    """Counts the parts of one stage; `already` of them stood before the run."""
+    """Counts the parts of one stage; `already` of them were finished before the run."""
 
     stage: str
     total: int
@@ -30,11 +30,11 @@ class Progress:
     _last: float = 0.0
 
     def __post_init__(self) -> None:
-        """What stood before counts as done."""
+        """Count the finished parts as done."""
         self.done = self.already
 
     def update(self, done: int) -> None:
-        """Note how many parts stand now, and print when it is time or at the end."""
+        """Set the number of finished parts; print when it is time or at the end."""
         self.done = done
         now = time.monotonic()
         if now - self._last >= INTERVAL_S or done == self.total:
@@ -42,7 +42,7 @@ class Progress:
             say(self.line(now - self.started))
 
     def rows(self, done: int, total: int) -> None:
-        """Note the rows done of the part in hand, and print when it is time."""
+        """Set the rows done of the current part; print when it is time."""
         now = time.monotonic()
         if done < total and now - self._last >= INTERVAL_S:
             self._last = now
@@ -63,7 +63,7 @@ class Progress:
 
 @dataclass
 class CallProgress:
-    """Shows what the engines have done, at most every ten seconds."""
+    """Shows the progress of the engines, at most every ten seconds."""
 
     figures: Callable[[], dict[str, dict[str, Any]]]
     interval_s: float = 10.0
@@ -71,7 +71,7 @@ class CallProgress:
     _shown: str = ""
 
     def show(self) -> None:
-        """Print a line an engine, if it is time and something has changed."""
+        """Print a line for each engine, if it is time and something has changed."""
         if time.monotonic() - self._last < self.interval_s:
             return
         self._last = time.monotonic()

@@ -1,4 +1,4 @@
-"""A table as the source of a plan: written in parts that are named by their content."""
+"""Write a table as the source of a plan: parts named by their content."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from srrag.storage.store import Receipt, Store
 def write_source(
     store: Store, stage: str, fingerprint: str, table: pa.Table, rows: int
 ) -> list[str]:
-    """Write a table's rows, `rows` a part, unless they stand; returns the names in order.
+    """Write a table in parts of `rows` rows, unless they exist; returns the names in order.
 
-    Rows that are the same in the same order are the same part, so a name may come twice.
+    Equal rows in equal order make the same part, so a name may occur twice.
     """
     return [_write(store, stage, fingerprint, part) for part in _slices(table, rows)]
 
 
 def part_names(table: pa.Table, rows: int) -> list[str]:
-    """The names that `write_source` gives to its parts."""
+    """Return the names that `write_source` gives to its parts."""
     return [_name(part) for part in _slices(table, rows)]
 
 

@@ -1,4 +1,4 @@
-"""The rejects of a build in one table: which row, at which stage, for what reason."""
+"""Collect the rejects of a build in one table: row, stage and reason."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) ->
 
 
 def rejects_path(store: Store, build: str) -> Path:
-    """The table of rejects beside the pointer of a build."""
+    """Return the path of the table of rejects, beside the pointer of the build."""
     return store.pointer_path(build).with_suffix(".rejects.parquet")
 
 
 def rejects_of(
     store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str], checked: bool = True
 ) -> pa.Table:
-    """The rejects of parts in stages, which are given by name and fingerprint."""
+    """Return the rejects of parts in stages, each stage given by (name, fingerprint)."""
     return pa.concat_tables([REJECTS.empty_table(), *_rejects(store, stages, parts, checked)])
 
 
@@ -51,7 +51,7 @@ def _rejects(
             table = store.read_part(name, fingerprint, receipt.part, checked=checked)
             rows = table.filter(pc.is_valid(table["reject"]))
             rejects = rows["reject"].combine_chunks()
-            # What a row is known by: its own id, and the file or document that it came from.
+            # Columns that identify a row: its id, and its file or document.
             source = "source" if "source" in rows.column_names else "doc_id"
             known = rows[source] if source in rows.column_names else rows[0]
             yield pa.table(

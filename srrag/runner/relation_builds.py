@@ -1,7 +1,7 @@
-"""Run the builds of a plan: work on whole relations, each version in a folder of its own.
+"""Run the builds of a plan on whole relations; each version has its own folder.
 
-An update makes what a build from nothing makes, except where a Build `remembers`: there the version
-before is one of its inputs, and the manifest names it (`former`) by all that it was made of.
+An update gives the same files as a build from nothing, unless the Build `remembers`. In that case
+the previous version is one of its inputs, and the manifest records that version (`former`).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from srrag.storage.manifest import check_files, manifest_files
 from srrag.storage.store import Store
 
 Contents = Mapping[str, Mapping[str, str]]
-"""What a build has read: by input stage, the sha256 of each part or file."""
+"""The contents that a build has read: for each input stage, the sha256 of each part or file."""
 
 
 @dataclass(frozen=True)
 class RelationBuilds:
-    """The builds of one run; `name` is that of the pointer to the version before.
+    """The builds of one run; the pointer `name` leads to the previous version.
 
-    Without `update`, what remembers is made from nothing; so it is while documents are forgotten,
-    since what is left must not depend on them.
+    Without `update`, builds that remember start from nothing. The same applies during a deletion,
+    since the result must not depend on deleted documents.
     """
 
     store: Store
@@ -49,7 +49,7 @@ class RelationBuilds:
     update: bool = True
 
     def run(self, stage: Stage, at: Place) -> tuple[dict[str, Any], bool]:
-        """Make a build's folder unless it stands; returns its figures, and whether it stood."""
+        """Build a folder unless it exists intact; returns its figures, and whether it existed."""
         fingerprint = self.plan.fingerprint(stage.name, self.parts)
         final = self.store.stage_dir(stage.name, fingerprint)
         contents = self._contents(stage)
@@ -86,7 +86,7 @@ class RelationBuilds:
     def _made(
         self, stage: Stage, former: PreviousVersion | None, out: Path, at: Place
     ) -> dict[str, Any]:
-        """Build, or update the version before; with the engine up that the build asks, if any."""
+        """Build, or update the previous version, with the engine of the build running."""
         assert isinstance(stage.run, Build)
         inputs = self.inputs(stage)
         models = engines_of([stage.run])
@@ -103,9 +103,9 @@ class RelationBuilds:
         return figures
 
     def inputs(self, stage: Stage) -> dict[str, list[Path]]:
-        """What a build reads: the folders of builds, which are here, and the parts of steps.
+        """Return the inputs of a build: local folders of builds, and parts of steps.
 
-        Of parts on an object store a build reads the columns that it needs, where they lie.
+        A build reads parts on an object store in place, and only the columns that it needs.
         """
         builds = {item.name for item in self.plan.builds}
         found = {}
@@ -119,9 +119,9 @@ class RelationBuilds:
         return found
 
     def _contents(self, stage: Stage) -> dict[str, dict[str, str]]:
-        """The sha256 of all that a build reads.
+        """Return the sha256 of each part and file that a build reads.
 
-        Its fingerprint holds names alone: a part that was made again keeps its name.
+        The fingerprint covers only names, and a part that was made again keeps its name.
         """
         contents = {}
         for item in self.plan.stages:
@@ -136,7 +136,7 @@ class RelationBuilds:
         return contents
 
     def _from_nothing(self, stage: Stage) -> bool:
-        """Whether no version before may have a part in what a stage makes."""
+        """Whether a stage must ignore its previous versions."""
         forgetting = (self.store.root / "forgetting.json").exists()
         return _remembers(stage) and (forgetting or not self.update)
 
@@ -146,7 +146,7 @@ class RelationBuilds:
         return not (self._from_nothing(stage) and read_json(folder / "manifest.json").get("former"))
 
     def _former(self, stage: Stage, contents: Contents) -> PreviousVersion | None:
-        """The version that the pointer names, if the same build made it and it is whole."""
+        """Return the pointer's version, if the same build made it and it is intact; else None."""
         if not _updates(stage) or self._from_nothing(stage):
             return None
         if not self.store.pointer_path(self.name).exists():
@@ -172,7 +172,7 @@ class RelationBuilds:
 
 
 def manifest_of(stage: Stage, fingerprint: str) -> dict[str, Any]:
-    """What a stage is."""
+    """Return the manifest of a stage."""
     return {
         "stage": stage.name,
         "fingerprint": fingerprint,
@@ -183,13 +183,13 @@ def manifest_of(stage: Stage, fingerprint: str) -> dict[str, Any]:
 
 
 def version_of(folder: Path) -> str:
-    """The identity of a build's version: its fingerprint, what it has read, the version before."""
+    """Hash the fingerprint, the contents and the former version of a build's version."""
     manifest = read_json(folder / "manifest.json")
     return hashed(manifest["fingerprint"], manifest.get("contents"), manifest.get("former"))
 
 
 def _updates(stage: Stage) -> bool:
-    """Whether a build takes anything from the version before, which is else not even looked at."""
+    """Whether a build updates its previous version; other builds ignore it."""
     return isinstance(stage.run, Build) and type(stage.run).update is not Build.update
 
 
@@ -198,7 +198,7 @@ def _remembers(stage: Stage) -> bool:
 
 
 def _stands(folder: Path, contents: Contents | None = None) -> bool:
-    """Whether a build is there, every file of it is what was built, and of these contents."""
+    """Whether a build exists, is intact and was made from these contents."""
     if not mirror.exists(folder / "manifest.json"):
         return False
     try:
@@ -218,7 +218,7 @@ def _stands(folder: Path, contents: Contents | None = None) -> bool:
 def _check_names(folder: Path) -> None:
     """Raise ValueError if an object store lacks a file of a build's manifest.
 
-    What stands there came there whole, and to hash it would be to bring it here.
+    Uploads to an object store are atomic, and hashing a file would mean to download it.
     """
     if missing := manifest_files(folder).keys() - mirror.files(folder):
         raise ValueError(f"{mirror.shown(folder / min(missing))} is missing")

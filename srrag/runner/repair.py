@@ -1,7 +1,7 @@
-"""Mend a root: what is not what was written goes, so that the build makes it again, and is said.
+"""Repair a root: remove and report damaged files, so that the build makes them again.
 
-Everything but the corpus and the answers of a model can be made again. Of a raw part the corpus may
-no longer hold the documents; of the log of answers what cannot be read is asked for again.
+Everything can be made again except the corpus and the answers of a model. The corpus may no longer
+hold the documents of a damaged raw part; unreadable answers in the log are asked for again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from srrag.storage.trash import discard
 
 
 def mend_marker(store: Store) -> list[str]:
-    """Write the marker of a root again if it is damaged or gone; only of what is a root."""
+    """Restore the damaged or missing marker of a root; leaves folders that are no root alone."""
     marker = store.root / "srrag.json"
     is_root = (store.root / "stages").is_dir() or (store.root / "builds").is_dir()
     if marker.exists():
@@ -48,7 +48,7 @@ def mend_marker(store: Store) -> list[str]:
 
 @dataclass
 class Repair:
-    """The mending of one build, for who holds the root; `done` is what it did, a line each."""
+    """The repair of one build under the lock of the root; `done` lists its actions."""
 
     store: Store
     plan: Plan
@@ -56,12 +56,12 @@ class Repair:
     log: Path
     done: list[str] = field(default_factory=list)
     lost: dict[str, set[str]] = field(default_factory=dict)
-    """Of each raw part that went the ids of its documents, as far as they can still be read."""
+    """The readable document ids of each removed raw part."""
 
     def run(self) -> None:
-        """Mend what the build cannot, and drop what it then makes again.
+        """Repair what the build cannot, and remove the damaged files that it makes again.
 
-        Raises ValueError that names what nothing can mend.
+        Raises ValueError that names damage beyond repair.
         """
         self.done += map(_said, Tombstones.mend(self.store.root))
         self._mend_pointer()
@@ -75,7 +75,7 @@ class Repair:
         self._mend_log()
 
     def report(self, parts: Sequence[str]) -> None:
-        """Say which raw documents the corpus no longer holds, now that it was read."""
+        """Report the lost documents that the scanned corpus no longer holds."""
         source = self.plan.fingerprint(self.plan.source)
         here = known_rows(self.store, source, parts) if self.lost else {}
         for part, ids in self.lost.items():
@@ -90,7 +90,7 @@ class Repair:
                 )
 
     def _mend_pointer(self) -> None:
-        """Write what is known of a damaged pointer, or of one that is gone: the corpus's parts."""
+        """Restore a damaged or missing pointer as far as possible: the parts of the corpus."""
         path = self.store.pointer_path(self.name)
         try:
             self.store.read_pointer(self.name)
@@ -106,7 +106,7 @@ class Repair:
         self._say(f"{told}: made again of {len(parts)} parts that stand")
 
     def _parts_of_builds(self) -> list[str]:
-        """The parts of the newest build of this plan that stands, by what its manifest read."""
+        """Return the parts in the manifest of the newest build of this plan, else all parts."""
         steps = {stage.name for stage in self.plan.steps}
         found: list[tuple[float, list[str]]] = []
         for stage in self.plan.builds:
@@ -125,9 +125,10 @@ class Repair:
         return parts if found else sorted(standing)
 
     def _mend_manifests(self) -> None:
-        """Write the manifests of steps again; drop builds whose own, or a file, is damaged.
+        """Rewrite the manifests of steps; remove builds with a damaged manifest or file.
 
-        A folder of another configuration goes, unless a pointer names it: that build mends it.
+        A damaged folder of another configuration goes too, unless a pointer names it; a run of that
+        build then repairs it.
         """
         steps = {
             self.store.stage_dir(stage.name, self.plan.fingerprint(stage.name)): stage
@@ -149,11 +150,11 @@ class Repair:
                     self._say(f"{problem}: removed, to be built again where it is needed")
 
     def _mine(self, folder: Path) -> bool:
-        """Whether a folder is of a stage that this plan builds."""
+        """Whether a folder belongs to a build of this plan."""
         return any(stage.name == folder.parent.name for stage in self.plan.builds)
 
     def _named(self) -> dict[Path, set[str]]:
-        """The folders that pointers name, with the names of these."""
+        """Return the folders that pointers name, each with the names of those pointers."""
         named: dict[Path, set[str]] = {}
         for path in sorted((self.store.root / "builds").glob("[!.]*.json")):
             try:
@@ -167,7 +168,7 @@ class Repair:
         return named
 
     def _damaged_parts(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Of each stage, the last first, the parts that are not what was written, and why."""
+        """Yield the damaged parts of each stage with the reason, the last stage first."""
         known = []
         if self.store.pointer_path(self.name).exists():
             known = self.store.read_pointer(self.name)["stages"].get(self.plan.source, {})["parts"]
@@ -200,7 +201,7 @@ class Repair:
             self._say(f"{problem}: removed, to be made again")
 
     def _documents(self, part: str) -> set[str]:
-        """The ids of a raw part's documents: its own, or as the stages behind it have them."""
+        """Read the document ids of a raw part from the part, or from later stages."""
         names = [self.plan.source, *(stage.name for stage in self.plan.steps)]
         for name in names:
             try:
@@ -230,7 +231,7 @@ def _said(line: str) -> str:
 
 
 def _problem(path: Path, wanted: dict[str, Any]) -> str | None:
-    """Why a manifest is not what it has to be; None if it is, or was not written yet."""
+    """Return what is wrong with a manifest; None if it is right, or not written yet."""
     if not path.exists():
         return "is missing" if any(path.parent.glob("part-*.json")) else None
     try:
@@ -242,7 +243,7 @@ def _problem(path: Path, wanted: dict[str, Any]) -> str | None:
 
 
 def _broken(folder: Path) -> str | None:
-    """What is wrong with a build's folder, or a step's manifest in it; None if nothing is."""
+    """Return what is wrong with a build's folder or a step's manifest; None if nothing is."""
     path = folder / "manifest.json"
     try:
         manifest = read_json(path)

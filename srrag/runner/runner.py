@@ -1,4 +1,4 @@
-"""What runs the steps of a plan: in this process, or on Ray."""
+"""The interface of runners, which run the steps of a plan in this process or on Ray."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from srrag.storage.store import Store
 
 
 def at_once(stages: Sequence[Stage]) -> list[list[Stage]]:
-    """Stages in their order, in groups that run together: neighbours that ask models.
+    """Group stages in order: neighbours that ask models run together.
 
-    So the engines of several configurations work at the same time. No stage of a group reads
-    another's output.
+    The engines of several configurations then work at the same time. No stage of a group reads the
+    output of another.
     """
     groups: list[list[Stage]] = []
     for stage in stages:
@@ -30,20 +30,20 @@ def at_once(stages: Sequence[Stage]) -> list[list[Stage]]:
 
 
 class Runner(Protocol):
-    """A way to run steps on named parts, and to have engines up."""
+    """Runs steps on named parts, and runs engines."""
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
         """Run each stage on the parts that it lacks."""
         ...
 
     def session(self) -> AbstractContextManager[None]:
-        """Keep what several runs need up between them."""
+        """Keep shared resources, such as Ray, up between several runs."""
         ...
 
     def spread(self, gpus: float = 0.0) -> AbstractContextManager[ParallelMap | None]:
-        """Where builds may do what is too much for this process, if anywhere; GPUs are a call's."""
+        """Return the parallel map for builds, if any; `gpus` is the number of GPUs of a call."""
         ...
 
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:
-        """Have engines up, for what is not a step on parts."""
+        """Run engines for work other than steps on parts."""
         ...

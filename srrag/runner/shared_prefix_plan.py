@@ -1,4 +1,4 @@
-"""Pipelines as stages: what several begin with is one stage, and runs once."""
+"""Plan pipelines as stages; a prefix that several share is one stage and runs once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from srrag.step import LLMStep, Step
 
 SOURCE = "questions"
 FOLDER = "answers"
-"""What the name of each stage begins with: by that `forget` and `prune` know them."""
+"""The prefix of each stage's name, by which `forget` and `prune` recognise the stages."""
 
 Resourcing = Callable[[str, Step], Resources]
-"""What a worker takes of a stage that ranks or answers ("ranking", "answers")."""
+"""Returns the resources of a worker for a kind of stage ("ranking" or "answers")."""
 
 
 class SegmentPlan(Plan):
-    """The stages of pipelines on one build: cut where they part, and where a ranking ends.
+    """The stages of pipelines on one build, cut where pipelines diverge and where a ranking ends.
 
-    A step that asks a model is a stage of its own, so that what its calls took is known.
-    A stage's fingerprint is that of all steps up to its end, each with what it reads of the
-    build: it is the same wherever else the pipeline is cut. So what stands is found again by
-    any other run, alone or beside other pipelines.
+    A step that asks a model is its own stage, so that the cost of its calls is known. The
+    fingerprint of a stage covers all steps up to its end and what each reads of the build, so it
+    does not depend on where else a pipeline is cut. Any later run, of one pipeline or many, finds
+    and reuses it.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class SegmentPlan(Plan):
         contents: Mapping[str, Sequence[Any]],
         resources: Resourcing,
     ) -> None:
-        """Cut the pipelines; `contents` says what identifies each stage of the build."""
+        """Cut the pipelines; `contents` maps each stage of the build to its identity."""
         source = fingerprint(_columns(QUESTIONS), str(TRACE))
         hashes = _Hashes(contents)
         chains = [hashes.along(pipeline, source) for pipeline in pipelines]
         ends = _ends(pipelines, chains)
         self._prefixes = {SOURCE: source}
         self.paths: list[tuple[str, ...]] = []
-        """Of each pipeline the names of its stages, in order."""
+        """The names of the stages of each pipeline, in order."""
         stages: dict[str, Stage] = {}
         for pipeline, chain in zip(pipelines, chains, strict=True):
             path = [SOURCE]
@@ -65,33 +65,33 @@ class SegmentPlan(Plan):
         super().__init__(SOURCE, source, list(stages.values()))
 
     def fingerprint(self, stage: str, parts: Sequence[str] = ()) -> str:
-        """The fingerprint of all steps up to the end of a stage."""
+        """Return the fingerprint of all steps up to the end of a stage."""
         return self._prefixes[stage]
 
     def only(self, names: Collection[str]) -> SegmentPlan:
-        """The same plan with some of its stages."""
+        """Return the plan with only some of its stages."""
         plan = copy.copy(self)
         plan.stages = [stage for stage in self.stages if stage.name in names]
         return plan
 
 
 class _Hashes:
-    """Fingerprints of steps, each worked out once: that of a model hashes its files."""
+    """A cache of the fingerprints of steps; a model's fingerprint hashes its files."""
 
     def __init__(self, contents: Mapping[str, Sequence[Any]]) -> None:
         self.contents = {name: fingerprint(held) for name, held in contents.items()}
         self.known: dict[str, str] = {}
 
     def along(self, pipeline: Pipeline, source: str) -> list[str]:
-        """The fingerprint of the questions, and after each step."""
+        """Return the fingerprint of the questions, then the one after each step."""
         chain = [source]
         for step in pipeline.steps:
             chain.append(fingerprint(chain[-1], self.of(step)))
         return chain
 
     def of(self, step: Step) -> str:
-        """That of one step: what it is, what it reads of the build, what it adds."""
-        key = repr(step)  # names the paths too, which are no part of the spec
+        """Return the fingerprint of a step: its spec, its inputs and the columns it adds."""
+        key = repr(step)  # also distinguishes paths, which the spec omits
         if key not in self.known:
             read = {name: self.contents.get(name) for name in step.needs()}
             kinds = {item.name: str(item.type) for item in added(step)}
@@ -100,7 +100,7 @@ class _Hashes:
 
 
 def _ends(pipelines: Sequence[Pipeline], chains: Sequence[Sequence[str]]) -> set[str]:
-    """Where a stage ends: with a pipeline or its ranking, around calls, and before they part."""
+    """Return where stages end: at the end of a ranking or pipeline, around calls, at branches."""
     after: dict[str, set[str]] = {}
     ends: set[str] = set()
     for pipeline, chain in zip(pipelines, chains, strict=True):
@@ -113,7 +113,7 @@ def _ends(pipelines: Sequence[Pipeline], chains: Sequence[Sequence[str]]) -> set
 
 
 def _kind(segment: PipelineSlice, ranks: bool) -> str:
-    """Ranking takes an encoder or a reranker; what only asks a model waits for the engine."""
+    """Return "ranking" for encoders and rerankers, "answers" for steps that wait for an engine."""
     return "ranking" if ranks and not isinstance(segment.steps[-1], LLMStep) else "answers"
 
 

@@ -1,4 +1,4 @@
-"""What stands in a build, counted from its receipts and manifests."""
+"""Count the rows of a build from its receipts and manifests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from srrag.storage.store import Receipt, Store
 
 
 def summarise(store: Store, build: str) -> dict[str, Any]:
-    """Count what stands in a build, from its receipts and manifests."""
+    """Count the rows of a build from its receipts and manifests."""
     pointer = store.read_pointer(build)
     rows: dict[str, int] = {}
     rejected: dict[str, dict[str, int]] = {}
@@ -54,7 +54,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
 
 
 def usage_of(receipts: Iterable[Receipt]) -> Usage:
-    """What answering the prompts of some parts took, together."""
+    """Return the total usage of the prompts of some parts."""
     total = Usage()
     for receipt in receipts:
         if receipt.usage:
@@ -63,7 +63,7 @@ def usage_of(receipts: Iterable[Receipt]) -> Usage:
 
 
 def calls_made(usage: Mapping[str, Usage], documents: int) -> dict[str, Any]:
-    """The figures of all stages that asked a model; zero where rules alone answered."""
+    """Return the figures of all stages that asked a model; zero if only rules answered."""
     total = Usage()
     for stage in usage.values():
         total.add(stage)

@@ -1,4 +1,4 @@
-"""Run many pipelines over the same questions: parts of questions, resumable like any stage."""
+"""Run many pipelines over the same questions, in parts, resumable like any stage."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ PART_QUESTIONS = 64
 
 
 def default_resources(kind: str, step: Step) -> Resources:
-    """The same for every stage."""
+    """Return the default resources, the same for every stage."""
     return Resources()
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Pipelines on the artifacts of one finished build; shared steps run once."""
+    """Pipelines on the artifacts of one finished build; a step that they share runs once."""
 
     store: Store
     build: str
@@ -44,23 +44,23 @@ class Sweep:
 
     @cached_property
     def plan(self) -> SegmentPlan:
-        """Their stages; the identity of each holds that of every artifact it reads."""
+        """Return the plan; a stage's identity includes that of every artifact it reads."""
         needs = {name for pipeline in self.pipelines for name in pipeline.needs()}
         used = self.store.contents(self.build, needs)
         return SegmentPlan(self.pipelines, used, self.resources)
 
     def place(self, at: Place) -> Place:
-        """Bind the artifacts; raises ValueError if a pipeline needs what was not built."""
+        """Bind the artifacts; raises ValueError if a pipeline needs a stage that is not built."""
         artifacts = self.store.artifacts(self.build)
         for stage in dict.fromkeys(name for each in self.pipelines for name in each.needs()):
             if stage not in artifacts:
                 raise ValueError(f"pipeline: stage {stage!r} is not in build {self.build!r}")
-            if mirror.store_at(self.store.root) is None:  # else where each is opened
+            if mirror.store_at(self.store.root) is None:  # else opening checks
                 check_files(artifacts[stage])
         return dataclasses.replace(at, artifacts=artifacts, root=self.store.root)
 
     def run(self, questions: pa.Table, at: Place) -> None:
-        """Do what is missing, of all pipelines at once."""
+        """Run the missing stages of all pipelines together."""
         if questions.num_rows == 0:
             raise ValueError("there is no question")
         at = self.place(at)
@@ -69,9 +69,9 @@ class Sweep:
         self.runner.run(self.plan, self.store, list(dict.fromkeys(parts)), at)
 
     def run_each(self, questions: pa.Table, at: Place) -> dict[int, str]:
-        """The same, but a pipeline that cannot be run takes no other with it.
+        """Run the missing stages; a pipeline that fails does not stop the others.
 
-        Returns the reason by its number.
+        Returns the reason for each failed pipeline, by its number.
         """
         try:
             self.run(questions, at)
@@ -97,10 +97,10 @@ class Sweep:
         return not set(parts) <= self.store.parts(stage, self.plan.fingerprint(stage))
 
     def table(self, number: int, questions: pa.Table) -> pa.Table:
-        """What a pipeline made of the questions, all rows in their order.
+        """Return the output of a pipeline, one row a question, in the order of the questions.
 
-        A row that a stage rejected goes no further; its later columns are empty. It is found by id
-        and text: a stage that was cut elsewhere may hold rows that went no further here.
+        The later columns of a rejected row are empty. Rows are matched by id and text, because a
+        stage with another cut may also hold rows that were rejected here.
         """
         segment, parts = self.pipelines[number].whole, self.parts(questions)
         tables = [questions]
@@ -120,12 +120,12 @@ class Sweep:
         return pa.concat_tables(kept).take(pa.array(np.argsort(np.concatenate(order))))
 
     def stands(self, number: int, questions: pa.Table) -> bool:
-        """Whether all of a pipeline is done."""
+        """Whether a pipeline is finished."""
         parts = self.parts(questions)
         return not any(self._lacks(stage, parts) for stage in self.plan.paths[number])
 
     def receipts(self, number: int, questions: pa.Table) -> list[tuple[Stage, list[Receipt]]]:
-        """Those of each stage of a pipeline, shared ones too: what it takes alone."""
+        """Return the receipts of each stage of a pipeline, shared stages included."""
         parts = dict.fromkeys(self.parts(questions))
         path = (stage for stage in self.plan.steps if stage.name in self.plan.paths[number])
         return [
@@ -134,13 +134,13 @@ class Sweep:
         ]
 
     def usage(self, number: int, questions: pa.Table) -> Usage:
-        """What answering these questions took, in this run and those before."""
+        """Return the usage of answering these questions, in this run and earlier ones."""
         receipts = self.receipts(number, questions)
         return usage_of(receipt for _, listed in receipts for receipt in listed)
 
     @staticmethod
     def parts(questions: pa.Table) -> list[str]:
-        """The names of the parts that the questions come in."""
+        """Return the names of the parts of the questions."""
         return part_names(questions, PART_QUESTIONS)
 
 

@@ -1,4 +1,4 @@
-"""Proof that a build is whole: rows in = rows out + rejected, hashes hold, ids fit content."""
+"""Verify a build: rows in = rows out + rejected, files match their hashes, ids their content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}
 
 
 def verify(store: Store, build: str) -> dict[str, Any]:
-    """Check every part and file of a build; `problems` lists what does not hold, a line each."""
+    """Check every part and file of a build; `problems` lists the violations, one a line."""
     store.bring_all()
     pointer = store.read_pointer(build)
     stages = pointer["stages"]
@@ -71,9 +71,9 @@ def verify(store: Store, build: str) -> dict[str, Any]:
 
 
 def amiss(store: Store, stages: dict[str, Any], name: str, part: str) -> list[str]:
-    """What does not hold of one part: its file against its receipt, its rows against its input.
+    """Check one part: its file against its receipt, its rows against its input.
 
-    `stages` are entries as a pointer has them.
+    Returns the violations. `stages` are entries of a pointer.
     """
     problems: list[str] = []
     receipt = _intact(store, stages, name, part, problems)
@@ -86,7 +86,7 @@ def amiss(store: Store, stages: dict[str, Any], name: str, part: str) -> list[st
 
 
 def _is_of(manifest: Path, fingerprint: str) -> bool:
-    """Whether a manifest is there and says this fingerprint."""
+    """Whether a manifest exists and has this fingerprint."""
     try:
         found = read_json(manifest) if manifest.exists() else None
     except ValueError:
@@ -115,13 +115,13 @@ def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list
 
 
 def _of_others(store: Store, stages: dict[str, Any], name: str) -> Iterator[str]:
-    """Inputs of a build that are not those that stand: a run ended before it was built again."""
+    """Yield the inputs of a build that have changed since: a run stopped before it was rebuilt."""
     folder = store.stage_dir(name, stages[name]["fingerprint"])
     try:
         manifest = read_json(folder / "manifest.json")
         contents = dict(manifest.get("contents") or {})
     except (OSError, ValueError, AttributeError):
-        return  # named where its files are checked
+        return  # the check of its files reports it
     for before, read in contents.items():
         if (entry := stages.get(before)) is None:
             continue
@@ -134,7 +134,7 @@ def _of_others(store: Store, stages: dict[str, Any], name: str) -> Iterator[str]
             else:
                 now = manifest_files(store.stage_dir(before, entry["fingerprint"]))
         except (ValueError, OSError):
-            continue  # named where that stage is checked
+            continue  # the check of that stage reports it
         if now != read:
             yield f"{name}: {folder} was made of other {before} than stand; run the build again"
 
@@ -142,7 +142,7 @@ def _of_others(store: Store, stages: dict[str, Any], name: str) -> Iterator[str]
 def _intact(
     store: Store, stages: dict[str, Any], name: str, part: str, problems: list[str]
 ) -> Receipt | None:
-    """The receipt of a part whose file is what was written; else None and a problem."""
+    """Return the receipt of an intact part; else None, with a problem appended."""
     fingerprint = stages[name]["fingerprint"]
     path = store.part_path(name, fingerprint, part)
     if not path.exists() or not store.receipt_path(name, fingerprint, part).exists():
@@ -186,7 +186,7 @@ def _verify_part(
     if before not in stages:
         return
     if _intact(store, stages, before, part, []) is None:
-        return  # named when that stage was checked
+        return  # the check of that stage has reported it
     source = store.read_part(before, stages[before]["fingerprint"], part, checked=False)
     alive = live(source)
     if (source.num_rows, source.num_rows - alive.num_rows) != (receipt.rows_in, receipt.skipped):
@@ -201,7 +201,7 @@ def _verify_part(
 
 
 def _untrue(table: pa.Table) -> int | None:
-    """The first row of RAW whose id is not that of its content; None where all are."""
+    """Return the first row of RAW whose id does not match its content; None if all match."""
     for number, row in enumerate(table.to_pylist()):
         reason = (row["reject"] or {}).get("reason") or ""
         place = row["source"], row["source_id"], row["format"]
@@ -211,9 +211,9 @@ def _untrue(table: pa.Table) -> int | None:
 
 
 def _verify_rejects(store: Store, build: str, pointer: dict[str, Any]) -> Iterator[str]:
-    """Whether the table of rejects is that of the pointer, by its hash.
+    """Check the table of rejects against the hash in the pointer.
 
-    A pointer of an older version does not name one: then its rows are compared.
+    Pointers of older versions hold no hash; then the rows are compared.
     """
     path = rejects_path(store, build)
     if not path.exists():
@@ -235,7 +235,7 @@ def _verify_rejects(store: Store, build: str, pointer: dict[str, Any]) -> Iterat
 
 
 def _verify_documents(rows: dict[str, dict[str, int]], problems: list[str]) -> None:
-    """Every raw record is a document or a reject of a stage up to `documents`."""
+    """Check that every raw record is a document or a reject of a stage up to `documents`."""
     chain = [name for name in ("raw", "parsed", "documents") if name in rows]
     if chain != ["raw", "parsed", "documents"]:
         return

@@ -1,4 +1,4 @@
-"""Attributes by patterns on lower-cased text: numbers, units, designs, settings, scales."""
+"""Find attributes by patterns on lower-cased text: numbers, units, designs, settings, scales."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from srrag.extract.rules.patterns import bounded
 
 
 class Value(NamedTuple):
-    """An attribute, its normalised value, and the span [start, end) that says so."""
+    """An attribute, its normalised value, and its span [start, end) in the text."""
 
     attribute: str
     value: str
@@ -18,7 +18,7 @@ class Value(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """A pattern of an attribute; it is tried only where one of `needles` occurs."""
+    """A pattern of an attribute; it runs only on texts that contain one of `needles`."""
 
     attribute: str
     needles: tuple[str, ...]
@@ -65,7 +65,7 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
             "athletes",
             "students",
         ),
-        # "aged 18 to 64 years and adults" counts nobody.
+        # "aged 18 to 64 years and adults" is no sample size.
         r"\b(\d[\d,]*|<written>)\s+(?!(?:year|month|week|day|hour|minute|time|session)s?\b)"
         r"(?:[a-z-]+\s+){0,3}?(?:patients|subjects|participants|women|"
         r"men|children|adults|infants|people|volunteers|individuals|athletes|students)\b",
@@ -236,10 +236,9 @@ PATTERNS = tuple(
 
 
 def find_values(lower: str) -> list[Value]:
-    """Attribute values in one lower-cased text, first mention of each value, by start.
+    """Return attribute values in one lower-cased text, the first mention of each, by start.
 
-    `followup_weeks` is converted to weeks, `sample_size` to digits; every other value is the
-    text itself.
+    `followup_weeks` is converted to weeks, `sample_size` to digits; other values stay verbatim.
     """
     found: dict[tuple[str, str], Value] = {}
     for name, needles, regex in PATTERNS:
@@ -270,7 +269,7 @@ _MEASURE_STOP = frozenset(
 
 
 def _measure(words: str) -> str:
-    """A scale's name: what follows the last function word; "" if only "scale" is left."""
+    """Return a scale's name: the words after the last function word; "" if only "scale" is left."""
     name = words.split()
     while stops := [i for i, word in enumerate(name) if word in _MEASURE_STOP]:
         name = name[stops[-1] + 1 :]
@@ -286,7 +285,7 @@ _POINT = bounded(
 
 
 def timepoint(lower: str) -> tuple[str, str] | None:
-    """Number and unit ("6", "weeks") of a timepoint's text; None if it has none."""
+    """Return number and unit ("6", "weeks") of a timepoint's text; None if it has none."""
     match = _POINT.search(lower)
     if not match:
         return None

@@ -1,4 +1,4 @@
-"""Where one block of a Markdown text ends and the next begins: no name reaches over that."""
+"""Find the borders between blocks of a Markdown text; no name extends over a border."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Span = tuple[int, int]
 
 
 def find_breaks(text: str) -> list[Span]:
-    """The stretches [start, end) of a text that part its blocks; a heading's line is one whole."""
+    """Return the spans [start, end) that separate blocks; the line of a heading is one span."""
     return [match.span() for match in _BREAK.finditer(text)]
 
 
 def in_blocks(breaks: Sequence[Span], start: int, end: int) -> list[Span]:
-    """The pieces of a run that do not reach over breaks; one that lies in a heading stays whole."""
+    """Split a run at the breaks; a run inside a heading stays whole."""
     inside = [(a, b) for a, b in breaks if a < end and b > start]
     if any(a <= start and end <= b for a, b in inside):
         return [(start, end)]

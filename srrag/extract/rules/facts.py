@@ -17,7 +17,7 @@ from srrag.extract.rules.mentions import (
 )
 
 Find = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[list[Mention]]]
-"""Texts, names of their sections, and which begin their document → typed mentions of each."""
+"""Maps texts, section names and document-start flags to the typed mentions of each text."""
 
 Row = dict[str, str | float]
 
@@ -38,7 +38,7 @@ _HEADS = {
     "Timepoint": ("Outcome",),
     "Contraindication": ("Intervention", "Device"),
 }
-"""Types that may head the relation to a mention when one stands before it in its sentence."""
+"""Types that can be the head of a relation to a later mention in the same sentence."""
 _REFUSAL = ("not ", "against", "avoid")
 
 NEUTRAL_TYPE = {
@@ -57,7 +57,7 @@ NEUTRAL_RELATION = {
     "targets_arm": "mentions",
     "reports_outcome": "reports_measure",
 }
-"""How the rules, which think in PICO, speak a schema that has no PICO types."""
+"""Relations of the neutral schema, which has no PICO types, for the PICO relations of the rules."""
 
 
 class Kinds(NamedTuple):
@@ -69,10 +69,10 @@ class Kinds(NamedTuple):
 
 
 def spoken(ontology: Ontology, head_type: str, relation: str, tail_type: str) -> Kinds | None:
-    """The fact's types in the words of the ontology, or None if it has none for them.
+    """Translate a fact's types into the ontology; None if the ontology lacks them.
 
-    PICO types are kept where the ontology has them, else translated by NEUTRAL_TYPE and
-    NEUTRAL_RELATION; a document is not associated with a concept but mentions it.
+    PICO types stay if the ontology has them, else NEUTRAL_TYPE and NEUTRAL_RELATION translate them.
+    A document "mentions" a concept; it is never "associated with" it.
     """
     kinds = Kinds(head_type, relation, tail_type)
     if ontology.admits(*kinds):
@@ -85,7 +85,7 @@ def spoken(ontology: Ontology, head_type: str, relation: str, tail_type: str) ->
 
 
 def spoken_attribute(ontology: Ontology, entity_type: str, attribute: str) -> str | None:
-    """The entity's type in the words of the ontology if the attribute may hang on it."""
+    """Return the entity's type in the ontology if it may have the attribute, else None."""
     for kind in (entity_type, NEUTRAL_TYPE.get(entity_type, entity_type)):
         if ontology.admits_attribute(kind, attribute):
             return kind
@@ -100,7 +100,7 @@ def extract_facts(
     ontology: Ontology,
     find: Find = find_mentions,
 ) -> list[tuple[list[Row], list[Row]]]:
-    """Facts and attributes of each text, shaped as `answer_schema.Extraction`."""
+    """Return facts and attributes of each text, in the format of `answer_schema.Extraction`."""
     answers = []
     for text, document, found in zip(texts, documents, find(texts, sections, leads), strict=True):
         lower = lower_same_length(text)
@@ -113,12 +113,12 @@ def extract_facts(
 
 
 def _distance(value: Value, mention: Mention) -> int:
-    """Characters between a value and a mention; 0 if they touch or overlap."""
+    """Return the number of characters between a value and a mention; 0 if they touch or overlap."""
     return max(mention.start - value.end, value.start - mention.end, 0)
 
 
 class _Writer:
-    """Collects the facts of one text, each distinct one once."""
+    """Collects the facts of one text without duplicates."""
 
     def __init__(self, text: str, lower: str, document: str, ontology: Ontology) -> None:
         self.text, self.lower, self.document, self.ontology = text, lower, document, ontology
@@ -127,7 +127,7 @@ class _Writer:
         self._seen: set[tuple[str, ...]] = set()
 
     def relate(self, mentions: Sequence[Mention]) -> None:
-        """Write a fact for each mention: from an entity before it, else from the document."""
+        """Add a fact for each mention: its head is an earlier entity, else the document."""
         for place, mention in enumerate(mentions):
             if mention.type == "Recommendation":
                 self._recommendation(mention, mentions[place + 1 :])
@@ -138,7 +138,7 @@ class _Writer:
                 self._fact(head, _RELATION[mention.type], mention)
 
     def describe(self, mentions: Sequence[Mention], values: Sequence[Value]) -> None:
-        """Hang each value on the nearest entity of its sentence, else on the document."""
+        """Attach each value to the nearest entity in its sentence, else to the document."""
         for mention in mentions:
             point = timepoint(self.lower[mention.start : mention.end])
             if mention.type == "Timepoint" and point:
@@ -210,7 +210,7 @@ class _Writer:
         )
 
     def _attribute(self, owner: Mention | None, value: Value) -> bool:
-        """Write the attribute if the ontology lets it hang there; say whether it does."""
+        """Add the attribute if the ontology allows it there; returns whether it does."""
         kind = spoken_attribute(self.ontology, owner.type if owner else DOCUMENT, value.attribute)
         if kind is None:
             return False

@@ -1,4 +1,4 @@
-"""Typed mentions: what the tagger labelled P, I or O, refined by cue words, plus patterns."""
+"""Typed mentions: runs labelled P, I or O, refined by cue words, plus patterns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATTERN_CONFIDENCE = 0.9
 
 
 Run = tuple[str, int, int, float]
-"""P, I or O, the stretch [start, end) of a text that was labelled so, and a confidence."""
+"""A label (P, I or O), its span [start, end) in a text, and a confidence."""
 
 
 class Mention(NamedTuple):
@@ -68,7 +68,7 @@ _TAIL = bounded(
     r"(?:\s*\(\s*n\s*=\s*\d+\s*\)|\s+(?:for|over|during|after|at)\s+(?:\d+|one|two|three|four|six)"
     r"[\s-]*(?:hours?|days?|weeks?|months?|years?))$"
 )
-"""What may follow a name inside a labelled run without being part of it."""
+"""Words that follow a name inside a labelled run without being part of it."""
 _PIECE = bounded(
     r"\s*,\s*(?:and |or )?|\s+(?:and|or|versus|vs\.?|compared (?:with|to)|plus or minus)\s+|"
     r"\s*;\s*|\s+(?:followed by|in comparison (?:with|to))\s+"
@@ -123,7 +123,7 @@ _CONTRA = bounded(rf"\bcontra-?indicat(?:ed|ion|ions)\b(?:\s+(?:in|for|to|with|i
 
 
 def zone_of(section: str) -> int:
-    """Zone that a section's name stands for; 0 if no heading word is in it."""
+    """Return the zone of a section's name; 0 if it contains no heading word."""
     for word in re.findall(r"[a-z]+", section.lower())[::-1]:
         if word in HEADINGS:
             return HEADINGS[word]
@@ -131,7 +131,7 @@ def zone_of(section: str) -> int:
 
 
 def lower_same_length(text: str) -> str:
-    """Lower-case text without moving any offset (a few capitals lower to two characters)."""
+    """Lower-case a text and keep every offset (a few capitals have two-character lower cases)."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
@@ -141,7 +141,7 @@ def lower_same_length(text: str) -> str:
 def label_runs(
     texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
 ) -> list[list[Run]]:
-    """Runs of one label in each text by the lexicon; `leads` says which begin their document."""
+    """Return the labelled runs of each text by the lexicon; `leads` marks document starts."""
     lexicon = shipped_lexicon()
     tokens = tokenise(texts, [zone_of(section) for section in sections], leads, lexicon.values)
     scores = emissions(tokens, lexicon)
@@ -169,7 +169,7 @@ def label_runs(
 
 
 def type_runs(texts: Sequence[str], runs: Sequence[Sequence[Run]]) -> list[list[Mention]]:
-    """Typed mentions of each text, by start: its runs refined by cue words, plus patterns."""
+    """Return typed mentions of each text, by start: runs refined by cue words, plus patterns."""
     found = []
     for text, labelled in zip(texts, runs, strict=True):
         lower = lower_same_length(text)
@@ -189,17 +189,17 @@ def type_runs(texts: Sequence[str], runs: Sequence[Sequence[Run]]) -> list[list[
 def find_mentions(
     texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]
 ) -> list[list[Mention]]:
-    """Typed mentions of each text by the rules alone."""
+    """Return typed mentions of each text by the rules alone."""
     return type_runs(texts, label_runs(texts, sections, leads))
 
 
 def read_mentions(text: str) -> list[tuple[str, int, int]]:
-    """Typed spans (type, start, end) of one whole abstract: what `evaluate.pico` scores."""
+    """Return typed spans (type, start, end) of a whole abstract, which `evaluate.pico` scores."""
     return [mention[:3] for mention in find_mentions([text], [""], [True])[0]]
 
 
 def _trim(lower: str, start: int, end: int) -> tuple[int, int]:
-    """Drop function words and marks from both ends; close a bracket that was left open."""
+    """Drop function words and marks from both ends; close an open bracket."""
     words = [(m.start(), m.end()) for m in _EDGE_WORD.finditer(lower, start, end)]
     while words and _is_trimming(lower[slice(*words[0])]):
         words.pop(0)
@@ -220,12 +220,12 @@ def _trim(lower: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_trimming(word: str) -> bool:
-    """Whether a word at the edge of a run is no part of a name: a function word or a mark."""
+    """Whether a word at the edge of a run is a function word or a mark, outside the name."""
     return word in _TRIM or not any(map(str.isalnum, word))
 
 
 def _refine(lower: str, label: str, run: tuple[int, int], confidence: float) -> list[Mention]:
-    """Mentions of one labelled run, typed."""
+    """Return the typed mentions of one labelled run."""
     start, end = _trim(lower, *run)
     if end - start < 2 or not any(map(str.isalpha, lower[start:end])):
         return []
@@ -263,7 +263,7 @@ def _population(lower: str, start: int, end: int, confidence: float) -> list[Men
 
 
 def _interventions(lower: str, start: int, end: int, confidence: float) -> list[Mention]:
-    """Type each piece of a run; what follows "versus" or names a control is a Comparator."""
+    """Type each piece of a run; a piece after "versus" or with a control's name is a Comparator."""
     mentions = []
     for begin, stop in _pieces(lower, start, end):
         if _CONTROL.search(lower, begin, stop) or _AGAINST.search(lower, max(0, begin - 40), begin):
@@ -288,9 +288,9 @@ _PATTERNS = (
 
 
 def _add_patterns(lower: str, mentions: list[Mention]) -> None:
-    """Append what patterns tell: timepoints, recommendations, contraindications.
+    """Append pattern matches: timepoints, recommendations, contraindications.
 
-    Drugs before a dose and adverse events are added where no labelled run covers them.
+    Drugs before a dose and adverse events are added outside labelled runs only.
     """
     taken = [(mention.start, mention.end) for mention in mentions]
     for kind, pattern, group in (("Intervention", _DOSED, 1), ("AdverseEvent", _EVENT, 0)):

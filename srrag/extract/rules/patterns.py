@@ -20,10 +20,10 @@ _BOUNDS = {
 
 
 def bounded(source: str) -> re.Pattern[str]:
-    """Compile a pattern with a ceiling on every open-ended repetition.
+    """Compile a pattern with an upper bound on every open-ended repetition.
 
-    Two open repetitions side by side make a failing search quadratic in a run of blanks or
-    digits; no passage may do that. Raises ValueError if a repetition is left without ceiling.
+    Two adjacent open repetitions make a failing search quadratic in a run of blanks or digits.
+    Raises ValueError if a repetition has no bound.
     """
     for wide, narrow in _BOUNDS.items():
         source = source.replace(wide, narrow)

@@ -29,14 +29,14 @@ PLACE_SIZES = {
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Weights of P, I and O for each value of each template, and of each move between labels."""
+    """Weights of P, I and O for each value of each template, and of label transitions."""
 
     values: dict[str, dict[str, int]]
     weights: dict[str, Ints]
     moves: Ints
     """moves[a, b]: weight of label b after label a."""
     lean: Ints
-    """Added to every token: how far the labels are favoured over none."""
+    """Added to every token: the bias of each label over none."""
 
 
 def parse_lexicon(text: str) -> Lexicon:
@@ -92,7 +92,10 @@ def shipped_lexicon() -> Lexicon:
 
 
 def emissions(tokens: RuleTokens, lexicon: Lexicon) -> Ints:
-    """Score of each label a token, in sixteenths of a nat: (num_tokens, 4), none being 0."""
+    """Return the score of each label (columns) for each token: (num_tokens, 4), none being 0.
+
+    The unit is a sixteenth of a nat.
+    """
     scores = np.zeros((len(tokens.start), 4), np.int64)
     scores[:, 1:] = lexicon.lean
     for name, table in lexicon.weights.items():
@@ -102,9 +105,9 @@ def emissions(tokens: RuleTokens, lexicon: Lexicon) -> Ints:
 
 
 def best_path(scores: Ints, first: Ints, moves: Ints) -> Ints:
-    """Labels with the highest sum of scores and moves in each text (Viterbi); ties go low.
+    """Return the labels with the highest sum of scores and transitions (Viterbi); ties go low.
 
-    Texts advance together, longest first, so that a step costs one small matrix operation.
+    Texts advance together, longest first, so each step is one small matrix operation.
     """
     lengths = np.diff(first)
     order = np.argsort(-lengths, kind="stable")
@@ -133,7 +136,7 @@ def best_path(scores: Ints, first: Ints, moves: Ints) -> Ints:
 
 
 def margins(scores: Ints, labels: Ints) -> npt.NDArray[np.float64]:
-    """How far each token's label leads the best other one, in nats, before moves count."""
+    """Return the lead of each token's label over the next best, in nats, without transitions."""
     rows = np.arange(len(labels))
     chosen = scores[rows, labels]
     others = scores.copy()

@@ -1,4 +1,4 @@
-"""Tokens of a batch of texts, and the cues that the tagger weighs for each of them."""
+"""Tokens of a batch of texts, and the cues of each token for the tagger."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 TOKEN = re.compile(r"[^\W_]+(?:[-./'’·][^\W_]+)*|[^\w\s#*]|_")
-"""Words, numbers and single marks; the # and * of Markdown are no tokens."""
+"""Words, numbers and single marks, without the # and * of Markdown."""
 _PARAGRAPH = re.compile(r"\n[ \t\r]{0,9}\n")
 _DIGIT = re.compile(r"\d")
 EDGE = "<edge>"
 REACH = 3
-"""How many tokens to each side count as context."""
+"""Number of context tokens on each side."""
 
 HEADINGS: dict[str, int] = {
     word: zone
@@ -36,9 +36,9 @@ HEADINGS: dict[str, int] = {
     )
     for word in words.split()
 }
-"""Zone of a structured abstract that a heading word opens; 0 is before any heading."""
+"""The zone of a structured abstract that a heading word opens; 0 means before any heading."""
 
-# Template -> (kind of value, offset). Kinds are computed once a distinct token.
+# Template -> (kind of value, offset). Kinds are computed once for each distinct token.
 LOCAL: dict[str, tuple[str, int]] = {
     **{f"w{offset:+d}": ("word", offset) for offset in range(-REACH, REACH + 1)},
     **{f"s{offset:+d}": ("suffix3", offset) for offset in (-1, 0, 1)},
@@ -47,7 +47,7 @@ LOCAL: dict[str, tuple[str, int]] = {
     **{f"h{offset:+d}": ("shape", offset) for offset in (-1, 0, 1)},
 }
 POSITIONAL = ("zone", "title", "count", "zone_shape")
-"""Templates that depend on where in the text a token stands."""
+"""Templates that depend on the position of a token in its text."""
 
 NUM_SHAPES = 16
 NUM_ZONES = 6
@@ -61,7 +61,7 @@ def normal(token: str) -> str:
 
 
 def shape(token: str) -> int:
-    """Class of a token's spelling, 1 to 15: number, punctuation mark, capitals, hyphen."""
+    """Return a token's spelling class, 1 to 15: number, punctuation mark, capitals, hyphen."""
     first = token[0]
     if first.isdigit():
         return 1 if token.isdigit() else 2
@@ -75,17 +75,17 @@ def shape(token: str) -> int:
 
 
 def values_of(token: str) -> dict[str, str]:
-    """The value of each kind but shape for one normalised token."""
+    """Return the value of each kind except shape for one normalised token."""
     return {"word": token, "suffix3": token[-3:], "suffix4": token[-4:], "prefix4": token[:4]}
 
 
 @dataclass(frozen=True)
 class RuleTokens:
-    """All tokens of a batch in one row; text i owns tokens first[i] to first[i + 1].
+    """All tokens of a batch in one sequence; text i owns tokens first[i] to first[i + 1].
 
-    `start` and `end` are offsets in the token's own text; `ids[kind]` and `place[template]` are
-    value ids (0 = unknown), `ids` padded by REACH edge tokens around each text, `at` being the
-    padded place of every token.
+    `start` and `end` are offsets in the token's text. `ids[kind]` and `place[template]` are value
+    ids (0 = unknown). `ids` is padded by REACH edge tokens around each text; `at` is the padded
+    position of every token.
     """
 
     first: Ints
@@ -97,7 +97,7 @@ class RuleTokens:
     place: dict[str, Ints]
 
     def column(self, template: str) -> Ints:
-        """Value ids of one template, one a token."""
+        """Return the value ids of one template, one for each token."""
         if template in self.place:
             return self.place[template]
         kind, offset = LOCAL[template]
@@ -110,10 +110,10 @@ def tokenise(
     leads: Sequence[bool],
     values: Mapping[str, Mapping[str, int]],
 ) -> RuleTokens:
-    """Split texts and look up the cues of every token.
+    """Split texts into tokens and look up the cues of each token.
 
-    `zones` is the zone that a text starts in, `leads` whether it begins its document (only then
-    does the number of a sentence mean anything), `values` the known values of each kind.
+    `zones` is the initial zone of each text, `leads` whether the text begins its document (only
+    then do sentence numbers matter), `values` the known values of each kind.
     """
     local: dict[str, int] = {EDGE: 0}
     flat: list[int] = [0] * REACH
@@ -153,7 +153,7 @@ def tokenise(
 
 
 class _Layout(NamedTuple):
-    """Number of the distinct token at each padded place, and who owns which place."""
+    """The distinct token at each padded position, and the owner of each position."""
 
     surface: Ints
     at: Ints
@@ -163,12 +163,12 @@ class _Layout(NamedTuple):
 
     @property
     def here(self) -> Ints:
-        """Number of the distinct token of each token."""
+        """The number of the distinct token of each token."""
         return self.surface[self.at]
 
 
 def _distinct(local: Mapping[str, int], values: Mapping[str, Mapping[str, int]]) -> dict[str, Ints]:
-    """Value ids of each distinct token, its length flag and the id of its normalised form."""
+    """Return each distinct token's value ids, its length flag and its normalised form's id."""
     columns: dict[str, list[int]] = {kind: [0] for kind in ("suffix3", "suffix4", "prefix4")}
     word, shapes, long, form = [values["word"].get(EDGE, 0)], [0], [0], [0]
     forms: dict[str, int] = {EDGE: 0}
@@ -189,9 +189,9 @@ def _distinct(local: Mapping[str, int], values: Mapping[str, Mapping[str, int]])
 
 
 def _sentences(layout: _Layout, breaks: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Number of the sentence of each token within its text, and whether the token opens it.
+    """Return each token's sentence number within its text, and whether it opens the sentence.
 
-    A sentence opens a text, follows a full stop, or follows a blank line (`breaks`).
+    A sentence opens a text, or follows a full stop or a blank line (`breaks`).
     """
     at, bounds = layout.at, layout.bounds
     stops = np.array([token in {".", "?", "!"} for token in layout.distinct])
@@ -207,7 +207,7 @@ def _sentences(layout: _Layout, breaks: Ints) -> tuple[Ints, npt.NDArray[np.bool
 
 
 def _zones(layout: _Layout, opens: npt.NDArray[np.bool_], initial: Ints) -> Ints:
-    """Zone of each token: the one of the last heading in its text, else the initial one."""
+    """Return the zone of each token: that of the last heading in its text, else the initial one."""
     if not len(layout.at):
         return np.zeros(0, np.int64)
     tokens, here, owner = layout.distinct, layout.here, layout.owner
@@ -215,7 +215,7 @@ def _zones(layout: _Layout, opens: npt.NDArray[np.bool_], initial: Ints) -> Ints
     capital = np.array([token.isupper() for token in tokens])
     titled = np.array([token[0].isupper() for token in tokens])
     colon = np.array([mark == ":" for mark in tokens])
-    alone = np.append(opens[1:], False)  # the last word of a line of its own
+    alone = np.append(opens[1:], False)  # a word that ends its line
     marked = titled[here] & (colon[layout.surface[layout.at + 1]] | alone)
     found = (heading[here] > 0) & ((opens & capital[here]) | marked)
     last = np.maximum.accumulate(np.where(found, np.arange(len(here)), -1))
@@ -231,7 +231,7 @@ def _place(
     zone: Ints,
     lead: npt.NDArray[np.bool_],
 ) -> dict[str, Ints]:
-    """Value ids (from 1) of the positional templates."""
+    """Return the value ids (from 1) of the positional templates."""
     here = layout.here
     form, long = ids["_form"][here], ids["_long"][here]
     step = np.searchsorted([1, 2, 3, 4, 7], sentence, side="right")

@@ -1,7 +1,7 @@
-"""Forget documents: rewrite what holds them, rebuild what was made of it, then delete the old.
+"""Forget documents: rewrite the parts that hold them, rebuild indexes, delete the old files.
 
-A note, `forgetting.json`, is written before anything changes and deleted last. Killed anywhere,
-the same command goes on; until then `verify` says that it is not finished.
+A note, `forgetting.json`, is written before the first change and deleted last. After a kill, the
+same command continues; until then `verify` reports that the deletion is unfinished.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
 
 _TELLING_CHARS = 6
-"""A shorter name of a document stands in texts that do not mean it."""
+"""Names of documents shorter than this also occur in texts that do not mean the document."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """What is being forgotten: `sources` as they were named, and `parts` that hold documents.
+    """The record of a deletion in progress: the `sources` as given, and the `parts` to rewrite.
 
-    `documents` maps each to its `sources`, the `keys` of its prompts, and its `units`, with the ids
-    of the questions that a benchmark asks of them.
+    `documents` maps each document to its `sources`, the `keys` of its prompts, and its `units`,
+    with the ids of the questions that a benchmark derived from them.
     """
 
     documents: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Note:
     parts: list[str] = field(default_factory=list)
 
     def joined(self, former: Note) -> Note:
-        """With what a killed run noted: it saw what is no longer there."""
+        """Merge with the note of a killed run, which saw files that are gone by now."""
         return Note(
             documents=self.documents | former.documents,
             sources=sorted({*self.sources, *former.sources}),
@@ -70,7 +70,7 @@ class Note:
         )
 
     def all_of(self, name: str) -> set[str]:
-        """The units, or the keys, of all documents."""
+        """Return the units, or the keys, of all documents."""
         return {item for held in self.documents.values() for item in held[name]}
 
 
@@ -78,8 +78,8 @@ class Note:
 class ForgetJob:
     """Removes documents from a root, in all its builds and configurations.
 
-    `engine` is asked where a build, such as the tree's descriptions, asks a model: it has to be
-    the one that the build names.
+    Rebuilding asks `engine` where a build, such as the tree's descriptions, asks a model. It must
+    be the engine that the build names.
     """
 
     store: Store
@@ -87,9 +87,9 @@ class ForgetJob:
     engine: Engine | None = None
 
     def run(self, documents: Sequence[str], sources: Sequence[str], at: Place) -> dict[str, Any]:
-        """Forget documents by id or by their source's id; with neither, finish what was begun.
+        """Forget documents by id or source id; with neither, finish an interrupted deletion.
 
-        Raises ValueError if one is not here, or if nothing would be left of a build.
+        Raises ValueError if a document is unknown, or if a build would lose all its documents.
         """
         self.store.check()
         at = dataclasses.replace(at, root=self.store.root)
@@ -107,7 +107,7 @@ class ForgetJob:
                 figures = self._delete(note)
                 figures["completions"] = self._forget_completions(note, log_folder(at))
             mirror.remove(self._note)
-        for document in sorted(note.documents):  # said, not kept: `verify forgotten=` asks for it
+        for document in sorted(note.documents):  # shown, never stored, for `verify`
             say(f"forgotten: doc_id={document}")
         return {
             "documents": len(note.documents),
@@ -121,7 +121,7 @@ class ForgetJob:
         return self.store.root / "forgetting.json"
 
     def _begun(self) -> Note:
-        """What a killed run noted; raises ValueError that says what to do where it is damaged."""
+        """Read the note of a killed run; raises ValueError with the remedy if it is damaged."""
         if not self._note.exists():
             return Note()
         try:
@@ -131,7 +131,7 @@ class ForgetJob:
             raise ValueError(f"{mirror.shown(self._note)} is damaged ({error}); {cure}") from error
 
     def _noted(self, documents: Sequence[str], sources: Sequence[str], log: Path) -> Note:
-        """Find the documents; what a killed run noted is taken in."""
+        """Find the documents and merge the note of a killed run."""
         begun = self._begun()
         found, parts = self._find(set(documents), set(sources))
         known = Tombstones.of(self.store.root)
@@ -161,7 +161,7 @@ class ForgetJob:
     def _find(
         self, documents: set[str], sources: set[str]
     ) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
-        """Documents, by their raw ids, and the parts that hold them, in every corpus."""
+        """Find documents by their raw ids, and the parts that hold them, in every corpus."""
         found: dict[str, dict[str, list[str]]] = {}
         parts: set[str] = set()
         for folder in sorted((self.store.root / "stages" / "raw").glob("*")):
@@ -180,7 +180,7 @@ class ForgetJob:
         return parts
 
     def _plans(self, note: Note, at: Place) -> dict[str, Plan]:
-        """The plans of the builds that name a part which holds a document."""
+        """Return the plans of the builds that use a part with one of the documents."""
         names = sorted(path.stem for path in (self.store.root / "builds").glob("*.json"))
         touched = [
             name
@@ -190,7 +190,7 @@ class ForgetJob:
         return {name: self._plan(name, at) for name in touched}
 
     def _has_past(self, name: str) -> bool:
-        """Whether a stage of a build went on from a version before, which may have held it."""
+        """Whether a stage continued a previous version, which may have held the document."""
         manifests = (
             self.store.stage_dir(stage, entry["fingerprint"]) / "manifest.json"
             for stage, entry in self.store.read_pointer(name)["stages"].items()
@@ -198,7 +198,7 @@ class ForgetJob:
         return any(path.exists() and read_json(path).get("former") for path in manifests)
 
     def _plan(self, name: str, at: Place) -> Plan:
-        """The plan of a build, from its manifests; raises ValueError if this version differs."""
+        """Read the plan of a build from its manifests; raises ValueError if the code differs."""
         stages, source = [], ""
         entries = self.store.read_pointer(name)["stages"]
         for stage, entry in entries.items():
@@ -219,7 +219,7 @@ class ForgetJob:
         return plan
 
     def _placed(self, run: Any) -> Any:
-        """A step with the engine as it was given: a manifest does not say where that runs."""
+        """Return a step with the given engine, since manifests omit where an engine runs."""
         own = getattr(run, "engine", None)
         if isinstance(own, Model) and self.engine is not None and spec(own) == spec(self.engine):
             return dataclasses.replace(run, engine=self.engine)
@@ -242,7 +242,7 @@ class ForgetJob:
         raise ValueError(f"build {name!r}: nothing would be left; delete {self.store} instead")
 
     def _rebuild(self, name: str, plan: Plan, note: Note, at: Place) -> None:
-        """Derive the parts of a build, build what is made of them, and swap its pointer."""
+        """Derive the parts of a build, rebuild what depends on them, and swap its pointer."""
         parts = []
         for part in self._parts(name):
             kept = (
@@ -264,7 +264,7 @@ class ForgetJob:
         say(f"build {name}: {len(note.documents)} documents taken out")
 
     def _delete(self, note: Note) -> dict[str, Any]:
-        """Delete what held the documents: old parts, old builds, answers and other outputs."""
+        """Delete the files that held the documents: old parts, builds, answers, other outputs."""
         stages = self.store.root / "stages"
         for part in note.parts:
             for folder in stages.glob("*/*"):
@@ -284,10 +284,10 @@ class ForgetJob:
         }
 
     def _answers(self, note: Note, ids: Collection[str]) -> list[Path]:
-        """The parts of pipelines that name documents, and of the same questions all others.
+        """Find the answer parts that name documents, and all other parts of the same questions.
 
-        A question that found a document, or that names it as the corpus does, tells of it. What
-        tells goes last: killed before, all else is still found by it.
+        A question that retrieved a document, or that quotes its name, reveals it. The parts that
+        name the documents come last, so that after a kill a second run finds all the others again.
         """
         stages = self.store.root / "stages"
         folders = [*stages.glob(f"{FOLDER}*"), stages / SOURCE]
@@ -302,11 +302,11 @@ class ForgetJob:
         return sorted(wanted, key=lambda path: (path in telling, path))
 
     def _forget_completions(self, note: Note, log: Path) -> int:
-        """Take out of the log what the documents' prompts were answered; returns the rows.
+        """Delete the completions of the documents' prompts from the log; returns their number.
 
-        The root's own log keeps what surviving rows and builds ask for, and nothing else: what
-        questions were shown cannot be told any more. A log outside of the root may serve others,
-        so there only the documents' own prompts go.
+        The root's own log keeps only what remaining rows and builds ask for, because nothing tells
+        which passages the questions' prompts showed. A log outside the root may serve other roots,
+        so only the documents' own prompts are deleted from it.
         """
         if not log.exists():
             return 0
@@ -319,7 +319,7 @@ class ForgetJob:
             return completions.forget({*keys} - kept)
 
     def _asked_by_builds(self, log: Path) -> set[bytes]:
-        """Keys of what builds ask; none of those that an older version of the code made."""
+        """Return the keys of builds' prompts, without builds of an older code version."""
         found: set[bytes] = set()
         for path in sorted((self.store.root / "builds").glob("*.json")):
             try:
@@ -334,7 +334,7 @@ class ForgetJob:
 
 
 def _wanted(table: pa.Table, documents: Collection[str], sources: Collection[str]) -> pa.Array:
-    """Rows of documents by id or source, and refusals of duplicates of them, which name them."""
+    """Mask the rows of documents, by id or source, and the refusals of their duplicates."""
 
     def among(column: str, values: Collection[str]) -> pa.ChunkedArray:
         return pc.is_in(table[column], pa.array(sorted(values), pa.string()))
@@ -346,7 +346,7 @@ def _wanted(table: pa.Table, documents: Collection[str], sources: Collection[str
 
 
 def _asks_of(path: Path, names: Collection[str]) -> bool:
-    """Whether a question in a part has one of these names in its text."""
+    """Whether the text of a question in a part contains one of these names."""
     columns = pq.ParquetFile(path).schema_arrow.names
     texts = pq.read_table(path, columns=["text"])["text"] if "text" in columns else pa.array([])
     return any(name in text for text in texts.to_pylist() if text for name in names)

@@ -1,4 +1,4 @@
-"""Where ids stand: in the tables, indexes, logs and outputs of a root."""
+"""Search the tables, indexes, logs and outputs of a root for ids."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Wanted = Callable[[str], bool]
 
 
 def traces_of(store: Store, document: str, log: Path) -> list[str]:
-    """What is left of a document, a line a file: its id, those of its units, its completions.
+    """List the traces of a document, one line a file: its id, units and completions.
 
-    Indexes that cannot be searched are traced to the parts that they were made of; outputs, whose
-    rows need not bear any id, must be of after the forgetting.
+    An index that cannot be searched is traced to the parts it was made of. Rows of outputs need not
+    hold any id, so every output must be newer than the deletion.
     """
     known = Tombstones.of(store.root)
     forgotten = known.documents.get(mark(document), {})
@@ -50,7 +50,7 @@ def traces_of(store: Store, document: str, log: Path) -> list[str]:
         problems.append("an interrupted forgetting is not finished: run `srrag forget root=…`")
     keys = [bytes.fromhex(key) for key in forgotten.get("keys", [])]
     if keys and log.exists() and (left := set(CompletionLog(log).lookup(keys))):
-        # A copy of its text that is still here asks for the same.
+        # Another document with the same text has the same prompts.
         left -= set().union(*asked_keys(store, log).values())
         if left:
             problems.append(f"{log} holds {len(left)} answers to prompts with its text")
@@ -60,7 +60,7 @@ def traces_of(store: Store, document: str, log: Path) -> list[str]:
 
 
 def _unexplained(store: Store, at_s: float) -> Iterator[str]:
-    """Files that nothing explains: any below stages and pointers, others of before a time."""
+    """Yield unexplained files of stages, builds and jobs, and others older than `at_s`."""
     for path in [*unexplained(store), *(p for t in trash_below(store.root) for p in t.rglob("*"))]:
         ours = path.relative_to(store.root).parts[0] in ("stages", "builds", "jobs")
         if path.is_file() and (ours or path.stat().st_mtime < at_s):
@@ -68,14 +68,14 @@ def _unexplained(store: Store, at_s: float) -> Iterator[str]:
 
 
 def shown(output: Path) -> Iterator[Path]:
-    """The files of an output that show more than figures: an export's, say, or a log's."""
+    """Yield the files of an output that hold more than figures, such as exports and logs."""
     for path in sorted([output, *output.rglob("*")]):
         if path.is_file() and path.name not in ("summary.json", ".lock"):
             yield path
 
 
 def holding(folders: Collection[Path], wanted: Wanted, text: str = "") -> Iterator[Path]:
-    """The files below folders with an id that is wanted, or with a text."""
+    """Yield the files below folders that hold a wanted id or a text."""
     files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     for path in sorted(files):
         if path.name not in _OURS and _holds(path, wanted, text):
@@ -95,7 +95,7 @@ def _holds(path: Path, wanted: Wanted, text: str) -> bool:
                 batches = map(reader.get_batch, range(reader.num_record_batches))
                 return any(_in_table(batch, wanted, text) for batch in batches)
     except pa.ArrowInvalid:
-        pass  # half written, say: its bytes are searched
+        pass  # such as a half-written file: search its bytes instead
     if not path.stat().st_size:
         return False
     with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -109,7 +109,7 @@ def _in_bytes(content: bytes | mmap.mmap, wanted: Wanted, text: str) -> bool:
 
 
 def _readable(path: Path, content: mmap.mmap) -> Iterator[bytes | mmap.mmap]:
-    """The bytes of a file, and what a workbook's or a report's have packed."""
+    """Yield the bytes of a file, and the unpacked contents of workbooks and reports."""
     yield content
     if path.suffix == ".xlsx" and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
@@ -132,7 +132,7 @@ def _in_column(values: pa.Array, wanted: Wanted, text: str) -> bool:
 
 
 def _leaves(column: Any) -> Iterator[pa.Array]:
-    """The string columns within a column."""
+    """Yield the string columns nested in a column."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         yield column
@@ -150,7 +150,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def unaccounted(store: Store) -> Iterator[str]:
-    """Builds that were not made of the very parts and files that stand now."""
+    """Yield a line for each build that was made from other parts or files than the current ones."""
     stages = store.root / "stages"
     standing: set[str] = set()
     for receipt in stages.glob("*/*/part-*.json"):
@@ -167,7 +167,7 @@ def unaccounted(store: Store) -> Iterator[str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where it is damaged, which is told elsewhere."""
+    """Read a JSON object; an empty one if it is damaged, which another check reports."""
     try:
         found = read_json(path)
     except ValueError:

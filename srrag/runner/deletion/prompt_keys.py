@@ -1,4 +1,4 @@
-"""Which completions the rows of a root have asked for: their prompts rendered again, no call."""
+"""Find the completions behind the rows of a root by rendering the prompts again, without calls."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _ROWS = 512
 def asked_keys(
     store: Store, log: Path, select: Callable[[pa.Table], pa.Table] = live
 ) -> dict[str, set[bytes]]:
-    """Keys of all that was asked for rows that stand, in any configuration that can be rendered.
+    """Return the prompt keys of all existing rows, by document.
 
-    They are told apart by document. `select` chooses rows of a part. A configuration of another
-    version of the code or of a prompt cannot be rendered.
+    It covers every configuration that this version of the code and prompts can render. `select`
+    chooses rows of a part.
     """
     found: defaultdict[str, set[bytes]] = defaultdict(set)
     for step, engine, inputs in _asking(store):
@@ -49,7 +49,7 @@ def asked_keys(
 
 
 def keys_of_build(stage: Stage, inputs: Mapping[str, Sequence[Path]], log: Path) -> set[bytes]:
-    """Keys of all that a build asks for, in a folder that is thrown away."""
+    """Return the keys of a build's prompts, by running the build in a temporary folder."""
     found: defaultdict[str, set[bytes]] = defaultdict(set)
     assert isinstance(stage.run, Build)
     models = engines_of([stage.run])
@@ -63,7 +63,7 @@ def keys_of_build(stage: Stage, inputs: Mapping[str, Sequence[Path]], log: Path)
 
 
 def logged_keys(log: Path) -> set[bytes]:
-    """Every key that stands in a log."""
+    """Return every key in a log."""
     listing = LogListingReader(log).now()
     keys: set[bytes] = set()
     for file in listing.files():
@@ -74,7 +74,7 @@ def logged_keys(log: Path) -> set[bytes]:
 
 
 def _asking(store: Store) -> Iterator[tuple[LLMStep, Model, list[str]]]:
-    """The steps of all stages that ask a model, with it and the names of inputs, each once."""
+    """Yield each step that asks a model once, with the model and the names of its inputs."""
     seen = []
     for path in sorted((store.root / "stages").glob("*/*/manifest.json")):
         manifest = read_json(path)
@@ -106,7 +106,7 @@ def _never(calls: Sequence[Call]) -> list[Reply]:
 
 @dataclass
 class _Recorder(LogClient):
-    """Answers from the log alone, and notes each key by the owner of its row, if any."""
+    """Answers only from the log, and records each key by the document of its row, if any."""
 
     keys: dict[str, set[bytes]] = field(default_factory=dict)
     owners: list[str] = field(default_factory=list)
@@ -114,7 +114,7 @@ class _Recorder(LogClient):
     def complete(
         self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
     ) -> list[Completion]:
-        """Answer what stands in the log."""
+        """Answer the prompts that are in the log."""
         for prompt in prompts:
             owner = self.owners[prompt.row] if self.owners else ""
             self.keys[owner].add(key_of(self.engine, prompt, attempt))

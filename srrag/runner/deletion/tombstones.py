@@ -1,4 +1,4 @@
-"""What a root was told to forget, known by hashes alone: the list itself is no trace."""
+"""Tombstones: the documents that a root has forgotten, known only by the hashes of their ids."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from srrag.storage.manifest import CURE, DamagedError
 
 FILE = "forgotten.json"
 COPY = "forgotten.copy.json"
-"""Nothing else knows what must not come back, so it is there twice."""
+"""A second copy, since no other file records which documents must not come back."""
 
 
 def mark(name: str) -> str:
-    """The hash under which an id is remembered."""
+    """Return the hash of an id."""
     return content_id("forgotten", name)
 
 
 @dataclass
 class Tombstones:
-    """The marks of a root, in `forgotten.json`: what a scan must not bring back.
+    """The tombstones of a root, in `forgotten.json`: documents that a scan must skip.
 
-    `documents` maps the mark of a document to those of its source's id and of its units, and to
-    the keys of its prompts: `verify` looks for these. `sources` are ids under which nothing is
-    read any more, whatever its content. `at_s` is when the last was forgotten (Unix time).
+    `documents` maps the hash of a document to the hashes of its source id and of its units, and to
+    the keys of its prompts; `verify` searches for these. `sources` are source ids that scans skip
+    whatever their content. `at_s` is the time of the last deletion (Unix time, seconds).
     """
 
     path: Path
@@ -41,7 +41,7 @@ class Tombstones:
 
     @classmethod
     def of(cls, root: Path) -> Tombstones:
-        """Read the list; empty where nothing was forgotten."""
+        """Read the list; it is empty if nothing was forgotten."""
         path = root / FILE
         kept: dict[str, Any] = {}
         if path.exists() or (root / COPY).exists():
@@ -54,7 +54,7 @@ class Tombstones:
 
     @staticmethod
     def problems(root: Path) -> list[str]:
-        """Which of the list and its copy is damaged or gone, if either was written."""
+        """Report whether the list or its copy is damaged or missing, if either was ever written."""
         found = []
         for name in (FILE, COPY) if (root / COPY).exists() else (FILE,):
             try:
@@ -68,9 +68,9 @@ class Tombstones:
 
     @classmethod
     def mend(cls, root: Path) -> list[str]:
-        """Write the list again of its copy, or the copy; returns what was done, a line each.
+        """Restore the list from its copy, or the copy from the list; returns a line for each.
 
-        Raises ValueError where both are damaged: what was forgotten is known by nothing else.
+        Raises ValueError if both are damaged, because nothing else records the deletions.
         """
         problems = cls.problems(root)
         if not problems:
@@ -93,11 +93,11 @@ class Tombstones:
         return mark(document) in self.documents
 
     def has_source(self, source: str) -> bool:
-        """Whether what comes under a source's id was forgotten."""
+        """Whether a source id was forgotten."""
         return mark(source) in self.sources
 
     def add(self, documents: Mapping[str, Mapping[str, list[str]]], sources: Iterable[str]) -> None:
-        """Take documents in, with what to look for; they count from here on."""
+        """Add documents with the ids and keys to search for; scans skip them from now on."""
         for document, held in documents.items():
             self.documents[mark(document)] = {
                 "sources": sorted(map(mark, held["sources"])),
@@ -109,7 +109,7 @@ class Tombstones:
         self._write()
 
     def take_back(self, documents: Iterable[str], sources: Iterable[str]) -> int:
-        """Let documents be read again, by id or by all that came under a source's id."""
+        """Allow documents to be read again, by document id or source id; returns their number."""
         wanted = set(map(mark, sources))
         gone = {*map(mark, documents)} & self.documents.keys()
         gone |= {
@@ -122,7 +122,7 @@ class Tombstones:
         return len(gone)
 
     def passed(self, records: Iterable[RawRecord]) -> Iterator[RawRecord]:
-        """The records that were not forgotten; counts the others in `skipped`."""
+        """Yield the records that were not forgotten; counts the others in `skipped`."""
         if not (self.documents or self.sources):
             yield from records
             return
@@ -138,7 +138,7 @@ class Tombstones:
 
     def _write(self) -> None:
         kept = {"documents": self.documents, "sources": self.sources, "at_s": self.at_s}
-        for name in (FILE, COPY):  # killed between, the copy is of before
+        for name in (FILE, COPY):  # after a kill in between, the copy is the older version
             commit_json(self.path.with_name(name), kept, sealed=True)
 
 

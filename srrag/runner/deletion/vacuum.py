@@ -1,4 +1,4 @@
-"""Remove what no pointer of a root names: older configurations, versions and what kills left."""
+"""Remove what no pointer of a root names: old configurations, old versions, leftovers of kills."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from srrag.storage.trash import discard, finish
 
 
 def is_of_questions(stage: str) -> bool:
-    """Whether a stage is of a pipeline: no pointer names those."""
+    """Whether a stage belongs to a pipeline; pointers do not name those."""
     return stage == SOURCE or stage.startswith(f"{FOLDER}-")
 
 
 def prune(store: Store) -> int:
-    """Remove the parts and builds that no pointer names; returns how many."""
+    """Remove the parts and builds that no pointer names; returns their number."""
     drop_unfinished(store)
     stages = store.root / "stages"
     named = _named(store)
@@ -43,7 +43,7 @@ def prune(store: Store) -> int:
 
 
 def drop_builds(store: Store) -> int:
-    """Remove the builds that no pointer names; returns how many."""
+    """Remove the builds that no pointer names; returns their number."""
     named = _named(store)
     gone = [
         path.parent
@@ -56,10 +56,10 @@ def drop_builds(store: Store) -> int:
 
 
 def drop_unexplained(store: Store) -> list[Path]:
-    """Remove the stages' and pointers' files that nothing explains, and empty folders; their names.
+    """Remove unexplained files of stages and pointers, and empty folders; returns their names.
 
-    Only for who holds the root. Files in other places, which we would not have made, are left to
-    who put them there.
+    The caller must hold the lock of the root. Files in other folders stay, because SR-RAG did not
+    write them.
     """
     stages = store.root / "stages"
     gone = [path for path in unexplained(store) if _is_ours(path, store.root)]
@@ -76,16 +76,17 @@ def _is_ours(path: Path, root: Path) -> bool:
 
 
 def drop_part(path: Path) -> None:
-    """Remove a part: the file that counts first, then its receipt and note."""
+    """Remove a part: first its data file, which makes it valid, then its receipt and note."""
     path.unlink(missing_ok=True)
     path.with_suffix(".json").unlink(missing_ok=True)
     path.with_name(f".attempt-{path.stem[5:]}.json").unlink(missing_ok=True)
 
 
 def drop_outputs(jobs: Path, wanted: Wanted) -> list[str]:
-    """Remove what jobs wrote but figures, and summaries with an id that is wanted; their names.
+    """Remove the outputs of jobs, except figures without a wanted id; returns their names.
 
-    Some keep a store of their own, as a benchmark does: raises ValueError while that is written.
+    Some jobs, such as benchmarks, keep their own store. Raises ValueError while one is being
+    written.
     """
     gone = sorted(path for path in jobs.glob("*") if any(shown(path)))
     for path in gone:
@@ -104,9 +105,10 @@ def drop_outputs(jobs: Path, wanted: Wanted) -> list[str]:
 
 
 def drop_unfinished(store: Store, *, questions: bool = True) -> None:
-    """Remove what a killed run left half written or half removed; only for who holds the root.
+    """Remove what a killed run left half written or half removed.
 
-    Without `questions` not what is beside their answers: those are written without the lock.
+    The caller must hold the lock of the root. Without `questions` the answer stages are skipped,
+    because answers are written without the lock.
     """
     finish(store.root)
     for path in _unfinished(store.root):
@@ -120,7 +122,7 @@ def drop_unfinished(store: Store, *, questions: bool = True) -> None:
 
 
 def drop_notes(store: Store, plan: Plan, parts: Collection[str]) -> None:
-    """Remove a plan's notes of attempts at parts that stand, or that are no longer worked on."""
+    """Remove a plan's notes of attempts at parts that are finished or no longer in the plan."""
     for stage in plan.steps:
         fingerprint = plan.fingerprint(stage.name)
         standing = store.parts(stage.name, fingerprint)
@@ -139,7 +141,7 @@ def _unfinished(root: Path) -> Iterator[Path]:
 
 
 def _named(store: Store) -> dict[tuple[str, str], set[str]]:
-    """The parts that pointers name, by stage and fingerprint; none for builds."""
+    """Return the parts that pointers name, by stage and fingerprint; empty for builds."""
     named: dict[tuple[str, str], set[str]] = {}
     for path in (store.root / "builds").glob("*.json"):
         for name, entry in store.read_pointer(path.stem)["stages"].items():

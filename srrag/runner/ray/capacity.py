@@ -1,4 +1,4 @@
-"""Whether a cluster can hold the workers of a run; where it grows, wait until it does."""
+"""Check that a cluster can hold the workers of a run; where it can grow, wait for it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SAY_S = 30.0
 
 @contextmanager
 def capacity(pools: Sequence[Resources], models: Sequence[Model], grows_s: float) -> Iterator[None]:
-    """Hold what the workers of all pools and engines take.
+    """Reserve the resources of the workers of all pools and engines.
 
-    With `grows_s`, an autoscaler is asked for it and has so many seconds, and it may let go in the
-    end. Raises ValueError if the cluster is too small.
+    With `grows_s`, it asks the autoscaler for them, waits at most that many seconds, and releases
+    the request at the end. Raises ValueError if the cluster is too small.
     """
     asked = bundles(pools, models)
     if grows_s and lacking(asked):
-        # Shapes of whole numbers: more would not be asked for.
+        # Ask for one bundle a worker, without its zero resources.
         request_resources(bundles=[{k: v for k, v in one.items() if v} for one in asked])
     try:
         _wait(asked, grows_s)
@@ -39,7 +39,7 @@ def capacity(pools: Sequence[Resources], models: Sequence[Model], grows_s: float
 
 
 def bundles(pools: Sequence[Resources], models: Sequence[Model]) -> list[Bundle]:
-    """What each worker takes."""
+    """Return the resources of each worker."""
     found = [{"CPU": one.cpus, "GPU": one.gpus} for one in pools for _ in range(one.workers)]
     for model in dict.fromkeys(each.started for each in models):
         if (worker := model.worker()) is not None:
@@ -48,7 +48,7 @@ def bundles(pools: Sequence[Resources], models: Sequence[Model]) -> list[Bundle]
 
 
 def lacking(asked: Sequence[Bundle]) -> str:
-    """What the cluster has too little of, in one line; empty if it has enough."""
+    """Describe in one line which resources the cluster lacks; empty if it has enough."""
     have: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
         total = sum(one[kind] for one in asked)

@@ -1,4 +1,4 @@
-"""The thread that draws a dataset to its end, and the end of Ray under it."""
+"""The thread that consumes a dataset, and the shutdown of Ray under it."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _GRACE_S = 10.0
 
 
 class Consumer(threading.Thread):
-    """Runs a dataset to its end; `failure` is what ended it before."""
+    """Consumes a dataset to its end; `failure` is the exception that stopped it, if any."""
 
     def __init__(self, dataset: ray.data.Dataset) -> None:
-        """Start nothing yet."""
+        """Keep the dataset; `start` begins to consume it."""
         super().__init__(name="ray-data", daemon=True)
         self.failure: BaseException | None = None
         self._dataset = dataset
 
     def run(self) -> None:
-        """Take every batch."""
+        """Consume every batch."""
         try:
             for _ in self._dataset.iter_batches(batch_size=None, batch_format="pyarrow"):
                 pass
-        except BaseException as error:  # for the driver's thread
+        except BaseException as error:  # the driver's thread raises it
             self.failure = error
 
 
 def shut_down(consumer: Consumer | None) -> None:
-    """End Ray, then the consumer that still waited for it, as after an interrupt.
+    """Shut Ray down, then join the consumer that still waited for it, as after an interrupt.
 
-    An interpreter that ends under it is aborted.
+    An interpreter that exits while the thread runs would abort.
     """
     ray.shutdown()
     if consumer is not None and consumer.is_alive():

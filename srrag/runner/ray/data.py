@@ -1,8 +1,7 @@
-"""RayDataRunner: Ray Data schedules part *names* over pools of actors; rows never travel.
+"""RayDataRunner: Ray Data schedules the *names* of parts over pools of actors; rows never travel.
 
-All stages form one streaming execution, so that a part is encoded while the next is parsed.
-Neighbouring stages with the same resources share a pool of actors. A stage of which nothing is
-missing gets none.
+All stages form one streaming execution, so that one part is encoded while the next is parsed.
+Neighbouring stages with the same resources share a pool of actors. A finished stage gets no pool.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ from srrag.step import Function, ParallelMap, Place
 from srrag.storage.store import Store
 
 MAX_RESTARTS = 40
-"""Restarts of one actor: more than the strikes of several poison rows, fewer than for ever."""
+"""Maximum restarts of one actor: enough for the strikes of several poison rows, yet finite."""
 
 _POLL_S = 0.5
 
 
 def _map_batches(dataset: ray.data.Dataset, *args: Any, **options: Any) -> ray.data.Dataset:
-    """Map with bounded restarts: Ray 2.60 takes them only by a way that it calls deprecated."""
+    """Map with bounded restarts; Ray 2.60 accepts the bound only by a deprecated option."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RayDeprecationWarning)
         return dataset.map_batches(*args, **options)
@@ -63,10 +62,10 @@ class StageWork:
 
 
 class PartWorker:
-    """An actor that runs a few stages, one after the other, on the parts whose names come in."""
+    """An actor that runs some stages, one after the other, on the parts that it is given."""
 
     def __init__(self, root: str, work: Sequence[StageWork], at: Place) -> None:
-        """Keep what opening will need."""
+        """Keep the arguments; the steps open later."""
         self.store = Store(root)
         self.work = work
         self.at = at
@@ -74,7 +73,7 @@ class PartWorker:
         self.functions = {item.stage.name: self._open(item.stage) for item in work}
 
     def __call__(self, names: pa.Table) -> pa.Table:
-        """Run what is missing of the named parts, and hand the names on."""
+        """Run the missing stages of the named parts, and return the names."""
         by_name = {work.stage.name: work for work in self.work}
         groups = at_once([work.stage for work in self.work])
         for part in names["part"].to_pylist():
@@ -99,14 +98,14 @@ class PartWorker:
 
 
 def pools(stages: Sequence[Stage]) -> list[list[Stage]]:
-    """Neighbours that ask for the same resources share one pool of actors."""
+    """Group neighbouring stages with the same resources; each group shares one pool of actors."""
     return [list(group) for _, group in groupby(stages, key=lambda stage: stage.resources)]
 
 
 def _check_listens(address: str) -> None:
-    """Raise RuntimeError at once where nobody listens: Ray would try for minutes.
+    """Raise RuntimeError at once if nothing listens at the address, instead of minutes of retries.
 
-    So it does where "auto" finds a Ray that keeps to loopback, as `srrag serve` starts one.
+    This happens if "auto" finds a Ray that listens on loopback only, as `srrag serve` starts one.
     """
     if address == "auto":
         from ray._private.services import canonicalize_bootstrap_address
@@ -124,10 +123,10 @@ def _check_listens(address: str) -> None:
 class RayDataRunner:
     """Runs the steps of a plan on a Ray cluster.
 
-    `address` is a running cluster's ("auto" finds the one of this host); "local" starts one
-    here with `num_cpus` logical CPUs: more than cores, since stages take shares and Ray waits
-    without a word when they run out. `stall_s` without a finished part ends the run. Where an
-    autoscaler brings nodes, `grows_s` is how long they may take.
+    `address` is a running cluster ("auto" finds the one of this host); "local" starts one here with
+    `num_cpus` logical CPUs. Set it above the number of cores: stages take fractions, and Ray waits
+    silently when they run out. The run stops after `stall_s` seconds without a finished part.
+    `grows_s` is how long an autoscaler may take to add nodes.
     """
 
     address: str = "local"
@@ -137,7 +136,7 @@ class RayDataRunner:
     grows_s: float = 0.0
 
     def connect(self) -> bool:
-        """Join or start Ray; True if it was started here."""
+        """Join or start Ray; returns True if this call started it."""
         if ray.is_initialized():
             return False
         options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
@@ -148,14 +147,14 @@ class RayDataRunner:
         former = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(address=self.address, **options)
-        except Exception as error:  # Ray raises bare ones, as when its node is not up in time
+        except Exception as error:  # Ray raises bare exceptions, as when its node starts too slowly
             raise RuntimeError(f"Ray did not start: {one_line(error)}") from error
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, former)  # Ray's own would end the process as it stands
+            signal.signal(signal.SIGTERM, former)  # Ray's own one skips cleanup
         return True
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
-        """Run each stage on the parts that it lacks, all stages streaming."""
+        """Run each stage on the parts that it lacks; all stages stream."""
         lacking = {
             stage.name: set(parts) - store.parts(stage.name, plan.fingerprint(stage.name))
             for stage in plan.steps
@@ -181,7 +180,7 @@ class RayDataRunner:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Keep Ray up between several runs."""
+        """Keep Ray running between several runs."""
         started = self.connect()
         try:
             yield
@@ -191,12 +190,12 @@ class RayDataRunner:
                 shut_down(next(drawing, None))
 
     def spread(self, gpus: float = 0.0) -> AbstractContextManager[ParallelMap]:
-        """Calls over Ray, which is joined or started when there is the first one."""
+        """Return a parallel map over Ray; the first call joins or starts Ray."""
         return spread_over_ray(self.session, gpus)
 
     @contextmanager
     def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:
-        """Have engines up as actors."""
+        """Run engines as actors."""
         started = bool(models) and self.connect()
         try:
             with engines_on_ray(models, at) as engines:
@@ -210,7 +209,7 @@ class RayDataRunner:
     ) -> ray.data.Dataset:
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
-        # Else the worker that is up first is given the next parts too, while others have none.
+        # Else the first worker to start takes the next parts too, and the others idle.
         context.max_tasks_in_flight_per_actor = 1
         dataset: ray.data.Dataset = ray.data.from_arrow(
             [pa.table({"part": [name]}) for name in names]
@@ -246,7 +245,7 @@ class RayDataRunner:
             consumer.join(pause_s)
             began = time.monotonic()
             watch.look()
-            # A look lists what stands: of a hundred thousand parts it must not be all that is done.
+            # Each look lists all finished parts, which takes long when there are 100,000 of them.
             pause_s = max(_POLL_S, 20 * (time.monotonic() - began))
         if consumer.failure is not None:
             raise _cause(consumer.failure)
@@ -257,6 +256,6 @@ _STOPPED = re.compile(rf"{EngineStopped.__module__}\.{EngineStopped.__qualname__
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What ended a worker, if it was the engine: Ray hands its words on as text alone."""
+    """Return the engine's error if it ended a worker; Ray passes it on only as text."""
     stopped = _STOPPED.search(str(error))
     return EngineStopped(stopped[1]) if stopped else error

@@ -1,7 +1,7 @@
 """The engines of a run on Ray: one host actor, and replicas of models that need their own.
 
-They are started once a run, and every stage shares them. An actor that dies is started again; of
-the calls that were in flight, each is tried alone, so that one which kills its engine is found.
+They start once a run, and every stage shares them. Ray restarts an actor that dies; each call that
+was in flight is then retried alone, which finds a call that kills its engine.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from srrag.runner.engines import Engines, Figures, check_held, check_prices, loc
 from srrag.step import Place
 
 MAX_RESTARTS = 20
-"""Restarts of the host or of one replica."""
+"""Maximum restarts of the host or of one replica."""
 
 MAX_CALLS = 100_000
-"""Calls of the workers that an actor may hold at a time; the host bounds what is sent."""
+"""Calls that an actor may hold at a time; the host bounds the number of calls in flight."""
 
 _ALONE_TRIES = 2
 _PAUSE_S = 1.0
@@ -42,13 +42,13 @@ class EngineReplica:
     """An actor that holds one session of a model."""
 
     def __init__(self, engine: Model) -> None:
-        """Start nothing yet."""
+        """Keep the model; the session starts at the first call."""
         self._engine = engine
         self._opening = asyncio.Lock()
         self._session: Session | None = None
 
     async def complete(self, call: Call) -> Reply:
-        """Answer one call; a session that is lost takes this process with it."""
+        """Answer one call; if the session is lost, the process exits and Ray restarts it."""
         async with self._opening:
             if self._session is None:
                 self._session = await self._engine.open()
@@ -64,17 +64,17 @@ class EngineReplica:
 
 
 class ReplicaSession:
-    """A session spread over replicas: a call goes to the one with the fewest in flight."""
+    """A session over several replicas: each call goes to the replica with the fewest calls."""
 
     def __init__(self, engine: Model, replicas: Sequence[ActorHandle[Any]]) -> None:
-        """Bind the actors."""
+        """Keep the actors."""
         self._name = engine.name
         self._replicas = replicas
         self._load = [0] * len(replicas)
         self._alone = asyncio.Lock()
 
     async def complete(self, call: Call) -> Reply:
-        """Answer a call; if a replica dies under it, it is tried again with no other suspect."""
+        """Answer a call; if a replica dies, retry alone the calls that may have killed it."""
         try:
             return await self._sent(call)
         except RayActorError:
@@ -100,18 +100,18 @@ class ReplicaSession:
             self._load[place] -= 1
 
     async def close(self) -> None:
-        """Close every replica that is still there."""
+        """Close every replica that still runs."""
         closing = [replica.close.remote() for replica in self._replicas]
         await asyncio.gather(*closing, return_exceptions=True)
 
 
 class DispatcherActor:
-    """The hosts of all engines, in an actor of their own."""
+    """An actor that holds the hosts of all engines."""
 
     def __init__(
         self, replicas: Mapping[Model, Sequence[ActorHandle[Any]]], folder: Path, account: Account
     ) -> None:
-        """Take the budget from the log: after a death too, it holds what was paid for."""
+        """Read the spent budget from the log, which also covers the time before a restart."""
         openers: dict[Model, Opener] = {
             engine: engine.open if not handles else _opener(engine, handles)
             for engine, handles in replicas.items()
@@ -140,7 +140,7 @@ def _opener(engine: Model, handles: Sequence[ActorHandle[Any]]) -> Opener:
 
 @dataclass(frozen=True)
 class _Send:
-    """What a worker's client sends calls with."""
+    """The function by which a worker's client sends calls to the host."""
 
     host: ActorHandle[Any]
     engine: Model
@@ -158,7 +158,7 @@ class _Send:
 
 @contextmanager
 def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
-    """Engines on the Ray cluster that this process has joined; gone at the end."""
+    """Run engines on the Ray cluster that this process has joined, and stop them at the end."""
     if not models:
         yield Engines()
         return
@@ -172,7 +172,7 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
 
         def figures() -> Figures:
             check_held(lock)
-            # While the host is started again, the former figures will do.
+            # While the host restarts, show the former figures.
             with contextlib.suppress(RayError):
                 last.update(ray.get(host.figures.remote(), timeout=5.0))
             return last

@@ -1,6 +1,6 @@
-"""Call a function on many items over Ray: how a build shares out what it has cut into pieces.
+"""Call a function on many items over Ray; builds distribute their pieces in this way.
 
-Only the items and what comes back travel; what they name lies in the root, which all nodes see.
+Only items and return values travel; the data stays in the root, which all nodes see.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ray.exceptions import RayTaskError
 from srrag.step import ParallelMap
 
 MAX_RETRIES = 3
-"""Of a task whose worker died; it writes the same files again."""
+"""Retries of a task whose worker died; it writes the same files again."""
 
 
 @contextmanager
 def spread_over_ray(
     session: Callable[[], AbstractContextManager[None]], gpus: float = 0.0
 ) -> Iterator[ParallelMap]:
-    """A Spread that enters `session`, and so has Ray up, from its first call to the end."""
+    """A parallel map that enters `session`, which keeps Ray running, at its first call."""
     with ExitStack() as entered:
         up: list[None] = []
 
@@ -35,9 +35,9 @@ def spread_over_ray(
 
 
 def over_ray(call: Callable[[Any], Any], items: Sequence[Any], gpus: float = 0.0) -> list[Any]:
-    """The values of a function on items, in their order, each a task of one logical CPU.
+    """Return the values of a function on items, in order; each task takes one logical CPU.
 
-    The error of a task is raised as the function raised it.
+    Raises the error of a task as the function raised it.
     """
     task: Any = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=MAX_RETRIES)(_called)
     try:

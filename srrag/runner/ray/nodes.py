@@ -1,4 +1,4 @@
-"""What the nodes of a Ray cluster are like, asked of each of them."""
+"""Ask every node of a Ray cluster for its hardware, software and access."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One node, as it sees itself."""
+    """One node, as seen by a process on it."""
 
     address: str
     cpus: float
-    """Logical ones, that Ray may give out."""
+    """Logical CPUs that Ray may assign."""
     gpus: float
     gpu_names: tuple[str, ...]
     gpu_memory_gb: float
-    """Of its smallest GPU; 0 without one."""
+    """Memory of its smallest GPU; 0 without a GPU."""
     memory_gb: float
     versions: dict[str, str]
     clock_s: float
-    """How far its clock is ahead of this process's; known to half of `round_trip_s`."""
+    """Lead of its clock over this process's, in seconds, accurate to half of `round_trip_s`."""
     round_trip_s: float
     reads: bool
-    """Whether it reads in the shared folder what this process wrote there."""
+    """Whether it can read the file that this process wrote into the shared folder."""
     writes: bool
-    """Whether this process reads there what the node wrote."""
+    """Whether this process can read the file that the node wrote there."""
     model: bool | None
-    """Whether the model's folder is there; None if no folder was asked for."""
+    """Whether the model's folder exists; None without a model folder."""
     faiss_on_gpu: bool
     """Whether its FAISS is the build for GPUs."""
     unreached: tuple[str, ...]
-    """Ports of Ray on any node that cannot be reached from here."""
+    """Ports of Ray, on any node, that this node cannot reach."""
     serve_port: str | None
-    """Who has the port of the API: "free", "serve" (Ray Serve's proxy) or "taken"; None unasked."""
+    """User of the API's port: "free", "serve" (Ray Serve's proxy) or "taken"; None unasked."""
 
 
 def nodes_of(
     root: Path, model: Path | None, *, wait_for: int, wait_s: float, serve_port: int | None
 ) -> list[Node]:
-    """Ask every node, once there are `wait_for` of them or `wait_s` seconds have passed.
+    """Ask every node, after `wait_for` nodes have joined or `wait_s` seconds have passed.
 
-    `root` is the shared folder, `model` a folder that each node should have, `serve_port` where the
-    API would listen. Ray has to be up.
+    `root` is the shared folder, `model` a folder that each node should have, `serve_port` the port
+    of the API. Ray must be running.
     """
     until = time.monotonic() + wait_s
     while len(alive := _alive()) < wait_for and time.monotonic() < until:
@@ -85,7 +85,7 @@ def nodes_of(
 
 
 def token_is_asked_for() -> bool:
-    """Whether this cluster asks for a token."""
+    """Whether this cluster requires a token."""
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     return bool(is_token_auth_enabled())
@@ -106,7 +106,7 @@ def _ask(
     look = ray.remote(num_cpus=0, max_retries=0)(look_around).options(scheduling_strategy=there)
     name = f"{mark.name}-{node['NodeID']}"
     asked = (str(mark), name, None if model is None else str(model), ports, serve_port)
-    ray.get(look.remote(*asked))  # a first worker takes seconds to start, and packages to import
+    ray.get(look.remote(*asked))  # the first worker needs seconds to start and import
     before = time.time()
     found: dict[str, Any] = ray.get(look.remote(*asked))
     after = time.time()
@@ -125,7 +125,7 @@ def _ask(
 def look_around(
     mark: str, name: str, model: str | None, ports: Sequence[Address], serve_port: int | None
 ) -> dict[str, Any]:
-    """What one node is like; runs there."""
+    """Describe one node; runs on that node."""
     import faiss
 
     asked_at = time.time()
@@ -136,7 +136,7 @@ def look_around(
         path.with_name(name).write_text(name, "utf-8")
         mirror.put(path.with_name(name))
     except OSError:
-        pass  # `reads` and what the asker finds tell
+        pass  # `reads` and the check of the written file show the failure
     names, memory = _gpus()
     return {
         "time": asked_at,
@@ -146,7 +146,7 @@ def look_around(
         "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
         "versions": {"python": platform.python_version(), **_versions(PACKAGES)},
         "model": None if model is None else Path(model).is_dir(),
-        # Of the build, not of the GPUs: this process is given none.
+        # This tests the build of FAISS: Ray assigns no GPU to this process.
         "faiss_on_gpu": hasattr(faiss, "StandardGpuResources"),
         "unreached": tuple(f"{host}:{port}" for host, port in ports if not _listens(host, port)),
         "serve_port": None if serve_port is None else _holder(serve_port),
@@ -162,7 +162,7 @@ def _listens(host: str, port: int) -> bool:
 
 
 def _holder(port: int) -> str:
-    """Who has a port of this node."""
+    """Return who uses a port of this node: "free", "serve" or "taken"."""
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -190,7 +190,7 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _gpus() -> tuple[tuple[str, ...], float]:
-    """Names and least memory of the GPUs that NVIDIA's driver tells of, whoever uses them."""
+    """Return the names and the least memory of all GPUs that nvidia-smi lists."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return (), 0.0

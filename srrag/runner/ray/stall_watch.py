@@ -1,4 +1,4 @@
-"""Watch the stages of a run on Ray: how far each is, and whether any part still gets done."""
+"""Watch the stages of a run on Ray: report progress, and stop a run that stalls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from srrag.storage.store import Store
 
 
 class StalledError(RuntimeError):
-    """No part was finished for too long; the message says which stage waits for what."""
+    """No part was finished for too long; the message names the stage and what it waits for."""
 
 
 class Watch:
-    """Counts finished parts a stage, and calls; reports them; raises when nothing moves."""
+    """Counts and reports finished parts by stage, and calls; raises when nothing moves."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Watch:
         stall_s: float,
         figures: Callable[[], Figures] = dict,
     ) -> None:
-        """Start from the parts that stand now; `figures` tells what the engines have done."""
+        """Count the parts that are finished now; `figures` returns the engines' figures."""
         self.store = store
         self.figures = figures
         self.calls = CallProgress(figures)
@@ -71,7 +71,7 @@ class Watch:
             say(self._message(quiet_s))
 
     def _answering(self) -> bool:
-        """Whether an engine has answered since it was last asked: a part may take hours."""
+        """Whether an engine has answered since the last check, as a part may take hours."""
         answered: int = sum(done["calls"] for done in self.figures().values())
         moved, self.answered = answered != self.answered, answered
         return moved

@@ -1,4 +1,4 @@
-"""A fit on Ray Train: the same function on every worker, its sums added, its state checkpointed."""
+"""Fit on Ray Train: every worker runs the same function; sums are added, states checkpointed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from srrag.storage.atomic_write import commit_json, read_json
 
 Floats = npt.NDArray[np.float64]
 Work = Callable[[dict[str, Any], Any], dict[str, Any]]
-"""A function of the package: from a JSON configuration and the group to a JSON result."""
+"""Maps a JSON configuration and the group to a JSON result; a function of the package."""
 
 STATE, RESULT = "state.json", "result.json"
 
 
 class RayGroup:
-    """The workers of a TorchTrainer, as one of them sees it (srrag.train.group.Group)."""
+    """The workers of a TorchTrainer, seen from one of them (srrag.train.group.Group)."""
 
     def __init__(self) -> None:
-        """Ask Ray which worker this is."""
+        """Ask Ray for the rank of this worker."""
         context = ray.train.get_context()
         self.rank = context.get_world_rank()
         self.size = context.get_world_size()
 
     def total(self, values: Floats) -> Floats:
-        """Add over the workers by gloo, in float64."""
+        """Add an array over all workers by gloo, in float64."""
         if self.size == 1:
             return values
         shared = torch.from_numpy(np.array(values, np.float64))
@@ -43,7 +43,7 @@ class RayGroup:
         return summed
 
     def restore(self) -> dict[str, Any] | None:
-        """The state of the last checkpoint."""
+        """Return the state of the last checkpoint."""
         checkpoint = ray.train.get_checkpoint()
         if checkpoint is None:
             return None
@@ -52,7 +52,7 @@ class RayGroup:
         return state
 
     def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        """Report together; the first worker's checkpoint holds the state."""
+        """Report from all workers; the first worker's checkpoint holds the state."""
         if self.rank:
             ray.train.report(metrics)
             return
@@ -71,11 +71,11 @@ def train_on_ray(
     max_failures: int = 2,
     use_gpu: bool = False,
 ) -> dict[str, Any]:
-    """Run `work` on so many workers (0: in this process) and return the first one's result.
+    """Run `work` on `workers` workers (0: in this process); returns the first one's result.
 
-    A run that bears a `name` already in `folder` goes on from its last checkpoint; one that is
-    done is not done again. With `use_gpu` each worker holds a GPU. Raises
-    ray.train.WorkerGroupError when workers fail too often.
+    A run whose `name` exists in `folder` resumes from its last checkpoint; a finished run is not
+    repeated. With `use_gpu` each worker holds a GPU. Raises ray.train.WorkerGroupError when workers
+    fail too often.
     """
     done = folder / name / RESULT
     if done.exists():
@@ -84,7 +84,7 @@ def train_on_ray(
     trainer = TorchTrainer(
         _loop,
         train_loop_config={"work": work, "config": config},
-        # What workers add up lies in main memory, on a GPU's worker too; parted weights do not.
+        # The sums are in main memory even on GPU workers; sharded weights are not.
         torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl" if use_gpu else "gloo"),
         scaling_config=ScalingConfig(
             num_workers=workers,
@@ -110,5 +110,5 @@ def _loop(given: dict[str, Any]) -> None:
     saved = group.restore()
     done = saved is not None and "result" in saved
     result = saved["result"] if saved and done else given["work"](given["config"], group)
-    # As text: metrics are figures, and Ray would flatten what is nested.
+    # As text, because Ray flattens nested metrics.
     group.report({"result": json.dumps(result)}, {"result": result})

@@ -1,4 +1,4 @@
-"""Many fits on Ray Tune: one trial a candidate, each done once however often the run is started."""
+"""Run many fits on Ray Tune, one trial for each candidate; a restart repeats no finished trial."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ray import tune
 
 Trial = Callable[[dict[str, Any]], dict[str, Any]]
-"""A function of the package: from a JSON configuration to a JSON result."""
+"""Maps a JSON configuration to a JSON result; a function of the package."""
 
 
 def tune_on_ray(
@@ -21,14 +21,14 @@ def tune_on_ray(
     name: str,
     cpus: float = 0.5,
 ) -> list[dict[str, Any]]:
-    """The result of each candidate, in their order.
+    """Return the result of each candidate, in order.
 
-    A run that bears a `name` already in `folder` does only the trials that are missing. Raises
-    RuntimeError with the reason of the first trial that failed.
+    A run whose `name` exists in `folder` does only the missing trials. Raises RuntimeError with the
+    reason of the first trial that failed.
     """
 
     def run(given: dict[str, Any]) -> None:
-        # As text: Tune flattens what is nested.
+        # As text, because Tune flattens nested results.
         result = trial(json.loads(given["candidate"]))
         tune.report({"place": given["place"], "result": json.dumps(result)})
 
