@@ -21,9 +21,9 @@ from srrag.storage.atomic_write import commit, commit_json, write_parquet
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Answer every question of `queries`; what was answered before is not answered again.
+    """Answer every question of `queries`, reusing stored answers.
 
-    Above `max_failed_share` of the questions without an answer the job fails, all files written.
+    The job writes all files, then fails if more than `max_failed_share` of the questions failed.
     """
     started = time.perf_counter()
     asked = list(read_queries(path := Path(config["queries"])))
@@ -32,7 +32,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     questions = question_table(asked)
     pipeline = factory.answering(config)
     bound = factory.pipeline_run(config, pipeline)
-    # That a helping step fails costs no answer, so only whole questions count for the ceiling.
+    # A failed helping step costs no answer, so only failed questions count towards the limit.
     at = bound.place(factory.place({**config, "max_failed_share": 1.0}))
     answers = bound.run(questions, at)
     out = Path(config["out"])

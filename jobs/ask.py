@@ -79,7 +79,7 @@ def wrapped() -> Callable[[str], None]:
 
 
 def readable(summary: dict[str, Any]) -> str:
-    """What stands below an answer, for a terminal: its graded evidence and what to know of it."""
+    """Format what follows an answer in a terminal: its graded evidence and its warnings."""
     lines = ["\n"]
     cited = {number for item in summary["sentences"] for number in item["citations"]}
     for item in summary["evidence"]:

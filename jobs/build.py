@@ -38,7 +38,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def headline(summary: dict[str, Any]) -> dict[str, Any]:
-    """Put the figures that one looks for first at the top."""
+    """Move the most important figures to the top."""
     rows, figures = summary["rows"], summary["figures"]
     first = {
         "documents": rows.get("documents", 0),

@@ -26,7 +26,7 @@ Probe = Callable[[], str]
 def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
     """Checks of the cluster that the profile's runner joins; none if it joins none.
 
-    Raises UsageError for what is not a number of nodes or no folder.
+    Raises UsageError for an invalid number of nodes or folder.
     """
     runner = factory.runner(config)
     if not isinstance(runner, RayDataRunner) or runner.address == "local":
@@ -56,7 +56,7 @@ def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
 
 
 def ask(runner: RayDataRunner, asked: Mapping[str, Any], root: Path) -> tuple[list[Node], bool]:
-    """Every node of the cluster, and whether it asks for a token."""
+    """Return every node of the cluster, and whether the cluster asks for a token."""
     import ray
 
     from srrag.runner.ray.nodes import nodes_of, token_is_asked_for
@@ -79,14 +79,14 @@ def ask(runner: RayDataRunner, asked: Mapping[str, Any], root: Path) -> tuple[li
 
 
 def count(nodes: Sequence[Node], wanted: int | None) -> str:
-    """As many nodes as there should be."""
+    """Check the number of nodes."""
     cpus = sum(node.cpus for node in nodes)
     text = f"{len(nodes)} nodes, {cpus:g} logical CPUs"
     return text if len(nodes) >= (wanted or 1) else _fail(f"{text}; cluster.nodes={wanted}")
 
 
 def gpus(nodes: Sequence[Node], wanted: int, gpu_memory_gb: float) -> str:
-    """As many GPUs as the profile asks for, each large enough, all given out by Ray."""
+    """Check that Ray has the GPUs that the profile asks for, each with enough memory."""
     total = sum(node.gpus for node in nodes)
     kinds = Counter(name for node in nodes for name in node.gpu_names)
     text = ", ".join(f"{n} × {name}" for name, n in sorted(kinds.items())) or "none"
@@ -134,7 +134,7 @@ def versions(nodes: Sequence[Node]) -> str:
 
 
 def clocks(nodes: Sequence[Node]) -> str:
-    """No clock is off by more than MAX_CLOCK_S, nor can it be told how far."""
+    """Check that every clock is within MAX_CLOCK_S, plus the error of the measurement."""
     worst = max(nodes, key=lambda node: abs(node.clock_s))
     known = max(node.round_trip_s for node in nodes) / 2
     text = f"at most {abs(worst.clock_s):.3f} s apart from here, known to {known:.3f} s"
@@ -142,7 +142,7 @@ def clocks(nodes: Sequence[Node]) -> str:
 
 
 def storage(nodes: Sequence[Node], root: str) -> str:
-    """Every node reads what is written here, and writes what is read here."""
+    """Check that this node and every other one read each other's files in the root."""
     for node in nodes:
         if not (node.reads and node.writes):
             what = "cannot read" if not node.reads else "cannot write"
@@ -194,7 +194,7 @@ def ports(nodes: Sequence[Node], serve_port: int | None) -> str:
 
 
 def token(asked_for: bool) -> str:
-    """Nobody without the token may run code here."""
+    """Check that the cluster asks for a token before it runs code."""
     return (
         "asked for" if asked_for else _fail("anyone may run code: start with RAY_AUTH_MODE=token")
     )

@@ -90,7 +90,7 @@ def grid(train: dict[str, Any]) -> list[BetrSettings]:
 
 
 def check(config: dict[str, Any]) -> None:
-    """Raise UsageError for what is wrong before anything is read."""
+    """Raise UsageError for a wrong setting before the job reads any data."""
     train = config["train"]
     if train["pairs"] is None and config["root"] is None:
         raise UsageError("train.pairs=FILE or root=FOLDER is missing: the pairs, or what to rank")
@@ -113,7 +113,7 @@ def on_ray(config: dict[str, Any]) -> bool:
 
 
 def default_out(config: dict[str, Any]) -> Path:
-    """Where the pipeline reads it if it ends in BETR, else beside the pairs, or under the root."""
+    """Return the path that the pipeline's BETR reads, else one beside the pairs or in the root."""
     if config["train"]["pairs"] is None:
         step = betr_of(factory.make(config["pipeline"], "pipeline"))
         if step is not None:
@@ -124,7 +124,7 @@ def default_out(config: dict[str, Any]) -> Path:
 
 
 def describe(file: PairFile, train: dict[str, Any]) -> dict[str, Any]:
-    """What betr.json says of the pairs; raises UsageError for a |Q| below the queries there are."""
+    """Describe the pairs for betr.json; raises UsageError for a |Q| below the number of queries."""
     origin, distinct = file.origin, len(file.query_ids)
     known = origin.num_queries if origin else distinct
     num_queries = known if train["num_queries"] is None else train["num_queries"]

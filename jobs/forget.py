@@ -16,7 +16,7 @@ from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Forget documents, finish a forgetting that was killed, or take one back."""
+    """Forget documents, finish a killed deletion, or undo one."""
     store = Store(config["root"])
     store.check()
     documents, sources = (names(config[key], key) for key in ("doc_id", "source_id"))
@@ -40,7 +40,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def names(value: Any, key: str) -> list[str]:
-    """The ids of a value: one, a list, or, after an @, those of a file with one a line."""
+    """Parse ids: one id, a list, or @FILE with one id a line."""
     if value is None:
         return []
     given = value if isinstance(value, list) and value else [value]

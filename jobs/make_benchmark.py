@@ -43,7 +43,7 @@ STEPS = ("dense", "questions", "support", "reference", "nuggets")
 
 @dataclass
 class Dropped:
-    """Rows that some stage refused or failed on, none of which is lost."""
+    """All rows that a stage rejected or failed on."""
 
     rows: list[Row] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Dropped:
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Make the benchmark, or rebuild one, or say what making it would cost."""
+    """Make the benchmark, rebuild one, or estimate the cost of making it."""
     check(config)
     Store(config["root"]).check()
     if config["rebuild"]:
@@ -92,7 +92,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(config: dict[str, Any]) -> None:
-    """Raise UsageError for what is wrong before anything is read."""
+    """Raise UsageError for a wrong setting before the job reads any data."""
     for name in ("accessible_at", "pool_windows"):
         value = config[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -144,7 +144,7 @@ def make(
 def candidates(
     config: dict[str, Any], stages: Stages, dropped: Dropped
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Questions with gold and answers, before any review; and the counts on the way."""
+    """Return the questions with gold and answers before review, and the counts of each stage."""
     steps = {name: factory.make(config[name], name) for name in STEPS}
     units = Units(Store(config["root"]).artifacts(config["build"])["units"])
     seeds = factory.make(config["sample"], "sample").draw(units)
@@ -174,7 +174,7 @@ def candidates(
 
 
 def once_each(table: pa.Table, dropped: Dropped) -> pa.Table:
-    """Questions whose text no question before has, whatever its case."""
+    """Drop questions whose text repeats an earlier one, ignoring case."""
     first: dict[str, str] = {}
     kept = []
     for row in table.to_pylist():
@@ -215,7 +215,7 @@ def _review(decision: ReviewDecision | None) -> dict[str, str]:
 
 
 def estimate(config: dict[str, Any]) -> dict[str, Any]:
-    """What the prompts would cost: questions that no log holds are the rules' own."""
+    """Estimate the cost of the prompts; the rules write the questions that no log holds."""
     stages = Counted.of(config)
     found = make(config, stages, [])
     if not stages.counting:

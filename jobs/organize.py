@@ -33,7 +33,7 @@ from srrag.storage.store import Store
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Read the graph, find its communities, and write both into `root`.
 
-    Names that were encoded there before are not encoded again.
+    It reuses the vectors of names that `root` has already.
     """
     path = Path(config["graph"]["path"])
     if not path.is_file():
@@ -68,7 +68,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 def _organized(
     step: DetectCommunities, nodes: pa.Table, edges: pa.Table, folder: Path, at: Place
 ) -> dict[str, Any]:
-    """Make the folder beside the one that stands, whose vectors it takes over, and swap them."""
+    """Make the folder beside the existing one, reuse its vectors, and swap the two."""
     made_by = {"encoder": spec(step.encoder), "version": step.version}
     out = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
     out.mkdir()
@@ -77,7 +77,7 @@ def _organized(
         pq.write_table(edges, out / "edges.parquet")
         inputs = {step.entities: [out]}
         if _stands(folder, made_by):
-            # Of the former communities nothing stays: the graph alone says what they are.
+            # Former communities do not carry over: they depend on the graph alone.
             anew = replace(step, max_drift=0.0)
             figures = dict(anew.update(inputs, out, at, PreviousVersion(folder, frozenset())))
         else:
@@ -91,7 +91,7 @@ def _organized(
 
 
 def _stands(folder: Path, made_by: Mapping[str, Any]) -> bool:
-    """Whether the folder holds, whole, what the same encoder made."""
+    """Whether the folder is complete and the same encoder made it."""
     path = folder / "manifest.json"
     if not mirror.exists(path) or not made_by.items() <= renamed(read_json(path)).items():
         return False

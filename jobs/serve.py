@@ -54,7 +54,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(config: dict[str, Any]) -> ServeSettings:
-    """What the server is told; raises UsageError that names the key."""
+    """Read the server's settings; raises UsageError that names a wrong key."""
     pipelines: dict[str, Pipeline] = {}
     for name, chosen in {_chosen(config): config, **_others(config)}.items():
         if chosen["build"] != config["build"]:

@@ -102,7 +102,7 @@ def _placed(config: dict[str, Any], rows: Sequence[Configuration]) -> list[Place
 
 
 def _run_all(placed: Sequence[Placed], questions: pa.Table) -> dict[str, str]:
-    """Run every group; returns why a configuration could not be run, by its name."""
+    """Run every group; returns the reason of each configuration that failed, by name."""
     reasons: dict[str, str] = {}
     done: set[int] = set()
     for each in placed:
@@ -153,7 +153,7 @@ def _fingerprints(each: Placed) -> dict[str, str]:
 
 
 def _counts(table: pa.Table, outcome: Outcome) -> dict[str, Any]:
-    """Questions that failed and answers that abstain; all failed, and so did the configuration."""
+    """Count failures and abstentions; if all questions failed, so did the configuration."""
     lost = table.filter(table["reject"].is_valid()).select(["query_id", "reject"]).to_pylist()
     failures = [Failure(query_id=row["query_id"], **row["reject"]) for row in lost]
     counts: dict[str, Any] = {
@@ -197,7 +197,7 @@ def _has_price(model: Model) -> bool:
 
 
 def _standing(sweep: Sweep, questions: pa.Table) -> int:
-    """How many parts of the group's stages stand."""
+    """Count the finished parts of the group's stages."""
     names = set(sweep.parts(questions))
     plan = sweep.plan
     return sum(

@@ -96,7 +96,7 @@ def task(
 
 def trainer(config: dict[str, Any]) -> Trainer:
     """Trainings in this process, or on Ray: trials for the folds, workers for the others."""
-    # No root and no calls: nothing is kept in a log, and nothing may cost.
+    # Without a root and model calls there is no log and no cost.
     place = factory.place(
         {**config, "root": None, "budget": dict.fromkeys(("max_tokens", "max_usd"))}
     )
@@ -209,7 +209,7 @@ def judged(
 
 
 def data_facts(given: Material, trained: Trained) -> dict[str, Any]:
-    """What was learned from and what judged."""
+    """Describe the training and the test data."""
     pairs, test = given.pairs, given.test
     whole = read_judged(Path(pairs.path))
     learned = pairs if trained.held.all() else pairs.select(~trained.held)

@@ -133,7 +133,7 @@ def make_task(
 
 def fitter(config: dict[str, Any]) -> Fit:
     """Trainings in this process, or on the workers of Ray Train."""
-    # No root and no calls: nothing is kept in a log, and nothing may cost.
+    # Without a root and model calls there is no log and no cost.
     place = factory.place(
         {**config, "root": None, "budget": dict.fromkeys(("max_tokens", "max_usd"))}
     )
@@ -182,7 +182,7 @@ def scored(expert: Sequence[Abstract], extract: Extract, resamples: int) -> dict
 
 
 def summarise(found: Sequence[dict[str, Any]], chosen: int) -> dict[str, Any]:
-    """The figures that one looks for first, then those of every seed."""
+    """Return the main figures, then those of every seed."""
     first: dict[str, Any] = {"seed": found[chosen]["seed"], "settings": found[chosen]["settings"]}
     if found[chosen]["expert"]:
         # By the mentions, as the rules are scored; `tokens` are what the tagger labels alone.

@@ -48,9 +48,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def prove_forgotten(store: Store, documents: Sequence[str], log: Path) -> list[str]:
-    """What is left of documents; raises UsageError for one of which nothing can be proven.
+    """List the traces left of documents.
 
-    Only what was forgotten left the marks by which its units and prompts are looked for.
+    Only a deletion records the tombstones by which units and prompts are found. Raises UsageError
+    for an empty list, and if a document has no tombstone while no trace is left.
     """
     if not documents:
         raise UsageError("forgotten= is empty: name a doc_id")

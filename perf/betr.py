@@ -70,7 +70,7 @@ def draw_figure(path: Path, learned: dict[str, dict[str, Any]]) -> None:
 
 
 def coverage(seeds: int = 300) -> list[dict[str, Any]]:
-    """The share of simulations in which the intervals of a and each u_t hold what was planted."""
+    """Return the share of simulations whose intervals of a and each u_t cover the true value."""
     rows = []
     for u, num_queries in ((TABLE_1, 300), (2 * TABLE_1, 300), (0 * TABLE_1, 300), (TABLE_1, 60)):
         held = np.zeros(len(GRADES))

@@ -77,7 +77,7 @@ def write_parts(matrix: Matrix, folder: Path) -> dict[str, list[Path]]:
 
 
 def timed(call: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> Any:
-    """What a call gives, and its seconds."""
+    """Return the result of a call and its seconds."""
     start = clock()
     value = call()
     return value, clock() - start

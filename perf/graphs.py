@@ -44,7 +44,7 @@ def figures(store: Store, build: str) -> dict[str, str | int]:
     )
     degree = np.bincount(ends.ravel(), minlength=len(places))
     kinds = np.array(nodes["type"].to_pylist())
-    # What hangs on documents alone ties no two passages together.
+    # Edges to documents do not link passages with each other.
     inner = (kinds[ends] != "Document").all(0)
     near = np.bincount(ends[:, inner].ravel(), minlength=len(places))
     mentions = pc.list_value_length(nodes["mentions"]).to_numpy()

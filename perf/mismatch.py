@@ -36,7 +36,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 
 
 def blocks(corpus: list[dict[str, Any]], questions: list[dict[str, Any]]) -> list[list[int]]:
-    """Numbers of the best windows of each question."""
+    """Return the row numbers of each question's best windows."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", tokenizer_name="en_stem")
     builder.add_integer_field("n", stored=True)

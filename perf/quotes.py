@@ -150,7 +150,7 @@ def _found(data: Path, cache: Path, name: str) -> Iterable[Asked]:
 
 
 def target(each: Asked, text: str) -> float:
-    """How good a sentence would be as the first one."""
+    """Return the target score of a sentence as the first one of the answer."""
     if each.kind == "bioasq":
         return max((rouge2(ideal, text) for ideal in each.gold["ideal"]), default=0.0)
     row = each.gold
@@ -295,7 +295,7 @@ def report(name: str, values: Mapping[str, Sequence[float]]) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run one of the three."""
+    """Run the chosen command."""
     command, data, *rest = argv
     if command == "collect":
         collect(Path(data), rest[0], rest[1], Path(rest[2]))

@@ -40,7 +40,7 @@ USD_PER_GPU_HOUR = 2.0
 
 @dataclass(frozen=True)
 class Corpus:
-    """So many documents of so many tokens, read in chunks of at most so many."""
+    """A corpus: the number of documents, their tokens, and the most tokens of a chunk."""
 
     name: str
     documents: float
@@ -92,7 +92,7 @@ def big(number: float) -> str:
 
 
 def nodes(corpus: Corpus, count: int, gpus: int = 8) -> dict[str, str]:
-    """How so many nodes share the extraction, and what of it passes through one process."""
+    """Describe how `count` nodes share the extraction, and the load on a single process."""
     calls_tokens = corpus.tokens if corpus.tokens < corpus.chunk_tokens else corpus.chunk_tokens
     per_gpu = 1 / (calls_tokens * OUT_PER_IN / DECODE_PER_S + calls_tokens / PREFILL_PER_S)
     wanted = per_gpu * gpus * count

@@ -35,7 +35,7 @@ class Refusing:
     """Answers every request with 503."""
 
     def __init__(self, wait_s: float) -> None:
-        """Bind what a queue would take; 0 for one second, always."""
+        """Set the seconds that a queue would take; 0 always answers one second."""
         self._wait_s = wait_s
 
     async def __call__(self, request: Any) -> Any:

@@ -52,7 +52,7 @@ _RAMP_S = 5.0
 
 @dataclass
 class Seen:
-    """What became of every request: (began, seconds) by its outcome."""
+    """The requests as (began, seconds) by their outcome."""
 
     outcomes: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     memory: list[tuple[float, int]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Seen:
 async def load(
     url: str, clients: int, seconds: float, kill: str = "", patience_s: float = math.inf
 ) -> Seen:
-    """Ask by so many clients for so long; none waits longer than its patience."""
+    """Run a number of clients for some seconds; none waits longer than its patience."""
     texts = [row["text"] for row in read_gold(resource_path(SAMPLE))]
     seen, until = Seen(), time.monotonic() + seconds
     connector = aiohttp.TCPConnector(limit=0)
@@ -202,7 +202,7 @@ def figures(seen: Seen, seconds: float) -> dict[str, Any]:
 
 
 def after_kill(seen: Seen) -> dict[str, Any]:
-    """When answers came again, and which requests were lost: those in flight, or later ones."""
+    """Return when answers resumed after the kill, and the lost requests: in flight or later."""
     ends = sorted(at + s for at, s in seen.outcomes.get("answered", ()) if at > seen.killed_at)
     lost = [at for at, _ in seen.outcomes.get("lost", ())]
     return {

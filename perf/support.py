@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def signs_of(chosen: Sequence[Pair], kept: Path | None) -> list[Signs]:
-    """The signs of all pairs; vectors come from a file where they stand in it."""
+    """Compute the signs of all pairs, with cached vectors where the file has them."""
     vectors: dict[str, Any] = {}
     if kept and kept.exists():
         with np.load(kept) as file:
@@ -83,7 +83,7 @@ def signs_of(chosen: Sequence[Pair], kept: Path | None) -> list[Signs]:
 
 
 def fallen(found: Sequence[Signs]) -> npt.NDArray[np.bool_]:
-    """Pairs that fall whatever their score."""
+    """Return which pairs are vetoed whatever their score, shape (pairs,)."""
     return np.array([vetoed(each) for each in found])
 
 
@@ -172,7 +172,7 @@ def errors(chosen: Sequence[Pair], passes: npt.NDArray[np.bool_]) -> dict[str, A
 
 
 def silly(chosen: Sequence[Pair], found: Sequence[Signs]) -> dict[str, Any]:
-    """Gates that know little, each at its own best threshold on these very pairs."""
+    """Score simple baseline gates, each at its best threshold on these pairs (in-sample)."""
     told = {}
     weight, good = weights_of(chosen), np.array([pair.good for pair in chosen])
     for name in ("similarity", "coverage", "closest"):

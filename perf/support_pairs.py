@@ -36,7 +36,7 @@ class Pair(NamedTuple):
 
     @property
     def blind(self) -> bool:
-        """Whether it may only be looked at once."""
+        """Whether it belongs to the half that is evaluated once."""
         return _draw("half", self.group) % 2 == 1
 
     def in_(self, many: int) -> bool:
@@ -73,7 +73,7 @@ _TURNED = {
 
 
 def _findings(data: Path) -> Iterator[Pair]:
-    """The expert's finding with its evidence, turned round, and with other sentences."""
+    """Yield each finding with its evidence, reversed, and with other sentences."""
     folder = data / "evidence_inference"
     articles = {row["id"]: row for row in _rows(folder / "articles.jsonl")}
     for prompt in _rows(folder / "prompts.jsonl"):
@@ -137,12 +137,12 @@ _PEOPLE = (
 
 
 def turned_direction(text: str) -> str:
-    """The sentence with its first word of direction exchanged, "" if it has none."""
+    """Reverse the first word of direction in a sentence; "" if it has none."""
     return _SWAP_WORD.sub(lambda m: _SWAP[m[0]], text, count=1) if _SWAP_WORD.search(text) else ""
 
 
 def turned_negation(text: str) -> str:
-    """The sentence without its negation, or with one, "" where that does not work."""
+    """Remove the negation of a sentence, or add one; "" if neither works."""
     if _NOT.search(text):
         return _NOT.sub("", text, count=1)
     found = _AUXILIARY.search(text)

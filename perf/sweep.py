@@ -56,7 +56,7 @@ class Meter(threading.Thread):
         self._spent = 0.0
 
     def run(self) -> None:
-        """Look at every process again and again: of one that is gone the last sight stands."""
+        """Sample every process repeatedly; a finished one keeps its last reading."""
         while not self._ended.wait(SAMPLED_S):
             self.look()
             self._spent = time.thread_time()

@@ -256,7 +256,7 @@ def measure(graph: dict[str, Any], asked: argparse.Namespace, scratch: Path) -> 
 
 
 def _fresh(scratch: Path, before: str = "") -> Path:
-    """A root that holds nothing, or what another one holds."""
+    """Make an empty root, or a copy of another one."""
     root = scratch / "again"
     shutil.rmtree(root, ignore_errors=True)
     if before:
@@ -265,7 +265,7 @@ def _fresh(scratch: Path, before: str = "") -> Path:
 
 
 def least(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Of each stage the least seconds of several runs: other work on a machine only adds."""
+    """Return the least seconds of each stage over several runs; other load only adds to them."""
     found = {stage: min(run["seconds"][stage] for run in runs) for stage in runs[0]["seconds"]}
     total = sum(seconds for stage, seconds in found.items() if stage != "all")
     return {**found, "all": round(total, 3)}

@@ -105,7 +105,7 @@ def stage(step: ExtractTriples, rounds: list[pa.Table], best: Best) -> None:
 
 
 def bare(engine: VllmEngine, rounds: list[list[Call]], best: Best) -> None:
-    """The offline class of vLLM, told the same."""
+    """Time vLLM's offline class on the same prompts and settings."""
     from vllm import LLM
 
     llm = LLM(**engine.arguments())

@@ -28,7 +28,7 @@ CERTAINTIES = ("sufficient", "uncertain")
 
 @dataclass(frozen=True)
 class ReviewDecision:
-    """What a reviewer decided of one question, where it was read, and the texts put in place."""
+    """A reviewer's decision on one question, its place in the file, and the replacement texts."""
 
     query_id: str
     decision: str
@@ -39,11 +39,10 @@ class ReviewDecision:
 
 
 def read_decisions(paths: Sequence[Path]) -> tuple[list[ReviewDecision], int]:
-    """The decisions of all files, and how many of their rows hold none.
+    """Read the decisions of all files, and count the rows without one.
 
-    Raises ValueError that names file and row for a file that cannot be read, a row without a
-    question's id, a decision that there is not, a revision without text, and a question that is
-    decided twice.
+    Raises ValueError that names file and row for an unreadable file, a row without a question id,
+    an unknown decision, a revision without text, and a second decision on a question.
     """
     found: dict[str, ReviewDecision] = {}
     undecided = 0
@@ -98,7 +97,7 @@ def _lines(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _decision(where: str, row: Mapping[str, Any]) -> ReviewDecision | None:
-    """A row as a decision, None where it holds none."""
+    """Parse a row; None if it holds no decision."""
     given = {name: _text(row.get(name)) for name in ("query_id", "question", "comment", *REVISED)}
     if not given["query_id"]:
         raise ValueError(f"{where}: there is no query_id")
@@ -121,7 +120,7 @@ def _decision(where: str, row: Mapping[str, Any]) -> ReviewDecision | None:
 
 
 def _text(value: Any) -> str:
-    """A cell or value as text; a list is a line an item, a nugget its importance and text."""
+    """Return a value as text: a list gives a line an item, a nugget its importance and text."""
     if isinstance(value, list):
         return "\n".join(map(_text, value))
     if isinstance(value, dict):
@@ -134,9 +133,9 @@ def check_decisions(
     rows: Sequence[Row],
     dropped: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Raise ValueError for a question that there is not, or that is not what was reviewed.
+    """Raise ValueError for a decision on a question that is missing or has changed since review.
 
-    `dropped` says of questions that were there why they are not.
+    `dropped` maps the id of a dropped question to the reason.
     """
     texts = {row["query_id"]: row["text"] for row in rows}
     for each in decisions:
@@ -152,11 +151,11 @@ def check_decisions(
 
 
 def apply(decisions: Sequence[ReviewDecision], rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """The rows that were not rejected, with what was revised, and those that were.
+    """Apply the decisions; return the accepted rows with their revisions, and the rejected rows.
 
-    `rows` are of REFERENCED. A revised exact answer is one statement that keeps all windows which
-    the former one cited. Raises ValueError that names file and row where wrong gold windows leave
-    nothing, or an exact answer without a source.
+    `rows` are rows of REFERENCED. A revised exact answer is one statement that cites all windows of
+    the former answer. Raises ValueError that names file and row if removing wrong gold windows
+    leaves no gold, or an exact answer without a source.
     """
     decided = {each.query_id: each for each in decisions}
     kept, rejected = [], []
@@ -191,7 +190,7 @@ def _revised(row: Row, decision: ReviewDecision) -> Row:
 
 
 def _right_gold(gold: Sequence[Row], decision: ReviewDecision) -> list[Row]:
-    """The gold windows but for those whose numbers, from 1, were called wrong."""
+    """Return the gold windows without those that the reviewer called wrong (numbered from 1)."""
     wrong = {int(n) for n in re.findall(r"\d+", (decision.revised or {}).get("wrong_gold", ""))}
     if outside := sorted(wrong - {*range(1, len(gold) + 1)}):
         raise ValueError(f"{decision.where}: wrong_gold {outside[0]}: there are 1 to {len(gold)}")
@@ -201,15 +200,15 @@ def _right_gold(gold: Sequence[Row], decision: ReviewDecision) -> list[Row]:
 
 
 def _with_source(statements: Sequence[Row], units: set[str]) -> list[Row]:
-    """The statements that still rest on a window, each with those."""
+    """Return the statements that still cite a window, each with the windows that remain."""
     left = ({**s, "unit_ids": [n for n in s["unit_ids"] if n in units]} for s in statements)
     return [each for each in left if each["unit_ids"]]
 
 
 def revised_nuggets(decision: ReviewDecision | None) -> list[dict[str, str]] | None:
-    """The nuggets that a reviewer wrote, a line each, None if there are none.
+    """Parse the nuggets that a reviewer wrote, one a line; None if there are none.
 
-    A line that begins with "okay:" is good to have, any other is vital.
+    A line that begins with "okay:" is an okay nugget, any other is vital.
     """
     text = ((decision and decision.revised) or {}).get("revised_nuggets", "")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -224,6 +223,6 @@ def _nugget(line: str) -> dict[str, str]:
 
 
 def counted(decisions: Sequence[ReviewDecision], undecided: int) -> dict[str, int]:
-    """How many of each decision there are."""
+    """Count the decisions of each kind."""
     counts = Counter(each.decision for each in decisions)
     return {**{name: counts[name] for name in DECISIONS}, "without_decision": undecided}

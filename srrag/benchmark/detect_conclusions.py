@@ -1,4 +1,4 @@
-"""Sentences of a window that conclude something clinical, by rules."""
+"""Find the sentences of a window that draw a clinical conclusion, by rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROLES: Mapping[Role, float] = {
 
 
 class Conclusion(NamedTuple):
-    """A concluding sentence: its span in the window, and how telling it is."""
+    """A concluding sentence: its span in the window (characters), and its score."""
 
     start: int
     end: int
@@ -39,10 +39,10 @@ class Conclusion(NamedTuple):
 
 
 def conclusions(text: str, section: str) -> list[Conclusion]:
-    """The sentences that state a finding or advice and stand in the window, most telling first.
+    """Find the window's sentences that state a finding or advice, best score first.
 
-    Under a heading such as "Conclusion" any whole sentence is one; what a background or a method
-    section says never is.
+    Under a heading such as "Conclusion" every whole sentence counts; sentences of background and
+    method sections never count.
     """
     found = []
     for sentence, role in split_sentences(text, section):

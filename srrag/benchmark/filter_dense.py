@@ -1,4 +1,4 @@
-"""The density filter: windows that say little, or conclude nothing (SR-RAG, section 4.5)."""
+"""The density filter rejects windows with little content or no conclusion (SR-RAG, section 4.5)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from srrag.step import Function, Place, Step
 
 @dataclass(frozen=True, kw_only=True)
 class FilterDense(Step):
-    """Rejects windows by rules, without a model; the model that writes may refuse more.
+    """Rejects windows by rules; the question writer's model may refuse more of them.
 
-    `thin`: fewer than `min_terms` different content words in whole sentences. `sparse`: content
+    `thin`: fewer than `min_terms` distinct content words in whole sentences. `sparse`: content
     words are less than `min_share` of the sentences' words, as in lists of names and numbers.
-    `no_conclusion`: no sentence states a finding or advice. How dense is dense enough is not
-    published: the defaults leave out the windows of the sample that a reader would.
+    `no_conclusion`: no sentence states a finding or advice. The paper does not publish thresholds;
+    the defaults reject the windows of the sample that a reader would reject.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("window", "section")
@@ -33,7 +33,7 @@ class FilterDense(Step):
     min_share: float = 0.4
 
     def open(self, at: Place) -> Function:
-        """Nothing is loaded."""
+        """Load nothing."""
 
         def run(batch: pa.Table) -> pa.Table:
             made = {row: self._judged(seed) for row, seed in live(batch, self.reads)}

@@ -43,14 +43,13 @@ class Support(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class GradeSupport(LLMStep):
-    """One prompt a candidate, which sees the question and that passage alone.
+    """Grades each candidate with one prompt, which sees only the question and that passage.
 
-    Strongly supportive and supportive candidates are the gold windows, ordered by grade. A quote
-    that does not stand in its passage is asked for again, and then the whole window stands for
-    it. A candidate whose answer is a fault is counted (`not_graded`). A question that its own
-    seed window does not support is rejected (`seed_unsupported`), or, where the seed's grade was
-    lost, for that fault. The rules compare the words of the passage with those of the seed's
-    conclusion.
+    Strongly supportive and supportive candidates become the gold windows, ordered by grade. A quote
+    that is not in its passage is retried, then replaced by the whole window. `not_graded` counts
+    the candidates whose answer is a fault. A question whose own seed window does not support it is
+    rejected (`seed_unsupported`); if grading the seed failed, it is rejected for that fault. The
+    rules compare the words of the passage with those of the seed's conclusion.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("unit_id", "text", "conclusion", "pool")
@@ -61,7 +60,7 @@ class GradeSupport(LLMStep):
     """A quote of two sentences and a reason are some 150."""
 
     def identity(self) -> dict[str, Any]:
-        """The prompt, and the words that the rules compare."""
+        """Identify the step by its prompt and the words that the rules compare."""
         return {**super().identity(), "entailment": VERSION}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
@@ -90,7 +89,7 @@ class GradeSupport(LLMStep):
         return [_rule(*rows[prompt.row, prompt.slot]).model_dump_json() for prompt in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """A quote that is not in its passage."""
+        """Return a fault for a quote that is not in its passage."""
         _, passage = _candidates(batch.slice(prompt.row, 1), self.reads)[0, prompt.slot]
         if value.support in RELEVANCE and place(value.quote, passage["text"]) is None:
             shown = value.quote[:200]
@@ -100,7 +99,7 @@ class GradeSupport(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Collect the gold of each question."""
+        """Collect the gold windows of each question."""
         answers: dict[int, dict[str, Completion]] = {}
         for prompt, completion in zip(prompts, completions, strict=True):
             answers.setdefault(prompt.row, {})[prompt.slot] = completion
@@ -112,7 +111,7 @@ class GradeSupport(LLMStep):
 
 
 def _candidates(batch: pa.Table, names: Sequence[str]) -> dict[tuple[int, str], tuple[Row, Row]]:
-    """Question and candidate by row and window."""
+    """Index question and candidate by (row, window id)."""
     return {
         (row, each["unit_id"]): (question, each)
         for row, question in live(batch, names)
@@ -162,7 +161,7 @@ def _gold(candidate: Row, answer: Support, span: tuple[int, int]) -> Row:
 
 
 def _distinct(gold: Sequence[Row]) -> list[Row]:
-    """By grade, then support, then rank; a stretch that two windows share counts once."""
+    """Sort gold by grade, support and rank; keep a span that two windows share once."""
     ordered = sorted(gold, key=lambda each: (each["grade"], -RELEVANCE[each["support"]]))
     found: dict[tuple[Any, ...], Row] = {}
     for each in ordered:
@@ -171,7 +170,7 @@ def _distinct(gold: Sequence[Row]) -> list[Row]:
 
 
 def _rule(question: Row, candidate: Row) -> Support:
-    """Shares of the conclusion's words; the quote is the sentence that holds most of them."""
+    """Grade by the share of the conclusion's words; quote the sentence that has most of them."""
     found = entails(candidate["text"], question["conclusion"], question["text"])
     words = set(content_stems(question["conclusion"]))
     spans = [

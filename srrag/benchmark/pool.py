@@ -1,4 +1,4 @@
-"""Accessibility of the seed window, and the larger pool of candidates (SR-RAG, section 4.5)."""
+"""Check if the baseline finds the seed window, and pool candidates (SR-RAG, section 4.5)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def pooled(
     at: int,
     depth: int,
 ) -> pa.Table:
-    """QUESTIONED with track and candidates, as POOLED.
+    """Add track and candidates to QUESTIONED; returns POOLED.
 
-    A question is `main` if the baseline (`accessible`) has its seed window among the first `at`,
-    else `challenge`. The pool is the seed and then the best of all rankings and of the baseline
-    in turn, `depth` windows in all. A question that a pipeline rejected is rejected here.
-    Rankings are tables with `hits` and `reject`, a row a question of `questions` in order.
+    A question is `main` if the baseline (`accessible`) ranks its seed window among the first `at`,
+    else `challenge`. The pool has `depth` windows: the seed, then those of all rankings and the
+    baseline, interleaved by rank. A question that a pipeline rejected is rejected. Rankings are
+    tables with columns `hits` and `reject`, one row for each row of `questions`, in order.
     """
     columns = [_listed(table) for table in (*rankings, accessible)]
     rows = []
@@ -54,13 +54,13 @@ def pooled(
 
 
 def in_turn(rankings: Sequence[Sequence[str]], depth: int) -> list[str]:
-    """The first of every ranking, then the second of every one, and so on; each once."""
+    """Interleave rankings: the first of each, then the second of each, …, without duplicates."""
     turns = (name for turn in zip_longest(*rankings) for name in turn if name is not None)
     return list(dict.fromkeys(turns))[:depth]
 
 
 def _listed(table: pa.Table) -> list[Any]:
-    """The windows of each question in order, or why it was not asked."""
+    """Return the ranked windows of each question, or the reject of a failed one."""
     rows = table.select(["hits", "reject"]).to_pylist()
     return [
         Fault(row["reject"]["reason"], row["reject"]["detail"])

@@ -1,4 +1,4 @@
-"""The benchmark without window text, and the benchmark again from it and the same corpus."""
+"""The public benchmark has no window text; the same corpus restores the full one from it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NEEDED = ("query_id", "text", "gold", "nuggets", "statements")
 
 
 def public_row(row: Row, windows: Sequence[str], most: int | None) -> tuple[Row | None, list[str]]:
-    """A line of the benchmark without text of its windows, and what was withheld from it.
+    """Remove window text from a line of the benchmark; returns the line and the withheld fields.
 
-    Gold windows are spans with the sha256 of their quote. A text with more than `most` successive
-    words of one of `windows` is withheld (None: nothing is); if that is the question itself, so
-    is the row. Reasons, which models write looking at the window, are left out.
+    Gold windows become spans with the sha256 of their quote. A text that shares more than `most`
+    consecutive words with one of `windows` is withheld (None: no limit); if that text is the
+    question, the whole row is. Models write reasons from the window, so these are left out.
     """
     copied = _Copied(windows, most)
     if copied(row["text"]):
@@ -54,7 +54,7 @@ def public_row(row: Row, windows: Sequence[str], most: int | None) -> tuple[Row 
 
 
 class _Copied:
-    """Whether a text holds more than so many successive words of a window."""
+    """Tests if a text shares more than a number of consecutive words with a window."""
 
     def __init__(self, windows: Sequence[str], most: int | None) -> None:
         self.size = None if most is None else most + 1
@@ -73,12 +73,12 @@ class _Copied:
 
 
 def quote_sha256(quote: str) -> str:
-    """What a span has to hold."""
+    """Return the sha256 of a quote, by which a restored span is checked."""
     return hashlib.sha256(quote.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_public(path: Path) -> list[Row]:
-    """Read a public benchmark; raises ValueError that names the line which is none."""
+    """Read a public benchmark; raises ValueError that names an invalid line."""
     rows = []
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -94,7 +94,7 @@ def read_public(path: Path) -> list[Row]:
 
 
 def _public_fault(row: Mapping[str, Any]) -> str:
-    """What a line lacks, "" if nothing."""
+    """Say what a line lacks, "" if it is complete."""
     if missing := next((name for name in _NEEDED if name not in row), ""):
         return f"{missing!r} is missing"
     for gold in row["gold"]:
@@ -106,9 +106,9 @@ def _public_fault(row: Mapping[str, Any]) -> str:
 
 
 def rebuilt(rows: Sequence[Row], texts: Mapping[str, str]) -> tuple[list[Row], Counter[str]]:
-    """The benchmark with its quotes, from the texts of documents by the corpus's own id.
+    """Restore the quotes of a benchmark from the texts of documents, keyed by their corpus id.
 
-    Gold whose document is not there (`document_missing`) or says something else at that place
+    Gold without its document (`document_missing`) or with another text at its span
     (`text_differs`) is left out and counted; so is a question without gold (`without_gold`).
     """
     lost: Counter[str] = Counter()

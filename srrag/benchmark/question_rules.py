@@ -1,4 +1,4 @@
-"""Questions by template: what WriteQuestion answers without a model."""
+"""Questions by template: the rules of WriteQuestion, used without a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Found = dict[str, Any]
 
 
 def rule_questions(windows: Sequence[tuple[str, str, str]]) -> list[Found]:
-    """The fields of a SeedQuestion for each window, given as its text, section and title."""
+    """Return the fields of a SeedQuestion for each window, a (text, section, title)."""
     sentences = [_sentence(window, section) for window, section, _ in windows]
     found = []
     rows = zip(windows, sentences, _elements(sentences), strict=True)
@@ -44,13 +44,13 @@ def rule_questions(windows: Sequence[tuple[str, str, str]]) -> list[Found]:
 
 
 def _sentence(window: str, section: str) -> str:
-    """The most telling sentence that fits its field, as it stands in the window."""
+    """Return the best concluding sentence that fits its field, verbatim."""
     texts = (window[each.start : each.end] for each in conclusions(window, section))
     return next((text for text in texts if len(text) <= 800), "")
 
 
 def _elements(texts: Sequence[str]) -> list[Found]:
-    """The first mention of each element in each text, up to a semicolon."""
+    """Return the first mention of each PICOT element in each text, up to a semicolon."""
     typed = find_mentions(texts, [""] * len(texts), [False] * len(texts)) if texts else []
     found = []
     for text, mentions in zip(texts, typed, strict=True):
@@ -65,9 +65,9 @@ def _elements(texts: Sequence[str]) -> list[Found]:
 
 
 def _question(picot: Found, title: str) -> str:
-    """A template's question, "" without an intervention or an outcome to ask about.
+    """Fill the question template; "" without an intervention or an outcome.
 
-    Where the sentence names nobody, the title, without its numbers, says what it is about.
+    If the sentence names no population, the title (without its numbers) takes its place.
     """
     about = " ".join(re.sub(r"\d", "", title).split())[:_TITLE_CHARS]
     who = f"In {picot['P']}, what" if picot["P"] else f"{about}: what" if about else "What"

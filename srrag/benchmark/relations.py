@@ -1,4 +1,4 @@
-"""The relations of a benchmark in the making: a row a seed window, then its question and gold."""
+"""The relations between benchmark steps: one row for each seed window, later with its question."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SPAN = (("char_start", _INT), ("char_end", _INT))
 
 
 def extended(schema: pa.Schema, *fields: tuple[str, pa.DataType]) -> tuple[pa.Schema, pa.Schema]:
-    """The relation with more columns, and these columns alone; `reject` is the last of both."""
+    """Return the schema with more columns, and a schema of the new ones; both end in `reject`."""
     added = relation(*fields)
     kept = [item for item in schema if item.name != "reject"]
     return pa.schema([*kept, *added]), added
 
 
 def listed(*fields: tuple[str, pa.DataType]) -> pa.DataType:
-    """A list of structs."""
+    """Return the type of a list of structs with these fields."""
     return pa.list_(pa.struct([pa.field(name, kind) for name, kind in fields]))
 
 

@@ -16,7 +16,7 @@ GOLD_KEYS = ("unit_id", "doc_id", "grade", "support", "reason", "char_start", "c
 
 
 def question_row(row: Row, model: str) -> Row:
-    """A question with its gold, as one line of the benchmark; `row` is one of NUGGETED."""
+    """Turn a row of NUGGETED into one line of the benchmark: a question with its gold."""
     grades = {each["unit_id"]: each["grade"] for each in row["gold"]}
     documents = {each["unit_id"]: each["source_id"] for each in row["gold"]}
     return {
@@ -66,7 +66,7 @@ def _sourced(statement: Row, documents: Mapping[str, str], grades: Mapping[str, 
 
 
 def ideal_text(statements: Iterable[Row], grades: Mapping[str, str]) -> str:
-    """The ideal answer: a paragraph a grade, which says what evidence it rests on."""
+    """Write the ideal answer: one paragraph a grade, which names the kind of its evidence."""
     paragraphs: dict[str, list[str]] = {}
     for each in statements:
         best = min((grades[name] for name in each["unit_ids"] if name in grades), default="")
@@ -81,7 +81,7 @@ def _named(grade: str) -> str:
 
 
 def composition(rows: Sequence[Row]) -> dict[str, Any]:
-    """The benchmark in figures: by grade, condition, certainty and track, and gold a question."""
+    """Count questions by grade, condition, certainty and track, and gold windows a question."""
     by = {
         name: dict(sorted(Counter(row[name] for row in rows).items()))
         for name in ("grade", "condition", "certainty", "track")

@@ -1,4 +1,4 @@
-"""What reviewers get: the questions in the order in which they need a look, as lines and sheet."""
+"""The review files: questions ordered by how much they need a look, as JSON lines and a sheet."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _GUIDE = (
 
 
 def flags(row: Row) -> list[str]:
-    """Why a question of the benchmark needs a look: challenge, uncertain, what was lost."""
+    """List why a question needs a look: challenge, uncertain, ungraded candidates, seed alone."""
     counts = row["counts"]
     seed_alone = {each["unit_id"] for each in row["gold"]} == {row["seed"]["unit_id"]}
     return [
@@ -60,7 +60,7 @@ def flags(row: Row) -> list[str]:
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """Challenge questions that are uncertain, then challenge, uncertain, and the rest."""
+    """Sort questions: challenge and uncertain first, then challenge, uncertain, the rest."""
 
     def urgency(row: Row) -> tuple[Any, ...]:
         found = flags(row)
@@ -76,9 +76,9 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
 
 
 def review_rows(rows: Sequence[Row], windows: Mapping[str, str]) -> list[Row]:
-    """The rows as a reviewer reads them, with empty columns to fill in.
+    """Return the rows for a reviewer, with empty columns to fill in.
 
-    `windows` holds the text of each question's seed window.
+    `windows` maps a question to the text of its seed window.
     """
     return [
         {
@@ -122,7 +122,7 @@ def write_sheet(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _append(sheet: Any, values: Sequence[str]) -> None:
-    """Add a row of texts; what begins with "=" is a text too, never a formula."""
+    """Add a row of texts; a text that begins with "=" never becomes a formula."""
     number = sheet.max_row + 1
     for column, value in enumerate(values, start=1):
         cell: Cell = sheet.cell(number, column)
@@ -149,6 +149,6 @@ def _style(sheet: Any, num_rows: int) -> None:
 
 
 def cell_text(text: str) -> str:
-    """A text as a cell can hold it: without control characters, and of bounded length."""
+    """Make a text fit a cell: drop control characters and cut it to the longest length."""
     clean: str = ILLEGAL_CHARACTERS_RE.sub(" ", text)
     return clean.replace("\r\n", "\n").replace("\r", "\n").strip()[:_MAX_CELL_CHARS]

@@ -18,12 +18,12 @@ STRATA = ("grade", "condition")
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSeeds:
-    """Draw `windows` windows, as many from each stratum as there are to have.
+    """Draws `windows` windows in equal shares from the strata, as far as each has enough.
 
-    Shares are equal on each level: what one grade lacks goes to the others, and so within a grade
-    for its conditions. A document gives at most `per_document` windows, None for any number. A
-    window's place in its stratum is the hash of its id with the seed, so that a larger sample
-    holds a smaller one but for what the shares move.
+    Grades share equally, and so do the conditions within a grade; the others take over what one
+    lacks. A document gives at most `per_document` windows (None: no limit). The hash of id and seed
+    orders the windows of a stratum, so a larger sample contains a smaller one except where the
+    shares shift.
     """
 
     windows: int = 2000
@@ -32,7 +32,7 @@ class SampleSeeds:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError that names the field for a sample that cannot be drawn."""
+        """Raise ValueError that names the invalid field."""
         if self.windows < 1:
             raise ValueError(f"windows={self.windows}: at least 1")
         if self.per_document is not None and self.per_document < 1:
@@ -42,7 +42,7 @@ class SampleSeeds:
             raise ValueError(f"strata={list(self.strata)}: each of {', '.join(STRATA)} once")
 
     def draw(self, units: Units) -> pa.Table:
-        """The sampled windows as SEEDS, ordered by question id."""
+        """Draw the windows; return SEEDS, ordered by question id."""
         documents = units.documents.select(["doc_id", "condition"]).to_pydict()
         conditions = dict(zip(documents["doc_id"], documents["condition"], strict=True))
         columns = units.units.select(["unit_id", "doc_id", "grade"]).to_pydict()
@@ -63,9 +63,9 @@ class SampleSeeds:
 
 
 def allocate(sizes: Mapping[tuple[str, ...], int], total: int) -> dict[tuple[str, ...], int]:
-    """How many to take of each stratum: equal shares level by level, never more than there are.
+    """Return the sample size of each stratum: equal shares level by level, capped by its size.
 
-    A key has one name a level. What cannot be shared equally goes to the first in order.
+    A key has one name a level. The first in order get the remainder.
     """
     if all(not key for key in sizes):
         return {key: min(total, size) for key, size in sizes.items()}
@@ -81,10 +81,10 @@ def allocate(sizes: Mapping[tuple[str, ...], int], total: int) -> dict[tuple[str
 
 
 def level(sizes: Sequence[int], total: int) -> list[int]:
-    """Share a total out equally among groups of these sizes, filling the small ones up."""
+    """Divide a total equally among groups; a small group gives all it has."""
     total = min(total, sum(sizes))
     heights = range(max(sizes, default=0) + 1)
-    # The highest level to which all can be filled; what is left over lifts the first ones by one.
+    # Find the highest common level; the remainder adds one to the first groups.
     full = bisect_right(heights, total, key=lambda h: sum(min(size, h) for size in sizes)) - 1
     shares = [min(size, full) for size in sizes]
     higher = [n for n, size in enumerate(sizes) if size > full]
@@ -94,7 +94,7 @@ def level(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def seeds(units: Units, unit_ids: Sequence[str]) -> pa.Table:
-    """These windows as SEEDS; the id of a question is that of its seed window, hashed."""
+    """Return these windows as SEEDS; a question's id is the hash of its seed window's id."""
     windows = units.take(unit_ids)
     documents = units.take_documents(windows["doc_id"].to_pylist())
     columns = {

@@ -13,10 +13,10 @@ TRAIN, VALIDATION, LEFT_OUT = "train", "validation", "none"
 
 @dataclass(frozen=True)
 class Split:
-    """The side of each question, and what the guard against leaks did.
+    """The side of each question, and the effects of the guard against leaks.
 
-    `moved` questions stand on another side than chance alone would have put them, `left_out` ones
-    on neither, since they share a document with both.
+    `moved` questions are on another side than chance alone would put them; `left_out` ones are on
+    neither side, since they share a document with both.
     """
 
     sides: Mapping[str, str]
@@ -24,18 +24,18 @@ class Split:
     left_out: int
 
     def sizes(self) -> dict[str, int]:
-        """Questions of each side."""
+        """The number of questions on each side."""
         counts = Counter(self.sides.values())
         return {side: counts[side] for side in (TRAIN, VALIDATION, LEFT_OUT)}
 
 
 def split_questions(documents: Mapping[str, Sequence[str]], share: float, seed: int = 0) -> Split:
-    """Split questions, given with the documents of their gold: no document is on both sides.
+    """Split questions by their gold documents, so that no document is on both sides.
 
-    Questions that hang together by documents stay together, and go to validation in an order
-    drawn with the seed as long as there is room for `share` of all. What then lacks is cut out of
-    the groups that had no room: a neighbourhood grown from a question that is drawn. Those that
-    share a document with it, but had no room themselves, are left out of both sides.
+    Groups connected by documents stay together. In an order drawn with the seed they go to
+    validation while it has room for them, up to `share` of all questions. The rest of `share` is
+    cut out of groups that were too large: a neighbourhood grown from a drawn question. Questions
+    that share a document with such a cut but did not fit in are left out of both sides.
     """
     order = sorted(documents, key=lambda query: content_id(str(seed), query))
     room = round(share * len(order))
@@ -66,7 +66,7 @@ def split_questions(documents: Mapping[str, Sequence[str]], share: float, seed: 
 
 
 def shared_documents(documents: Mapping[str, Sequence[str]], sides: Mapping[str, str]) -> list[str]:
-    """The gold documents that stand on both sides: none, if the guard did its work."""
+    """Return the gold documents on both sides; empty if the guard works."""
     held: dict[str, set[str]] = {TRAIN: set(), VALIDATION: set(), LEFT_OUT: set()}
     for query, names in documents.items():
         held[sides[query]].update(names)
@@ -76,10 +76,11 @@ def shared_documents(documents: Mapping[str, Sequence[str]], sides: Mapping[str,
 def _cut(
     group: Sequence[str], most: int, neighbours: Mapping[str, Sequence[str]]
 ) -> tuple[set[str], set[str]]:
-    """A connected beginning of a group, and the questions that share a document with it.
+    """Cut a connected beginning off a group; return it and the questions that share a document.
 
-    It is the largest of `most`, half of that, … that costs no more questions than it leaves for
-    training; none if there is none, as where one document is gold of all.
+    Tries `most` questions, half of that, …, and takes the first cut that leaves out no more
+    questions than remain for training. The cut is empty if none does, as when one document is gold
+    of all.
     """
     while most > 0:
         cut = set(group[:most])
@@ -91,7 +92,7 @@ def _cut(
 
 
 def _neighbours(documents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The questions that share a document with each, by document and then in their order."""
+    """Return the questions that share a document with each, by document, then in input order."""
     holders: dict[str, list[str]] = defaultdict(list)
     for query, names in documents.items():
         for name in names:
@@ -103,7 +104,7 @@ def _neighbours(documents: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _groups(order: Sequence[str], neighbours: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The connected questions, each group from its first question outwards."""
+    """Return the connected components, each breadth-first from its first question."""
     groups: list[list[str]] = []
     seen: set[str] = set()
     for start in order:

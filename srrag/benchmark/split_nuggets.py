@@ -1,4 +1,4 @@
-"""The atomic facts of the exact answer, by which answers are judged (SR-RAG, section 4.5)."""
+"""Split the exact answer into atomic facts, by which judges score answers (SR-RAG, section 4.5)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Nuggets(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitNuggets(LLMStep):
-    """One prompt a question, which sees the question and its exact answer.
+    """Writes nuggets with one prompt a question, which sees the question and its exact answer.
 
-    A nugget with a number that the answer lacks is asked for again, then dropped; where none is
-    vital, the first is. An answer without a nugget left is rejected. By rules each sentence of
-    the exact answer is one vital nugget.
+    A nugget with a number that the answer lacks is retried, then dropped. If no nugget is vital,
+    the first becomes vital. A question without nuggets is rejected. By rules each sentence of the
+    exact answer is one vital nugget.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("text", "exact")
@@ -68,7 +68,7 @@ class SplitNuggets(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """The sentences of the exact answer."""
+        """Return the sentences of the exact answer."""
         answers = batch["exact"].to_pylist()
         return [
             Nuggets(
@@ -81,7 +81,7 @@ class SplitNuggets(LLMStep):
         ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """No nugget, an empty one, or a number that the answer lacks."""
+        """Return a fault for no nugget, an empty one, or a number that the answer lacks."""
         answer = joined(batch["exact"][prompt.row].as_py())
         if not value.nuggets:
             return Fault("no_nuggets", "There is no nugget. List the facts of the answer.")
@@ -94,7 +94,7 @@ class SplitNuggets(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Keep the nuggets that the answer holds."""
+        """Keep the nuggets whose numbers are in the answer."""
         answers = batch["exact"].to_pylist()
         made = {
             prompt.row: _row(completion, joined(answers[prompt.row]))
@@ -104,7 +104,7 @@ class SplitNuggets(LLMStep):
 
 
 def joined(statements: Sequence[Row]) -> str:
-    """The text of an answer."""
+    """Join the statements of an answer into its text."""
     return " ".join(each["text"] for each in statements)
 
 

@@ -1,4 +1,4 @@
-"""A question strictly from its seed window, with PICOT and certainty (SR-RAG, section 4.5)."""
+"""Write a question from its seed window alone, with PICOT and certainty (SR-RAG, section 4.5)."""
 
 from __future__ import annotations
 
@@ -56,13 +56,12 @@ class SeedQuestion(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteQuestion(LLMStep):
-    """One prompt a window. What the window does not hold never becomes a question.
+    """Writes a question with one prompt a window; its facts come from the window only.
 
-    A conclusion that does not stand in the window, a number in question or PICOT that the window
-    lacks, and a question that speaks of "this study" are asked for again; then the row is
-    rejected, as it is where the model finds no clinical conclusion. The rules put mentions of the
-    most telling sentence into a template: a check of the machinery, nothing that a clinician
-    would ask.
+    A conclusion that is not in the window, a number in question or PICOT that the window lacks, and
+    a question about "this study" are retried; then the row is rejected. It is also rejected if the
+    model finds no clinical conclusion. The rules put mentions of the best concluding sentence into
+    a template: that tests the machinery and is no question a clinician would ask.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("window", "title", "section", "grade")
@@ -92,20 +91,20 @@ class WriteQuestion(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Fill a template with the mentions of the most telling sentence."""
+        """Fill a template with the mentions of the best concluding sentence."""
         seeds = dict(live(batch, self.reads))
         names = ("window", "section", "title")
         asked = [tuple(seeds[prompt.row][name] for name in names) for prompt in prompts]
         return [SeedQuestion(**found).model_dump_json() for found in rule_questions(asked)]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """What in the answer the window does not hold, or the question does not say."""
+        """Return a fault for content that the window lacks, or elements the question lacks."""
         return _fault(value, batch["window"][prompt.row].as_py())
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Take the questions over that pass the checks; reject the others."""
+        """Keep the questions that pass the checks; reject the others."""
         windows = batch["window"].to_pylist()
         made = {
             prompt.row: _row(completion, windows[prompt.row])
@@ -155,7 +154,7 @@ def _fault(value: SeedQuestion, window: str) -> Fault | None:
 
 
 def invented_numbers(text: str, *sources: str) -> list[str]:
-    """Numbers of a text that no source holds, each once; a comma in a number does not count."""
+    """Return the distinct numbers of a text that no source holds, ignoring commas in numbers."""
     known = {_plain(number) for source in sources for number in _NUMBER.findall(source)}
     found = dict.fromkeys(_NUMBER.findall(text))
     return [number for number in found if _plain(number) not in known]

@@ -1,4 +1,4 @@
-"""Exact and ideal answer from the gold windows, each statement with its source (SR-RAG, §4.5)."""
+"""Write exact and ideal answers from the gold windows, with cited sources (SR-RAG, section 4.5)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ class Reference(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteReference(LLMStep):
-    """One prompt a question, which sees its gold windows.
+    """Writes the reference with one prompt a question, which sees its gold windows.
 
-    Statements that cite nothing or what was not given, or hold a number that none of their
-    windows holds, and an ideal answer out of order are asked for again. What is left of such
-    statements is dropped and counted (`dropped_statements`), the ideal answer is put in order,
-    and without an exact answer the row is rejected. The rules quote: the seed's conclusion, then
-    each gold window's stretch.
+    An answer is retried if a statement cites nothing, cites an unknown window or has a number that
+    its windows lack, or if the ideal answer is out of order. Faulty statements that remain are
+    dropped and counted (`dropped_statements`), and the ideal answer is sorted. A row without an
+    exact answer is rejected. The rules quote the seed's conclusion, then each gold window's span.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("unit_id", "text", "conclusion", "gold")
@@ -72,13 +71,13 @@ class WriteReference(LLMStep):
         return [_rule(questions[prompt.row]).model_dump_json() for prompt in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """What is wrong with statements, citations and order."""
+        """Return a fault for wrong statements, citations or order."""
         return _fault(value, batch["gold"][prompt.row].as_py())
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Map numbers to windows; what cannot be traced is dropped."""
+        """Map citation numbers to windows; drop statements that cannot be traced."""
         questions = dict(live(batch, self.reads))
         made = {
             prompt.row: _row(completion, questions[prompt.row]["gold"])
@@ -133,12 +132,12 @@ def _stands(sentence: CitedSentence, gold: Sequence[Row]) -> bool:
 
 
 def _cited(sentence: CitedSentence, gold: Sequence[Row]) -> list[int]:
-    """The numbers of windows that there are, each once."""
+    """Return the distinct citation numbers that name a gold window."""
     return [n for n in dict.fromkeys(sentence.cites) if 1 <= n <= len(gold)]
 
 
 def _unknown(sentence: CitedSentence, gold: Sequence[Row]) -> list[str]:
-    """Numbers in a sentence that none of its windows holds."""
+    """Return the numbers of a sentence that none of its cited windows holds."""
     sources = [gold[n - 1]["text"] for n in _cited(sentence, gold)]
     return invented_numbers(sentence.text, *sources)
 
@@ -153,7 +152,7 @@ def _statement(sentence: CitedSentence, gold: Sequence[Row]) -> Row:
 
 
 def _rule(question: Row) -> Reference:
-    """The seed's conclusion, and the stretch of each gold window, highest grade first."""
+    """Quote the seed's conclusion, then the span of each gold window, highest grade first."""
     gold = question["gold"]
     said = question["conclusion"]
     holders = [n for n, each in enumerate(gold, start=1) if said in each["text"]]

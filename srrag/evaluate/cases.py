@@ -1,4 +1,4 @@
-"""Bring answers and gold together, question by question: the table that is judged."""
+"""Join answers with gold by question into the table that judges read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHAPES = {"nuggets": list, "picot": dict, "options": list}
 
 @dataclass(frozen=True)
 class Cases:
-    """What is judged, a row a question of the gold, and what did not fit together."""
+    """The cases to judge, one row for each gold question, and the rows that found no partner."""
 
     table: pa.Table
     missing: Mapping[str, int]
@@ -42,13 +42,13 @@ class Cases:
 
 
 def read_gold_answers(path: Path, subset: str | None = None) -> Iterator[dict[str, Any]]:
-    """Read what answers are judged by: a benchmark of any shape that `gold_rows` tells.
+    """Read the gold of a benchmark in any format that `gold_rows` knows.
 
-    A row has `query_id` (or `_id`, `id`) and at least in part: `text` (`question`); `ideal_answer`
-    (`exact_answer`, `long_answer`, `answer`; of several wordings the first); `nuggets`, texts or
+    A row has `query_id` (or `_id`, `id`) and some of these: `text` (`question`); `ideal_answer`
+    (`exact_answer`, `long_answer`, `answer`; the first of several wordings); `nuggets`, texts or
     {text, importance: vital | okay}; `picot`; `options` with `gold_option`, or `decision` or
-    `yesno`. What groups questions (STRATA) is kept as `strata`. Raises ValueError that names file
-    and line.
+    `yesno`. `strata` keeps the keys that group questions (STRATA). Raises ValueError that names
+    file and line.
     """
     first: dict[str, str] = {}
     for place, given in gold_rows(path, subset):
@@ -86,7 +86,7 @@ def _gold(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ideal(row: Mapping[str, Any]) -> str:
-    """The first ideal answer that is prose: BioASQ keeps lists of names in `exact_answer`."""
+    """Return the first ideal answer in prose; BioASQ keeps lists of names in `exact_answer`."""
     for key in ("ideal_answer", "exact_answer", "long_answer", "answer"):
         value = row.get(key)
         if isinstance(value, list) and key == "ideal_answer":
@@ -123,7 +123,7 @@ def _options(row: Mapping[str, Any]) -> tuple[list[str], str]:
 
 
 def read_answers(path: Path, also: Sequence[str] = ()) -> pa.Table:
-    """Read the ANSWERS that `srrag answer` wrote, and of the columns in `also` those there are.
+    """Read the ANSWERS that `srrag answer` wrote, with the columns of `also` that the file has.
 
     Raises ValueError that names file and column.
     """
@@ -138,9 +138,9 @@ def read_answers(path: Path, also: Sequence[str] = ()) -> pa.Table:
 
 
 def make_cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:
-    """Pair each question of the gold with its answer; one that is not there is a failure.
+    """Pair each gold question with its answer; a question without an answer is a failure.
 
-    Raises ValueError if no answer is to a question of the gold, or two are to the same.
+    Raises ValueError if no answer belongs to a gold question, or two belong to the same one.
     """
     given: dict[str, dict[str, Any]] = {}
     for row in answers.to_pylist():

@@ -13,9 +13,9 @@ from srrag.evaluate.scores import Figure, Scores, figure
 def by_group(
     scores: Sequence[Scores], groups: Mapping[str, str], *, resamples: int, seed: int
 ) -> dict[str, dict[str, Figure]]:
-    """Of each group the figures that it has, by metric; `groups` names that of each question.
+    """Return the figures of each group by metric; `groups` maps a question to its group.
 
-    Items and failures are not known by group, so a figure has `questions` alone.
+    Scores do not record items and failures by group, so a figure counts `questions` only.
     """
     found: dict[str, dict[str, Figure]] = {}
     for name in sorted(set(groups.values())):

@@ -1,4 +1,4 @@
-"""What is judged (CASES) and what comes of it (JUDGEMENTS); a Judge is a step between the two."""
+"""Relations of evaluation: a Judge is a step that reads CASES and writes JUDGEMENTS."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ Judgement = dict[str, Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure that judgements add up to.
+    """A metric aggregated from judgements.
 
-    The mean over questions of each question's mean, or, if `pooled`, that over all items.
-    `needs` says what a question has to have for it to count.
+    Its value is the mean over questions of each question's mean, or the mean over all items if
+    `pooled`. `needs` says what a question must have to count.
     """
 
     name: str
@@ -113,11 +113,11 @@ class Metric:
 
     @property
     def worst(self) -> float:
-        """The value of what failed."""
+        """The value that a failed item gets."""
         return 0.0 if self.better == "higher" else 1.0
 
     def judged(self, case: Case, item: str, value: float, reason: str) -> Judgement:
-        """A judgement."""
+        """Make the judgement of an item."""
         return {
             "query_id": case["query_id"],
             "metric": self.name,
@@ -129,32 +129,32 @@ class Metric:
         }
 
     def settled(self, case: Case, item: str, value: float, reason: str) -> Judgement:
-        """The judgement of an item whose value is clear without asking a judge."""
+        """Make the judgement of an item whose value is known without a judge."""
         return self.judged(case, item, value, reason) | {"asked": False}
 
     def unanswered(self, case: Case, item: str) -> Judgement:
-        """The judgement of an item where there is no answer: the worst value."""
+        """Make the judgement of an item without an answer: the worst value."""
         return self.settled(case, item, self.worst, f"no answer: {case['missing']}")
 
     def failed(self, case: Case, item: str, fault: Fault) -> Judgement:
-        """The judgement of an item whose judge gave no answer that can be used."""
+        """Make the judgement of an item whose judge gave no usable answer."""
         reject = {"stage": self.name, "reason": fault.kind, "detail": fault.detail}
         return self.judged(case, item, self.worst, f"not judged: {fault.kind}") | {"reject": reject}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Asking(LLMStep):
-    """What may answer by the rules of `entailment`."""
+    """A step that may answer by the rules of `entailment` instead of a model."""
 
     def identity(self) -> dict[str, Any]:
-        """The prompt, and the rules where they answer."""
+        """Identify the step by its prompt, and by the rules if they answer."""
         rules = {"entailment": entailment.VERSION} if isinstance(self.engine, Rules) else {}
         return {**super().identity(), **rules}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judge(_Asking):
-    """Asks a model one or several things about each case, and makes judgements of the answers."""
+    """Asks a model one or more questions about each case and turns the answers into judgements."""
 
     keeps_rows: ClassVar[bool] = False
     writes: ClassVar[pa.Schema] = JUDGEMENTS
@@ -164,23 +164,23 @@ class Judge(_Asking):
 
     @property
     def sampling(self) -> tuple[int, float]:
-        """How often each thing is asked, and at what temperature."""
+        """How many samples each prompt gets, and the temperature."""
         return 1, 0.0
 
     @abc.abstractmethod
     def asks(self, case: Case) -> list[tuple[str, str]]:
-        """System and user text of each thing asked about a case; none if nothing can be."""
+        """Return system and user text of each prompt on a case; empty if there is none to ask."""
 
     @abc.abstractmethod
     def rule(self, case: Case, number: int) -> Answer:
-        """Answer the n-th thing asked by rules."""
+        """Answer the n-th prompt of a case by rules."""
 
     @abc.abstractmethod
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
-        """The judgements of a case, from an answer or a fault for each time a thing was asked."""
+        """Make the judgements of a case from the completions, one (or a fault) for each sample."""
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """Render everything that is asked about the cases of a batch."""
+        """Render all prompts for a batch of CASES."""
         draws, heat = self.sampling
         return [
             Prompt(row, str(number), *texts, self.schema, heat, self.max_tokens, draw)
@@ -197,7 +197,7 @@ class Judge(_Asking):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """The judgements of all cases, in their order."""
+        """Return the JUDGEMENTS of all cases in their order."""
         given: dict[int, list[Completion]] = {}
         for prompt, completion in zip(prompts, completions, strict=True):
             given.setdefault(prompt.row, []).append(completion)
@@ -215,7 +215,7 @@ class Judge(_Asking):
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(Step):
-    """Makes judgements of what is known of a case, without asking anything."""
+    """Computes judgements from a case alone, without a model."""
 
     keeps_rows: ClassVar[bool] = False
     writes: ClassVar[pa.Schema] = JUDGEMENTS
@@ -223,10 +223,10 @@ class Measure(Step):
 
     @abc.abstractmethod
     def measure(self, case: Case) -> Iterable[Judgement]:
-        """The judgements of a case."""
+        """Compute the judgements of a case."""
 
     def open(self, at: Place) -> Function:
-        """Nothing is loaded."""
+        """Load nothing."""
 
         def run(batch: pa.Table) -> pa.Table:
             cases: list[Case] = batch.select(self.reads).to_pylist()
@@ -238,13 +238,13 @@ class Measure(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation(_Asking):
-    """Finds out about each case what judges need: fills columns of the cases."""
+    """Prepares cases for judges by filling columns of CASES."""
 
     writes: ClassVar[pa.Schema] = CASES
     fills: ClassVar[tuple[str, ...]]
 
     def fill(self, batch: pa.Table, **columns: Sequence[Any]) -> pa.Table:
-        """The cases with these columns in place of their own."""
+        """Return the cases with these columns replaced."""
         schema = pa.schema([CASES.field(name) for name in columns])
         return with_columns(batch, pa.table(columns, schema=schema)).select(batch.column_names)
 
@@ -256,7 +256,7 @@ def metrics_of(step: Step) -> tuple[Metric, ...]:
 
 
 def numbered(items: Iterable[Any]) -> dict[int, Any]:
-    """What a judge says of numbered things, by the number `n`; the first of two counts."""
+    """Index a judge's numbered verdicts by their number `n`; the first of two wins."""
     found: dict[int, Any] = {}
     for item in items:
         found.setdefault(item.n, item)
@@ -264,7 +264,7 @@ def numbered(items: Iterable[Any]) -> dict[int, Any]:
 
 
 def incomplete(items: Iterable[Any], count: int) -> Fault | None:
-    """The fault of an answer that says nothing of some of the numbers 1 to `count`."""
+    """Return the fault of an answer that skips some of the numbers 1 to `count`, else None."""
     if not (absent := sorted(set(range(1, count + 1)) - numbered(items).keys())):
         return None
     shown = ", ".join(map(str, absent[:5]))
@@ -277,10 +277,10 @@ def must_have(case: Case) -> list[str]:
 
 
 def lines(items: Iterable[Mapping[str, Any]]) -> str:
-    """Things to judge as JSON lines, numbered from 1."""
+    """Write the items to judge as JSON lines, numbered from 1."""
     return "\n".join(quoted({"n": n, **item}) for n, item in enumerate(items, start=1))
 
 
 def evidence_by_id(case: Case) -> Mapping[str, dict[str, Any]]:
-    """The evidence of a case."""
+    """Return the evidence of a case by id."""
     return {item["evidence_id"]: item for item in case["evidence"]}

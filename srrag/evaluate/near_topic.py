@@ -1,8 +1,9 @@
-"""Knowing that one does not know: questions near the topic of a corpus that it cannot answer.
+"""Does a system know what it does not know? Questions near the topic that a corpus cannot answer.
 
-A system answers, abstains, or answers and says what of the question the evidence lacks. Told apart
-are these three on questions that the corpus answers and on others that were made of them by putting
-in one element (P, I, C or O) that no document holds, or that are off its topic altogether.
+A system answers, abstains, or answers and names the part of the question that the evidence lacks.
+This module counts these three outcomes on questions that the corpus answers, on copies of them in
+which one element (P, I, C or O) was replaced by one that no document holds, and on questions off
+the topic altogether.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 @dataclass(frozen=True)
 class NearTopic:
-    """A question, what was put in ("" where the corpus answers it), and the words put in.
+    """A question, the element that was replaced ("" if the corpus answers it), and the new words.
 
-    `origin` is the id of the question that it was made of; both are on one side.
+    `origin` is the id of the question that it was made from; both are on the same side.
     """
 
     query_id: str
@@ -71,17 +72,17 @@ class NearTopic:
 
 
 def side_of(query_id: str) -> str:
-    """`develop` or `blind`, by the hash of the id: half of the questions each."""
+    """Return `develop` or `blind` by the hash of the id; each gets half of the questions."""
     return SIDES[int(content_id("near_topic", query_id)[:15], 16) % 2]
 
 
 def read_near_topic(
     path: Path, answerable: Path | None, side: str | None = None
 ) -> list[NearTopic]:
-    """The unanswerable questions of a folder, then the answerable ones of a BEIR folder.
+    """Read the unanswerable questions of a folder, then the answerable ones of a BEIR folder.
 
-    Both hold queries.jsonl. Raises ValueError that names file and line, and for a side that is
-    neither of SIDES nor None (both), or without a question.
+    Both folders hold queries.jsonl. A `side` of None reads both sides. Raises ValueError that names
+    file and line, and for an unknown side or a side without questions.
     """
     if side is not None and side not in SIDES:
         raise ValueError(f"bench.side={side}: one of {', '.join(SIDES)}, or null for all")
@@ -119,16 +120,16 @@ def _read(path: Path, *, unanswerable: bool) -> Iterator[NearTopic]:
 
 
 def has_answered(row: Mapping[str, Any]) -> bool:
-    """Whether an answer of a pipeline answers: not insufficient, and with a sentence."""
+    """Whether a pipeline answered: the answer has a sentence and is not marked insufficient."""
     return row["reject"] is None and not row["insufficient"] and bool(row["sentences"])
 
 
 def tells_lack(row: Mapping[str, Any], words: str) -> bool:
-    """Whether an answer says that one of these words is missing.
+    """Whether an answer says that one of these words is missing from the evidence.
 
-    It does in a sentence of its own (the note, the notice, or the answer, quotes included) that
-    holds one of them and a word of lack. A word in a list that names half of the question is none:
-    see `false_notice_rate`, which such a system pays with.
+    It does if one sentence of the note, the notice or the answer (quotes included) holds one of the
+    words and a word of lack. A system that always lists half of the question as missing pays for it
+    in `false_notice_rate`.
     """
     asked = frozenset(terms(words))
     told = (row.get(name) or "" for name in ("answer_note", "notice", "answer"))
@@ -137,18 +138,19 @@ def tells_lack(row: Mapping[str, Any], words: str) -> bool:
 
 
 def notices(row: Mapping[str, Any], question: str) -> bool:
-    """Whether note or notice say that something of the question is missing."""
+    """Whether the note or the notice says that a part of the question is missing."""
     return tells_lack({**row, "answer": ""}, question)
 
 
 def near_topic_scores(
     questions: Sequence[NearTopic], rows: Mapping[str, Mapping[str, Any]]
 ) -> list[Scores]:
-    """METRICS by question; a question without a row, or rejected, is not answered.
+    """Score METRICS by question; a question without a row, or rejected, counts as not answered.
 
-    Of the answerable: `answered`, and `false_notice_rate`, where answer or abstention says that a
-    word of the question is missing. Of the unanswerable: `answered_unanswerable`, and
-    `wrong_answer_rate`, those answered without a word on what is missing.
+    On answerable questions: `answered`, and `false_notice_rate`, the share whose answer or
+    abstention calls a word of the question missing. On unanswerable questions:
+    `answered_unanswerable`, and `wrong_answer_rate`, the share answered without a word on what is
+    missing.
     """
     values: dict[str, dict[str, float]] = {metric.name: {} for metric in METRICS}
     for each in questions:
@@ -172,7 +174,7 @@ def by_swap(
     resamples: int,
     seed: int,
 ) -> dict[str, dict[str, Figure]]:
-    """The figures of the unanswerable questions by what was put in."""
+    """Return the figures of the unanswerable questions by the element that was replaced."""
     found = {}
     for swapped in SWAPPED:
         group = [each for each in questions if each.swapped == swapped]
@@ -185,7 +187,7 @@ def by_swap(
 
 
 def confidence(row: Mapping[str, Any] | None) -> float:
-    """How sure a pipeline is: by its own column, else by the score of its best evidence."""
+    """Return a pipeline's confidence: its own column, else the score of its best evidence."""
     if row is None or row["reject"] is not None:
         return -np.inf
     if row.get(CONFIDENCE) is not None:
@@ -196,11 +198,11 @@ def confidence(row: Mapping[str, Any] | None) -> float:
 def risk_coverage(
     questions: Sequence[NearTopic], rows: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What a stricter or laxer threshold on the confidence would do.
+    """Compute the risk-coverage curve over thresholds on the confidence.
 
-    `points`: at each share of the answerable questions answered, the threshold, the share of the
-    unanswerable ones that pass it too, and the risk: what share of all answered they are. `auroc`
-    is the chance that an answerable question has more confidence than an unanswerable one.
+    `points` holds, for each share of answerable questions answered, the threshold, the share of
+    unanswerable questions that pass it too, and the risk: their share of all answered questions.
+    `auroc` is the chance that an answerable question has more confidence than an unanswerable one.
     """
     sure = {
         answerable: np.array(
@@ -242,5 +244,5 @@ def _scores(metric: Metric, values: Mapping[str, float], asked: int) -> Scores:
 
 
 def by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Answers by their question."""
+    """Index answers by the id of their question."""
     return {str(row["query_id"]): row for row in rows}

@@ -44,7 +44,7 @@ def read_nli(path: Path) -> list[dict[str, Any]]:
 
 
 def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Each pair as a case with one nugget."""
+    """Turn each pair into a row of CASES with one nugget."""
     blank = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
     cases = [
         blank
@@ -57,7 +57,7 @@ def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def verdicts(judged: pa.Table) -> dict[str, str]:
-    """The label that a judge of nuggets gave each pair; none where it gave no answer."""
+    """Return the label that the nugget judge gave each pair; pairs without an answer are absent."""
     found: dict[str, str] = {}
     for row in judged.to_pylist():
         if row["reject"] is not None:
@@ -72,17 +72,17 @@ def verdicts(judged: pa.Table) -> dict[str, str]:
 def agreement(
     rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], *, resamples: int, seed: int
 ) -> dict[str, Any]:
-    """Agreement of a judge with the physicians' majority; a pair without a verdict is wrong.
+    """Measure a judge's agreement with the physicians' majority; a missing verdict counts as wrong.
 
-    Accuracy over the three labels; accuracy, precision, recall and F1 of Entailment; Krippendorff's
-    nominal α of judge and majority, and of the physicians among themselves. A figure without a
-    value is None, with the reason beside it.
+    Returns accuracy over the three labels; accuracy, precision, recall and F1 of Entailment;
+    Krippendorff's nominal α between judge and majority, and among the physicians. A figure without
+    a value is None and comes with the reason.
     """
     labels = [str(row["label"]) for row in rows]
     questions = [str(row["question"]) for row in rows]
     said = [given.get(row["id"], "") for row in rows]
     gold = np.array([label == "Entailment" for label in labels])
-    # A judge that is silent is wrong, whatever the gold: "not entailed" is a verdict.
+    # A missing verdict is wrong whatever the gold is; "not entailed" would be a verdict.
     found = [label == "Entailment" for label in said]
     entailed = np.where([bool(label) for label in said], found, ~gold)
     judges = np.array([[_code(label) for label in side] for side in (said, labels)])
@@ -102,7 +102,7 @@ def agreement(
 
 
 def binary(gold: Bools, found: Bools) -> dict[str, float]:
-    """Accuracy, precision, recall and F1 of what was found; 0 where nothing was, or is."""
+    """Accuracy, precision, recall and F1 of the positive class; 0 where undefined."""
     hits = float((gold & found).sum())
     return {
         "accuracy": round(float((gold == found).mean()), 4),
@@ -113,17 +113,17 @@ def binary(gold: Bools, found: Bools) -> dict[str, float]:
 
 
 def best_threshold(gold: Bools, values: npt.NDArray[np.floating[Any]]) -> float:
-    """The threshold on values with the best F1 on these very pairs."""
+    """Return the threshold with the best F1 on these pairs (in-sample, so optimistic)."""
     return max((float(v) for v in np.unique(values)), key=lambda t: binary(gold, values >= t)["F1"])
 
 
 def held_out(question: str) -> bool:
-    """Whether a question's pairs were kept away when the rules were tuned."""
+    """Whether a question's pairs were held out when the rules were tuned."""
     return zlib.crc32(question.encode()) % 2 == 1
 
 
 def _code(label: str) -> float:
-    """A label's number; no verdict is a value of its own, which no physician gives."""
+    """Return a label's number; a missing verdict gets a number that no physician uses."""
     return float(LABELS.index(label)) if label else float(len(LABELS))
 
 

@@ -1,7 +1,7 @@
 """Scores of PICO extraction against expert labels: EBM-NLP spans, Evidence Inference phrases.
 
-The extractor comes in as a function from a text to mentions (type, start, end), so this module
-knows nothing of how they are found.
+The caller passes the extractor as a function from a text to mentions (type, start, end), so this
+module does not depend on any extractor.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ FIELD_TYPES: dict[str, tuple[str, ...]] = {
 
 
 def token_labels(text: str, mentions: Mentions) -> Labels:
-    """Class of each blank-separated token: 0 none, else 1 + index in CLASSES.
+    """Label each blank-separated token: 0 none, else 1 + index in CLASSES; shape (tokens,).
 
-    A token belongs to a mention that overlaps it; where mentions of two classes do, the one
-    that comes first in the list wins.
+    A token belongs to a mention that overlaps it; if mentions of two classes overlap it, the
+    first in the list wins.
     """
     starts, ends, at = [], [], 0
     for token in text.split(" "):
@@ -62,9 +62,9 @@ def token_labels(text: str, mentions: Mentions) -> Labels:
 
 
 def gold_labels(num_tokens: int, spans: Sequence[Mapping[str, Any]]) -> Labels:
-    """Class of each token by EBM-NLP `spans[{label, tok: [first, end)}]`.
+    """Label each token from EBM-NLP `spans[{label, tok: [first, end)}]`; shape (num_tokens,).
 
-    Raises ValueError for a span without them, of another class, or outside the text.
+    Raises ValueError for a span that lacks a key, has another class, or lies outside the text.
     """
     labels = np.zeros(num_tokens, np.int8)
     for span in spans:
@@ -81,7 +81,7 @@ def gold_labels(num_tokens: int, spans: Sequence[Mapping[str, Any]]) -> Labels:
 
 
 def token_f1(gold: Labels, found: Labels) -> dict[str, float]:
-    """Token precision, recall and F1 of P, I and O, and the mean of the three F1."""
+    """Token precision, recall and F1 of P, I and O, and the macro F1 over the three."""
     return figures(token_counts(gold, found))
 
 
@@ -119,8 +119,8 @@ def content_words(text: str) -> frozenset[str]:
 def phrase_scores(phrase: frozenset[str], mentions: Sequence[frozenset[str]]) -> tuple[float, ...]:
     """(token recall, overlap, match) of an expert's phrase against an article's mentions.
 
-    Token recall is the share of the phrase's content words that stand in any mention; overlap
-    is 1 if any word does; match is 1 if one single mention has word F1 >= .5 with the phrase.
+    Token recall is the share of the phrase's content words found in any mention; overlap is 1
+    if any word is found; match is 1 if a single mention has word F1 >= .5 with the phrase.
     """
     union: frozenset[str] = frozenset().union(*mentions) if mentions else frozenset()
     shared = len(phrase & union)
@@ -129,13 +129,13 @@ def phrase_scores(phrase: frozenset[str], mentions: Sequence[frozenset[str]]) ->
 
 
 def score_evidence_inference(folder: Path, extract: Extract) -> dict[str, float]:
-    """How much of the experts' intervention, comparator and outcome phrases was extracted.
+    """Score how much of the experts' intervention, comparator and outcome phrases was extracted.
 
-    For each prompt of `prompts.jsonl` the mentions found in title and abstract of its article
-    are compared with the phrase: `<field>_token_recall`, `<field>_overlap`, `<field>_match`, means
-    over prompts (see `phrase_scores`). `<field>_token_recall_chance` is the same recall against the
-    mentions of the next article in the file: what any medical text would score. Phrases may
-    well come from the full text, which is not here, so 1 cannot be reached.
+    Compares the phrase of each prompt of `prompts.jsonl` with the mentions in title and abstract of
+    its article: `<field>_token_recall`, `<field>_overlap`, `<field>_match`, means over prompts (see
+    `phrase_scores`). `<field>_token_recall_chance` is the same recall against the mentions of the
+    next article in the file: the score of an arbitrary medical text. Some phrases come from the
+    full text, which the data lacks, so the maximum is below 1.
     """
     found = {
         row["id"]: _by_field(_article_text(row), extract)

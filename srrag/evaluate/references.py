@@ -17,7 +17,7 @@ _PACKAGE = "pkg://"
 
 
 def resource_path(path: str) -> Path:
-    """A path as it is, or `pkg://package/file` inside an installed package."""
+    """Resolve `pkg://package/file` to the file in an installed package; keep any other path."""
     if not path.startswith(_PACKAGE):
         return Path(path)
     package, _, inner = path.removeprefix(_PACKAGE).partition("/")
@@ -25,7 +25,7 @@ def resource_path(path: str) -> Path:
 
 
 def read_gold(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield questions, one JSON object a line; one that names no `gold` has none, [].
+    """Yield questions, one JSON object a line; `gold` defaults to [].
 
     Raises ValueError that names the line.
     """
@@ -48,7 +48,7 @@ def read_gold(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:
-    """Judge windows: one that holds a gold quote of its document has that quote's relevance.
+    """Make window qrels: a window that holds a gold quote gets the relevance of the quote.
 
     Raises ValueError that names the question whose quote is in no window.
     """
@@ -66,7 +66,7 @@ def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:
 def quote_windows(
     questions: list[dict[str, Any]], units: Units
 ) -> dict[str, list[tuple[int, list[str]]]]:
-    """Relevance and windows of each gold quote, by question; raises as `window_qrels`."""
+    """Return relevance and windows of each gold quote, by question; raises as `window_qrels`."""
     windows = _windows_by_document(units)
     quotes: dict[str, list[tuple[int, list[str]]]] = {}
     for question in questions:
@@ -89,7 +89,7 @@ def quote_windows(
 def must_have(
     quotes: dict[str, list[tuple[int, list[str]]]],
 ) -> dict[str, list[list[str]]]:
-    """Windows of the quotes that answer a question (relevance 2), of each question that has one."""
+    """Return, by question, the windows of each quote of relevance 2; others are left out."""
     found = {query: [w for grade, w in each if grade >= 2] for query, each in quotes.items()}
     return {query: each for query, each in found.items() if each}
 

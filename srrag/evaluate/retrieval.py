@@ -23,10 +23,10 @@ _MISS = "miss@"
 
 
 def measures(cutoffs: Sequence[int] = CUTOFFS) -> dict[str, Any]:
-    """What ir-measures is asked for, by our names; the miss rate is what success leaves.
+    """Return ir-measures objects by our metric names; the miss rate is 1 - success.
 
-    Of each kind all cut-offs from the least up; recall at DEEP too. Raises ValueError for a
-    cut-off that is no whole number above 0, and for none.
+    Each metric has all cut-offs in ascending order, recall those of DEEP too. Raises ValueError for
+    a cut-off that is not a whole number above 0, and for an empty list.
     """
     wrong = [k for k in cutoffs if isinstance(k, bool) or not isinstance(k, int) or k < 1]
     if wrong or not cutoffs:
@@ -66,10 +66,10 @@ def read_qrels(path: Path) -> Qrels:
 def per_question(
     qrels: Qrels, run: Run, cutoffs: Sequence[int] = CUTOFFS
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Each measure's values in the order of the sorted judged questions.
+    """Return each metric's values, shape (questions,), ordered by the sorted judged ids.
 
-    A question that the run lacks (it failed, or nothing was found) counts 0, never NaN; its miss
-    counts 1.
+    A question that the run lacks (it failed, or retrieval found nothing) counts 0, never NaN; its
+    miss counts 1.
     """
     order = {query: place for place, query in enumerate(sorted(qrels))}
     asked = measures(cutoffs)
@@ -89,9 +89,9 @@ def coverage(
 ) -> npt.NDArray[np.float64]:
     """Share of each question's must-have statements that the first `depth` documents support.
 
-    `statements` holds, for each statement of a question, the documents that support it; values
-    stand in the order of the sorted questions (coverage@k of rethinking-rag, section 2.2). Raises
-    ValueError for a question without a statement.
+    `statements` lists, for each statement of a question, the documents that support it. Values have
+    the order of the sorted questions (coverage@k of rethinking-rag, section 2.2). Raises ValueError
+    for a question without a statement.
     """
     shares = []
     for query in sorted(statements):

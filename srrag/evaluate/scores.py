@@ -20,8 +20,8 @@ Figure = dict[str, Any]
 class Scores:
     """A metric's values by question: `parts` over `wholes`, and how many items failed.
 
-    `questions` are those that count, in order; `left_out` had nothing to be judged by. It is `void`
-    if the judge failed wherever it was asked: there is no result then, only failures.
+    `questions` are the ones that count, in order; `left_out` ones lack the gold to judge by. Scores
+    are `void` if every call of the judge failed: there are failures, but no result.
     """
 
     metric: Metric
@@ -35,15 +35,15 @@ class Scores:
 
     @property
     def void_reason(self) -> str:
-        """That it did, in words."""
+        """Say in words why the scores are void."""
         return f"the judge failed on all {self.failed} items that it was asked about"
 
 
 def score(metrics: Sequence[Metric], judged: pa.Table, questions: Sequence[str]) -> list[Scores]:
-    """Add up the judgements of one judge.
+    """Aggregate the JUDGEMENTS of one judge into scores, one for each metric.
 
-    An item that was not judged counts with the metric's worst value; so does a question on which
-    the judge itself broke down, as one item of each of its metrics.
+    An item without a judgement counts with the metric's worst value. A question on which the judge
+    itself failed counts as one such item of each metric.
     """
     values: dict[str, dict[str, list[float]]] = {metric.name: {} for metric in metrics}
     failed, verdicts = dict.fromkeys(values, 0), dict.fromkeys(values, 0)
@@ -78,13 +78,13 @@ def _scores(
 
 
 def broke_down(scores: Sequence[Scores]) -> bool:
-    """Whether a judge, of which these are all scores, failed wherever it failed at all."""
+    """Whether a judge failed and all its metrics with failures are void."""
     touched = [each for each in scores if each.failed]
     return bool(touched) and all(each.void for each in touched)
 
 
 def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
-    """A metric's value with its 95 % interval, or None and why there is none."""
+    """Return a metric's value with its 95 % interval, or None with the reason."""
     counts = {
         "questions": len(scores.questions),
         "left_out": scores.left_out,
@@ -103,10 +103,10 @@ def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
 def compare(
     ours: Sequence[Scores], theirs: Sequence[Scores], *, resamples: int, seed: int
 ) -> dict[str, Figure]:
-    """Differences of two systems by metric, over the questions that count for both.
+    """Compare two systems by metric over the questions that count for both.
 
-    `p` is that of the paired bootstrap, `p_holm` corrected for the number of metrics, and
-    `p_mcnemar` the exact test where every question is right or wrong.
+    `p` comes from the paired bootstrap, `p_holm` is corrected for the number of metrics, and
+    `p_mcnemar` comes from the exact test if every question is right or wrong.
     """
     found: dict[str, Figure] = {}
     others = {each.metric.name: each for each in theirs}
@@ -130,14 +130,14 @@ def compare(
 
 
 def correct(differences: Mapping[str, Figure]) -> None:
-    """Add to each difference with a p-value the one that Holm's correction makes of it."""
+    """Add the Holm-corrected p-value to each difference that has a p-value."""
     tested = [each for each in differences.values() if each.get("p") is not None]
     for each, p in zip(tested, holm([each["p"] for each in tested]), strict=True):
         each["p_holm"] = p
 
 
 def rounded(low: float, high: float) -> dict[str, float]:
-    """The ends of an interval as they are printed."""
+    """Round the ends of an interval for printing."""
     return {"low": round(low, 4), "high": round(high, 4)}
 
 

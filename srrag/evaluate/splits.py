@@ -1,4 +1,4 @@
-"""A split of questions that have none of their own: parameters are fitted on one side only."""
+"""Split question sets that come without a split: parameters are fitted on one side only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Question = TypeVar("Question", bound=Mapping[str, Any])
 
 
 def questions_of(questions: Iterable[Question], split: str | None) -> list[Question]:
-    """The questions of `train` or `test`, or all for None; raises ValueError for another split.
+    """Return the questions of `train` or `test`, or all for None; ValueError for another split.
 
-    A third is for testing, chosen by the hash of its id: the side of a question depends on no
-    other, so it stays when questions are added.
+    The hash of the id puts a third of the questions into `test`, so a question keeps its side when
+    others are added.
     """
     if split is None:
         return list(questions)

@@ -22,9 +22,9 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Examples:
-    """FEATURES a row, whether the evidence answers, the fold, and what kind of question it is.
+    """Training rows: FEATURES, whether the evidence answers, the fold, and the kind of question.
 
-    A question, and one that was made of it, are in one fold.
+    A question and the copies made from it share a fold.
     """
 
     features: Floats
@@ -50,10 +50,10 @@ def make_examples(
     frequencies: Frequencies,
     k: int,
 ) -> Examples:
-    """Answerable questions, the same without their own documents, and unanswerable ones.
+    """Make examples: answerable questions, the same without their documents, unanswerable ones.
 
-    `evidence` holds more than `k` pieces a question, so that `k` are left without `own` (the
-    corpus's ids of the documents that answer a question).
+    `evidence` holds more than `k` pieces a question, so that `k` remain after removing `own` (the
+    corpus's ids of the documents that answer the question).
     """
     rows: list[Floats] = []
     labels: list[float] = []
@@ -76,15 +76,15 @@ def make_examples(
 
 
 def fold_of(query_id: str) -> int:
-    """The fold of a question, by the hash of its id."""
+    """Return the fold of a question by the hash of its id."""
     return int(content_id("fold", query_id)[:15], 16) % FOLDS
 
 
 def fit(examples: Examples, answer_share: float, ridge: float) -> Fitted:
-    """Fit to all examples; the threshold lets `answer_share` of the answerable through.
+    """Fit to all examples; the threshold lets `answer_share` of the answerable ones pass.
 
-    The threshold comes from probabilities of models that did not see the fold. Raises ValueError
-    for examples of one label.
+    The threshold comes from cross-fitted probabilities. Raises ValueError if all examples have the
+    same label.
     """
     if not 0 < examples.labels.sum() < len(examples.labels):
         raise ValueError("all examples have the same label: there is nothing to tell apart")
@@ -112,7 +112,7 @@ def _places(kinds: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _fitted(features_: Floats, labels: Floats, ridge: float) -> tuple[Floats, float]:
-    """Weights for the features as they are; they are standardised for the ridge alone."""
+    """Return weights for raw features, and the intercept; only the ridge sees standardised ones."""
     mean, spread = features_.mean(axis=0), features_.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     *weights, bias = fit_logistic((features_ - mean) / spread, labels, ridge).tolist()
@@ -121,7 +121,7 @@ def _fitted(features_: Floats, labels: Floats, ridge: float) -> tuple[Floats, fl
 
 
 def stated(fitted: Fitted, frequencies: Frequencies, origin: Mapping[str, Any]) -> dict[str, Any]:
-    """The file: the model and where it comes from."""
+    """Return the content of `answerable.json`: the model and its origin."""
     return {
         "features": list(FEATURES),
         "weights": [round(float(each), 6) for each in fitted.weights],
@@ -135,7 +135,7 @@ def stated(fitted: Fitted, frequencies: Frequencies, origin: Mapping[str, Any]) 
 
 
 def read_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """Texts of JSON lines: `title` and `text`, or the texts of `sections`.
+    """Yield the texts of JSON lines: `title` and `text`, or the texts of `sections`.
 
     Raises ValueError that names file and line.
     """

@@ -1,4 +1,4 @@
-"""`srrag evaluate bench=answers`: judge answers by gold, and compare two systems."""
+"""`srrag evaluate bench=answers`: judge answers against gold, and compare two systems."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         summary["system" if name == "pipeline" else name] = answered.name
         judged, usage[name] = judge(config, cases.table, steps)
         found = scores(steps, judged, [row["query_id"] for row in gold])
-        # A judge that failed wherever it was asked has judged nothing: that is no result.
+        # A judge that failed on every case gives no result.
         lost = [judge_ for judge_, each in found.items() if broke_down(each)]
         broken |= set(lost)
         listed[name] = [each for scored in found.values() for each in scored]
@@ -83,7 +83,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def read_gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
-    """The questions of the benchmark; raises UsageError if there is none."""
+    """Read the questions of the benchmark; raises UsageError if it has none."""
     with reading(path):
         gold = list(read_gold_answers(path, config["bench"]["subset"]))
     if not gold:
@@ -94,7 +94,7 @@ def read_gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
 def _evaluated(
     answered: Evaluated, cases: Cases, found: Sequence[Scores], judged: Mapping[str, pa.Table]
 ) -> Evaluated:
-    """A system with what judges made of its answers."""
+    """Add the judges' scores and judgements to a system."""
     return replace(
         answered,
         scores=found,
@@ -107,7 +107,7 @@ def _evaluated(
 def _systems(
     config: dict[str, Any], gold: list[dict[str, Any]]
 ) -> dict[str, tuple[Cases, Evaluated]]:
-    """The answers of the system, and of the one that it is compared with, if there is any."""
+    """Return the answers of the system, and of its baseline if there is one."""
     bench = config["bench"]
     if bench["free_citations"]:
         if bench["answers"] or bench["baseline_answers"]:
@@ -128,7 +128,7 @@ def _resampling(config: Mapping[str, Any]) -> dict[str, Any]:
 def _figures(
     config: Mapping[str, Any], prefix: str, listed: Sequence[Scores], gold: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The figures of a system, and those of groups of questions if they are asked for."""
+    """Return the figures of a system, and by group of questions if the job asks for groups."""
     resampling, by = _resampling(config), config["bench"]["by"]
     figures = {each.metric.name: figure(each, **resampling) for each in listed}
     if not by:
@@ -141,7 +141,7 @@ def _figures(
 def scores(
     steps: Mapping[str, Step], judged: Mapping[str, pa.Table], questions: Sequence[str]
 ) -> dict[str, list[Scores]]:
-    """The scores of every judge's metrics, by judge."""
+    """Return the scores of every judge's metrics, by judge."""
     return {
         name: score(metrics_of(steps[name]), table, questions) for name, table in judged.items()
     }
@@ -199,7 +199,7 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
 def _answers(
     config: dict[str, Any], gold: list[dict[str, Any]], path: str | None, name: str
 ) -> tuple[Cases, Evaluated]:
-    """Stored answers, or those of a pipeline, with their gold."""
+    """Read stored answers, or run a pipeline, and pair the answers with the gold."""
     if path:
         file = Path(str(path))
         if not file.exists():
@@ -252,7 +252,7 @@ def _counts(prefix: str, cases: Cases, judged: Mapping[str, pa.Table]) -> dict[s
 
 
 def _trials(judged: Mapping[str, pa.Table]) -> Mapping[str, Any] | None:
-    """The trials of the judge of accuracy, if it is there and has several."""
+    """Return the trials of the accuracy judge if the job has one with several trials."""
     return next(filter(None, map(trial_means, judged.values())), None)
 
 

@@ -1,4 +1,4 @@
-"""The files of a benchmark: questions, splits, what is public, what is reviewed, what was lost."""
+"""The files of a benchmark: questions, splits, the public copy, review sheets, dropped rows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def write(
     texts: Mapping[str, Sequence[str]],
     dropped: Sequence[Row],
 ) -> dict[str, Any]:
-    """Write the benchmark and what goes with it; `texts` are each question's windows, seed first.
+    """Write the benchmark files; `texts` are each question's windows, the seed first.
 
-    Raises ValueError if no question is left; what stood there before then stays.
+    Raises ValueError if no question is left, and then keeps the former files.
     """
     out = Path(config["out"])
     rejects = pa.Table.from_pylist(dropped, schema=REJECTS)
@@ -80,7 +80,7 @@ def write(
 
 
 def rebuild(config: dict[str, Any]) -> dict[str, Any]:
-    """Put the quotes back into a public benchmark, from the documents of this root."""
+    """Restore the quotes of a public benchmark from the documents of this root."""
     path = Path(config["rebuild"])
     if not path.is_file():
         raise UsageError(f"rebuild={path} is not a file")
@@ -98,7 +98,7 @@ def rebuild(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _texts(config: dict[str, Any], wanted: set[str]) -> dict[str, str]:
-    """The cleaned texts of documents, by the corpus's own id."""
+    """Return the cleaned texts of documents by their id in the corpus."""
     store = Store(config["root"])
     entry = store.read_pointer(config["build"])["stages"]["documents"]
     texts: dict[str, str] = {}
@@ -111,12 +111,12 @@ def _texts(config: dict[str, Any], wanted: set[str]) -> dict[str, str]:
 
 
 def _accepted(row: Row) -> bool:
-    """Whether a reviewer took a question in: as it is, or with what was revised."""
+    """Whether a reviewer accepted a question, revised or not."""
     return bool(row["review"]["decision"])
 
 
 def report(summary: Mapping[str, Any]) -> str:
-    """The summary, for a terminal."""
+    """Format the summary for a terminal."""
     gold, split = summary["gold_windows"], summary["split"]
     lines = [
         f"{summary['sampled']} windows sampled, {summary['dense']} dense, "

@@ -31,20 +31,20 @@ PART_ROWS = 32
 
 
 class Stages(Protocol):
-    """What makes tables of tables."""
+    """Runs the steps of a benchmark over tables."""
 
     def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
-        """The output of each step, rejected rows included; each reads the one before."""
+        """Chain the steps; return the output of each, rejected rows included."""
         ...
 
     def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
-        """The questions as the pipeline of each configuration ranks windows for them."""
+        """Return the questions with ranked windows, one table for each configuration."""
         ...
 
 
 @dataclass
 class Standing:
-    """Stages in the store of a benchmark: what stands is not done again."""
+    """Stages in the store of a benchmark, which reuse the parts that exist."""
 
     config: dict[str, Any]
     store: Store
@@ -53,14 +53,14 @@ class Standing:
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Standing:
-        """In a folder of the root, which `forget` deletes as a whole."""
+        """Open the store in a folder of the root that `forget` deletes as a whole."""
         store = Store(Path(config["root"]) / "jobs" / "benchmark")
         store.root.mkdir(parents=True, exist_ok=True)
         store.create()
         return cls(config, store)
 
     def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
-        """Run the steps on the parts that they lack."""
+        """Run the steps on the missing parts."""
         start = fingerprint(table.schema.to_string(show_schema_metadata=False))
         names = [source, *steps]
         stages = [
@@ -83,7 +83,7 @@ class Standing:
         return made
 
     def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
-        """Rank the questions that were not ranked before; what pipelines share runs once."""
+        """Rank the questions that have no ranking yet; shared stages run once."""
         started = time.perf_counter()
         bound = _bound(configs)
         sweep = Sweep(
@@ -103,7 +103,7 @@ class Standing:
 
 @dataclass
 class Counted:
-    """The same without a trace: answers that no log holds are the rules', and are counted."""
+    """A dry run: counts the calls that no log answers, lets the rules answer, writes nothing."""
 
     config: dict[str, Any]
     at: Place
@@ -111,11 +111,11 @@ class Counted:
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Counted:
-        """In memory."""
+        """Keep everything in memory."""
         return cls(config, replace(factory.place(config), root=Path(config["root"])))
 
     def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
-        """Render and count."""
+        """Render the prompts and count them."""
         made = {}
         log = CompletionLog(log_folder(self.at))
         for name, step in steps.items():
@@ -137,7 +137,7 @@ class Counted:
         return [each.pipeline.open(each.place(self.at))(questions) for each in bound]
 
     def figures(self, windows: int) -> dict[str, Any]:
-        """The cost of each stage and of all, and a window's share."""
+        """Return the cost of each stage, the total, and the cost of a window."""
         stages = [Stage(name, step, ("",)) for name, (step, _) in self.counting.items()]
         opened: dict[str, Function | Counting] = {
             name: counting for name, (_, counting) in self.counting.items()
@@ -147,7 +147,7 @@ class Counted:
 
 
 def _bound(configs: Mapping[str, dict[str, Any]]) -> list[PipelineRun]:
-    """The rankings of pipelines on the build; raises UsageError that names one which fails."""
+    """Bind each pipeline's ranking to the build; raises UsageError that names a failing one."""
     found = []
     for name, config in configs.items():
         pipeline: Pipeline = factory.make(config["pipeline"], name)

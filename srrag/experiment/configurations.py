@@ -1,7 +1,7 @@
 """The configurations of a sweep: named rows and lists of values, each as `srrag evaluate` reads it.
 
-The overrides of a configuration are its command. Each is composed and bound to its build before
-anything runs, so that a wrong setting or a stage that is not built is found at once.
+The overrides of a configuration are its command. The sweep composes each one and binds it to its
+build before it runs any, so that a wrong setting or a missing stage is found at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMMON = ("bench", "profile", "completions", "budget", "mentions")
 
 @dataclass(frozen=True)
 class Configuration:
-    """A row of the table to be: its overrides, what they compose to, and its pipeline, bound."""
+    """A future row of the table: its overrides, the composed configuration, its bound pipeline."""
 
     name: str
     overrides: Overrides
@@ -42,18 +42,18 @@ class Configuration:
 
     @property
     def pipeline(self) -> Pipeline:
-        """What is run: a ranking alone where rankings are judged."""
+        """The pipeline to run: only its ranking if the benchmark judges rankings."""
         return self.run.pipeline
 
     @property
     def resampling(self) -> dict[str, int]:
-        """How its intervals are drawn."""
+        """The number of resamples and the seed of its bootstrap intervals."""
         return {"resamples": self.config["resamples"], "seed": self.config["seed"]}
 
     def command(self, gold: str, judge: Any) -> str:
-        """What repeats it, from the gold's path and the configuration of the engine that judges.
+        """Return the command that repeats the row, given the gold's path and the judge's engine.
 
-        Where another one answers, that takes two commands.
+        It takes two commands if another engine answers.
         """
         if _asked(self.config["engine"]) == _asked(judge):
             return shlex.join(["srrag", "evaluate", *self.argv])
@@ -67,7 +67,7 @@ class Configuration:
 
 
 def _asked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Who is asked, however its answers are sampled: judges have a sampling of their own."""
+    """Return the engine's settings without its sampling; judges set their own."""
     return {key: value for key, value in engine.items() if key not in ("seed", "temperature")}
 
 
@@ -76,7 +76,7 @@ def configurations(
 ) -> list[Configuration]:
     """Compose and check every configuration; raises UsageError that names the one at fault.
 
-    `asked` is what of a pipeline is run; it raises ValueError for one that cannot be.
+    `asked` returns the part of a pipeline to run; it raises ValueError if it cannot run.
     """
     argv = [item for item in config["overrides"] if first_key(item) not in OWN]
     if any(first_key(item) == "baseline" for item in argv):
@@ -103,7 +103,7 @@ def configurations(
 
 
 def _check_made(keys: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """Raise UsageError that names all files of `sweep.KEY` that rows read and nothing wrote."""
+    """Raise UsageError that names the missing files of `sweep.KEY` that rows read."""
     read = {item.partition("=")[2] for item in overrides}
     lacking = []
     for key, command in keys["made_by"].items():
@@ -117,7 +117,7 @@ def _check_made(keys: Mapping[str, Any], overrides: Sequence[str]) -> None:
 
 
 def named(rows: Mapping[str, Any], argv: Sequence[str]) -> Iterator[tuple[str, Overrides]]:
-    """Name and overrides of every configuration: each row, by each combination of its lists."""
+    """Yield name and overrides of every configuration: each row times its lists' combinations."""
     if rows and not isinstance(rows, Mapping):
         raise UsageError("sweep.rows: rows have names; add one by +sweep.rows.NAME='…'")
     lists = [item for item in argv if listed(item)]
@@ -135,7 +135,7 @@ def named(rows: Mapping[str, Any], argv: Sequence[str]) -> Iterator[tuple[str, O
 
 
 def overrides_of(name: str, given: Any) -> list[str] | None:
-    """The overrides of a row, from a text or a list of texts; None if one of them is null."""
+    """Return the overrides of a row given as a text or a list; None if one of them is null."""
     texts = given if isinstance(given, list) else [given]
     if any(text is None for text in texts):
         return None
@@ -162,7 +162,7 @@ def first_key(override: str) -> str:
 
 
 def short(override: str) -> str:
-    """A value of a list as a name shows it: pipelines and engines by theirs, the rest with keys."""
+    """Shorten an override for a name: pipelines and engines lose their key, others keep it."""
     key, _, value = override.partition("=")
     return value if "." not in key and key in ("pipeline", "engine") else f"{_last(key)}={value}"
 

@@ -1,4 +1,4 @@
-"""What answers went on without, with the keys of the command line that may mend it."""
+"""Helping steps that failed while answers went on, and the command-line keys that may fix them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def step_keys(config: Any, at: str = "pipeline") -> dict[str, str]:
 
 
 def named(lost: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The same, each `fault` with the whole key to raise."""
+    """Return the lost steps with the full configuration key in each `fault`."""
 
     def whole(match: re.Match[str]) -> str:
         if match["key"].startswith("engine."):
@@ -37,7 +37,7 @@ def named(lost: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> list[di
 
 
 def lost_steps(rows: Iterable[Mapping[str, Any]], keys: Mapping[str, str]) -> dict[str, Any]:
-    """Of the answered rows, how many went on without which step, and its first fault."""
+    """Count the answered rows that went on without each step, with its first fault."""
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
     for row in rows:
@@ -51,7 +51,7 @@ def lost_steps(rows: Iterable[Mapping[str, Any]], keys: Mapping[str, str]) -> di
 
 
 def answer_counts(answers: pa.Table, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Both counts of a table of answers, as far as it has the columns; stored ones may not."""
+    """Return both counts of a table of answers; stored answers may lack the columns."""
     names = ("trace", "search_trace", "rounds", "support", "unsupported", "reject")
     rows = answers.select([name for name in names if name in answers.column_names]).to_pylist()
     alive = [row for row in rows if row.get("reject") is None]
@@ -61,7 +61,7 @@ def answer_counts(answers: pa.Table, keys: Mapping[str, str]) -> dict[str, Any]:
 
 
 def support_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the support gate checked and dropped in all rows; empty where no pipeline has one."""
+    """Sum what the support gate checked and dropped; empty if the pipeline has no gate."""
     told = [row for row in rows if "support" in row]
     if not told:
         return {}

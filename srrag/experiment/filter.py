@@ -14,7 +14,7 @@ from srrag.train.filter.pairs import read_judged
 
 
 def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Judge every pair of the file; the threshold is the filter's own."""
+    """Judge every pair of the file at the threshold that the filter stores."""
     started = time.perf_counter()
     folder = Path(config["bench"]["model"])
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""What `srrag train_filter` is asked to do, checked before anything is read."""
+"""The settings of `srrag train_filter`, checked before the job reads any data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TOKENS = {"encoder": 256, "causal": 1024}
 
 
 def check(config: dict[str, Any]) -> None:
-    """Raise UsageError for what is wrong before anything is read."""
+    """Raise UsageError for a wrong setting before the job reads any data."""
     train = config["train"]
     if train["data"] is None and None in (train["pairs"], train["test"]):
         raise UsageError("train.data=FOLDER is missing, with train.jsonl and dev.jsonl")
@@ -35,7 +35,7 @@ def check(config: dict[str, Any]) -> None:
 
 
 def seed_list(train: dict[str, Any]) -> list[int]:
-    """The seeds; raises UsageError for none, or one that is no whole number."""
+    """Return the seeds; raises UsageError if there is none or one is not a whole number."""
     seeds = train["seeds"] if isinstance(train["seeds"], list) else [train["seeds"]]
     whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
     if not seeds or not whole or min(seeds) < 0 or len(set(seeds)) < len(seeds):
@@ -44,7 +44,7 @@ def seed_list(train: dict[str, Any]) -> list[int]:
 
 
 def read_base(train: dict[str, Any]) -> Base:
-    """The model; raises UsageError that names the setting."""
+    """Return the base model; raises UsageError that names the wrong setting."""
     try:
         lora = train["lora"] or None
         if lora is not None:
@@ -65,7 +65,7 @@ def read_base(train: dict[str, Any]) -> Base:
 
 
 def read_candidates(train: dict[str, Any]) -> list[FilterSettings]:
-    """Every combination of what is compared; raises UsageError that names the setting."""
+    """Return every combination of the lists; raises UsageError that names the wrong setting."""
     usual = DEFAULTS["lora" if train["lora"] else train["kind"]]
     given: dict[str, Any] = {
         name: usual.get(name) if train[name] is None else train[name]

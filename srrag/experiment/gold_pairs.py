@@ -1,4 +1,4 @@
-"""Pairs from a benchmark with gold windows: the questions ranked by a pipeline, then sampled."""
+"""Sample pairs from a benchmark with gold windows, after a pipeline ranked its questions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from srrag.train.betr.pairs import Origin, sample_pairs, write_pairs
 
 
 def betr_of(pipeline: Pipeline) -> RerankBETR | None:
-    """The first BETR of the ranking."""
+    """Return the first BETR of the ranking, None if it has none."""
     return next((step for step in pipeline.rank if isinstance(step, RerankBETR)), None)
 
 
 def uncalibrated(pipeline: Pipeline) -> Pipeline:
-    """The ranking up to the reranker whose scores are to be calibrated.
+    """Cut the ranking after the reranker whose scores BETR will calibrate.
 
-    Where BETR stands it is the one that it holds, and no betr.json is read; otherwise the last.
+    That is the reranker inside BETR if the ranking has one (betr.json is not read), else the last.
     """
     step = betr_of(pipeline)
     if step is None:
@@ -38,7 +38,7 @@ def uncalibrated(pipeline: Pipeline) -> Pipeline:
 
 
 def make_pairs(config: dict[str, Any], path: Path) -> Path:
-    """Rank the benchmark's questions, and sample pairs from what the pipeline found."""
+    """Rank the benchmark's questions, and sample pairs from the windows found."""
     bench, train = config["bench"], config["train"]
     if bench["kind"] != "gold":
         raise UsageError(f"bench.kind={bench['kind']}: pairs need gold windows (bench.kind=gold)")

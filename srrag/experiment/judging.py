@@ -1,4 +1,4 @@
-"""Run judges over cases: stages like any other, so that what was judged is not judged again."""
+"""Run judges over cases as stages of a store, so that finished judgements are reused."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ PART_CASES = 32
 
 
 def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
-    """The judges by name; one that is null is left out. Raises UsageError if none is left.
+    """Return the judges by name without those set to null; raises UsageError if none is left.
 
-    `engine.seed` and `engine.temperature` are for what answers: all rows have the same judges.
+    Judges ignore `engine.seed` and `engine.temperature`, which only sample answers, so that all
+    rows have the same judges.
     """
     named = nodes if isinstance(nodes, Mapping) else {"judges": nodes}
     for name, node in named.items():
@@ -49,11 +50,11 @@ def _made(name: str, node: Any) -> Step:
 
 
 def sources(steps: Mapping[str, Step]) -> dict[str, str]:
-    """The stage whose output each step reads.
+    """Return the stage whose output each step reads.
 
-    A preparation reads what the one before it made of the cases; a judge the last preparation that
-    fills a column it reads, so that what goes wrong in others does not touch it. Raises UsageError
-    for a column that no step before fills.
+    A preparation reads the output of the preparation before it. A judge reads the last preparation
+    that fills one of its columns, so that failures of other preparations do not affect it. Raises
+    UsageError for a column that no earlier step fills.
     """
     found: dict[str, str] = {}
     prepared = ["cases"]
@@ -75,7 +76,7 @@ def sources(steps: Mapping[str, Step]) -> dict[str, str]:
 def judge(
     config: dict[str, Any], cases: pa.Table, steps: Mapping[str, Step]
 ) -> tuple[dict[str, pa.Table], Usage]:
-    """The judgements of each judge; what was judged before is not judged again."""
+    """Return the JUDGEMENTS of each judge and the usage; judges only cases that are new."""
     store = _store(config)
     reads = sources(steps)
     plan = Plan(
@@ -112,7 +113,7 @@ def judge(
 def _lost_before(
     name: str, reads: Mapping[str, str], made: Mapping[str, pa.Table]
 ) -> Iterator[pa.Table]:
-    """The cases that a step before a judge rejected: it broke down on them too."""
+    """Yield the cases that an earlier step rejected; the judge counts them as failed."""
     while (name := reads[name]) != "cases":
         rejected = made[name].filter(made[name]["reject"].is_valid())
         blank = {item.name: empty_value(item.type) for item in JUDGEMENTS}
@@ -121,13 +122,13 @@ def _lost_before(
 
 
 def judge_name(config: dict[str, Any]) -> str:
-    """Who judges; of the rules, what they are."""
+    """Name the judging model, or the rules."""
     engine = factory.make(config["engine"], "engine")
     return f"{engine.name} (lexical, no model)" if isinstance(engine, Rules) else str(engine.name)
 
 
 def _store(config: Mapping[str, Any]) -> Store:
-    """Where judgements stand: `forget` deletes a root's folder of them as a whole."""
+    """Open the store of judgements, a folder that `forget` deletes as a whole."""
     if config["root"] is not None:
         store = Store(Path(config["root"]) / "jobs" / "judged")
     elif config["out"] is not None:

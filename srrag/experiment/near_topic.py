@@ -1,4 +1,4 @@
-"""`srrag evaluate bench=near_topic`: what a pipeline answers that the corpus does not."""
+"""`srrag evaluate bench=near_topic`: does a pipeline answer what the corpus cannot?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from srrag.runner.progress import say
 
 
 def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Ask a pipeline, and the baseline if there is one; figures by what was put in."""
+    """Run a pipeline, and the baseline if any; return figures by the element replaced."""
     started = time.perf_counter()
     bench, resampling = config["bench"], {"resamples": config["resamples"], "seed": config["seed"]}
     if config["root"] is None:
@@ -66,7 +66,7 @@ def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _ask(config: dict[str, Any], name: str, questions: list[NearTopic]) -> Evaluated:
-    """The answers of a pipeline to all questions."""
+    """Run a pipeline on all questions."""
     bound = factory.pipeline_run(config, factory.answering(config), evaluating=True)
     asked = question_table({"query_id": q.query_id, "text": q.text} for q in questions)
     began = time.perf_counter()
@@ -79,7 +79,7 @@ def _ask(config: dict[str, Any], name: str, questions: list[NearTopic]) -> Evalu
 
 
 def readable(summary: Mapping[str, Any]) -> str:
-    """The figures, for a terminal."""
+    """Format the figures for a terminal."""
     counted = (
         f"{summary['answerable']} answerable questions, {summary['unanswerable']} that are not"
     )

@@ -57,7 +57,7 @@ def evaluate_nli(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def readable(summary: Mapping[str, Any]) -> str:
-    """The figures, for a terminal."""
+    """Format the figures for a terminal."""
     lines = [f"{summary['pairs']} pairs, {summary['failed']} without a verdict"]
     if not summary["ok"]:
         lines += ["NO RESULT: no answer of the judge could be used"]
@@ -79,7 +79,7 @@ def readable(summary: Mapping[str, Any]) -> str:
 
 
 def _cosines(config: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> Any:
-    """The cosine of each nugget with its answer: what a judge has to beat."""
+    """Compute the cosine of each nugget with its answer, the baseline of the judge."""
     from srrag.model.embed import load
 
     at = factory.place(config)

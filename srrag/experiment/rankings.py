@@ -1,4 +1,4 @@
-"""Questions whose documents or windows are judged, and what a ranking found of those."""
+"""Questions with judged documents or windows, and the scores of rankings on them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from srrag.storage.store import Store
 
 @dataclass(frozen=True)
 class Judged:
-    """What a ranking is judged by: of each question the relevant documents, or windows.
+    """The gold of a ranking: the relevant documents, or windows, of each question.
 
-    A question that `qrels` lack has no gold: it is left out, and counted. `statements`
-    are, by question, the windows of each statement that an answer has to make, `missing` counts the
-    judged documents that the build lacks.
+    Questions absent from `qrels` have no gold; they are left out and counted. `statements` maps a
+    question to the windows of each statement that an answer must make. `missing` counts the judged
+    documents that the build lacks.
     """
 
     qrels: Qrels
@@ -52,20 +52,20 @@ class Judged:
 
     @property
     def without_gold(self) -> int:
-        """Questions by which no ranking can be judged."""
+        """The number of questions without gold."""
         return len(self.queries) - len(self.qrels)
 
     def relevant(self, query_id: str) -> list[str]:
-        """The documents, or windows, that are judged relevant to a question."""
+        """Return the documents, or windows, that are relevant to a question."""
         return [name for name, grade in self.qrels.get(query_id, {}).items() if grade > 0]
 
     @cached_property
     def table(self) -> pa.Table:
-        """The questions that are judged."""
+        """The questions with gold as a table."""
         return question_table(row for row in self.queries if row["query_id"] in self.qrels)
 
     def found(self, table: pa.Table, at: Place) -> dict[str, dict[str, float]]:
-        """The documents (or windows) of each question, a document by its best window."""
+        """Return the run: documents (or windows) by question, a document by its best window."""
         unit_ids, _, offsets = unpack_hits(table["hits"])
         documents = unit_ids.to_pylist()
         if not self.by_window:
@@ -73,12 +73,12 @@ class Judged:
         found: dict[str, dict[str, float]] = {}
         for row, query_id in enumerate(table["query_id"].to_pylist()):
             ranked = dict.fromkeys(documents[offsets[row] : offsets[row + 1]])
-            # Scored by rank: judges break ties of scores by document id, which is not our order.
+            # Score by rank: ir-measures breaks ties of scores by document id, not by our order.
             found[query_id] = {document: 1.0 / n for n, document in enumerate(ranked, start=1)}
         return found
 
     def scores(self, table: pa.Table, at: Place) -> list[Scores]:
-        """Each metric of a ranking, by question; one that failed found nothing."""
+        """Score each metric of a ranking by question; a failed question found nothing."""
         run = self.found(table, at)
         failed = len(table["reject"].drop_null())
         values = per_question(self.qrels, run, self.cutoffs)
@@ -111,7 +111,7 @@ class Judged:
 
 
 def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
-    """Read what a benchmark judges rankings by; raises UsageError where it fits no root."""
+    """Read a benchmark's gold for rankings; raises UsageError if it does not fit the root."""
     if config["root"] is None:
         kind = config["bench"]["kind"]
         raise UsageError(f"root= is missing: bench.kind={kind} ranks a finished build's windows")
@@ -127,7 +127,7 @@ def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
             raise UsageError(f"bench.path={path}: {file.relative_to(path)} is missing")
     with reading(files[0]):
         qrels = read_qrels(files[0])
-    # Other questions are those of other splits.
+    # The remaining questions belong to other splits.
     queries = [row for row in read_queries(files[1]) if row["query_id"] in qrels]
     unknown = sorted(qrels.keys() - {row["query_id"] for row in queries})
     if unknown:
@@ -147,9 +147,9 @@ def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
 def read_windows(
     config: Mapping[str, Any], path: Path, units: Units
 ) -> tuple[list[dict[str, Any]], Qrels]:
-    """The questions of a set with gold quotes, and the windows that hold those.
+    """Read the questions of a set with gold quotes, and the qrels of the windows that hold them.
 
-    Raises UsageError for a file that cannot be taken, or that names no window.
+    Raises UsageError for an invalid file, or one whose quotes are in no window.
     """
     with reading(path):
         questions = questions_of(read_gold(path), config["bench"].get("split"))

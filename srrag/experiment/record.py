@@ -1,4 +1,4 @@
-"""What `srrag evaluate out=…` leaves for `srrag report`: one system, or two, as results."""
+"""Write one or two evaluated systems as results: `srrag evaluate out=…` for `srrag report`."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ SHOWN_WINDOWS = 10
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A system that was evaluated: how it was asked, what it made of the questions, its scores.
+    """An evaluated system: its configuration, its output for the questions, and its scores.
 
-    `run` is None for stored answers, `abstained` None for a ranking, `missing` counts answers
-    that failed, by reason, `broken_judges` failed wherever they were asked.
+    `run` is None for stored answers, `abstained` is None for a ranking, `missing` counts failed
+    answers by reason, `broken_judges` are the judges that failed on every case.
     """
 
     name: str
@@ -60,7 +60,7 @@ def record(
     systems: Sequence[Evaluated],
     difference: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write the results; `difference` is that of the first system to the second, the baseline."""
+    """Write the results; `difference` is the first system minus the second, the baseline."""
     questions = gold_table(bench, gold)
     baseline = systems[1].name if len(systems) > 1 else None
     rows = []
@@ -79,13 +79,13 @@ def record(
 
 
 def bench_name(config: Mapping[str, Any]) -> str:
-    """How a benchmark is called in results: its kind, and the end of its path."""
+    """Name a benchmark in results by its kind and the end of its path."""
     path = Path(config["bench"]["path"])
     return f"{config['bench']['kind']} {'/'.join(path.parts[-2:])}"
 
 
 def score_tables(name: str, scores: Sequence[Scores], questions: Sequence[str]) -> list[pa.Table]:
-    """The values of a system by metric and question; those left out with the reason."""
+    """Return QUESTIONS tables of a system, one a metric; left-out questions have the reason."""
     tables = []
     for each in scores:
         counted = set(each.questions)
@@ -97,7 +97,7 @@ def score_tables(name: str, scores: Sequence[Scores], questions: Sequence[str]) 
 
 
 def with_windows(table: pa.Table, at: Place) -> pa.Table:
-    """A ranking with the texts of its first windows, as evidence."""
+    """Add the texts of the first windows of a ranking as evidence."""
     show = SelectEvidence(k=SHOWN_WINDOWS, max_per_chunk=SHOWN_WINDOWS).open(at)
     return show(table.select(["query_id", "text", "trace", "hits", "reject"]))
 
@@ -133,7 +133,7 @@ def _row(
 
 
 def _origin(run: PipelineRun | None, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the pipeline is and reads; nothing is known of how stored answers were made."""
+    """Describe the pipeline and its inputs; empty for stored answers, whose origin is unknown."""
     if run is None:
         return {}
     pointer, plan = run.store.read_pointer(config["build"])["stages"], run.alone.plan

@@ -1,4 +1,4 @@
-"""What a sweep is scored by: judged rankings, or answers that judges read."""
+"""The benchmark of a sweep: it scores rankings by gold, or answers by judges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from srrag.storage.store import Store
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a configuration did: its scores, what judges said, and what they took."""
+    """The outcome of a configuration: its scores, the judgements, and the judges' usage."""
 
     scores: list[Scores]
     judgements: pa.Table | None = None
@@ -41,11 +41,11 @@ class Outcome:
 
 
 class Bench(Protocol):
-    """Questions, what of a pipeline is run on them, and how that is scored."""
+    """Questions, the part of a pipeline to run on them, and its scoring."""
 
     @property
     def judge(self) -> str:
-        """Who judges, "" where no one has to."""
+        """The name of the judge, "" if the scoring needs none."""
         ...
 
     @property
@@ -55,25 +55,25 @@ class Bench(Protocol):
 
     @property
     def gold(self) -> list[Row]:
-        """What each question is, and what it is told apart by."""
+        """The gold of each question with its strata."""
         ...
 
     def asked(self, pipeline: Pipeline) -> Pipeline:
-        """What is run; raises ValueError for a pipeline that cannot be scored."""
+        """Return the part of a pipeline to run; ValueError if it cannot be scored."""
         ...
 
     def score(self, table: pa.Table, at: Place) -> Outcome:
-        """Score what a pipeline made of the questions."""
+        """Score the output of a pipeline."""
         ...
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
-        """What is kept of that to be looked at."""
+        """Return the part of the output that the results keep."""
         ...
 
 
 @dataclass(frozen=True)
 class Rankings:
-    """Rankings, scored by judged documents or windows."""
+    """A benchmark that scores rankings by judged documents or windows."""
 
     judged: Judged
     documents: Mapping[str, Row]
@@ -81,7 +81,7 @@ class Rankings:
 
     @cached_property
     def questions(self) -> pa.Table:
-        """Those that are judged."""
+        """The questions with gold."""
         return self.judged.table
 
     @cached_property
@@ -93,7 +93,7 @@ class Rankings:
         ]
 
     def asked(self, pipeline: Pipeline) -> Pipeline:
-        """Its ranking."""
+        """Return the ranking of a pipeline."""
         if not pipeline.rank:
             raise ValueError("pipeline: it ranks nothing that could be judged")
         return pipeline.ranking()
@@ -104,13 +104,13 @@ class Rankings:
         return Outcome(self.judged.scores(table, at), missing={"failed": lost} if lost else {})
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
-        """The first windows of the ranking."""
+        """Keep the first windows of the ranking."""
         return with_windows(table, at)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers, scored by judges: one engine for all configurations, that of the sweep."""
+    """A benchmark that scores answers by judges, all on the engine of the sweep."""
 
     config: dict[str, Any]
     rows: list[Row]
@@ -124,7 +124,7 @@ class Answers:
         return question_table(self.rows)
 
     def asked(self, pipeline: Pipeline) -> Pipeline:
-        """The whole pipeline."""
+        """Return the whole pipeline."""
         if self.config["bench"]["free_citations"]:
             pipeline = freed(pipeline)
         if "answer" not in pipeline.writes.names:
@@ -132,7 +132,7 @@ class Answers:
         return pipeline
 
     def score(self, table: pa.Table, at: Place) -> Outcome:
-        """Have the answers judged."""
+        """Let the judges score the answers."""
         cases = make_cases(self.rows, table)
         judged, usage = judge(self.config, cases.table, self.steps)
         by_judge = scores(self.steps, judged, [row["query_id"] for row in self.rows])
@@ -141,14 +141,14 @@ class Answers:
         return Outcome(listed, pa.concat_tables(judged.values()), cases.missing, usage, broken)
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
-        """All but the vectors."""
+        """Keep every column except vectors."""
         packed = (pa.types.is_binary, pa.types.is_large_binary)
         names = [item.name for item in table.schema if not any(is_(item.type) for is_ in packed)]
         return table.select(names)
 
 
 def read_bench(config: dict[str, Any], path: Path) -> Bench:
-    """The benchmark of a sweep; raises UsageError for one that scores no pipeline."""
+    """Read the benchmark of a sweep; raises UsageError if it cannot score pipelines."""
     bench = config["bench"]
     if not path.exists():
         raise UsageError(f"bench.path={path} does not exist")
@@ -170,10 +170,10 @@ def read_bench(config: dict[str, Any], path: Path) -> Bench:
 
 
 def told_apart(row: Row, documents: Mapping[str, Row]) -> Row:
-    """A question with its condition, evidence grade and certainty, as far as they are known.
+    """Add the known strata to a question: condition, evidence grade and certainty.
 
-    Its grade is its own, or the best of the documents that are gold; so is its condition, if
-    they share one.
+    If the question states none, the grade is the best of its gold documents, and the condition is
+    the one that they all share.
     """
     names = [*row.get("relevant", ()), *(each["doc"] for each in row.get("gold") or ())]
     found = [documents[name] for name in names if name in documents]

@@ -1,4 +1,4 @@
-"""The system that is evaluated and the one that it is compared with: their names and settings."""
+"""Names and settings of the evaluated system and of its baseline."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAME_CHARS = 100
 
 
 def system_names(config: Mapping[str, Any]) -> tuple[str, str]:
-    """What the two systems are called: after their pipelines, stored answers after their files.
+    """Name the two systems after their pipelines, or after the files of stored answers.
 
-    Two of the same name stay apart: by the folder of their files, else by a number. The second
-    is "" where nothing is compared.
+    If the names are equal, the folder of the files or a number is added. The second name is ""
+    without a baseline.
     """
     bench = config["bench"]
     given = map(bench.get, ("answers", "baseline_answers"))
@@ -34,9 +34,9 @@ def system_names(config: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def baseline_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The job with its baseline as the pipeline.
+    """Return the job's configuration with the baseline as the pipeline.
 
-    Its command repeats it alone: it would write over the comparison if it kept where that goes.
+    Its command has no output path, so that repeating it does not overwrite the comparison.
     """
     other = with_pipeline("evaluate", config, config["baseline"])
     kept = [item for item in other["overrides"] if key_of(item) not in _OF_THE_COMPARISON]
@@ -44,7 +44,7 @@ def baseline_config(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pipeline(overrides: list[str]) -> str:
-    """The pipeline that was chosen last, else that of `srrag evaluate`'s file."""
+    """Return the last pipeline among the overrides, else the default of `srrag evaluate`."""
     defaults = OmegaConf.load(str(files("conf") / "evaluate.yaml")).defaults
     chosen = [str(each["pipeline"]) for each in defaults if "pipeline" in each]
     chosen += [item.partition("=")[2] for item in overrides if key_of(item) == "pipeline"]

@@ -1,4 +1,4 @@
-"""The table of a sweep: each row against the baseline, and how a terminal shows it."""
+"""The table of a sweep: compare each row with the baseline, and print it to a terminal."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def compared(
     baseline: str,
     rows: Sequence[Configuration],
 ) -> list[Row]:
-    """Add the differences to the baseline.
+    """Add each row's difference to the baseline.
 
-    Holm's correction is over the configurations, of McNemar's exact test where all of them are
-    right or wrong on every question, else of the bootstrap's.
+    Holm's correction runs over the configurations. It corrects McNemar's exact p-values if every
+    value is right or wrong, else those of the bootstrap.
     """
     theirs = outcomes[baseline].scores
     found: dict[str, dict[str, Any]] = {}
@@ -60,9 +60,9 @@ def compared(
 
 
 def readable(rows: Sequence[Row], baseline: str) -> str:
-    """What failed, then the table, for a terminal: values, and p of the difference.
+    """Format failures, then the table of values and p-values of the differences, for a terminal.
 
-    It has no column that is empty. Rows that differ in the engine's seed are summed up below it.
+    Empty columns are left out. A summary of rows that differ only in the engine's seed follows.
     """
     names = [n for n in SHOWN if any(_cell(row, n) != NO_VALUE for row in rows)]
     width = max(len(row.name) for row in rows)

@@ -60,7 +60,7 @@ class Graph:
 
     @property
     def whole(self) -> bool:
-        """True if nothing was left out."""
+        """Whether the selection holds every entity."""
         return bool(self.kept.all())
 
     def select(self, rows: Ints) -> Graph:

@@ -64,7 +64,7 @@ _RATED = "From 0 to 10: its entities against those of the largest community; nob
 
 @dataclass(frozen=True, kw_only=True)
 class _Links:
-    """What the tables say of one another: numbers of entities, edges and units, and their ids."""
+    """The links between the tables: numbers of entities, edges and units, and their ids."""
 
     titles: pa.Array
     degrees: Ints
@@ -217,7 +217,7 @@ def _communities(graph: Graph, links: _Links) -> dict[str, Any]:
 
 
 def _reports(graph: Graph, communities: dict[str, Any]) -> dict[str, Any]:
-    """A report of each community that the knowledge tree says something of."""
+    """Make a report of each community that the knowledge tree describes."""
     numbers, summaries = communities["community"], graph.topics.summaries
     told = pc.not_equal(summaries.take(numbers), "")
     columns = {name: column.filter(told) for name, column in communities.items()}

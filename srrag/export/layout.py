@@ -1,4 +1,4 @@
-"""Where the nodes of a small graph stand on a page: the same for the same graph."""
+"""Lay out a small graph on a page, deterministically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ASPECT = 1.4
 
 
 def place(num_nodes: int, edges: Sequence[tuple[int, int]], radii: Points) -> Points:
-    """Positions in pixels, (num_nodes, 2): linked nodes near each other, none over another.
+    """Return positions in pixels, shape (num_nodes, 2): linked nodes are near, none overlap.
 
     Each connected part is laid out by itself and turned to lie flat; the parts are packed in
     rows, the largest first.
@@ -57,7 +57,7 @@ def _part(graph: networkx.Graph, nodes: Sequence[int], radii: Points) -> Points:
 
 
 def _flat(points: Points) -> Points:
-    """Turned by the angle at which the points fit a wide stage best."""
+    """Rotate the points by the angle at which they fit a wide stage best."""
     angles = np.linspace(0.0, np.pi, 36, endpoint=False)
     turns = [np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]]) for a in angles]
     sides = [np.ptp(points @ turn, axis=0) for turn in turns]

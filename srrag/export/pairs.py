@@ -37,7 +37,7 @@ class GroupedPairs:
 
 
 def distinct(groups: Ints, items: Ints) -> GroupedPairs:
-    """Sort pairs and drop those that are there twice."""
+    """Sort pairs and drop duplicates; both arrays have shape (pairs,)."""
     width = int(items.max(initial=0)) + 1
     keys = np.unique(groups.astype(np.int64) * width + items)
     return GroupedPairs(keys // width, keys % width)

@@ -17,7 +17,7 @@ _CANDIDATES = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Entities in the order of their importance here, and what they are in words.
+    """Entities by descending importance in the selection, and a description in words.
 
     `centres` are the entities that were asked for by name.
     """

@@ -1,4 +1,4 @@
-"""Titles that tell things of the same name apart."""
+"""Unique titles for things that share a name."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Texts: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 def unique_titles(names: Texts, hints: Texts, ids: Texts) -> pa.Array:
-    """A title for each row that no other has: its name, and what it takes to tell it apart.
+    """Return a unique title for each row: its name, with a suffix if others share it.
 
-    Every name that occurs twice gets its hint in brackets; what still occurs twice gets the first
-    digits of its id, more and more of them, since a name may look like a title.
+    A name that occurs twice gets its hint in brackets. Titles that still collide get the first
+    digits of their id, and more digits until all are unique.
     """
     titles, suffix, digits = names, hints, DIGITS
     while True:

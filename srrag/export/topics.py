@@ -21,8 +21,8 @@ _COLUMNS = ["level", "parent_id", "node_id", "ref_id", "name", "text"]
 class Topics:
     """Names and summaries in the order of the communities' ids, and their keywords by rank.
 
-    No two communities have one name. Keywords are rows of entity_id, community_id and name.
-    Without a tree a community is named by its id, and nothing is said of it.
+    Names are unique. Keywords are rows of entity_id, community_id and name. Without a tree the name
+    of a community is its id, and it has no summary.
     """
 
     names: pa.Array

@@ -1,6 +1,6 @@
-"""The questions to look at first: those that failed, then those that lose most, with all there is.
+"""The questions to look at first, with full details: failures, then the largest losses.
 
-What is told of a question is packed (JSON, deflated, base64), so that a page holds many of them
+The details of a question are packed (JSON, deflated, base64), so that a page holds many of them
 and opens one at a time.
 """
 
@@ -53,7 +53,7 @@ class Drilldown:
 
     @property
     def said(self) -> str:
-        """How many questions are shown, of how many, and what is shown of each."""
+        """Say how many of the questions are shown, and which details."""
         count = len(self.shown)
         text = f"all {count:,}" if count == self.total else f"{count:,} of {self.total:,}"
         failed = f", {self.failed:,} failed" if self.failed else ""
@@ -105,7 +105,7 @@ def _values(questions: pa.Table, row: str) -> dict[str, dict[str, tuple[float | 
 
 
 def _states(row: Row, answers: pa.Table | None) -> dict[str, str]:
-    """How each question ended: "" for well."""
+    """Return how each question ended: "" for success."""
     found: dict[str, str] = {}
     if answers is not None:
         table = answers.select(
@@ -143,7 +143,7 @@ def _pair(name: str, known: _Known, metric: Column | None) -> tuple[float | None
 
 
 def _judged(judgements: pa.Table | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """What the judges said, by question; what was not judged has no value."""
+    """Return the judgements by question; failed ones have no value."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in _rows_of(judgements, names):
         lost = row["reject"]
@@ -159,7 +159,7 @@ def _judged(judgements: pa.Table | None, names: Sequence[str]) -> dict[str, list
 
 
 def _rows_of(table: pa.Table | None, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows on these questions."""
+    """Return the rows of these questions."""
     if table is None:
         return []
     rows = table.filter(pc.is_in(table["query_id"], pa.array(names, pa.string())))
@@ -191,7 +191,7 @@ def _looked(
 
 
 def _compared(name: str, known: _Known) -> list[list[Any]]:
-    """Metric, value, the baseline's value, and why there is none."""
+    """Return metric, value, the baseline's value, and the reason for a missing value."""
     others = known.others.get(name, {})
     return [
         [metric, value, others.get(metric, (None, ""))[0], reason]
@@ -200,7 +200,7 @@ def _compared(name: str, known: _Known) -> list[list[Any]]:
 
 
 def _answered(told: dict[str, Any], relevant: set[str]) -> dict[str, Any]:
-    """The answer, its evidence and how it came about; of a ranking, the windows it began with."""
+    """Return an answer with its evidence and trace, or the first windows of a ranking."""
     if not told:
         return {"kept": False}
     listed = told["evidence"] if "evidence" in told else _windows(told.get("hits") or [])
@@ -221,7 +221,7 @@ def _answered(told: dict[str, Any], relevant: set[str]) -> dict[str, Any]:
 
 
 def _windows(hits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Hits as evidence of which nothing is known but the ids of the windows."""
+    """Turn hits into evidence that has only window ids."""
     blank = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
     return [
         {**blank, "evidence_id": hit["unit_id"], "unit_id": hit["unit_id"], "score": hit["score"]}

@@ -11,7 +11,7 @@ _SHOWN = 3
 
 
 def stated(rows: Sequence[Row]) -> list[str]:
-    """The gravest first: rows as a whole, judges without a result, single items, questions."""
+    """List failures, the worst first: whole rows, judges without a result, items, questions."""
     return [*_wholes(rows), *_judges(rows), *_items(rows), *_questions(rows)]
 
 
@@ -29,7 +29,7 @@ def _judges(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _items(rows: Sequence[Row]) -> Iterator[str]:
-    """Of what a judge failed on in part: a ranking has none, there a failure is the question's."""
+    """Yield the partial failures of judges; a ranking has none, as its failures are questions."""
     for row in rows:
         lost = [
             f"{name} {figure.failed:,}" + (f" of {figure.items:,}" if figure.items else "")

@@ -40,12 +40,12 @@ class Forest:
     baseline: float | None
 
     def at(self, value: float) -> float:
-        """Where a value stands between the ends of the scale, 0 to 1."""
+        """Return a value's position on the scale, from 0 to 1."""
         return (value - self.low) / (self.high - self.low)
 
 
 def forest(bench: Bench, column: Column) -> Forest:
-    """The plot of a metric."""
+    """Make the plot of a metric."""
     marks = tuple(_mark(bench, row, column) for row in bench.rows)
     numbers = [n for mark in marks for n in (mark.value, mark.low, mark.high) if n is not None]
     low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
@@ -100,5 +100,5 @@ def draw(plot: Forest, path: Path) -> None:
 
 
 def _label(mark: ForestMark) -> str:
-    """What stands at the axis; a dollar sign is one, and opens no formula."""
+    """Return the axis label of a system, with dollar signs escaped from math text."""
     return f"{mark.label} {mark.significant}".rstrip().replace("$", r"\$")

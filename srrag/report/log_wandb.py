@@ -24,8 +24,8 @@ def log(
 ) -> dict[str, str]:
     """Log everything; returns `state` (logged, disabled, not installed, failed) and a `detail`.
 
-    `mode` is offline or online; True is what WANDB_MODE says, or offline. The report in `out`
-    stands whatever becomes of it.
+    `mode` is offline or online; True takes WANDB_MODE, or offline. A failure to log leaves the
+    report in `out` intact.
     """
     how: Any = os.environ.get("WANDB_MODE", "offline") if mode is True else mode
     if how == "disabled":
@@ -74,7 +74,7 @@ def _files(kind: str, folder: Path) -> Iterator[Path]:
 
 
 def tables(sections: Sequence[BenchmarkSection]) -> Iterator[Table]:
-    """Name, columns and rows of what is logged: figures, systems, failures, strata, questions."""
+    """Yield name, columns and rows of each table: figures, systems, failures, strata, questions."""
     rows = [row for section in sections for row in section.bench.rows]
     ends = ["value", "low", "high"]
     yield "values", ["bench", "system", "metric", *ends, "questions", "failed", "reason"], [

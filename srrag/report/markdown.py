@@ -150,7 +150,7 @@ def _notes(texts: Sequence[str]) -> Iterator[str]:
 def _grid(
     heads: Sequence[str], rows: Sequence[Sequence[str]], right_from: int = 0
 ) -> Iterator[str]:
-    """A table; columns from the `right_from`-th on, counted from 1, stand to the right."""
+    """Yield the lines of a table; columns from the `right_from`-th (from 1) are right-aligned."""
     yield _line(heads)
     rule = ("---:" if right_from and n >= right_from else "---" for n in range(1, len(heads) + 1))
     yield f"|{'|'.join(rule)}|"
@@ -163,5 +163,5 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that stands for itself in Markdown, on one line."""
+    """Escape a text for Markdown and put it on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

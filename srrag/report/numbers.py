@@ -1,4 +1,4 @@
-"""How figures are printed: the same in the page and in Markdown, never as NaN."""
+"""Format figures alike for the page and Markdown, never as NaN."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def spread(mean: float, sd: float) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """A p-value; below a thousandth that is all that is said."""
+    """Format a p-value; below a thousandth as "< 0.001"."""
     if p is None:
         return NONE
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def interval(figure: Figure) -> str:
-    """The ends of an interval, "" where there is none."""
+    """Format the ends of an interval, "" if the figure has none."""
     if figure.low is None or figure.high is None:
         return ""
     if isinstance(figure, BaselineDifference):
@@ -42,20 +42,20 @@ def interval(figure: Figure) -> str:
 
 
 def count(value: int | None) -> str:
-    """A count with its thousands apart."""
+    """Format a count with thousands separators."""
     return NONE if value is None else f"{value:,}"
 
 
 def tokens(into: int, out: int) -> str:
-    """What a model read and what it wrote."""
+    """Format the tokens that a model read and wrote."""
     return f"{into:,} + {out:,}" if into or out else "0"
 
 
 def seconds(value: float) -> str:
-    """A duration, as fine as it matters."""
+    """Format a duration with the precision that its size needs."""
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def money(value: float) -> str:
-    """Dollars, with as many digits as a small sum needs."""
+    """Format dollars; small sums get more digits."""
     return f"{value:,.2f}" if value >= 1 or value == 0 else f"{value:.4f}"

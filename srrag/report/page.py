@@ -1,4 +1,4 @@
-"""The report as one page: it needs no network, and shows no text of a document as anything else."""
+"""The report as one HTML page that works offline and escapes all text of documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def render(title: str, summary: str, sections: Sequence[BenchmarkSection]) -> st
         summary=summary,
         sections=[_Shown(section, lists) for section in sections],
         policy=policy(script, style),
-        # Ours, not of any document: what stands in a script element is not to be escaped.
+        # The package's own script, not text of a document: a script element must not be escaped.
         script=script,
         style=style,
         grades=GRADES,
@@ -44,7 +44,7 @@ def render(title: str, summary: str, sections: Sequence[BenchmarkSection]) -> st
 
 
 class _Shown:
-    """A section, its lists of questions by the number that the page finds them by."""
+    """A section with its lists of questions, each with the number that the page looks up."""
 
     def __init__(self, section: BenchmarkSection, lists: Sequence[tuple[Drilldown, Any]]) -> None:
         self.__dict__.update(vars(section))
@@ -56,7 +56,7 @@ class _Shown:
 
 
 def _packed(drilldowns: Sequence[Drilldown]) -> tuple[list[tuple[Drilldown, Any]], list[str]]:
-    """For each list of questions its entries, and all that is packed: an entry has its place."""
+    """Return the entries of each list of questions, and the packed details that they index."""
     blobs: list[str] = []
     lists = []
     for drilldown in drilldowns:
@@ -85,7 +85,7 @@ def _environment() -> Environment:
 
 
 def _breakable(name: str) -> Markup:
-    """A name that may be broken behind what joins its words."""
+    """Allow line breaks in a name after the characters that join its words."""
     return Markup("<wbr>").join(re.split(r"(?<=[_/+=,])", name))
 
 

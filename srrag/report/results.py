@@ -89,11 +89,11 @@ class Results:
     gold: pa.Table
 
     def answers(self, row: str) -> pa.Table | None:
-        """What a system made of each question; None if it was not kept."""
+        """Read a system's output for each question; None if the results lack it."""
         return self._kept("answers", row)
 
     def judgements(self, row: str) -> pa.Table | None:
-        """What its judges said; None if it was not kept."""
+        """Read a system's JUDGEMENTS; None if the results lack them."""
         return self._kept("judgements", row)
 
     def _kept(self, kind: str, row: str) -> pa.Table | None:
@@ -131,9 +131,9 @@ def scored(
 def gold_table(bench: str, questions: Iterable[Mapping[str, Any]]) -> pa.Table:
     """GOLD of a benchmark from questions as its reader yields them; what one lacks stays empty.
 
-    Read are `query_id`, `text`, the strata, `ideal_answer` (`exact_answer`), `nuggets` (texts or
-    {text}), `gold` ({doc, grade}) and `relevant` (ids of windows or documents). A question that
-    states no grade has the best one of its gold.
+    It reads `query_id`, `text`, the strata, `ideal_answer` (`exact_answer`), `nuggets` (texts or
+    {text}), `gold` ({doc, grade}) and `relevant` (ids of windows or documents). A question without
+    a grade gets the best grade of its gold.
     """
     rows = [
         {
@@ -159,7 +159,7 @@ def _best_grade(row: Mapping[str, Any]) -> str | None:
 
 
 def write_answers(folder: Path, row: str, table: pa.Table) -> None:
-    """Keep what a system made of each question, all of it but for vectors, which no one reads."""
+    """Write a system's output for each question, without its vectors."""
     kept = [item.name for item in table.schema if not _is_binary(item.type)]
     commit(_path(folder, "answers", row), partial(write_parquet, table.select(kept)))
 
@@ -196,9 +196,10 @@ def write_results(
 
 
 def read_results(folder: Path) -> Results:
-    """Read a folder; raises ValueError in one line that names the file, and the key of rows.json.
+    """Read a folder of results.
 
-    It does so for a folder that is none, is not finished, is of another layout or is cut.
+    Raises ValueError that names the file, and the key of rows.json, for a folder that is missing,
+    unfinished, truncated or of another layout.
     """
     path = folder / ROWS
     if not mirror.listing(folder):
@@ -263,7 +264,7 @@ def _with_strata(questions: pa.Table, rows: Sequence[Row], gold: pa.Table) -> pa
 
 
 def _path(folder: Path, kind: str, row: str) -> Path:
-    """The file of a row: its name, where that can be one, else with a hash behind it."""
+    """Return the file of a row: its name if that is a valid file name, else one with a hash."""
     plain = re.sub(r"[^A-Za-z0-9_.+=-]+", "-", row).lstrip(".")
     return folder / kind / f"{plain if plain == row else f'{plain}-{content_id(row)[:8]}'}.parquet"
 

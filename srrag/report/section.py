@@ -1,4 +1,4 @@
-"""The part of a report on one benchmark, worked out once for the page, Markdown and wandb."""
+"""The section of a report on one benchmark, computed once for the page, Markdown and wandb."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class BenchmarkSection:
 def section(
     results: Results, bench: Bench, *, worst: int | None, resamples: int, seed: int
 ) -> BenchmarkSection:
-    """Work out a section; `worst` questions of each system are told of, None for all."""
+    """Compute a section with details of each system's `worst` questions, None for all."""
     failures = [(row.name, each) for row in bench.rows for each in row.failures]
     compared, notes = _compared(bench)
     parts = {
@@ -169,7 +169,7 @@ def _printed(part: Breakdown) -> BreakdownTable:
 
 
 def _bare(printed: Cell) -> Cell:
-    """Without a note: in a breakdown there is one reason for an empty cell, said above it."""
+    """Drop the note of a cell; a breakdown gives the reason for empty cells above the table."""
     return Cell(printed.text, printed.interval, sort=printed.sort)
 
 

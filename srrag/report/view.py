@@ -82,7 +82,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Bench:
-    """All that is told of one benchmark."""
+    """The rows and columns that a report shows of one benchmark."""
 
     name: str
     rows: tuple[Row, ...]
@@ -148,7 +148,7 @@ def _main(
 
 
 def table(bench: Bench, columns: Sequence[Column]) -> Table:
-    """The table of a benchmark with these columns; what has no value is noted below it."""
+    """Make the table of a benchmark with these columns; notes explain missing values."""
     notes = Notes()
     lines = []
     for row in bench.rows:

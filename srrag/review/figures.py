@@ -64,11 +64,11 @@ class Board:
 
 
 def figures(board: Board, *, resamples: int, seed: int) -> dict[str, Figure]:
-    """Of each dimension: mean, SD, n, missing, SD between raters, α, and how often each value.
+    """Compute for each dimension: mean, SD, n, missing, SD between raters, α, counts of values.
 
-    Mean and SD (sample) are over all ratings, as in SR-RAG, section 2.5; the interval of the mean
-    draws questions. `sd_between_raters` is the mean over items of the sample SD over raters. A
-    figure without a value is None, with the reason beside it.
+    Mean and sample SD are over all ratings, as in SR-RAG, section 2.5; the bootstrap interval of
+    the mean resamples questions. `sd_between_raters` is the mean over items of the sample SD over
+    raters. A figure without a value is None and comes with the reason.
     """
     return {key: _figure(board, key, resamples, seed) for key in board.values}
 
@@ -131,8 +131,8 @@ def by_question(board: Board) -> list[Figure]:
 def differences(ours: Board, theirs: Board, *, resamples: int, seed: int) -> dict[str, Figure]:
     """Paired differences of two systems: questions' mean ratings, by paired bootstrap.
 
-    Questions that one of the two has no rating of are left out and counted; p-values are
-    corrected for the number of dimensions (Holm), the total apart.
+    Questions without a rating in one of the systems are left out and counted. Holm's correction of
+    the p-values runs over the dimensions, without the total.
     """
     found: dict[str, Figure] = {}
     other = {query: place for place, query in enumerate(theirs.queries)}

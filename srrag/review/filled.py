@@ -84,7 +84,7 @@ def read_sheets(
 
 
 def sheet_files(given: Sequence[Path]) -> list[Path]:
-    """The files given, and of folders their .json and .xlsx files; ValueError names the rest."""
+    """List the files, and the .json and .xlsx files of folders; ValueError names any other path."""
     found: list[Path] = []
     for path in given:
         if not path.exists():

@@ -42,7 +42,7 @@ class Kit:
 
     @property
     def sample(self) -> str:
-        """A hash of all that is shown, and of what it is rated by."""
+        """The hash of the items and of the form."""
         shown = (
             part
             for each in self.items
@@ -63,7 +63,7 @@ class Kit:
         return list(found.values())
 
     def key(self) -> dict[str, Any]:
-        """What resolves the codes: whoever rates must not see it."""
+        """Return the key that resolves the codes; raters must not see it."""
         return {
             "sample": self.sample,
             "form": self.form,

@@ -44,7 +44,7 @@ def render(kit: Kit, form: Form) -> str:
         kit=kit,
         form=form,
         policy=policy(script, style),
-        # Ours, not of any document: what stands in a script element is not to be escaped.
+        # The package's own script, not text of a document: a script element must not be escaped.
         script=script,
         style=style,
         rules=_rules(kit, form),
@@ -72,7 +72,7 @@ def _pieces(text: str, shown: set[Any]) -> Iterator[Piece]:
 
 
 def _rules(kit: Kit, form: Form) -> str:
-    """What the script has to know, as JSON in an attribute."""
+    """Return the settings of the page's script as JSON for an attribute."""
     given = form.given_first
     return json.dumps(
         {

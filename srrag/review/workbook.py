@@ -1,4 +1,4 @@
-"""The review sheet as a spreadsheet: cells that take the values of their scale and no other."""
+"""The review sheet as a spreadsheet whose cells accept only the values of their scale."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _write(sheet: Worksheet, number: int, row: Sequence[Any]) -> None:
         cell.alignment = _TOP
         if isinstance(value, str):
             cell.value = ILLEGAL_CHARACTERS_RE.sub(" ", value)[:_MAX_CHARS]
-            # A text that begins with = is no formula here.
+            # A text that begins with = stays a text.
             cell.data_type = "s"
         else:
             cell.value = value
