@@ -1,7 +1,7 @@
-"""The affinity graph: which entities belong together, by their relations and by their names.
+"""The affinity graph: an edge says that two entities belong together by relation or by name.
 
-Only pairs that are neighbours in the evidence graph, or nearest neighbours of each other's
-subgraph vectors, have an affinity. So all of it is sparse, and grows with the number of entities.
+Only two kinds of pairs have an affinity: neighbours in the evidence graph, and nearest neighbours
+by subgraph vector. So all matrices are sparse and grow linearly with the number of entities.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ NEIGHBOURS = 10
 HOPS = 3
 DIMENSIONS = 128
 NAME_WEIGHT = 0.5
-"""What a nearest neighbour with the same name and neighbours weighs against one relation."""
+"""Weight of a nearest neighbour with the same name and neighbours; a relation weighs 1."""
 _PRIOR = 10.0
-"""A type's mean counts as if so many zero vectors belonged to it: rare types keep their names."""
+"""Zero vectors added to each type's mean, so that names of rare types keep their meaning."""
 _SAMPLE = 20_000
 _EXACT = 20_000
 _LIST_ROWS = 256
@@ -31,7 +31,7 @@ _TRAINING_ROWS = 64
 
 
 def link_matrix(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> sparse.csr_array:
-    """Count the relations of each pair of entities: symmetric (n, n), without loops."""
+    """Count the relations of each pair of entities: symmetric (n, n) without self-loops."""
     apart = heads != tails
     heads, tails = heads[apart], tails[apart]
     ends = np.concatenate([heads, tails]), np.concatenate([tails, heads])
@@ -41,10 +41,11 @@ def link_matrix(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> sparse.
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """From the vectors of names to coordinates in which topics, not types, tell names apart.
+    """Map vectors of names to coordinates that separate topics instead of types.
 
-    Words that all names of a type share say nothing of the topic: each type's mean `means`
-    (types, d) is taken off. `directions` (d, ≤ DIMENSIONS) are those of most variance.
+    Words that all names of a type share say nothing of the topic, so the mean of each type
+    (`means`, (types, d)) is subtracted. `directions` (d, ≤ DIMENSIONS) are the directions of most
+    variance.
     """
 
     means: np.ndarray
@@ -57,7 +58,7 @@ class Basis:
         return cls(means, _directions(vectors, means, types))
 
     def coordinates(self, vectors: np.ndarray, types: np.ndarray) -> np.ndarray:
-        """Unit float32 (n, ≤ DIMENSIONS)."""
+        """Coordinates of names as unit rows, float32 (n, ≤ DIMENSIONS)."""
         found = np.empty((len(vectors), self.directions.shape[1]), dtype=np.float32)
         for block in _blocks(len(vectors)):
             centred = _unit(vectors[block] - self.means[types[block]])
@@ -68,10 +69,10 @@ class Basis:
 def subgraph_vectors(
     coordinates: np.ndarray, links: sparse.csr_array, hops: int = HOPS
 ) -> np.ndarray:
-    """Place each entity by what surrounds it: unit float32, of the shape of `coordinates`.
+    """Place each entity by its surroundings: unit float32, of the shape of `coordinates`.
 
-    Every entity takes up the mean of its neighbours, `hops` times (the subgraph of S_s in SR-RAG
-    Eq. 13), so that a name that says little ("placebo arm") stands where its study does.
+    Every entity adds the mean of its neighbours, `hops` times (the subgraph of S_s in SR-RAG Eq.
+    13). So a name that says little ("placebo arm") lies close to its study.
     """
     mean = _neighbour_means(links)
     for _ in range(hops):
@@ -86,9 +87,10 @@ def placed_among(
     links: sparse.csr_array,
     hops: int = HOPS,
 ) -> np.ndarray:
-    """Place some entities by what surrounds them, while all others stay where they are.
+    """Place the entities `rows` by their surroundings; all others stay where they are.
 
-    `places` (n, d) are subgraph vectors, `coordinates` (rows, d) those of `rows` by their names.
+    `places` (n, d) are the subgraph vectors of all entities, `coordinates` (rows, d) the
+    coordinates of the names of `rows`.
     """
     places = places.copy()
     places[rows] = coordinates
@@ -105,7 +107,7 @@ def _neighbour_means(links: sparse.csr_array) -> sparse.csr_array:
 
 
 def _blocks(rows: int) -> list[slice]:
-    """Slices small enough for the processor's cache: copies of all names' vectors are slow."""
+    """Slices that fit the processor's cache; copying the vectors of all names at once is slow."""
     return [slice(start, start + _ROWS) for start in range(0, rows, _ROWS)]
 
 
@@ -120,14 +122,14 @@ def _type_means(vectors: np.ndarray, types: np.ndarray) -> np.ndarray:
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    """Scale rows to length 1 as float32; zero rows stay."""
+    """Scale rows to length 1 as float32; zero rows stay zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: np.ndarray = (rows / np.maximum(lengths, 1e-9)).astype(np.float32, copy=False)
     return unit
 
 
 def _directions(vectors: np.ndarray, means: np.ndarray, types: np.ndarray) -> np.ndarray:
-    """The directions of most variance (d, DIMENSIONS); all if there are few."""
+    """The directions of most variance (d, DIMENSIONS), or the identity where d is no larger."""
     if vectors.shape[1] <= DIMENSIONS or not len(vectors):
         return np.eye(vectors.shape[1], dtype=np.float32)
     some = slice(None, None, max(1, len(vectors) // _SAMPLE))
@@ -138,9 +140,10 @@ def _directions(vectors: np.ndarray, means: np.ndarray, types: np.ndarray) -> np
 
 
 def nearest(vectors: np.ndarray, k: int = NEIGHBOURS) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest rows of each row without itself: rows (n, k), int64, and cosines (n, k).
+    """The k nearest other rows of each row: rows int64 (n, k) and cosines float32 (n, k).
 
-    Exact up to 20,000 rows; above, only the 8 nearest of lists of some 256 rows are searched.
+    Exact up to 20,000 rows. Above that an approximate index with lists of about 256 rows searches
+    the 8 lists nearest to each row.
     """
     n = len(vectors)
     k = min(k, n - 1)
@@ -148,11 +151,11 @@ def nearest(vectors: np.ndarray, k: int = NEIGHBOURS) -> tuple[np.ndarray, np.nd
         return np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0), dtype=np.float32)
     vectors = np.ascontiguousarray(vectors, dtype=np.float32)
     cosines, rows = (_search if n <= _EXACT else _search_lists)(vectors, k + 1)
-    # A row need not find itself first (equal names), nor at all: then its last one goes.
+    # Drop each row from its own neighbours. Where it is missing (equal names), drop the last one.
     other = rows != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False
     rows, cosines = rows[other].reshape(n, k), cosines[other].reshape(n, k)
-    missing = rows < 0  # a sparse list held fewer than k: such a slot is the row itself, at 0
+    missing = rows < 0  # a sparse list had fewer than k: fill with the row itself, cosine 0
     rows[missing] = np.nonzero(missing)[0]
     cosines[missing] = 0.0
     return rows, cosines
@@ -166,15 +169,15 @@ def _search(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Search the nearest lists alone; each row is compared with the lists' centres once."""
+    """Search the 8 nearest lists of an IVF index; each row meets the centres of the lists once."""
     n, width = vectors.shape
     centres = faiss.IndexFlatIP(width)
-    # Its stubs show the C++ arguments, not those of Python.
+    # The stubs of faiss describe the C++ arguments instead of the Python ones.
     index: Any = faiss.IndexIVFFlat(centres, width, n // _LIST_ROWS, faiss.METRIC_INNER_PRODUCT)
     index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 5, 1, _TRAINING_ROWS
     index.train(vectors)
     near, lists = centres.search(vectors, _PROBES)
-    # Neighbours in one list one after the other, so that it stays in the processor's cache.
+    # Search the rows of one list consecutively, so that the list stays in the processor's cache.
     order = np.argsort(lists[:, 0], kind="stable")
     near, lists, sorted_rows = near[order], lists[order], vectors[order]
     first = np.ascontiguousarray(lists[:, 0])
@@ -189,17 +192,17 @@ def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 def nearest_in_groups(
     vectors: np.ndarray, chosen: np.ndarray, groups: np.ndarray, k: int = NEIGHBOURS
 ) -> np.ndarray:
-    """The k nearest rows of chosen rows: int64 (chosen, k), the row itself where there are fewer.
+    """The k nearest rows of the chosen rows: int64 (chosen, k), padded with the row itself.
 
-    Searched are the 8 groups whose centres are nearest to a row, and all rows without a group.
-    `groups` (n,) numbers them from 0; −1 is none.
+    Each row searches the 8 groups with the nearest centres, and all rows without a group. `groups`
+    (n,) holds the group of each row, from 0; −1 means no group.
     """
     if not k:
         return np.zeros((len(chosen), 0), dtype=np.int64)
     members = np.argsort(groups, kind="stable")
     first = np.searchsorted(groups[members], np.arange(-1, int(groups.max(initial=-1)) + 2))
     probes = _nearest_groups(vectors, chosen, groups)
-    if first[1]:  # every row also searches those without a group, which come first
+    if first[1]:  # every row also searches the rows without a group, which are sorted first
         probes = np.concatenate([np.full((len(chosen), 1), -1), probes], axis=1)
     width = probes.shape[1] * k
     cosines = np.full((len(chosen), width), -np.inf, dtype=np.float32)
@@ -235,11 +238,11 @@ def _nearest_groups(vectors: np.ndarray, chosen: np.ndarray, groups: np.ndarray)
 
 
 def shared_neighbours(rows: np.ndarray, ends: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Jaccard of the neighbourhoods (each with its owner) of the two ends of each pair: (pairs,).
+    """Jaccard overlap of the neighbourhoods of the two ends of each pair, (pairs,).
 
-    `rows` (n, k) are nearest neighbours. What two entities have in common around them tells more
-    than their distance: near copies of a name that lie in different places share few neighbours
-    (Jarvis and Patrick 1973).
+    `rows` (n, k) are nearest neighbours; a neighbourhood includes its owner. Shared neighbours tell
+    more than distance: near copies of a name in different contexts share few of them (Jarvis and
+    Patrick 1973).
     """
     n, k = rows.shape
     around = np.concatenate([np.arange(n)[:, None], rows], axis=1).astype(np.int32)
@@ -255,9 +258,9 @@ def shared_neighbours(rows: np.ndarray, ends: np.ndarray, others: np.ndarray) ->
 def name_affinities(
     rows: np.ndarray, ends: np.ndarray, others: np.ndarray, cosines: np.ndarray
 ) -> sparse.csr_array:
-    """½ × cosine × shared neighbours of pairs of an entity and a nearest neighbour: (n, n).
+    """½ × cosine × shared neighbours for each entity and its nearest neighbours: (n, n).
 
-    Symmetric: a pair takes the larger of its two directions.
+    The matrix is symmetric: a pair takes the larger value of its two directions.
     """
     near = shared_neighbours(rows, ends, others) * np.clip(cosines, 0.0, 1.0)
     names = sparse.coo_array((near, (ends, others)), shape=(len(rows), len(rows))).tocsr()
@@ -266,7 +269,7 @@ def name_affinities(
 
 
 def affinity_graph(links: sparse.csr_array, names: sparse.csr_array) -> sparse.csr_array:
-    """Each relation weighs 1, and names weigh what `name_affinities` says: (n, n), symmetric."""
+    """Add relations (weight 1 each) and name affinities (`name_affinities`): (n, n), symmetric."""
     graph = sparse.csr_array(links + names)
     graph.eliminate_zeros()
     graph.sort_indices()
@@ -274,6 +277,6 @@ def affinity_graph(links: sparse.csr_array, names: sparse.csr_array) -> sparse.c
 
 
 def all_name_affinities(rows: np.ndarray, cosines: np.ndarray) -> sparse.csr_array:
-    """Those of every entity with its nearest neighbours, as `nearest` gives them."""
+    """`name_affinities` of every entity with its nearest neighbours, as `nearest` returns them."""
     n, k = rows.shape
     return name_affinities(rows, np.repeat(np.arange(n), k), rows.ravel(), cosines.ravel())

@@ -19,11 +19,10 @@ _BLOCK = 256
 def krippendorff_alpha(ratings: Floats, scale: Scale = "nominal") -> float:
     """α = 1 - observed / expected disagreement (Krippendorff 2004, section 11.3).
 
-    `ratings` is (judges, items), NaN where a judge left an item out; an item that fewer than two
-    judges rated does not count. Values are ranks or numbers for "ordinal" and "interval", any
-    codes for "nominal". 1 is full agreement, 0 what chance gives. Raises ValueError if no two
-    ratings can be paired, or if all that can are equal: then chance alone explains them, and
-    α has no value.
+    `ratings` is (judges, items), NaN where a judge left an item out; items with fewer than two
+    ratings are ignored. Values are ranks ("ordinal"), numbers ("interval") or any codes
+    ("nominal"). 1 is full agreement, 0 is chance. Raises ValueError if no two ratings can be
+    paired, or if all paired ratings are equal, because α is undefined then.
     """
     values, pairs = _pairs(ratings)
     return float(_alpha(pairs.sum(axis=0)[None], values, scale)[0])
@@ -40,9 +39,9 @@ def alpha_interval(
 ) -> tuple[float, float, float]:
     """α with its percentile bootstrap interval over items: (value, low, high).
 
-    Items of one group, such as a question, are drawn together: they are no independent sample.
-    Draws in which all ratings are equal have no α and are left out. Raises ValueError as
-    `krippendorff_alpha` does.
+    The bootstrap draws all items of a group (such as a question) together, because they are not
+    independent. Draws in which all ratings are equal have no α and are left out. Raises ValueError
+    as `krippendorff_alpha` does.
     """
     values, pairs = _pairs(ratings)
     if groups is not None:
@@ -65,9 +64,9 @@ def alpha_interval(
 
 
 def _pairs(ratings: Floats) -> tuple[Floats, Floats]:
-    """The values, and how often each two stand together in each item: (items, values, values).
+    """The values, and how often each two of them meet in each item: (items, values, values).
 
-    An item weighs as much as it has ratings. Raises ValueError where α has no value.
+    The weight of an item is its number of ratings. Raises ValueError where α is undefined.
     """
     paired = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
     if paired.size == 0:
@@ -81,7 +80,7 @@ def _pairs(ratings: Floats) -> tuple[Floats, Floats]:
 
 
 def _alpha(pairs: Floats, values: Floats, scale: Scale) -> Floats:
-    """α of each matrix of coincidences (n, values, values); NaN if only one value occurs."""
+    """α of each coincidence matrix (n, values, values); NaN where only one value occurs."""
     totals = pairs.sum(axis=2)
     expected = totals[:, :, None] * totals[:, None, :]
     expected -= totals[:, :, None] * np.eye(len(values))
@@ -94,13 +93,13 @@ def _alpha(pairs: Floats, values: Floats, scale: Scale) -> Floats:
 
 
 def _distances(values: Floats, totals: Floats, scale: Scale) -> Floats:
-    """Squared distance of each two values, (1 or n, values, values)."""
+    """Squared distance between each two values, (1 or n, values, values)."""
     if scale == "nominal":
         return 1.0 - np.eye(len(values))[None]
     if scale == "interval":
         return np.square(values[:, None] - values[None, :])[None]
     if scale != "ordinal":
         raise ValueError(f"scale is {scale!r}: there are nominal, ordinal and interval")
-    # How many ratings lie between two ranks, half of those on the ranks themselves included.
+    # The number of ratings between two ranks, with half of the ratings on the two ranks.
     middle = np.cumsum(totals, axis=1) - totals / 2
     return np.square(middle[:, :, None] - middle[:, None, :])

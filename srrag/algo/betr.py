@@ -1,8 +1,8 @@
 """Bayesian Evidence Tier Reranking: objective, derivatives and solvers (SR-RAG, Eq. 3 to 8).
 
-Parameters are θ = (α, δ_B, δ_C, δ_D, δ_E): the scale a = exp(α) and the steps down from grade to
-grade, δ ≥ 0, so that u_A = 0 ≥ u_B ≥ … ≥ u_E. A pair is a relevant window against another one of
-the same question; it is won with probability σ(aΔs + u_t⁺ − u_t⁻).
+The parameters are θ = (α, δ_B, δ_C, δ_D, δ_E): the scale a = exp(α) and the steps down from grade
+to grade, δ ≥ 0, so that u_A = 0 ≥ u_B ≥ … ≥ u_E. A pair sets a relevant window against another
+window of the same question; the relevant one wins with probability σ(aΔs + u_t⁺ − u_t⁻).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.special import expit, log_expit
 
 Floats = npt.NDArray[np.float64]
 Sum = Callable[[Floats], Floats]
-"""Adds arrays over the workers of a data-parallel run; the identity for one worker."""
+"""Sums arrays over the workers of a data-parallel run; the identity with one worker."""
 Kind = Literal["paper", "posterior"]
 
 GRADES = "ABCDE"
@@ -34,30 +34,30 @@ DESIGN: Floats = (_BELOW[None, :, :] - _BELOW[:, None, :]).reshape(NUM_CELLS, NU
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs as columns; every query whose pairs stand here stands here with all of them."""
+    """Pairs as columns. A query is here with all of its pairs or not at all."""
 
     delta_s: Floats
     """s(q, d⁺) − s(q, d⁻), (num_pairs,)."""
     cell: npt.NDArray[np.uint8]
     """5 · rank of the grade of d⁺ + rank of the grade of d⁻, (num_pairs,)."""
     query: npt.NDArray[np.int32]
-    """The number of the pair's query, (num_pairs,)."""
+    """Index of the pair's query, (num_pairs,)."""
     weight: Floats
-    """1 / max(1, |P_q|) by the query's number, so that each query counts once."""
+    """1 / max(1, |P_q|) for each query index, so that every query has the same total weight."""
 
     def select(self, keep: npt.NDArray[np.bool_]) -> Pairs:
-        """The pairs of the queries whose number is True in `keep`, numbered as before."""
+        """The pairs of the queries whose index is True in `keep`; query indices stay the same."""
         rows = keep[self.query]
         return Pairs(self.delta_s[rows], self.cell[rows], self.query[rows], self.weight)
 
     @property
     def num_pairs(self) -> int:
-        """How many pairs stand here."""
+        """Number of pairs."""
         return len(self.delta_s)
 
     @property
     def num_queries(self) -> int:
-        """How many queries have a pair here."""
+        """Number of queries with at least one pair."""
         return int(np.count_nonzero(np.bincount(self.query, minlength=1)))
 
 
@@ -67,7 +67,7 @@ def make_pairs(
     rank_neg: npt.NDArray[Any],
     query: npt.NDArray[Any],
 ) -> Pairs:
-    """Pairs from score differences, ranks of the grades (A = 0 … E = 4) and query numbers."""
+    """Make pairs from score differences, grade ranks (A = 0 … E = 4) and query indices."""
     cell = (np.asarray(rank_pos, np.uint8) * NUM_GRADES + rank_neg).astype(np.uint8)
     counts = np.bincount(query, minlength=1)
     weight = 1.0 / np.maximum(1, counts)
@@ -75,18 +75,18 @@ def make_pairs(
 
 
 def biases(delta: Floats) -> Floats:
-    """Biases u by grade from the steps δ (Eq. 4): (…, 4) to (…, 5), u_A = 0."""
+    """Convert steps δ (…, 4) to biases u by grade (…, 5), u_A = 0 (Eq. 4)."""
     below = -np.cumsum(delta, axis=-1)
-    # 0 − x and not −x, which would print as -0.0.
+    # 0 − x instead of −x, because −x prints as -0.0 for 0.
     return np.concatenate([np.zeros_like(below[..., :1]), 0.0 + below], axis=-1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """What is maximised: a log-likelihood, averaged within each query, and log-priors (Eq. 5).
+    """The objective: log-likelihood, averaged within each query, plus log-priors (Eq. 5).
 
-    `paper` is Eq. 8: the likelihood is divided by |Q| and the prior is not. `posterior` sums over
-    the queries, as Eq. 7 says. `num_queries` is |Q|; queries without a pair count in it.
+    `paper` is Eq. 8, which divides the likelihood but not the prior by |Q|. `posterior` sums over
+    the queries (Eq. 7). `num_queries` is |Q| and includes queries without a pair.
     """
 
     kind: Kind
@@ -95,7 +95,7 @@ class Objective:
     sigma_a: float = 5.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a kind that is neither, or for a scale that is not positive."""
+        """Raise ValueError for an unknown kind, or for a scale that is not positive."""
         if self.kind not in ("paper", "posterior"):
             raise ValueError(f"objective {self.kind!r}: one of paper, posterior")
         if not (0 < self.tau < np.inf and 0 < self.sigma_a < np.inf and self.num_queries > 0):
@@ -103,16 +103,16 @@ class Objective:
 
     @property
     def likelihood_share(self) -> float:
-        """The factor of the log-likelihood: 1/|Q|, or 1."""
+        """Factor of the log-likelihood: 1/|Q| for `paper`, 1 for `posterior`."""
         return 1.0 / self.num_queries if self.kind == "paper" else 1.0
 
     @property
     def precision(self) -> Floats:
-        """The priors' inverse variances by parameter: 1/σ_a², then 1/τ² four times."""
+        """Inverse variances of the priors by parameter: 1/σ_a², then 1/τ² four times."""
         return 1.0 / np.array([self.sigma_a] + [self.tau] * (NUM_PARAMETERS - 1)) ** 2
 
     def log_prior(self, theta: Floats) -> float:
-        """The priors' logarithm at θ, but for a constant."""
+        """Log-prior at θ, up to a constant."""
         return -0.5 * float(self.precision @ theta**2)
 
     def evaluate(self, theta: Floats, pairs: Pairs, total: Sum) -> tuple[float, Floats, Floats]:
@@ -131,7 +131,7 @@ def log_likelihood(
 ) -> tuple[float, Floats, Floats]:
     """Σ_q mean over P_q of log σ(aΔs + u_t⁺ − u_t⁻), its gradient (5,) and Hessian (5, 5).
 
-    There are 25 pairs of grades, so all that depends on δ is summed by cell first.
+    There are only 25 pairs of grades, so the terms in δ are first summed by cell.
     """
     sums = _cell_sums(theta, pairs)
     value, slope_s, curve_ss, slope, curve, curve_s = np.split(
@@ -147,7 +147,7 @@ def log_likelihood(
 
 
 def _cell_sums(theta: Floats, pairs: Pairs) -> Floats:
-    """Weighted sums over pairs, in blocks: log σ, σ(−z)Δs, σσΔs², then σ(−z), σσ, σσΔs by cell."""
+    """Weighted sums over blocks of pairs: log σ, σ(−z)Δs, σσΔs², then σ(−z), σσ, σσΔs by cell."""
     sums = np.zeros(3 + 3 * NUM_CELLS)
     by_cell = sums[3:].reshape(3, NUM_CELLS)
     offset = DESIGN @ theta[1:]
@@ -174,7 +174,7 @@ Evaluate = Callable[[Floats], tuple[float, Floats, Floats]]
 
 @dataclass(frozen=True)
 class Optimum:
-    """Where a solver stands: parameters, value, and how much is still to gain at most there."""
+    """Result of a solver: parameters, objective value, and a bound on the gain that remains."""
 
     theta: Floats
     value: float
@@ -186,9 +186,9 @@ class Optimum:
 def solve_exact(evaluate: Evaluate, max_steps: int = 200) -> Optimum:
     """Maximise under δ ≥ 0 by a projected Newton method (Bertsekas 1982).
 
-    Strictly concave in δ, but in α only near a maximum: very small score differences have a second
-    one, far out. So every peak of a coarse grid over α is climbed, and the highest counts.
-    Raises ValueError if it does not converge.
+    The objective is strictly concave in δ, but in α only near a maximum: very small score
+    differences give a second maximum at a large α. So the solver climbs every peak of a coarse grid
+    over α and returns the highest. Raises ValueError if it does not converge.
     """
     grid = np.arange(-6.0, 11.0, 2.0)
     thetas = [np.concatenate([[alpha], np.zeros(NUM_PARAMETERS - 1)]) for alpha in grid]
@@ -224,10 +224,10 @@ def _climb(evaluate: Evaluate, theta: Floats, max_steps: int) -> Optimum:
 
 
 def _ascent(gradient: Floats, hessian: Floats) -> Floats:
-    """The Newton step, with every curvature taken downwards so that it leads up."""
+    """The Newton step with every curvature made negative, so that the step leads uphill."""
     curvature, axes = np.linalg.eigh(hessian)
     step: Floats = axes @ ((axes.T @ gradient) / np.maximum(np.abs(curvature), 1e-12))
-    # Where the function is all but flat in α the step would leave the range of exp.
+    # Where the function is almost flat in α, the step would overflow exp.
     return step * min(1.0, 4.0 / max(1e-300, float(np.abs(step).max())))
 
 
@@ -238,7 +238,7 @@ def project(theta: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class AdamState:
-    """Adam between two epochs (Kingma and Ba 2015): (α, ρ) with δ = softplus(ρ), and moments."""
+    """Adam's state after an epoch (Kingma and Ba 2015): (α, ρ), δ = softplus(ρ), and moments."""
 
     point: Floats
     mean: Floats
@@ -247,18 +247,18 @@ class AdamState:
 
     @property
     def theta(self) -> Floats:
-        """The parameters."""
+        """The parameters θ."""
         return np.concatenate([self.point[:1], np.logaddexp(0.0, self.point[1:])])
 
 
 def adam_start() -> AdamState:
-    """α = 0 and ρ = 0, that is a = 1 and δ = ln 2 each."""
+    """Start at α = 0 and ρ = 0, that is at a = 1 and δ = ln 2 each."""
     zero = np.zeros(NUM_PARAMETERS)
     return AdamState(zero, zero, zero, 0)
 
 
 def adam_step(state: AdamState, gradient: Floats, learning_rate: float) -> AdamState:
-    """One full-batch step uphill; `gradient` is that of θ. β = (.9, .999), ε = 1e-8."""
+    """One full-batch step uphill from the gradient by θ. β = (.9, .999), ε = 1e-8."""
     chained = gradient * np.concatenate([[1.0], expit(state.point[1:])])
     epoch = state.epoch + 1
     mean = 0.9 * state.mean + 0.1 * chained

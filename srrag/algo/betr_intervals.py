@@ -1,8 +1,9 @@
-"""What the pairs say of BETR's parameters, and how surely: draws that respect δ ≥ 0.
+"""Posterior draws and intervals of BETR's parameters under δ ≥ 0.
 
-The likelihood takes a mean within each query, so it is no probability of the data, and its
-curvature alone (Laplace) says far too little. How much the queries differ is what counts: the
-sandwich covariance H⁻¹JH⁻¹, J from the scores of whole queries (White 1982; clustered by query).
+The likelihood averages within each query, so it is not a probability of the data, and its curvature
+alone (Laplace) gives far too narrow intervals. The variation between queries gives the right width:
+the sandwich covariance H⁻¹JH⁻¹ with J from the scores of whole queries (White 1982; clustered by
+query).
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _SUBSETS = [np.array([True, *free]) for free in itertools.product([True, False],
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws of (α, δ): `free` may leave δ ≥ 0, `theta` are the same draws brought back to it."""
+    """Draws of (α, δ): `free` may violate δ ≥ 0, `theta` are the same draws projected onto it."""
 
     theta: Floats
     free: Floats
 
 
 def query_scores(theta: Floats, pairs: Pairs) -> Floats:
-    """Each query's gradient of its mean log-likelihood at θ, (numbers of queries, 5)."""
+    """Gradient of each query's mean log-likelihood at θ, (query indices, 5)."""
     size = len(pairs.weight)
     scores = np.zeros((size, NUM_PARAMETERS))
     a, offset = np.exp(theta[0]), DESIGN @ theta[1:]
@@ -54,11 +55,11 @@ def query_scores(theta: Floats, pairs: Pairs) -> Floats:
 def draw(theta: Floats, pairs: Pairs, objective: Objective, *, num_draws: int, seed: int) -> Draws:
     """Draw parameters around the optimum θ of `posterior`.
 
-    The centre is one Newton step of the likelihood alone away from θ, so that the prior's pull is
-    taken back to first order, M = (1 + H⁻¹P)H⁻¹ and B = (H⁻¹P)²: the covariance is MJMᵀ + BP⁻¹Bᵀ,
-    the sandwich where the pairs say something and the prior where they say nothing (a grade that
-    does not occur). Draws with a negative δ go to the nearest θ with δ ≥ 0 in the metric H: what
-    the estimate itself would have done (Andrews 2000).
+    The centre is θ moved by one Newton step of the likelihood alone, which removes the prior's pull
+    to first order. With M = (1 + H⁻¹P)H⁻¹ and B = (H⁻¹P)², the covariance is MJMᵀ + BP⁻¹Bᵀ: the
+    sandwich where the pairs carry information, and the prior where they carry none (a grade that
+    never occurs). A draw with a negative δ moves to the nearest θ with δ ≥ 0 in the metric H, as
+    the estimate itself would (Andrews 2000).
     """
     prior = np.diag(objective.precision)
     _, gradient, _ = log_likelihood(theta, pairs)
@@ -79,7 +80,7 @@ def draw(theta: Floats, pairs: Pairs, objective: Objective, *, num_draws: int, s
 
 
 def _information(theta: Floats, pairs: Pairs) -> Floats:
-    """The likelihood's curvature in α and δ without the term that its own slope adds: never < 0."""
+    """Curvature of the likelihood in α and δ without the term of its slope, so it is never < 0."""
     _, gradient, hessian = log_likelihood(theta, pairs)
     information = -hessian
     information[0, 0] += gradient[0]
@@ -89,8 +90,8 @@ def _information(theta: Floats, pairs: Pairs) -> Floats:
 def nearest(points: Floats, metric: Floats) -> Floats:
     """For each point (n, 5) the nearest one with δ ≥ 0 by (x − y)ᵀ metric (x − y).
 
-    Each of the 16 sets of δ that may stand at 0 is tried; the best that keeps the others ≥ 0 is
-    the solution, as the problem is convex.
+    Tries each of the 16 sets of δ that may be 0. The best one that keeps the others ≥ 0 is the
+    solution, because the problem is convex.
     """
     best = np.full(len(points), np.inf)
     found = np.empty_like(points)
@@ -107,11 +108,12 @@ def nearest(points: Floats, metric: Floats) -> Floats:
 
 
 def intervals(draws: Draws, level: float) -> tuple[tuple[float, float], Floats]:
-    """Intervals of a, and of each u_t as (5, 2), at this level.
+    """Intervals of a, (low, high), and of each u_t, (5, 2), at this level.
 
-    A percentile interval of the constrained draws alone would miss u = 0 on flat pairs (three in
-    ten times for u_E): a sum of steps that cannot be negative lies below 0 by noise. So it is
-    united with that of the free draws, cut at u ≤ 0, which holds the truth wherever it lies.
+    The percentile interval of the constrained draws alone would miss u = 0 on flat pairs (three
+    times in ten for u_E), because noise pushes a sum of non-negative steps below 0. So the result
+    is its union with the interval of the free draws, cut at u ≤ 0, which covers the truth in both
+    cases.
     """
     tails = [(1 - level) / 2, (1 + level) / 2]
     low_a, high_a = np.exp(np.quantile(draws.theta[:, 0], tails))

@@ -1,4 +1,4 @@
-"""Central members of communities, and which of them each other member belongs to."""
+"""Central members (keywords) of communities, and the keyword to which each other member belongs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MAX_HOPS = 4
 
 
 def degrees_within(label: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
-    """Number of edges of each node (n,) to other members of its community, int64 (n,)."""
+    """Number of edges of each node to other members of its community, int64 (n,)."""
     inside = (label[heads] == label[tails]) & (heads != tails)
     ends = np.concatenate([heads[inside], tails[inside]])
     found: np.ndarray = np.bincount(ends, minlength=len(label))
@@ -16,7 +16,7 @@ def degrees_within(label: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> n
 
 
 def places(group: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Place from 0 of each row within its group, where rows stand in `order`, int64 (n,)."""
+    """Position (from 0) of each row within its group, when sorted by `order`: int64 (n,)."""
     sorted_rows = order[np.argsort(group[order], kind="stable")]
     first = np.flatnonzero(np.diff(group[sorted_rows], prepend=-1))
     lengths = np.diff(np.append(first, len(group)))
@@ -28,11 +28,11 @@ def places(group: np.ndarray, order: np.ndarray) -> np.ndarray:
 def nearest_keyword(
     label: np.ndarray, keyword: np.ndarray, heads: np.ndarray, tails: np.ndarray
 ) -> np.ndarray:
-    """The keyword to which each node of a community belongs, by its place, int64 (n,).
+    """Position of the keyword to which each node of a community belongs, int64 (n,).
 
-    `keyword` (n,) is a keyword's place in its community, -1 for the other nodes. A node belongs
-    to the best keyword among its neighbours, else to that of a neighbour, and so on for 4 hops;
-    what no keyword reaches belongs to the first.
+    `keyword` (n,) is the position of a keyword in its community, -1 for other nodes. A node belongs
+    to the best keyword among its neighbours, else to the keyword of a neighbour, and so on for 4
+    hops. Nodes that no keyword reaches belong to the first keyword.
     """
     inside = label[heads] == label[tails]
     ends = np.concatenate([heads[inside], tails[inside]])

@@ -1,8 +1,8 @@
-"""Figures of a yes/no classifier, each for many weightings of the same pairs at once.
+"""Metrics of a binary classifier, computed for many weightings of the same pairs at once.
 
-Weights are how a bootstrap is done without copying: a row of weights holds how often each pair
-was drawn. Labels are 0 or 1, float64 (pairs,); scores or probabilities float64 (pairs,); weights
-float64 (draws, pairs).
+Weights make a bootstrap possible without copies: a row of weights holds how often each pair was
+drawn. Labels are 0 or 1, float64 (pairs,); scores or probabilities are float64 (pairs,); weights
+are float64 (draws, pairs).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _STEPS, _STEP_BELOW = 100, 1e-10
 
 
 def auroc(labels: Floats, scores: Floats, weights: Floats) -> Floats:
-    """The chance that a positive pair scores above a negative one, ties half: (draws,).
+    """The chance that a positive pair scores above a negative one; ties count half: (draws,).
 
-    A draw without both classes gives .5, which claims nothing.
+    A draw without both classes gives .5.
     """
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
@@ -40,9 +40,9 @@ def auroc(labels: Floats, scores: Floats, weights: Floats) -> Floats:
 def precision_recall_f1(
     labels: Floats, said_yes: Floats, weights: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Of what was called Yes how much is, of what is how much was called so, and F1: (draws,).
+    """Precision, recall and F1 of the positive class, (draws,) each.
 
-    What is divided by nothing is 0.
+    A figure whose denominator is 0 is 0.
     """
     hits = weights @ (labels * said_yes)
     called, real = weights @ said_yes, weights @ labels
@@ -52,7 +52,7 @@ def precision_recall_f1(
 def expected_calibration_error(
     labels: Floats, probabilities: Floats, weights: Floats, bins: int = BINS
 ) -> Floats:
-    """How far mean probability and share of Yes lie apart, over equal-width bins: (draws,)."""
+    """Mean gap between probability and share of positives, over equal-width bins: (draws,)."""
     place = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
     gaps = (probabilities - labels)[:, None] * (place[:, None] == np.arange(bins))
     return _share(np.abs(weights @ gaps).sum(axis=1), weights.sum(axis=1))
@@ -61,7 +61,7 @@ def expected_calibration_error(
 def figures(
     labels: Floats, probabilities: Floats, threshold: float, weights: Floats | None = None
 ) -> dict[str, Floats]:
-    """precision, recall, F1, AUROC and ECE, (draws,) each; without weights one draw of ones."""
+    """Precision, recall, F1, AUROC and ECE, (draws,) each. Default weights: one draw of ones."""
     once = np.ones((1, len(labels))) if weights is None else weights
     said_yes = (probabilities >= threshold).astype(np.float64)
     precision, recall, f1 = precision_recall_f1(labels, said_yes, once)
@@ -75,9 +75,9 @@ def figures(
 
 
 def bootstrap_weights(groups: Ints, *, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each pair is drawn when whole groups (questions) are drawn: blocks (draws, pairs).
+    """Draw whole groups (questions); yields how often each pair is drawn, in blocks (draws, pairs).
 
-    Pairs of one question are no independent sample, so they are drawn together.
+    Pairs of one question are not independent, so they are drawn together.
     """
     rng = np.random.default_rng(seed)
     size = int(groups.max()) + 1
@@ -89,9 +89,9 @@ def bootstrap_weights(groups: Ints, *, resamples: int, seed: int) -> Iterator[Fl
 
 
 def best_threshold(labels: Floats, scores: Floats) -> float:
-    """The threshold with the highest F1, halfway between two scores; the highest such.
+    """The threshold with the highest F1, halfway between two scores; the highest of equal ones.
 
-    Raises ValueError unless both classes are there.
+    Raises ValueError unless both classes occur.
     """
     if not 0 < labels.sum() < len(labels):
         raise ValueError("a threshold is chosen on pairs of both classes")
@@ -106,10 +106,10 @@ def best_threshold(labels: Floats, scores: Floats) -> float:
 
 
 def expected_threshold(probabilities: Floats) -> float:
-    """The threshold with the highest F1 to be expected if the probabilities are calibrated.
+    """The threshold with the highest expected F1 if the probabilities are calibrated.
 
-    It needs no labels, and so follows chance far less than the F1 of a few hundred pairs does.
-    Halfway between two probabilities. Raises ValueError for no probability above 0.
+    It needs no labels, so it overfits far less than the best F1 of a few hundred pairs. The
+    threshold is halfway between two probabilities. Raises ValueError if no probability is above 0.
     """
     ranked = np.sort(probabilities)[::-1]
     if not len(ranked) or not ranked[0] > 0:
@@ -123,8 +123,8 @@ def expected_threshold(probabilities: Floats) -> float:
 def fit_logistic(features: Floats, labels: Floats, ridge: float = 1e-3) -> Floats:
     """Logistic regression by Newton's method: weights of the features, then the intercept.
 
-    Minimises the summed log loss plus ridge / 2 times the squared weights (intercept left out);
-    `features` (pairs, features). Raises ValueError for a value that is not finite.
+    Minimises the summed log loss plus ridge / 2 times the squared weights (without the intercept);
+    `features` is (pairs, features). Raises ValueError for values that are not finite.
     """
     if not np.isfinite(features).all():
         raise ValueError("logistic regression: a feature is not finite")

@@ -1,4 +1,4 @@
-"""Communities of an evidence graph: affinities, Leiden's start, then the merging of Eq. 13–14."""
+"""Communities of an evidence graph: affinities, Leiden's partition, merging (Eq. 13–14)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from srrag.algo.local_moving import DetectionState, Neighbourhood, move, neighbo
 from srrag.algo.merging import merge
 
 SEMANTIC_WEIGHT = 2.0
-"""λ of Eq. 13. Relation types tell topics apart less than names do: all topics share them."""
+"""λ of Eq. 13. Relation types separate topics less well than names, since all topics share them."""
 
 
 @dataclass(frozen=True)
 class EvidenceGraph:
-    """Entities and relations as arrays, in an order that depends on their ids alone.
+    """Entities and relations as arrays, in an order that depends only on their ids.
 
-    `vectors` (n, d) unit vectors of the names, float32 or float16, `types` (n,) codes from 0;
-    `heads`, `tails` and `relations` (m,) are rows of entities and codes of relation types from 0.
+    `vectors` (n, d) are unit vectors of the names, float32 or float16; `types` (n,) are codes from
+    0. `heads` and `tails` (m,) are rows of entities, `relations` (m,) codes of relation types from
+    0.
     """
 
     vectors: np.ndarray
@@ -40,11 +41,11 @@ class EvidenceGraph:
 
     @cached_property
     def links(self) -> sparse.csr_array:
-        """The number of relations between each two entities."""
+        """Number of relations between each two entities."""
         return link_matrix(self.heads, self.tails, len(self.vectors))
 
     def relation_sets(self) -> np.ndarray:
-        """Ψ: whether an entity takes part in a type of relation, bool (n, relation types)."""
+        """Ψ: whether an entity takes part in a relation type, bool (n, relation types)."""
         held = np.zeros((len(self.vectors), int(self.relations.max(initial=-1)) + 1), dtype=bool)
         held[self.heads, self.relations] = True
         held[self.tails, self.relations] = True
@@ -53,10 +54,10 @@ class EvidenceGraph:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """Community of each entity before and after merging, with what led there."""
+    """Community of each entity before and after merging, with the values that decided it."""
 
     labels: np.ndarray  # int64 (n,), numbered by first member
-    initial: np.ndarray  # the same after Leiden
+    initial: np.ndarray  # int64 (n,), the partition of Leiden before merging
     resolution: float
     num_merges: int
     epsilon: float
@@ -73,10 +74,10 @@ def detect(
     max_communities: int | None = None,
     seed: int = 0,
 ) -> Detected:
-    """Find the communities of a graph: every entity is in exactly one.
+    """Find the communities of a graph; every entity is in exactly one.
 
-    `epsilon` of Eq. 14 is found by description length unless given. Modularity is that of the
-    relations alone, at resolution 1.
+    `epsilon` of Eq. 14 comes from the description length unless it is given. Modularity is measured
+    on the relations alone, at resolution 1.
     """
     links = graph.links
     basis = Basis.fit(graph.vectors, graph.types)
@@ -114,13 +115,13 @@ def update(
     epsilon: float | None = None,
     max_communities: int | None = None,
 ) -> DetectionState:
-    """Place new entities, let `touched` ones move, and leave every other where it was.
+    """Place new entities, let `touched` ones move, and keep every other one in its community.
 
-    `standing` has a row an entity of `graph`, label −1 for new ones; `touched` bool (n,) marks
-    those that won or lost a relation. They maximise what `detect` does, at the same density;
-    where `epsilon` is given, communities that are born then merge by it with those around them
-    (Eq. 13–14). All but new and touched entities stay with whom they were, unless whole communities
-    merge: by `epsilon`, or, above `max_communities`, as in `detect`.
+    `standing` has one row per entity of `graph`, with label −1 for new ones; `touched` bool (n,)
+    marks entities that gained or lost a relation. Moves maximise the same objective as `detect`, at
+    the same density. If `epsilon` is given, new communities then merge with those around them (Eq.
+    13–14). The other entities keep their companions unless whole communities merge: by `epsilon`,
+    or above `max_communities`, as in `detect`.
     """
     links = graph.links
     new = np.flatnonzero(standing.labels < 0)
@@ -148,7 +149,7 @@ def _merge_born(
     semantic_weight: float,
     epsilon: float,
 ) -> np.ndarray:
-    """Merge communities that are born, with each other and those that they are linked to."""
+    """Merge new communities with each other and with the communities they are linked to."""
     born = np.unique(labels[labels > standing.labels.max(initial=-1)])
     mine = np.isin(labels[around.rows], born)
     linked = labels[around.weights[np.flatnonzero(mine)].indices]

@@ -1,4 +1,4 @@
-"""Scores of a graph's nodes, triples and windows for questions; every array may be mapped."""
+"""Scores of a graph's nodes, triples and windows for questions; all arrays may be memory-mapped."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _BLOCK_ROWS = 2048
 def inner_products(values: np.ndarray, scale: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Inner products of queries (q, d) with the rows of `values` × `scale`: float32 (q, n).
 
-    `values` (n, d) is int8, `scale` (n,) float. A query's products do not depend on the other
-    queries, to the last bit: each is multiplied alone with blocks that are widened once.
+    `values` (n, d) is int8, `scale` (n,) is float. The products of a query are bit-identical
+    whatever the other queries are: each query is multiplied alone with blocks that are widened
+    once.
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
     found = np.empty((len(queries), len(values)), dtype=np.float32)
@@ -30,9 +31,9 @@ def inner_products(values: np.ndarray, scale: np.ndarray, queries: np.ndarray) -
 def triple_lengths(
     values: np.ndarray, scale: np.ndarray, heads: np.ndarray, tails: np.ndarray
 ) -> np.ndarray:
-    """Length of the sum of each triple's two end vectors, float32 (m,), never 0.
+    """Length of the sum of the two end vectors of each triple, float32 (m,), never 0.
 
-    An end of len(values) has no vector and adds nothing.
+    An end equal to len(values) has no vector and adds nothing.
     """
     found = np.empty(len(heads), dtype=np.float32)
     for start in range(0, len(heads), _BLOCK_ROWS):
@@ -49,9 +50,9 @@ def triple_lengths(
 def triple_scores(
     scores: np.ndarray, heads: np.ndarray, tails: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
-    """Cosine of the question with each triple, whose vector is the sum of those of its ends.
+    """Cosine of the question with each triple, whose vector is the sum of its end vectors: (m,).
 
-    It follows from the ends' own scores (n,), so that no triple is encoded or stored.
+    It is computed from the scores (n,) of the ends, so no triple is encoded or stored.
     """
     padded = np.append(scores, np.float32(0))
     found: np.ndarray = (padded[heads] + padded[tails]) / lengths
@@ -59,12 +60,12 @@ def triple_scores(
 
 
 def best_by_segment(scores: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The best score of each segment's members, -inf for an empty one.
+    """Best score of each segment's members, -inf for an empty segment.
 
-    Segment i owns `members[offsets[i]:offsets[i + 1]]`, rows of `scores`.
+    Segment i owns `members[offsets[i]:offsets[i + 1]]`, which are rows of `scores`.
     """
     best = np.full(len(offsets) - 1, -np.inf, dtype=np.float32)
-    # reduceat gives an empty segment its successor's first row, so it sees filled ones only.
+    # reduceat gives an empty segment its successor's first row, so it gets non-empty segments only.
     filled = np.flatnonzero(offsets[1:] > offsets[:-1])
     if len(filled):
         best[filled] = np.maximum.reduceat(scores[members], offsets[filled])
@@ -74,11 +75,11 @@ def best_by_segment(scores: np.ndarray, members: np.ndarray, offsets: np.ndarray
 def best_members(
     scores: np.ndarray, members: np.ndarray, offsets: np.ndarray, chosen: np.ndarray
 ) -> np.ndarray:
-    """The member with the best score of each chosen segment, the first of equals; -1 for none."""
+    """Best-scoring member of each chosen segment, the first of equals; -1 if it is empty."""
     places, ends = take_ragged(offsets, chosen)
     inside = members[places]
     owner = np.repeat(np.arange(len(chosen)), np.diff(ends))
-    # Stable, so that of equals the first stays in front.
+    # A stable sort keeps the first of equals in front.
     order = np.lexsort((-scores[inside], owner))
     filled = np.flatnonzero(np.diff(ends))
     found = inside[order[ends[filled]]]
@@ -88,7 +89,7 @@ def best_members(
 
 
 def candidates(scores: np.ndarray, k: int, decimals: int) -> np.ndarray:
-    """Rows of the k best finite scores and of all that tie with the last, in no order."""
+    """Rows of the k best finite scores and of all scores tied with the last one, unordered."""
     finite = np.flatnonzero(np.isfinite(scores))
     if len(finite) <= k:
         return finite
@@ -100,7 +101,7 @@ def candidates(scores: np.ndarray, k: int, decimals: int) -> np.ndarray:
 def segments(
     owner: np.ndarray, member: np.ndarray, num_owners: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Members (int32) of each owner, each once and in order, and offsets int64 (owners + 1,)."""
+    """Sorted distinct members (int32) of each owner, and offsets int64 (owners + 1,)."""
     width = int(member.max(initial=0)) + 1
     pairs = np.unique(owner.astype(np.int64) * width + member)
     offsets = np.searchsorted(pairs // width, np.arange(num_owners + 1))

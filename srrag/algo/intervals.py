@@ -25,8 +25,9 @@ def ratio_interval(
 ) -> tuple[float, float, float]:
     """sum(parts) / sum(wholes) with its percentile bootstrap interval: (value, low, high).
 
-    A pair is a question, and questions are drawn: items of one question are no independent
-    sample. Raises ValueError for no or non-finite values, and for a whole that is not above 0.
+    Each (part, whole) is one question, and the bootstrap draws questions, because items of one
+    question are not independent. Raises ValueError for no values, for values that are not finite,
+    and for wholes that are not above 0.
     """
     if not 0 < level < 1:
         raise ValueError(f"level {level} is outside 0…1")
@@ -45,7 +46,7 @@ def tails(resampled: Values, level: float) -> tuple[float, float]:
 def resampled_ratios(parts: Values, wholes: Values, *, resamples: int, seed: int) -> Values:
     """sum(parts) / sum(wholes) of each resample of the pairs, float64 (resamples,).
 
-    Two samples of one length get the same draws from one seed, so that their ratios are paired.
+    Samples of equal length get the same draws from the same seed, so their ratios are paired.
     """
     if len(parts) == 0 or not (np.isfinite(parts).all() and np.isfinite(wholes).all()):
         raise ValueError("an interval needs at least one value, all of them finite")

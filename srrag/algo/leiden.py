@@ -1,4 +1,4 @@
-"""Leiden's partition of a graph, as fine as the graph's own description length says."""
+"""Leiden's partition of a graph, at the resolution with the shortest description length."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _STEP = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A partition by Leiden: community of each node, int64 (n,), numbered by first member."""
+    """A partition by Leiden: the community of each node, int64 (n,), numbered by first member."""
 
     labels: np.ndarray
     resolution: float
 
 
 def start(graph: sparse.csr_array, seed: int = 0) -> Start:
-    """Find Leiden's partition at the resolution of the shortest description.
+    """Find Leiden's partition at the resolution with the shortest description.
 
-    Resolutions are powers of 2; from one in the middle, the search walks to shorter
-    descriptions until the two on either side are longer.
+    Resolutions are powers of 2. The search starts in the middle and follows shorter descriptions
+    until both neighbours are longer.
     """
     found: dict[int, tuple[float, np.ndarray]] = {}
 
@@ -34,7 +34,7 @@ def start(graph: sparse.csr_array, seed: int = 0) -> Start:
             found[power] = description_length(graph, labels), labels
         return found[power][0]
 
-    # Where to begin decides the number of steps alone: communities are some √n.
+    # The start affects only the number of steps; a graph has about √n communities.
     best = round(math.log(graph.shape[0] ** 0.5 / 8 + 1, _STEP))
     previous: int | None = None
     while best != previous:
@@ -44,7 +44,7 @@ def start(graph: sparse.csr_array, seed: int = 0) -> Start:
 
 
 def leiden(graph: sparse.csr_array, resolution: float, seed: int = 0) -> np.ndarray:
-    """Maximise modularity at a resolution; a node without neighbours stays alone: int64 (n,)."""
+    """Maximise modularity at a resolution: int64 (n,). A node without neighbours stays alone."""
     n = graph.shape[0]
     if graph.nnz == 0:
         return np.arange(n)
@@ -73,28 +73,29 @@ def renumber(labels: np.ndarray) -> np.ndarray:
 
 @dataclass(slots=True)
 class DescriptionLength:
-    """What a partition's description length is made of; merging updates it in place."""
+    """The terms of a partition's description length; merging updates them."""
 
-    total: float  # weight of the graph, each pair once
-    within: float  # weight inside communities
-    expected: float  # weight expected inside by the degrees
+    total: float  # total edge weight, each pair once
+    within: float  # edge weight inside communities
+    expected: float  # edge weight inside that the degrees predict
     num_nodes: int
     num_communities: int
     log_orders: float  # Σ ln(size!)
 
     def nats(self) -> float:
-        """Length of the graph given the partition, plus that of the partition, in nats.
+        """Length of the graph given the partition, plus length of the partition, in nats.
 
-        Degree-corrected planted partition (Newman 2016, arXiv:1606.02319) at its most likely
-        rates: −within ln(within / expected) − outside ln(outside / expected outside). The
-        partition costs ln n for the number B of communities, ln C(n−1, B−1) for their sizes and
-        ln(n! / Π size!) for who is where (Peixoto 2014).
+        Degree-corrected planted partition (Newman 2016, arXiv:1606.02319) at its most likely rates:
+        −within ln(within / expected) − outside ln(outside / expected outside). The partition costs
+        ln n for the number B of communities, ln C(n−1, B−1) for their sizes and ln(n! / Π size!)
+        for the assignment of nodes (Peixoto 2014).
         """
         if self.num_nodes == 0:
             return 0.0
         n, b = self.num_nodes, self.num_communities
         likelihood = 0.0
-        # Fewer links within than by chance is no community, however well it describes the graph.
+        # A partition with fewer links inside than by chance is rejected, however short its
+        # description.
         if self.within > self.expected:
             likelihood += _log_rate(self.within, self.expected)
             likelihood += _log_rate(self.total - self.within, self.total - self.expected)
@@ -103,12 +104,12 @@ class DescriptionLength:
 
 
 def _log_rate(seen: float, expected: float) -> float:
-    """A term of the likelihood: seen × ln(seen / expected), 0 where nothing is seen."""
+    """One term of the likelihood: seen × ln(seen / expected), or 0 if seen is 0."""
     return seen * math.log(seen / expected) if seen > 1e-9 and expected > 1e-9 else 0.0
 
 
 def describe(graph: sparse.csr_array, labels: np.ndarray) -> DescriptionLength:
-    """Sum up a partition of a graph."""
+    """The description-length terms of a partition."""
     entries = graph.tocoo()
     inside = labels[entries.row] == labels[entries.col]
     total = float(graph.data.sum()) / 2
@@ -125,7 +126,7 @@ def describe(graph: sparse.csr_array, labels: np.ndarray) -> DescriptionLength:
 
 
 def description_length(graph: sparse.csr_array, labels: np.ndarray) -> float:
-    """The description length of a graph by a partition, in nats."""
+    """Description length of a graph under a partition, in nats."""
     return describe(graph, labels).nats()
 
 

@@ -15,14 +15,14 @@ _LEAST_GAIN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class DetectionState:
-    """What a detection leaves for the next one: a row an entity, in the order of its ids.
+    """State of a detection for the next one: one row per entity, in the order of the ids.
 
-    `places` (n, d) are subgraph vectors, float32, `near` (n, k) the rows of nearest neighbours (an
-    entity's own row where there is none), `name_degrees` (n,) the affinity by names of an entity
-    with all others. `density` is the resolution by unit of affinity.
+    `places` (n, d) are subgraph vectors, float32; `near` (n, k) are the rows of nearest neighbours,
+    padded with the entity's own row; `name_degrees` (n,) is the sum of an entity's affinities by
+    name. `density` is the resolution per unit of affinity.
     """
 
-    labels: np.ndarray  # int64 (n,); −1 for an entity that is in no community yet
+    labels: np.ndarray  # int64 (n,); −1 for an entity without a community so far
     places: np.ndarray
     near: np.ndarray
     name_degrees: np.ndarray
@@ -32,19 +32,19 @@ class DetectionState:
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """The affinities of the entities that may move: `rows` (f,) and `weights` (f, n)."""
+    """Affinities of the entities that may move: `rows` (f,) and `weights` (f, n)."""
 
     rows: np.ndarray
     weights: sparse.csr_array
-    degrees: np.ndarray  # (n,) of all entities
+    degrees: np.ndarray  # (n,) for all entities
 
 
 def settle(
     standing: DetectionState, vectors: np.ndarray, types: np.ndarray, links: sparse.csr_array
 ) -> DetectionState:
-    """Give the entities without a community their place and their nearest neighbours.
+    """Give entities without a community their place and their nearest neighbours.
 
-    `vectors` (new, d) and `types` (new,) are those of their names.
+    `vectors` (new, d) and `types` (new,) are the vectors and types of their names.
     """
     new = np.flatnonzero(standing.labels < 0)
     coordinates = standing.basis.coordinates(vectors, types)
@@ -58,7 +58,7 @@ def settle(
 def neighbourhood(
     standing: DetectionState, free: np.ndarray, links: sparse.csr_array
 ) -> tuple[Neighbourhood, np.ndarray]:
-    """The affinities of the rows `free`, and every entity's affinity by names, new ones' too."""
+    """Affinities of the rows `free`, and every entity's sum of affinities by name (n,)."""
     new = standing.labels < 0
     movable = np.zeros(len(new), dtype=bool)
     movable[free] = True
@@ -77,10 +77,11 @@ def neighbourhood(
 
 
 def move(around: Neighbourhood, labels: np.ndarray, density: float) -> np.ndarray:
-    """Move entities, one by one, to where modularity gains most, until none gains: int64 (n,).
+    """Move single entities to the community with the largest modularity gain until none gains.
 
-    An entity of weight w to a community, degree k and a community's degrees K gain w − density k K,
-    0 alone. Entities without a community (−1) begin alone. Ties go to the smaller number.
+    Returns int64 (n,). Joining a community gains w − density k K, where w is the entity's weight to
+    it, k the entity's degree and K the sum of the community's degrees; being alone gains 0.
+    Entities without a community (−1) start alone. Ties go to the smaller number.
     """
     labels = labels.copy()
     alone = np.flatnonzero(labels < 0)
@@ -113,9 +114,9 @@ def _weights_to(labels: np.ndarray, weights: np.ndarray) -> dict[int, float]:
 
 
 def _best(to: dict[int, float], now: int, rate: float, volumes: list[float]) -> int:
-    """The community of most gain; the present one unless another gains more.
+    """The community with the largest gain; the present one wins ties.
 
-    A new number is appended to `volumes` for an entity that is better alone.
+    If the entity is better alone, a new community is appended to `volumes`.
     """
     best, most = now, to.get(now, 0.0) - rate * volumes[now]
     for label in sorted(to):

@@ -15,10 +15,10 @@ def maxsim(
 ) -> np.ndarray:
     """Sum over query tokens of the largest cosine with any token of each document.
 
-    SR-RAG Eq. 15. `query` (m, d) and the rows of `values` × `scale` are unit length; document i
-    owns rows `offsets[i]:offsets[i + 1]` of `values` (T, d; int8 or float), each times its entry
-    of `scale` (T,) where given. Returns float32 (documents,); a document without tokens, or a
-    query without tokens, scores 0. Raises ValueError where the shapes disagree.
+    SR-RAG Eq. 15. `query` (m, d) and the rows of `values` × `scale` have unit length. Document i
+    owns rows `offsets[i]:offsets[i + 1]` of `values` (T, d; int8 or float), each multiplied by its
+    entry of `scale` (T,) if given. Returns float32 (documents,); the score is 0 if the document or
+    the query has no tokens. Raises ValueError if the shapes disagree.
     """
     _check(query, values, offsets, scale)
     scores = np.zeros(len(offsets) - 1, dtype=np.float32)
@@ -28,8 +28,8 @@ def maxsim(
     similarity = _similarity(query, values)
     if scale is not None:
         similarity *= scale.astype(np.float32)[:, None]
-    # reduceat gives an empty segment its successor's first row, so it sees filled ones only:
-    # their starts still border one another, as empty documents hold no rows.
+    # reduceat gives an empty segment its successor's first row, so it gets non-empty segments only.
+    # Their starts stay adjacent, because empty documents hold no rows.
     best = np.maximum.reduceat(similarity, offsets[filled], axis=0)
     scores[filled] = best.sum(axis=1)
     return scores
@@ -38,8 +38,8 @@ def maxsim(
 def _similarity(query: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Dot product of every row of values with every query token, float32 (T, m).
 
-    In blocks that stay in the processor's cache once widened to float32: twice as fast as
-    widening all of `values` first.
+    Works in blocks that fit the processor's cache as float32, which is twice as fast as widening
+    all of `values` first.
     """
     columns = np.ascontiguousarray(query.T, dtype=np.float32)
     similarity = np.empty((len(values), len(query)), dtype=np.float32)
@@ -52,7 +52,7 @@ def _similarity(query: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def take_ragged(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the tokens of chosen documents: (indices of their tokens, offsets among those)."""
+    """Select documents of a ragged array: (indices of their tokens, offsets among those)."""
     lengths = offsets[rows + 1] - offsets[rows]
     chosen = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(lengths, out=chosen[1:])

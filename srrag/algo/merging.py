@@ -1,4 +1,4 @@
-"""The dually perceived merging of communities: SR-RAG §4.3, Eq. 13 and 14."""
+"""Merging of communities by dual perception: SR-RAG §4.3, Eq. 13 and 14."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scipy import sparse
 from srrag.algo.leiden import DescriptionLength, describe, renumber
 
 Pair = tuple[float, int, int, int, int]
-"""Gap, two communities, and the versions of both that it was computed for."""
+"""Gap, two communities, and the versions of both for which the gap was computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Where merging ended: community of each node (n,), merges done, and the ε that ended it."""
+    """Result of merging: community of each node (n,), number of merges, and the final ε."""
 
     labels: np.ndarray
     num_merges: int
@@ -26,23 +26,22 @@ class Merged:
 
 
 class Communities:
-    """Communities as sums over their members, so that E[φ] of a pair costs no loop over members.
+    """Communities as sums over their members, so that E[φ] of a pair needs no loop over members.
 
     For an entity i and a community C, Eq. 13 is φ(i, C) = S_r + λ S_s. S_r is the Jaccard
-    similarity of the relation types of i and those of C, S_s the mean cosine of the subgraph
-    vectors of i and of the members of C. An entity's own community is perceived without itself;
-    of one that is alone nothing remains, and φ = 0.
+    similarity of the relation types of i and of C, S_s the mean cosine of the subgraph vectors of i
+    and of the members of C. For its own community, i is left out of C; φ = 0 if C is then empty.
     """
 
     def __init__(
         self, labels: np.ndarray, vectors: np.ndarray, relations: np.ndarray, semantic_weight: float
     ) -> None:
-        """`vectors` (n, d) unit, `relations` bool (n, relation types), `labels` 0 … m − 1."""
+        """Take unit `vectors` (n, d), `relations` bool (n, types), and `labels` 0 … m − 1 (n,)."""
         m, n = int(labels.max(initial=-1)) + 1, len(labels)
         members = sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(m, n))
         self.size = np.bincount(labels, minlength=m).astype(float)
         self.sums = members @ vectors.astype(np.float64)
-        self.holders = members @ relations.astype(np.float64)  # members that hold each type
+        self.holders = members @ relations.astype(np.float64)  # how many members hold each type
         self._weight = semantic_weight
         bits, kind = np.unique(np.packbits(relations, axis=1), axis=0, return_inverse=True)
         kinds = np.unpackbits(bits, axis=1, count=relations.shape[1])
@@ -50,7 +49,7 @@ class Communities:
         self._widths = self._kinds.sum(axis=1)
         counts = sparse.coo_array((np.ones(n), (labels, kind.ravel())), shape=(m, len(kinds)))
         rows = sparse.csr_array(counts.tocsr())
-        # The sets that occur in each community, and how often.
+        # The sets of relation types in each community, and how often each occurs.
         self._sets = [
             (rows.indices[a:b].astype(np.int64), rows.data[a:b])
             for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
@@ -65,7 +64,7 @@ class Communities:
         semantic = (self.sums[a] @ self.sums[a] - size) / (size * (size - 1))
         types, once = self.holders[a] > 0, self.holders[a] == 1
         kinds, counts = self._sets[a]
-        # Without i, the community lacks just the types that i alone holds.
+        # Without i, the community lacks exactly the types that only i holds.
         shared = self._widths[kinds] - self._kinds[kinds] @ once
         relational = counts @ shared / (size * max(types.sum(), 1))
         return float(relational + self._weight * semantic)
@@ -92,16 +91,16 @@ class Communities:
     def gaps(self, a: int, others: np.ndarray) -> np.ndarray:
         """The expected-affinity gap of Eq. 14 between a and each of `others`.
 
-        E over the members of both of φ(i, own community) − φ(i, the other one).
+        The mean over the members of both of φ(i, own community) − φ(i, the other community).
         """
         left = self.size[a] * (self._own[a] - self.other(a, others))
         right = self.size[others] * (self._own[others] - self.others(a, others))
-        # Rounded, so that a tie is one in whatever order the sums ran.
+        # Rounding makes ties independent of the order of summation.
         found: np.ndarray = np.round((left + right) / (self.size[a] + self.size[others]), 9)
         return found
 
     def join(self, a: int, b: int) -> None:
-        """Take b into a."""
+        """Merge b into a."""
         self.size[a] += self.size[b]
         self.sums[a] += self.sums[b]
         self.holders[a] += self.holders[b]
@@ -111,7 +110,7 @@ class Communities:
         self._own[a] = self.own(a)
 
     def _jaccard(self, kinds: np.ndarray, types: np.ndarray) -> np.ndarray:
-        """Jaccard of sets of relation types (k,) with those of communities, bool (m, R): (k, m)."""
+        """Jaccard of k sets of relation types with those of m communities, bool (m, R): (k, m)."""
         common = self._kinds[kinds] @ types.T
         union = self._widths[kinds][:, None] + types.sum(axis=1) - common
         found: np.ndarray = common / np.maximum(union, 1)
@@ -123,7 +122,7 @@ class Communities:
 
 
 class _Candidates:
-    """Pairs of communities that the affinity graph links, the smallest gap first."""
+    """Pairs of communities that the affinity graph links, smallest gap first."""
 
     def __init__(
         self, communities: Communities, graph: sparse.csr_array, labels: np.ndarray
@@ -156,26 +155,26 @@ class _Candidates:
             heapq.heappush(self._heap, pair)
 
     def __iter__(self) -> Iterator[tuple[float, int, int]]:
-        """Yield (gap, a, b) with a < b; the reader joins each pair before it takes the next."""
+        """Yield (gap, a, b) with a < b; the caller joins a pair, if at all, before the next."""
         while self._heap:
             gap, a, b, version_a, version_b = heapq.heappop(self._heap)
             if (version_a, version_b) == (self._version[a], self._version[b]):
                 yield gap, a, b
 
     def closest(self, a: int) -> int:
-        """The community with the smallest gap to a, linked or not."""
+        """The community with the smallest gap to a, linked to it or not."""
         others = np.flatnonzero(self.alive)
         others = others[others != a]
         return int(others[np.argmin(self._communities.gaps(a, others))])
 
     def describe_join(self, a: int, b: int, description: DescriptionLength) -> DescriptionLength:
-        """The description after a join."""
+        """The description length after a and b join."""
         size_a, size_b = self._communities.size[a], self._communities.size[b]
         expected = description.expected
         if description.total:
             expected += self.degrees[a] * self.degrees[b] / (2 * description.total)
         orders = math.lgamma(size_a + 1) + math.lgamma(size_b + 1)
-        return DescriptionLength(  # written out: this is called for every pair
+        return DescriptionLength(  # no dataclasses.replace, since every pair calls this
             total=description.total,
             within=description.within + self.weights[a].get(b, 0.0),
             expected=expected,
@@ -185,7 +184,7 @@ class _Candidates:
         )
 
     def join(self, a: int, b: int) -> None:
-        """Take b into a, and reckon a's gaps anew."""
+        """Merge b into a, and compute the gaps of a anew."""
         self._communities.join(a, b)
         self.degrees[a] += self.degrees[b]
         self.alive[b] = False
@@ -208,12 +207,12 @@ def merge(
     epsilon: float | None = None,
     max_communities: int | None = None,
 ) -> Merged:
-    """Merge linked communities, the smallest expected-affinity gap first, while it is below ε.
+    """Merge linked communities, smallest expected-affinity gap first, while the gap is below ε.
 
     SR-RAG Eq. 13–14. Without `epsilon`, a pair merges if that does not lengthen the description of
-    the affinity graph, the one mechanism that sets how fine communities are at every size. Above
-    `max_communities` the smallest community joins the one with the smallest gap to it, past ε.
-    `relations` is bool (n, relation types).
+    the affinity graph, so one rule sets the granularity for graphs of every size. Above
+    `max_communities` the smallest community joins the one with the smallest gap to it, whatever ε
+    is. `relations` is bool (n, relation types).
     """
     labels = renumber(labels)
     communities = Communities(labels, vectors, relations, semantic_weight)
@@ -238,10 +237,10 @@ def _follow(
     description: DescriptionLength,
     epsilon: float | None,
 ) -> tuple[list[tuple[int, int]], float]:
-    """Join pairs by rising gap: the joins, and ε.
+    """Join pairs in order of rising gap; returns the joins and ε.
 
     Without ε, a pair joins if that does not lengthen the description; ε is then the least bound
-    on all gaps that did.
+    above the gaps of all joined pairs.
     """
     steps: list[tuple[int, int]] = []
     limit = 0.0 if epsilon is None else epsilon
@@ -251,7 +250,7 @@ def _follow(
             break
         joint = candidates.describe_join(a, b, description)
         length = joint.nats()
-        # Of equal lengths the fewer communities; sums differ in their last digits.
+        # At equal length prefer fewer communities; sums differ in their last digits.
         if epsilon is None and length > shortest + 1e-9:
             continue
         description, shortest = joint, length

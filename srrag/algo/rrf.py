@@ -30,14 +30,15 @@ def reciprocal_rank_fusion(
 ) -> Ranking:
     """Sum weight / (k + rank) over the channels that found a key.
 
-    SR-RAG Eq. 1 with k = 60 (Cormack 2009). The arrays hold one entry for each channel, query
-    and key, channels one after another; `rank` counts from 1; `weight` defaults to 1. Ties, after
-    rounding to `decimals`, go to the smaller key. Raises ValueError for a rank below 1.
+    SR-RAG Eq. 1 with k = 60 (Cormack 2009). `query`, `key` and `rank` (n,) hold one entry for each
+    find of a channel, the channels concatenated; `rank` counts from 1; `weight` (n,) defaults to 1.
+    Scores are rounded to `decimals`, and ties go to the smaller key. Raises ValueError for a rank
+    below 1.
     """
     if len(rank) and rank.min() < 1:
         raise ValueError(f"rank {rank.min()} is below 1")
     share = 1.0 / (k + rank) if weight is None else weight / (k + rank)
-    # Summed from the smallest share up: float sums depend on order, fused scores must not
+    # Float sums depend on their order, so sum from the smallest share up: fused scores must not
     # depend on the order of the channels.
     order = np.lexsort((share, key, query))
     query, key, share = query[order], key[order], share[order]
@@ -74,7 +75,10 @@ def min_max(score: np.ndarray, segment: np.ndarray) -> np.ndarray:
 
 
 def blend(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
-    """Mix two scores: (1 - weight) × first + weight × second; weight in 0…1."""
+    """Mix two scores: (1 - weight) × first + weight × second.
+
+    Raises ValueError for a weight outside 0…1.
+    """
     if not 0.0 <= weight <= 1.0:
         raise ValueError(f"weight {weight} is outside 0…1")
     return (1.0 - weight) * first + weight * second

@@ -1,4 +1,4 @@
-"""Do two systems differ: paired bootstrap, McNemar's exact test, Holm's correction."""
+"""Significance of the difference of two systems: paired bootstrap, McNemar's test, Holm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIE = 1e-12
 
 
 class Difference(NamedTuple):
-    """How far two systems differ, its percentile interval, and the two-sided p-value."""
+    """Difference of two systems, its percentile interval, and the two-sided p-value."""
 
     value: float
     low: float
@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 def paired_bootstrap(
     ours: Values, theirs: Values, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
 ) -> Difference:
-    """Difference of the means of two systems on the same questions, in the same order."""
+    """Difference of the means of two systems over the same questions in the same order."""
     ones = np.ones(len(ours))
     pairs = (ours, ones), (theirs, np.ones(len(theirs)))
     return paired_ratios(*pairs, resamples=resamples, level=level, seed=seed)
@@ -42,9 +42,10 @@ def paired_ratios(
 ) -> Difference:
     """Difference of two pooled ratios (parts, wholes) over the same questions.
 
-    The p-value is that of the shifted bootstrap (Efron and Tibshirani 1993, chapter 16): how often
-    a resampled difference lies as far from the observed one as that lies from 0, with one added
-    to both counts, so that it is never 0. Raises ValueError for samples of two lengths.
+    The p-value is from the shifted bootstrap (Efron and Tibshirani 1993, chapter 16): the share of
+    resamples whose difference is at least as far from the observed one as the observed one is from
+    0. One is added to both counts, so p is never 0. Raises ValueError for samples of different
+    length.
     """
     if len(ours[0]) != len(theirs[0]):
         raise ValueError(f"{len(ours[0])} and {len(theirs[0])} values cannot be paired")
@@ -62,10 +63,10 @@ def paired_ratios(
 
 
 def mcnemar_exact(ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) -> float:
-    """Two-sided exact p-value of McNemar's test: is one system right where the other is not.
+    """Two-sided exact p-value of McNemar's test on which questions each system gets right.
 
-    Binomial with p = 1/2 over the questions on which they disagree; 1 where there are none.
-    Raises ValueError for samples of two lengths.
+    Binomial with p = 1/2 over the questions on which the systems disagree; 1 if there are none.
+    Raises ValueError for samples of different length.
     """
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} and {len(theirs)} values cannot be paired")
@@ -76,9 +77,9 @@ def mcnemar_exact(ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) ->
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for being several (Holm 1979), in the order given.
+    """P-values adjusted for multiple tests (Holm 1979), in the order given.
 
-    The i-th smallest of m is multiplied by m - i + 1; none falls below one that was smaller.
+    The i-th smallest of m is multiplied by m - i + 1; adjusted values never decrease.
     """
     adjusted = [0.0] * len(p_values)
     highest = 0.0

@@ -13,4 +13,4 @@ STOPWORDS = frozenset(
     best better evidence following good known list long many often recommend recommended
     """.split()  # noqa: SIM905 (a list of 200 literals hides the words)
 )
-"""English function words and what a clinical question adds to them, in the authors' own list."""
+"""English function words and stock words of clinical questions, listed by the authors."""

@@ -11,7 +11,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def terms(text: str) -> list[str]:
-    """Stems of the content words of a text in order (Snowball English), numbers included."""
+    """Snowball (English) stems of the content words and numbers of a text, in order."""
     words = [word for word in _WORD.findall(text.lower()) if word not in STOPWORDS]
     stems: list[str] = _stemmer().stemWords(words)
     return stems

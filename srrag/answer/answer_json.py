@@ -1,4 +1,4 @@
-"""A row of ANSWERS as people and programs read it: JSON with citations by evidence number."""
+"""Render a row of ANSWERS as JSON for people and programs, with citations by evidence number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXPANSION = (
 
 
 def answer_json(row: Mapping[str, Any]) -> Row:
-    """An answered row: sentences with the numbers of their evidence, evidence with its quotes."""
+    """Render an answered row: sentences with evidence numbers, evidence with its quotes."""
     numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], start=1)}
     return {
         "question": row["text"],
@@ -47,7 +47,7 @@ def answer_json(row: Mapping[str, Any]) -> Row:
 
 
 def degraded(row: Mapping[str, Any]) -> list[Row]:
-    """The steps that this answer went on without, each with why and the key that may mend it."""
+    """The steps that failed and were skipped, each with its fault."""
     steps = [*row["trace"], *(row.get("search_trace") or ())]
     found = [(each["step"], each.get("fault")) for each in steps]
     found += [("Reflect", each.get("fault")) for each in row.get("rounds") or ()]
@@ -55,7 +55,7 @@ def degraded(row: Mapping[str, Any]) -> list[Row]:
 
 
 def _support(row: Mapping[str, Any]) -> Row:
-    """What the support gate counted and dropped, and a line on it; nothing without the gate."""
+    """Counts and drops of the support gate with a line for the reader; {} without a gate."""
     if "support" not in row:
         return {}
     dropped = row["unsupported"]
@@ -81,7 +81,7 @@ def steps_json(trace: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def trace_json(row: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> Row:
-    """Steps, rounds of retrieval, what the question was made into, and why the evidence is there.
+    """Steps, retrieval rounds, expansions of the question, and why each piece of evidence is there.
 
     `terms` are those of BETR, if the pipeline ranks by it.
     """

@@ -1,4 +1,4 @@
-"""The gate before an answer: whether the evidence is about what the question asks."""
+"""The gate before an answer: judges whether the evidence is about the question."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from srrag.step import Function, Place, Step
 
 PACKAGED = "answerable.json"
 MAX_NAMED = 8
-"""Words that a note names, the rest are counted."""
+"""Words that a note lists; the rest are counted."""
 NEAR_SHARE = 0.6
-"""Documents that hold this share of what the best one holds are on the question too."""
+"""A document is on topic if it holds this share of the question weight that the best one holds."""
 MAX_TITLE_CHARS = 160
 _NOTHING: Mapping[str, Any] = {
     "lacking": [], "near": [], "nearest": "", "on_topic": [], "lacks": []
@@ -44,7 +44,7 @@ _NOTHING: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class AnswerableModel:
-    """A logistic regression over FEATURES, with the word frequencies that these are made with."""
+    """A logistic regression over FEATURES, with the word frequencies behind the features."""
 
     weights: tuple[float, ...]
     bias: float
@@ -52,12 +52,12 @@ class AnswerableModel:
     frequencies: Frequencies
 
     def probability(self, found: Floats) -> float:
-        """How likely it is that the evidence answers, from FEATURES."""
+        """Probability that the evidence answers the question, from FEATURES."""
         return float(sigmoid(np.array([found @ np.array(self.weights) + self.bias]))[0])
 
 
 def read_model(path: Path) -> AnswerableModel:
-    """Read what `srrag fit_abstain` wrote; raises ValueError that names the file."""
+    """Read a model written by `srrag fit_abstain`; raises ValueError that names the file."""
     try:
         return parse_model(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -65,7 +65,7 @@ def read_model(path: Path) -> AnswerableModel:
 
 
 def parse_model(told: Mapping[str, Any]) -> AnswerableModel:
-    """A model from its file's content; raises ValueError for other features than ours."""
+    """Parse the content of a model file; raises ValueError if its features are not FEATURES."""
     if tuple(told["features"]) != FEATURES:
         raise ValueError("its features are not those of this version: fit it again")
     counts = {stem: int(n) for stem, n in told["document_frequency"].items()}
@@ -84,14 +84,14 @@ def packaged_model() -> AnswerableModel:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeAnswerable(Step):
-    """Add `answerable`, how likely it is that `evidence` answers `text`, and `gate`, why.
+    """Add `answerable`, the probability that `evidence` answers `text`, and the reasons as `gate`.
 
-    Title, section and text of a piece of evidence count, joined for each document. `gate` says
-    whether there is to be an answer (the probability reaches `threshold`, null: the model's own),
-    which telling words of the question no evidence holds, which are held near it and by which
-    paper, and which pieces of evidence are of documents that hold the question's main words.
+    The judgement uses title, section and text of each piece of evidence, joined by document. `gate`
+    says whether to answer (the probability reaches `threshold`; null: the model's own), which
+    telling words of the question are missing from the evidence, which words the nearest paper
+    holds, and which pieces of evidence belong to documents with the main words of the question.
     `model` is a file of `srrag fit_abstain`; "" takes the packaged one. Its content is part of the
-    identity, where it lies is not.
+    identity, its path is not.
     """
 
     version: ClassVar[int] = 2
@@ -107,7 +107,7 @@ class JudgeAnswerable(Step):
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a threshold that is no probability."""
+        """Raise ValueError for a threshold outside 0…1."""
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ValueError(f"threshold is {self.threshold}: a probability, or null")
 
@@ -121,7 +121,7 @@ class JudgeAnswerable(Step):
         return {"model": content_id(text)}
 
     def open(self, at: Place) -> Function:
-        """Read the model; raises ValueError that names a file which is none."""
+        """Read the model; raises ValueError that names an invalid file."""
         model = read_model(Path(self.model)) if self.model else packaged_model()
         least = model.threshold if self.threshold is None else self.threshold
 
@@ -144,9 +144,9 @@ class JudgeAnswerable(Step):
 
 
 def sources(evidence: Sequence[Mapping[str, Any]]) -> list[Source]:
-    """Evidence as the gate reads it.
+    """Convert evidence to the sources of the gate.
 
-    A document is a paper: windows with the same PubMed id, or else title, are of one.
+    A document is a paper: windows with the same PubMed id, or else the same title, belong together.
     """
     return [
         Source(
@@ -162,7 +162,7 @@ def _blank() -> dict[str, Any]:
 
 
 def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is missing, what is near, and what is on the question."""
+    """The missing words, the nearest words with their paper, and the evidence that is on topic."""
     lacking = missing_words(found)
     if not len(found.inside) or not len(found.words):
         return {**_NOTHING, "lacking": lacking}
@@ -184,7 +184,7 @@ def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def lack_note(gate: Mapping[str, Any]) -> str:
-    """That words of the question are nowhere in the evidence, "" if none is."""
+    """A note that lists the question's words that no evidence holds, "" if there are none."""
     words = gate["lacking"]
     return f"Nothing in the evidence on {_listed(words)}." if words else ""
 
@@ -204,7 +204,7 @@ def unsaid_note(gate: Mapping[str, Any], cited: Collection[str]) -> str:
 
 
 def abstention_note(gate: Mapping[str, Any]) -> str:
-    """What is missing, and what is near: never without a word."""
+    """A note that says what is missing and what the nearest paper covers; never empty."""
     told = [lack_note(gate) or "No paper in the evidence speaks of all that the question asks."]
     if gate["near"]:
         paper = f" (“{gate['nearest']}”)" if gate["nearest"] else ""
@@ -213,7 +213,7 @@ def abstention_note(gate: Mapping[str, Any]) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """Words with commas and an "or"; of many, the first and how many more."""
+    """Join quoted words for a sentence; after the first ones, count the rest."""
     shown = [f"“{word}”" for word in words[:MAX_NAMED]]
     if more := len(words) - len(shown):
         return f"{', '.join(shown)} and {more} more"

@@ -1,4 +1,4 @@
-"""What of the evidence may be quoted: sentences that state something, whole with what they need."""
+"""Candidates for quotes: sentences that state something, with the context they need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEANS = re.compile(
     r"Therefore|Hence|Consequently|Accordingly|Both|Neither|The (?:latter|former|others?|same)|"
     r"And|Or|Nor|So|Then)\b"
 )
-"""How a sentence opens that leans on the one before it."""
+"""Openings of sentences that depend on the sentence before."""
 _TURNS = re.compile(
     r"(?:However|But|Yet|In contrast|By contrast|Conversely|Nevertheless|Nonetheless|"
     r"On the (?:other hand|contrary))\b"
@@ -34,13 +34,13 @@ _TO_A_MODEL = re.compile(
 )
 MIN_WORDS, MAX_WORDS = 5, 90
 MAX_LEANING = 2
-"""Sentences that one may need before it to be understood."""
+"""Preceding sentences that a quote may include as context."""
 CUT_WEIGHT = 0.7
-"""For a sentence without a full stop, whose end may be missing."""
+"""Factor for a sentence without a full stop, whose end may be missing."""
 
 
 class Passage(NamedTuple):
-    """A piece of evidence as the ranking needs it; `grade` is ours, never the text's.
+    """A piece of evidence for the ranking; `grade` is assigned by us, never read from the text.
 
     `weight` multiplies the score of its sentences.
     """
@@ -53,7 +53,7 @@ class Passage(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A sentence (`core`) with what it needs around it (`text`), and where it stands."""
+    """A sentence (`core`), the same with its context (`text`), and its position."""
 
     text: str
     core: str
@@ -66,12 +66,12 @@ class Candidate(NamedTuple):
 
     @property
     def leans(self) -> bool:
-        """Whether it was in need of others."""
+        """Whether it needs its context."""
         return self.text != self.core
 
 
 def candidates(passages: Sequence[Passage]) -> list[Candidate]:
-    """What may be quoted, each text once, at its best-ranked passage."""
+    """All sentences that may be quoted; a repeated text belongs to its best-ranked passage."""
     found: dict[str, Candidate] = {}
     for number, passage in enumerate(passages):
         weight = passage.weight * GRADE_WEIGHT.get(passage.grade, GRADE_WEIGHT["E"])
@@ -95,9 +95,9 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
 
 
 def whole(sentences: Sequence[str], place: int, shown: str) -> str:
-    """A sentence with those before it that it leans on, and one behind it that turns it round.
+    """A sentence with the preceding ones it depends on, and a following one that contradicts it.
 
-    "" if it leans on what is not there (the passage begins, or a heading stands between), or
+    Returns "" if its context is cut off (by the start of the passage or by a heading), or if it
     needs more than MAX_LEANING sentences or MAX_WORDS words. `shown` is the passage on one line.
     """
     first = place
@@ -114,7 +114,7 @@ def whole(sentences: Sequence[str], place: int, shown: str) -> str:
 
 
 def _states(text: str) -> bool:
-    """Whether a text is a whole statement: no question, fragment or order to a model."""
+    """Whether a text is a complete statement: not a question, a fragment or an order to a model."""
     words = text.count(" ") + 1
     opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
     states = MIN_WORDS <= words <= MAX_WORDS and opens and text[-1] not in "?:"

@@ -1,4 +1,4 @@
-"""The support gate: what an answer cites has to support it, sentence by sentence."""
+"""The support gate: checks each sentence of an answer against the evidence that it cites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from srrag.step import Function, Place, Step
 
 UNSUPPORTED = "No sentence of the answer is supported by what it cites."
 
-# What was checked of an answer, and what of it stood.
+# Counts of the sentences and citations checked and kept.
 SUPPORT = pa.struct(
     [
         pa.field("sentences", pa.int32()),
@@ -29,7 +29,8 @@ SUPPORT = pa.struct(
         pa.field("kept_citations", pa.int32()),
     ]
 )
-# What fell: whole sentences with their fault, and citations ("citation") of sentences that stand.
+# What was dropped: whole sentences with their fault, and single citations of kept sentences
+# ("citation").
 DROPPED = pa.list_(
     pa.struct(
         [
@@ -42,18 +43,18 @@ DROPPED = pa.list_(
 CITATION = "citation"
 
 MakeGate = Callable[[str, Sequence[Window]], Gate]
-"""The gate of a question and its evidence."""
+"""Makes the gate for a question and its evidence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSupport(Step):
-    """Drop citations that do not support their sentence, then sentences that none supports.
+    """Drop citations that do not support their sentence, then sentences without support.
 
-    Stands behind an answering step, whose `answer` and `sentences` it revises: what is left keeps
-    its paragraph and its numbers. Without a sentence left the answer is an abstention. `support`
-    counts sentences and citations before and after, `unsupported` names what fell and why (see
-    FAULTS). What a window holds word for word passes without a vector, so `embedder` is loaded
-    with the first sentence that is in other words.
+    This step follows an answering step and revises its `answer` and `sentences`; kept sentences
+    keep their paragraph and numbers. If no sentence remains, the answer is an abstention. `support`
+    counts sentences and citations before and after; `unsupported` lists what was dropped and why
+    (see FAULTS). A verbatim quote passes without a vector, so `embedder` is loaded only at the
+    first sentence in other words.
     """
 
     embedder: Encoder = field(default_factory=Encoder)
@@ -74,7 +75,7 @@ class CheckSupport(Step):
         return {FITTED.name: hashlib.sha256(FITTED.read_bytes()).hexdigest()}
 
     def open(self, at: Place) -> Function:
-        """Bind the encoder, which is loaded when it is first needed."""
+        """Bind the encoder, which is loaded at its first use."""
         encode = self.encode_at(at)
 
         def run(batch: pa.Table) -> pa.Table:
@@ -94,7 +95,7 @@ class CheckSupport(Step):
         return run
 
     def encode_at(self, at: Place) -> Encode:
-        """Encodes sentences; reads the encoder at its first call."""
+        """Return a function that encodes sentences and loads the encoder at its first call."""
 
         def encode(texts: Sequence[str]) -> Any:
             from srrag.model.embed import load
@@ -105,12 +106,12 @@ class CheckSupport(Step):
 
 
 def windows_of(evidence: Sequence[Mapping[str, Any]]) -> list[Window]:
-    """The evidence of a question as the gate reads it."""
+    """Convert the evidence of a question to the windows of the gate."""
     return [Window(item["title"], item["section"], item["text"]) for item in evidence]
 
 
 def checked(row: Mapping[str, Any], encode: Encode) -> Row:
-    """The columns of an answered question after the gate."""
+    """The revised columns of an answered question."""
     ids = [item["evidence_id"] for item in row["evidence"]]
     numbers = {evidence_id: n for n, evidence_id in enumerate(ids, start=1)}
     gate = Gate(row["text"], windows_of(row["evidence"]), encode)
@@ -138,7 +139,7 @@ def checked(row: Mapping[str, Any], encode: Encode) -> Row:
 
 
 def _revised(row: Mapping[str, Any], kept: Sequence[Row | None], numbers: Mapping[str, int]) -> Row:
-    """The answer without what fell."""
+    """The answer without the dropped sentences and citations."""
     texts = rebuilt(row["answer"], row["sentences"], kept, numbers)
     left = [each for each in kept if each is not None]
     if not left:
@@ -158,7 +159,7 @@ def rebuilt(
     kept: Sequence[Mapping[str, Any] | None],
     numbers: Mapping[str, int],
 ) -> list[str]:
-    """The paragraphs of an answer with what is kept of each sentence, None for nothing."""
+    """The paragraphs of an answer with the kept version of each sentence; None drops a sentence."""
     shown: dict[int, list[str]] = {}
     for paragraph, each in zip(_paragraphs(answer, sentences, numbers), kept, strict=True):
         if each is not None:
@@ -174,9 +175,9 @@ def _marked(sentence: Mapping[str, Any], numbers: Mapping[str, int]) -> str:
 def _paragraphs(
     answer: str, sentences: Sequence[Mapping[str, Any]], numbers: Mapping[str, int]
 ) -> list[int]:
-    """The paragraph of each sentence, from 0; raises ValueError if the answer is not made of them.
+    """The paragraph of each sentence, from 0.
 
-    An answer is its sentences in order, each with its markers.
+    An answer is its sentences in order, each with its markers. Raises ValueError if it is not.
     """
     found = []
     at = paragraph = 0
@@ -192,7 +193,7 @@ def _paragraphs(
 
 
 def support_line(unsupported: Sequence[Mapping[str, Any]]) -> str:
-    """What was left out of an answer and why, for the reader; "" if nothing was."""
+    """A line for the reader on what was left out and why; "" if nothing was."""
     faults = Counter(each["fault"] for each in unsupported)
     citations = sum(len(e["evidence_ids"]) for e in unsupported if e["fault"] == CITATION)
     told = [
@@ -209,7 +210,7 @@ def _some(count: int, noun: str) -> str:
 
 
 def gate_of(steps: Sequence[Step], at: Place) -> MakeGate | None:
-    """Makes gates as the pipeline's own step would; None if it has no such step."""
+    """Return the gates of the pipeline's own CheckSupport step; None if it has no such step."""
     for step in steps:
         if isinstance(step, CheckSupport):
             return partial(Gate, encode=step.encode_at(at))

@@ -1,4 +1,4 @@
-"""The shape of a cited answer, what is wrong with its citations, and how it is shown."""
+"""The cited answer: its schema, faults in its citations, and its rendering."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PARTIAL = "The evidence found answers this question only in part."
 UNCITED_MARK = "[uncited]"
 
 MAX_SENTENCE_CHARS = 800
-"""A sentence of 90 words, the longest that the rules quote."""
+"""Length of a sentence of 90 words, the longest that the rules quote."""
 MAX_CITES = 12
 MAX_ANSWER, MAX_EVIDENCE, MAX_LIMITS = 5, 10, 5
 PARAGRAPHS = ("answer", "evidence", "limits")
 UNGRADED = "F"
-"""Sorts evidence without a grade after all grades."""
+"""Grade of ungraded evidence, which sorts after all grades."""
 
 Number = Annotated[int, Field(ge=0, le=999)]
 Uncited = Literal["drop", "mark"]
@@ -48,7 +48,7 @@ class CitedAnswer(Answer):
 
 
 class Shown(NamedTuple):
-    """Paragraphs with their markers, the rows of SENTENCES, and what was left out."""
+    """Paragraphs with markers, the rows of SENTENCES, and counts of what was left out."""
 
     paragraphs: list[str]
     sentences: list[dict[str, Any]]
@@ -57,9 +57,9 @@ class Shown(NamedTuple):
 
 
 def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> Shown:
-    """Turn numbers into markers [n]; only those of a piece of evidence ever become one.
+    """Turn citation numbers into markers [n]; numbers without evidence are dropped.
 
-    A sentence left without a marker is dropped, or marked as such, and counted either way.
+    A sentence left without a marker is dropped or marked as uncited, and counted in both cases.
     """
     paragraphs: list[str] = []
     sentences: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> S
 
 
 def citation_fault(cited: CitedAnswer, grades: Sequence[str]) -> Fault | None:
-    """What is wrong with the citations of an answer; `grades` are those of the evidence."""
+    """Fault of the citations of an answer, or None; `grades` are the grades of the evidence."""
     sentences = cited.sentences()
     most = len(grades)
     if outside := sorted({n for each in sentences for n in each.cites if not 1 <= n <= most}):
@@ -118,5 +118,5 @@ def citation_fault(cited: CitedAnswer, grades: Sequence[str]) -> Fault | None:
 
 
 def best_grade(cites: Sequence[int], grades: Sequence[str]) -> str:
-    """The highest grade that a sentence rests on, UNGRADED if none."""
+    """The highest grade among the evidence of a sentence, UNGRADED if there is none."""
     return min((grades[n - 1] or UNGRADED for n in cites), default=UNGRADED)

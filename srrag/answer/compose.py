@@ -1,4 +1,4 @@
-"""The cited answer: every sentence names the evidence that it rests on, or there is none."""
+"""The cited answer: every sentence names the evidence it rests on, or the step abstains."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,29 +33,28 @@ from srrag.step import LLMStep
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."
 DIFFERING_WEIGHT = 0.5
-"""What the rules give evidence on other people or interventions: half of what it would score."""
+"""Factor of the rules for evidence on other people or interventions."""
 OFF_TOPIC_WEIGHT = 0.25
-"""What they give evidence of papers that hold too little of what the question asks."""
+"""Factor of the rules for evidence from papers with too few of the question's words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComposeAnswer(LLMStep):
-    """Answer `text` from `evidence`, with markers [n] that count the evidence from 1.
+    """Answer `text` from `evidence`, with markers [n] that number the evidence from 1.
 
-    The model is shown the `options` of a question that has any, and settles on one; they are not
-    searched for (MIRAGE's question-only retrieval), and the rules do not look at them.
+    The model sees the `options` of a multiple-choice question and chooses one; the search does not
+    use them (MIRAGE's question-only retrieval), and neither do the rules.
 
-    Paragraphs, with a blank line between them: the answer, the evidence by grade, the limits.
-    Citations outside the block are dropped and counted in `invalid_citations`. A sentence that
-    is left without one is dropped, or kept and marked (`uncited`), and counted in
-    `dropped_sentences` either way. Without a sentence there is an abstention, never a guess.
-    `snippets` and `mismatches` name columns of FindSnippets and NoticeMismatch, which the model
-    is shown; "" for none. The rules quote (ExtractRule) in the same three paragraphs. An answer
-    that is a fault rejects its row.
+    The paragraphs, separated by blank lines, are the answer, the evidence by grade, and the limits.
+    Citations outside the evidence block are dropped and counted in `invalid_citations`. A sentence
+    left without a citation is dropped, or kept and marked (`uncited`), and counted in
+    `dropped_sentences` in both cases. If no sentence is left, the step abstains. `snippets` and
+    `mismatches` name columns of FindSnippets and NoticeMismatch to show to the model; "" for none.
+    The rules quote (ExtractRule) in the same three paragraphs. A faulty answer rejects its row.
 
-    `gate` names the column of JudgeAnswerable; "" for none. Where it says that the evidence does
-    not answer, nobody is asked, and the abstention says what is missing and what is near. Words of
-    the question that no evidence holds stand in the note of every answer.
+    `gate` names the column of JudgeAnswerable; "" for none. If the gate says that the evidence does
+    not answer, the step makes no call and abstains, and the note says what is missing and what the
+    nearest paper covers. The note of every answer lists question words that no evidence holds.
     """
 
     version: ClassVar[int] = 8
@@ -82,24 +81,24 @@ class ComposeAnswer(LLMStep):
     gate: str = ""
     max_sentences: int = 12
     max_tokens: int = 2048
-    """Twelve sentences of 60 tokens with their citations, and as much again in reserve."""
+    """Twelve sentences of 60 tokens with citations, and the same amount in reserve."""
     rule: ExtractRule = field(default_factory=ExtractRule)
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Question, options and evidence, and what was found in them."""
+        """The question, options and evidence, and the optional columns."""
         found = (self.snippets, self.mismatches, self.gate)
         return ("text", "options", "evidence", *filter(None, found))
 
     def __post_init__(self) -> None:
-        """Raise ValueError for settings that no answer can keep."""
+        """Raise ValueError for settings that no answer can satisfy."""
         if self.uncited not in ("drop", "mark"):
             raise ValueError(f"uncited is {self.uncited!r}: it can be 'drop' or 'mark'")
         if not 1 <= self.max_sentences <= (most := MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS):
             raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """Render one prompt for each question whose evidence may answer it."""
+        """One prompt for each question that has evidence and that the gate lets pass."""
         system = self.prompt_file.system(max_sentences=self.max_sentences)
         return [
             Prompt(
@@ -148,14 +147,14 @@ class ComposeAnswer(LLMStep):
         return answers
 
     def _marked(self, question: Row) -> dict[str, list[str]]:
-        """The snippets of each piece of evidence."""
+        """The snippets of each piece of evidence, by its id."""
         marked: dict[str, list[str]] = {}
         for each in question[self.snippets] if self.snippets else ():
             marked.setdefault(each["evidence_id"], []).append(each["text"])
         return marked
 
     def _differences(self, question: Row) -> list[EvidenceDifference]:
-        """The mismatches, by the number of their evidence."""
+        """The mismatches, by evidence number."""
         numbers = {item["evidence_id"]: n for n, item in enumerate(question["evidence"], 1)}
         return [
             EvidenceDifference(
@@ -166,14 +165,14 @@ class ComposeAnswer(LLMStep):
         ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Citations outside the block, sentences without one, grades out of order, no answer."""
+        """Fault: invalid or missing citations, grades out of order, or no sentences."""
         evidence = batch.column("evidence")[prompt.row].as_py()
         return citation_fault(value, [item["grade"] for item in evidence])
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Map numbers to evidence ids; an answer that is a fault rejects its row."""
+        """Map numbers to evidence ids; a faulty answer rejects its row."""
         answers = {
             prompt.row: completion for prompt, completion in zip(prompts, completions, strict=True)
         }
@@ -211,7 +210,7 @@ class ComposeAnswer(LLMStep):
         return row | {"answer_note": " ".join(filter(None, (*notes, row["answer_note"])))}
 
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
-        """Keep what is cited, count what is not."""
+        """Render an answer and count what was dropped."""
         shown = show(cited, [item["evidence_id"] for item in evidence], self.uncited)
         return self._shown(shown, cited)
 
@@ -234,7 +233,7 @@ class ComposeAnswer(LLMStep):
 
 
 def _lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[str]:
-    """Evidence as JSON lines: a JSON string cannot be closed by what it holds."""
+    """Evidence as JSON lines; the content cannot break out of a JSON string."""
     for number, item in enumerate(evidence, 1):
         snippets = marked.get(item["evidence_id"])
         yield quoted(
@@ -251,12 +250,12 @@ def _lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[st
 
 
 def _offered(options: Sequence[str]) -> str:
-    """The options on a line of their own, nothing if there are none."""
+    """The options on a separate line, "" without options."""
     return f"\nOptions: {quoted(options)}" if options else ""
 
 
 def _listed(differences: Sequence[EvidenceDifference]) -> str:
-    """Differences as JSON lines under a heading, nothing if there are none."""
+    """Differences as JSON lines under a heading, "" without differences."""
     if not differences:
         return ""
     lines = [

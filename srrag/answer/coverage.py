@@ -1,9 +1,8 @@
-"""How far evidence holds the words of a question: what a gate on answers looks at.
+"""Coverage: how far the evidence holds the words of a question, as input of the answer gate.
 
-Words weigh by how rare they are in medical texts at large, not in the evidence: a general word
-("another", "effect") weighs next to nothing wherever it is asked, and a corpus of any size will do.
-A word is held by a text with the same stem, with a word of the same first six letters, or, if it
-is an acronym, with words of these initials.
+A word's weight is its rarity in medical texts at large, so a general word ("another", "effect")
+weighs almost nothing in every corpus. A text holds a word if it has the same stem, a word with the
+same first six letters or, for an acronym, a run of words with these initials.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ FEATURES = (
 PREFIX_CHARS = 6
 NUM_RAREST = 3
 TELLING = 0.45
-"""Weight from which a word tells one question from another: in fewer than some 2 % of texts."""
+"""Least weight of a telling word, which occurs in fewer than about 2 % of texts."""
 _WORD = re.compile(r"[^\W_]+")
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?\Z")
 _NUMBER = re.compile(r"\d+[a-z]{0,3}\Z", re.IGNORECASE)
@@ -61,21 +60,20 @@ _GENERAL_TEXT = (
     "rise raise fall drop grow ease"
 )
 GENERAL = frozenset(terms(_GENERAL_TEXT))
-"""Words that a question is made with whatever it is about; that they are missing says nothing."""
+"""Words common to all questions; their absence from the evidence says nothing."""
 
 
 class Source(NamedTuple):
-    """A piece of evidence: its document, and all that it says (title, section and text)."""
+    """A piece of evidence: its document, and its title, section and text as one."""
 
     document: str
     text: str
 
 
 class Held(NamedTuple):
-    """The words of a question, what each weighs (0…1), and which sources hold it.
+    """The words of a question, the weight of each (0…1), and the sources that hold each.
 
-    `inside` is (sources, words), `documents` (sources, words) for the whole document that a source
-    is of, as far as it is among the sources.
+    `inside` is (sources, words). `documents` (sources, words) joins all sources of one document.
     """
 
     words: list[str]
@@ -86,13 +84,13 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Frequencies:
-    """In how many of `num_texts` medical texts each stem occurs; those not listed in none."""
+    """How many of `num_texts` medical texts hold each stem; 0 for stems not listed."""
 
     num_texts: int
     counts: Mapping[str, int]
 
     def weight(self, stem: str) -> float:
-        """From 0, in every text, to 1, in none."""
+        """Weight of a stem: 0 if every text holds it, 1 if none does."""
         found = np.log((self.num_texts + 1) / (self.counts.get(stem, 0) + 1))
         return float(found / np.log(self.num_texts + 1))
 
@@ -128,7 +126,7 @@ def held(question: str, sources: Sequence[Source], frequencies: Frequencies) -> 
 
 
 class _Seen(NamedTuple):
-    """A text by its stems, its words' beginnings, and the initials of its words in a row."""
+    """Stems, word beginnings and runs of initials of a text."""
 
     stems: frozenset[str]
     beginnings: frozenset[str]
@@ -149,12 +147,12 @@ class _Seen(NamedTuple):
 
 
 def _british(stem: str) -> str:
-    """One spelling for two: anaemia and anemia, oedema and edema, foetal and fetal."""
+    """Map British to American spelling: anaemia to anemia, oedema to edema, foetal to fetal."""
     return stem.replace("ae", "e").replace("oe", "e")
 
 
 def features(found: Held) -> Floats:
-    """FEATURES of a question and its sources, float64; without words or sources, all is absent."""
+    """FEATURES of a question and its sources, float64; nothing is covered without sources."""
     weights = found.weights
     if not len(weights) or not len(found.inside):
         blank = {"heaviest_missing": 1.0, "absent_telling": 1.0}
@@ -178,7 +176,7 @@ def features(found: Held) -> Floats:
 
 
 def missing_words(found: Held) -> list[str]:
-    """Telling words of the question that no source holds, in the question's order."""
+    """Telling words of the question that no source holds, in order."""
     union = found.inside.any(axis=0) if len(found.inside) else np.zeros(len(found.words), bool)
     return _telling(found, ~np.asarray(union, bool))
 

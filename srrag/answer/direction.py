@@ -1,7 +1,7 @@
-"""What a sentence says of an outcome: it rose, it fell, or nothing differed, by rules.
+"""The direction that a sentence reports for an outcome, by rules: up, down or no difference.
 
-A reading of single sentences, wrong on about a quarter of the experts' own evidence: it compares
-ways of choosing a sentence with each other, it is no judge of an answer.
+The rules read single sentences and are wrong on about a quarter of the experts' own evidence. They
+serve to compare ways of choosing sentences, not to judge answers.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _THAN = re.compile(
 
 
 def direction(sentence: str, intervention: str, comparator: str, outcome: str) -> Direction:
-    """The direction of an outcome under the intervention, "" where no word tells.
+    """The direction of an outcome under the intervention, "" if no word tells.
 
-    The word next to the outcome's own words counts; a comparison that names the comparator before
-    "than" and the intervention behind it is turned round.
+    The direction word nearest to the outcome's words counts. A comparison with the comparator
+    before "than" and the intervention after it is reversed.
     """
     if _SAME.search(sentence):
         return "same"
@@ -66,7 +66,7 @@ def direction(sentence: str, intervention: str, comparator: str, outcome: str) -
 
 
 def _places(sentence: str, words: str) -> list[int]:
-    """Where a sentence holds one of these words."""
+    """Positions in a sentence of any of these words."""
     stems = {*terms(words)}
     return [m.start() for m in re.finditer(r"[^\W_]+", sentence) if {*terms(m[0])} & stems]
 
@@ -76,7 +76,7 @@ def _near(place: int, places: list[int]) -> int:
 
 
 def _turned(sentence: str, intervention: str, comparator: str) -> bool:
-    """Whether the comparator stands before "than" and the intervention behind it."""
+    """Whether the comparator comes before "than" and the intervention after it."""
     than = _THAN.search(sentence)
     if than is None:
         return False

@@ -21,7 +21,7 @@ LEAST_SCORE = 0.01
 ON_QUESTION = 0.8
 """Share of the best passage's coverage from which a guideline is on the question."""
 DIFFER_OUTCOME = 0.5
-"""Share of the asked outcome that both sentences name before they can contradict each other."""
+"""Least share of the asked outcome that two sentences must both name to contradict each other."""
 _MARKS = ".,;:?!()[]\"'“”‘’"
 
 
@@ -33,9 +33,9 @@ class ChosenSentence(NamedTuple):
 
 
 class Extract(NamedTuple):
-    """Chosen sentences, best first; none if the evidence is too thin, and then what it lacks.
+    """Chosen sentences, best first, or none with the missing words if the evidence is too thin.
 
-    `differ` holds the evidence (by number) of two choices that say different things of the outcome.
+    `differ` holds the evidence numbers of two choices that contradict each other on the outcome.
     """
 
     choices: list[ChosenSentence]
@@ -45,10 +45,10 @@ class Extract(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What the question's terms weigh, and how far the evidence carries them.
+    """The weights of the question's terms, and how far the evidence covers them.
 
-    `own` and `outcome` are the shares that each candidate carries, `around` that its passage with
-    its title does, `coverage` that of the best passage alone.
+    `own` and `outcome` are the shares that each candidate covers, `around` the share that its
+    passage and title cover, `coverage` the share that the best single passage covers.
     """
 
     own: NDArray[np.float64]
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractRule:
-    """What makes a sentence part of the answer, and when there is none.
+    """Rules that choose the sentences of an answer, or abstain.
 
     A term's weight is log(1 + n / (df + 0.5)) over the n sentences of the evidence block; the
     coverage of a text is the share of the question's weight that its terms carry, so that words
@@ -81,7 +81,7 @@ class ExtractRule:
     redundancy: float = 0.6
 
     def __call__(self, question: str, passages: Sequence[Passage]) -> Extract:
-        """Choose sentences that answer the question, most telling first."""
+        """Choose sentences that answer the question, best first."""
         found = candidates(passages)
         asked = _asked(question, passages, found)
         states = np.array([not each.plan for each in found], bool)
@@ -107,7 +107,7 @@ class ExtractRule:
         found: Sequence[Candidate],
         usable: NDArray[np.bool_],
     ) -> NDArray[np.float64]:
-        """The score of each candidate, 0 for those that cannot be used."""
+        """The score of each candidate, 0 for unusable ones."""
         *weights, intercept = packaged_weights()
         learned = features(seen(asked, found)) @ np.array(weights) + intercept
         factors = np.array([each.factor for each in found])
@@ -131,7 +131,7 @@ class ExtractRule:
     def _diverse(
         self, score: NDArray[np.float64], lead: int, stems: list[frozenset[str]]
     ) -> list[int]:
-        """The lead, then by score what does not overlap with one taken (Jaccard of their stems)."""
+        """The lead, then sentences by score whose stems overlap with no chosen one (Jaccard)."""
         order = np.lexsort((np.arange(len(score)), -score.round(6)))
         chosen = [lead]
         for i in order.tolist():
@@ -165,7 +165,7 @@ def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate
 
 
 def seen(asked: Asked, found: Sequence[Candidate]) -> list[Seen]:
-    """Each candidate as the learned weights look at it."""
+    """The inputs of the learned weights for each candidate."""
     return [
         Seen(
             each.core, each.role, float(asked.own[i]), float(asked.around[i] - asked.own[i]),
@@ -182,9 +182,9 @@ def _opposed(
     found: Sequence[Candidate],
     named: str,
 ) -> tuple[list[int], list[int]]:
-    """The choices with one that contradicts the lead put behind it, and the two; else none.
+    """Put a sentence that contradicts the lead behind it; returns the choices and the two, or none.
 
-    They are of two papers, and both name the asked outcome and a direction of it.
+    The two come from different papers, and both name the asked outcome and a direction.
     """
     if not chosen or outcome[chosen[0]] < DIFFER_OUTCOME:
         return chosen, []
@@ -199,12 +199,12 @@ def _opposed(
 
 
 def _other_paper(a: Passage, b: Passage) -> bool:
-    """Whether two passages are of two papers, as far as their titles tell."""
+    """Whether two passages come from different papers, judged by their titles."""
     return a is not b and "" not in (a.title, b.title) and a.title != b.title
 
 
 def _cites(candidate: Candidate, shown: Sequence[str]) -> list[int]:
-    """The passages that hold a text, from 1."""
+    """Numbers, from 1, of the passages that hold a text."""
     return [
         n for n, text in enumerate(shown, 1) if n == candidate.passage + 1 or candidate.text in text
     ]
@@ -212,9 +212,9 @@ def _cites(candidate: Candidate, shown: Sequence[str]) -> list[int]:
 
 @cache
 def packaged_weights() -> tuple[float, ...]:
-    """Weights of FEATURES, then the intercept, as `python -m perf.quotes fit` fitted them.
+    """Weights of FEATURES, then the intercept, fitted by `python -m perf.quotes fit`.
 
-    Raises ValueError for those of other features.
+    Raises ValueError if the file is for other features.
     """
     told = json.loads(files("srrag.answer").joinpath(PACKAGED).read_text("utf-8"))
     if tuple(told["features"]) != FEATURES:

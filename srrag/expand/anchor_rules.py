@@ -48,7 +48,7 @@ _EDGE = re.compile(
     re.IGNORECASE,
 )
 _TARGET = re.compile(r"(?<![\w-])on(?![\w-])", re.IGNORECASE)
-"""What an effect is on, which no "on" elsewhere says."""
+"""The target of an effect; only "on" after "effect of" marks it."""
 _LOOSE_TEXT = (
     "a an the of on to from for by with and or both all any each every its their these this those "
     "not only"
@@ -92,7 +92,7 @@ def _mentions(texts: Sequence[str]) -> list[list[Mention]]:
 
 
 def _pieces(text: str, times: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
-    """Part and words between each cue and the next, without those that name no part."""
+    """Part and words between each cue and the next, without pieces that name no part."""
     edges = [
         (edge.start(), edge.end(), edge.lastgroup or _STOP)
         for edge in _EDGE.finditer(text)
@@ -111,7 +111,7 @@ def _pieces(text: str, times: Sequence[tuple[int, int]]) -> list[tuple[str, str]
 
 
 def _trimmed(text: str) -> str:
-    """Without articles, prepositions and the like at both ends."""
+    """Strip articles, prepositions and the like from both ends."""
     words = list(re.finditer(r"\S+", text))
     while words and words[0][0].casefold() in _LOOSE:
         words.pop(0)
@@ -129,7 +129,7 @@ def _names_something(piece: str) -> bool:
 
 
 def _part(piece: _Piece, types: set[str]) -> str:
-    """The part of a piece: that of its cue, unless the piece is plainly of another."""
+    """The part of a piece: the part of its cue, unless the piece is clearly another one."""
     if piece.part == "I" and (_PERSON.search(piece.text) or "Population" in types):
         return "P"
     if piece.part == "P" and types & _TREATMENT and not types & _POPULATION:
@@ -138,7 +138,7 @@ def _part(piece: _Piece, types: set[str]) -> str:
 
 
 def _first(anchors: Sequence[str]) -> list[str]:
-    """The first few, each once."""
+    """The first few distinct anchors, ignoring case."""
     distinct: dict[str, str] = {}
     for anchor in anchors:
         distinct.setdefault(anchor.casefold(), anchor)

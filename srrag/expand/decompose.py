@@ -26,7 +26,7 @@ MAX_TYPES = 6
 MAX_TOKENS = 1024
 """Six questions of 40 tokens with their kind and types are some 500."""
 
-# What an anchor of a part is in the graph, in the schema of PICO and in the neutral one.
+# Types of an anchor in the graph by part, in the PICO schema and in the neutral one.
 _TYPES: Mapping[str, tuple[str, ...]] = {
     "P": ("Population", "Condition", "ClinicalConcept"),
     "I": ("Intervention", "Device", "ClinicalConcept"),
@@ -35,7 +35,7 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
     "T": ("Timepoint",),
 }
 _NODES = ("I", "P", "O", "C")
-"""Parts that are looked up as entities, by importance; a time alone names nothing."""
+"""Parts to look up as entities, by importance; a time alone names no entity."""
 _MOST_NODES = MAX_QUESTIONS - 2
 
 _CUT_NUMBER = re.compile(r"^[\d.,]+")
@@ -65,14 +65,14 @@ class Decomposition(Answer):
 class DecomposeQuestion(LLMStep):
     """Break `text` into look-ups of entities, of relations, and in communities.
 
-    Types are spelled as the schema spells them; those that it does not know are dropped. A smaller
-    question that holds a number which the question lacks is asked for again and then dropped;
-    where none is left, the row is rejected, as for an answer that is a fault. `node_types` are
-    the entity types that look-ups of entities and relations name: what the search may be kept to.
-    It is empty, no limit, as soon as one of them names none.
+    Types are spelled as in the schema, and unknown ones are dropped. A smaller question with a
+    number that the question lacks is asked for again and then dropped. If none is left, or the
+    answer is faulty, the row is rejected. `node_types` are the entity types that the look-ups of
+    entities and relations name, to restrict the search; it is empty (no restriction) if any look-up
+    names none.
 
-    The rules make the questions from `anchors`: one for each entity, one that joins the parts,
-    and the question itself (its end, where it is long) for the communities.
+    The rules make the questions from `anchors`: one per entity, one that joins the parts, and the
+    question itself (or its end, if it is long) for the communities.
     """
 
     ontology: Ontology
@@ -112,7 +112,7 @@ class DecomposeQuestion(LLMStep):
         ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """A number that the question does not hold: `invented_number`."""
+        """Fault `invented_number`: a number that the question does not hold."""
         asked = batch["text"][prompt.row].as_py()
         numbers = invented_numbers(" ".join(each.text for each in value.questions), asked)
         if not numbers:
@@ -139,7 +139,7 @@ class DecomposeQuestion(LLMStep):
         return filled(batch, self.writes, made)
 
     def _kept(self, answer: Decomposition, asked: str) -> list[dict[str, Any]]:
-        """The smaller questions without those that hold a number of their own."""
+        """The smaller questions without invented numbers, each once."""
         kept: dict[tuple[str, str], dict[str, Any]] = {}
         for each in answer.questions:
             if not invented_numbers(each.text, asked):
@@ -155,7 +155,7 @@ class DecomposeQuestion(LLMStep):
         return list(dict.fromkeys(name for name in found if name))
 
     def _node_types(self, questions: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Entity types of the look-ups; none as soon as one look-up names none."""
+        """Entity types of the look-ups; [] if any look-up names none."""
         named = [
             [name for name in each["types"] if name in self.ontology.entities]
             for each in questions
@@ -166,7 +166,7 @@ class DecomposeQuestion(LLMStep):
         return list(dict.fromkeys(name for types in named for name in types))
 
     def _questions(self, text: str, anchors: Mapping[str, Sequence[str]]) -> list[SubQuestion]:
-        """The smaller questions of the rules; one that would be too long is left out."""
+        """The smaller questions of the rules; too long ones are left out."""
         nodes = [
             (f"What is known about {anchor}?", _TYPES[part])
             for rank in range(max(map(len, anchors.values()), default=0))
@@ -212,7 +212,7 @@ def _joined(anchors: Mapping[str, Sequence[str]]) -> tuple[str, tuple[str, ...]]
 
 
 def _ending(text: str) -> str:
-    """The last words of a text that fit: a vignette ends with what it asks."""
+    """The last words of a text that fit; a vignette ends with its question."""
     words = " ".join(text.split())
     if len(words) <= MAX_QUESTION_CHARS:
         return words

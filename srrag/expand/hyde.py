@@ -30,7 +30,7 @@ Sentence = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_SENTENCE_CHARS)
 ]
 
-# What the rules write of each part, and of one that the question does not name.
+# Sentences of the rules for each part, and for a part that the question does not name.
 _BY_RULES: tuple[tuple[str, str, str], ...] = (
     ("P", "The evidence concerns {}.", "The evidence concerns the condition in general."),
     ("I", "The management of interest is {}.", "Management follows usual clinical practice."),
@@ -54,14 +54,14 @@ class HydePassage(Answer):
 class WriteHyde(LLMStep):
     """Write `num_passages` hypothetical passages about `text` that keep to its `anchors`.
 
-    Each passage is a draw of its own. Numbers and populations that neither question nor anchors
-    hold are asked for again; passages that keep them stay, and `hyde_violations` names them (such
-    as "2: number 48"). Equal passages count once. A passage without a usable answer is missing;
-    where none is left, the row is rejected.
+    Each passage is sampled separately. Passages with numbers or populations that neither question
+    nor anchors hold are asked for again; if they persist, they are kept, and `hyde_violations`
+    names them (such as "2: number 48"). Equal passages count once. A faulty answer gives no
+    passage; if none is left, the row is rejected.
 
-    The engine `rules` writes no passage: the lists are empty, and the channel finds nothing.
-    With `by_rules` it fills one passage of five general sentences with the anchors, where there
-    are any: wording close to evidence, and nothing that the question does not say.
+    The engine `rules` writes no passage, so the channel finds nothing. With `by_rules` it fills one
+    template of five general sentences with the anchors, if there are any: its wording is close to
+    evidence and adds nothing to the question.
     """
 
     num_passages: int = NUM_PASSAGES
@@ -82,7 +82,7 @@ class WriteHyde(LLMStep):
 
     @property
     def off(self) -> bool:
-        """Whether no passage is written: there are only rules, and they were not asked for."""
+        """Whether no passage is written: the engine is `rules` and `by_rules` is off."""
         return isinstance(self.engine, Rules) and not self.by_rules
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class WriteHyde(LLMStep):
             raise ValueError(f"temperature is {self.temperature}: it lies in [0, 2]")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a passage; by rules one a question with anchors, if at all."""
+        """One prompt per passage; with rules one per question with anchors, or none."""
         rows: Iterator[tuple[int, dict[str, Any]]] = live(batch, self.reads)
         draws = self.num_passages
         if isinstance(self.engine, Rules):
@@ -123,7 +123,7 @@ class WriteHyde(LLMStep):
         ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Numbers or populations of the passage's own: `drift`."""
+        """Fault `drift`: numbers or populations that only the passage holds."""
         wrong = _violations(value.text(), *_asked(batch, prompt.row))
         if not wrong:
             return None
@@ -136,7 +136,7 @@ class WriteHyde(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Collect the passages of each question, with what in them drifts from it."""
+        """Collect the passages of each question, and their violations."""
         passages: dict[int, dict[str, None]] = {}
         faults: dict[int, Fault] = {}
         for prompt, answer in zip(prompts, completions, strict=True):

@@ -1,4 +1,4 @@
-"""What a model's text says beyond the question: numbers and populations of its own."""
+"""Find numbers and populations that a model's text adds to the question."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def invented_numbers(text: str, question: str) -> list[str]:
 
 
 def invented_populations(text: str, question: str) -> list[str]:
-    """Populations that the rules find in the text and no telling word of which is asked about.
+    """Populations that the rules find in the text and whose telling words the question lacks.
 
-    "patients" and the like tell nothing: they stand for whoever the question is about.
+    "patients" and the like are no telling words: they fit every question.
     """
     (mentions,) = find_mentions([text], [""], [False])
     found = dict.fromkeys(text[m.start : m.end] for m in mentions if m.type == "Population")

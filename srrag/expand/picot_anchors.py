@@ -47,10 +47,9 @@ class PicotAnchors(Answer):
 class FindAnchors(LLMStep):
     """Copy the phrases that name P, I, C, O and T out of `text`.
 
-    An anchor is a verbatim stretch of the question, in its own spelling: one that the question
-    does not hold is asked for again and then dropped, so that nothing is made up and a part that
-    is not named stays empty. The rules read questions in English. An answer that is a fault
-    rejects its row.
+    An anchor is a verbatim part of the question in its spelling. An anchor that the question does
+    not hold is asked for again and then dropped, so nothing is invented, and an unnamed part stays
+    empty. The rules read English questions. A faulty answer rejects its row.
     """
 
     max_tokens: int = MAX_TOKENS
@@ -85,7 +84,7 @@ class FindAnchors(LLMStep):
         ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """An anchor that is nowhere in the question: `invented`."""
+        """Fault `invented`: an anchor that the question does not hold."""
         wrong = invented(value, batch["text"][prompt.row].as_py())
         if not wrong:
             return None
@@ -118,7 +117,7 @@ def render(question: str) -> tuple[str, str]:
 def locate(anchor: str, question: str) -> str | None:
     """The stretch of whole words that is the anchor but for case and blanks, None if none is."""
     words = r"\s+".join(re.escape(word) for word in inert(anchor).split())
-    # Neither a part of a Latin word nor of a number: "5" is no anchor of "1.5".
+    # Match whole words and numbers only: "5" is no anchor of "1.5".
     pattern = rf"(?<![A-Za-z0-9])(?<!\d[.,]){words}(?![A-Za-z0-9])(?![.,]\d)"
     found = re.search(pattern, inert(question), re.IGNORECASE) if words else None
     return question[found.start() : found.end()] if found else None

@@ -43,12 +43,12 @@ class Rationale(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteRationale(LLMStep):
-    """Reason about `text` and its `options`; `rationale` is then searched for in its place.
+    """Reason about `text` and its `options`; `rationale` then replaces the question in the search.
 
-    The rules do not reason: with the engine `rules` the rationale is the question itself, up to
-    2,400 characters, and `rationale_model` says so: "rules". So it is, without a name, for a
-    question with more options than there are labels (`too_many_options`) or whose answer is a
-    fault: such a row is rejected, and a pipeline goes on with it.
+    With the engine `rules` the rationale is the question itself, up to 2,400 characters, and
+    `rationale_model` is "rules". A question with more options than labels (`too_many_options`) or
+    with a faulty answer also gets itself as rationale, with an empty `rationale_model`; its row is
+    rejected, and a pipeline goes on with it.
     """
 
     max_tokens: int = MAX_TOKENS
@@ -67,7 +67,7 @@ class WriteRationale(LLMStep):
 
     @property
     def off(self) -> bool:
-        """Whether the question stands for its rationale, since rules do not reason."""
+        """Whether the question itself is the rationale, because rules do not reason."""
         return isinstance(self.engine, Rules)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:

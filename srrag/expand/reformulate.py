@@ -50,13 +50,12 @@ class Reformulations(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Reformulate(LLMStep):
-    """Reword `text` in up to three ways, to search for beside it.
+    """Reword `text` in up to three ways, to search for in addition to it.
 
-    A version that repeats the question or another version is left out. One with a number that
-    neither the question nor its context holds is asked for again and then dropped. `context`
-    shows the model topic and narrative too, which the submitted runs did not (section 5). The
-    rules cannot reword: with the engine `rules` there is no version. An answer that is a fault
-    rejects its row.
+    A version that repeats the question or another version is left out. A version with a number that
+    neither the question nor its context holds is asked for again and then dropped. `context` also
+    shows topic and narrative to the model, unlike the submitted runs (section 5). The engine
+    `rules` cannot reword and writes no version. A faulty answer rejects its row.
     """
 
     context: bool = False
@@ -101,7 +100,7 @@ class Reformulate(LLMStep):
         return answers
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """A number that was not given: `invented_number`."""
+        """Fault `invented_number`: a number that the model was not given."""
         (row,) = batch.select(self.reads).slice(prompt.row, 1).to_pylist()
         numbers = invented_numbers(" ".join(value.versions()), " ".join(self._shown(row)))
         if not numbers:
@@ -130,7 +129,7 @@ class Reformulate(LLMStep):
         return filled(batch, self.writes, made)
 
     def _shown(self, row: dict[str, str]) -> tuple[str, str, str]:
-        """What of a question the model is shown."""
+        """The parts of a question that the model sees."""
         return (row["text"], *((row["topic"], row["narrative"]) if self.context else ("", "")))
 
 

@@ -1,4 +1,4 @@
-"""Late-interaction encoders (ColBERT): a vector for each token that counts, and no sentence's."""
+"""Late-interaction encoders (ColBERT): a vector for each token instead of each sentence."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BATCH_TEXTS = 16
 
 
 class LoadedColbert(LoadedEncoder):
-    """A multi-vector model of sentence-transformers in memory, PyLate's ones included.
+    """A multi-vector model of sentence-transformers in memory, including PyLate's.
 
-    The model says which tokens count, how questions are expanded and what stands before a text.
-    Its sentence vector, which BERT-style encoders pool, is the mean of the token vectors.
+    The model configures which tokens count, the expansion of questions and the prefixes. Its
+    sentence vector is the mean of the token vectors.
     """
 
     def __init__(self, encoder: Encoder, device: str) -> None:
@@ -76,6 +76,6 @@ def _read(encoder: Encoder, device: str) -> Any:
     found = read_weights(MultiVectorEncoder, encoder.model, encoder.revision, device)
     positions = getattr(found[0].config, "max_position_embeddings", None)
     check_positions(encoder.model, encoder.max_tokens, positions)
-    # Such models come with a shorter limit, which would cut windows.
+    # These models come with a shorter limit, which would truncate windows.
     found[0].document_length = encoder.max_tokens
     return found

@@ -21,7 +21,7 @@ _BATCH_PAIRS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEncoderModel:
-    """A cross-encoder and its arithmetic: what decides the scores, not where they are made."""
+    """A cross-encoder and its arithmetic: everything that decides the scores, but no device."""
 
     model: str
     """A local folder, or a hub id with its `revision`."""

@@ -14,7 +14,7 @@ PACKAGED_MODEL = "minilm"
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """A sentence encoder and its arithmetic: what decides the vectors, not where they are made."""
+    """A sentence encoder and its arithmetic: everything that decides the vectors, but no device."""
 
     model: str = PACKAGED_MODEL
     """`minilm` (all-MiniLM-L6-v2, ships with the package), a local folder or a hub id."""

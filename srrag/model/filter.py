@@ -26,12 +26,12 @@ Floats = npt.NDArray[np.float64]
 FACTS = "filter.json"
 BATCH_TOKENS = 4096
 DECIMALS = 4
-"""Of a probability: batches may differ in the digits behind."""
+"""Decimals of a probability; further digits may differ between batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """What a filter is made of, before any training."""
+    """The base model of a filter, before training."""
 
     kind: Literal["encoder", "causal"] = "encoder"
     model: str = "minilm"
@@ -43,7 +43,7 @@ class Base:
     dtype: str = "float32"
     """Of a causal model's weights: float32 or bfloat16. An encoder's are float32."""
     lora: LoRA | None = None
-    """Of a causal model: train low-rank updates; None trains all weights."""
+    """Low-rank updates for a causal model; None trains all weights."""
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
@@ -58,7 +58,7 @@ class Base:
 
 
 def load_pair_model(base: Base, device: str, *, checkpointing: bool = False) -> PairModel:
-    """The model as it is before training."""
+    """Load the base model."""
     if base.kind == "encoder":
         from srrag.model.pair_encoder import PairEncoder
 
@@ -73,7 +73,7 @@ def load_pair_model(base: Base, device: str, *, checkpointing: bool = False) -> 
 class Fusion:
     """p(yes) = σ(logit·l + cosine·c + bias), from a model's log-odds l and a cosine c.
 
-    The cosine of question and passage is the packaged encoder's; 0 leaves it out.
+    The cosine of question and passage comes from the packaged encoder; weight 0 leaves it out.
     """
 
     logit: float = 1.0
@@ -89,18 +89,18 @@ class Fusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What is made of a probability; both chosen on held-out questions."""
+    """Thresholds on the probability, chosen on held-out questions."""
 
     fusion: Fusion
     threshold: float
-    """From here on a passage is evidence."""
+    """Least probability of a passage that counts as evidence."""
     answer_threshold: float
-    """A question whose best passage stays below has no sufficient evidence."""
+    """A question whose best passage is below this has insufficient evidence."""
 
 
 @dataclass(frozen=True)
 class FilterFacts:
-    """filter.json: what is beside the weights, and what else was said of the training."""
+    """Content of filter.json: the settings besides the weights, and facts about the training."""
 
     base: Base
     decision: Decision
@@ -187,7 +187,7 @@ def pair_cosines(questions: Sequence[str], passages: Sequence[str], device: str 
 
 
 def base_sha256(base: Base) -> dict[str, str]:
-    """The hashes of a local model's weights, empty for a hub model, whose revision says it."""
+    """Hashes of a local model's weights; empty for a hub model, which its revision identifies."""
     if base.kind == "encoder":
         return base_files(str(encoder_folder(base.model, base.revision)))
     return base_files(base.model)

@@ -1,7 +1,8 @@
-"""A chat model asked whether a passage holds evidence: p(yes) is that of Yes against No.
+"""A chat model judges whether a passage holds evidence: p(yes) compares Yes with No.
 
-The prompt asks what Supplementary Table 10 of Rethinking RAG in medicine asks, and the loss is the
-cross-entropy of the answer's token alone (its section 4.2). Trained whole, or by LoRA through PEFT.
+The prompt follows Supplementary Table 10 of Rethinking RAG in medicine, and the loss is the
+cross-entropy of the answer token alone (its section 4.2). All weights are trained, or LoRA updates
+through PEFT.
 """
 
 from __future__ import annotations
@@ -152,9 +153,9 @@ class PairCausal:
         save_file(bare, folder / ADAPTER, metadata={"format": "pt"})
 
     def read_adapter(self, folder: Path) -> None:
-        """Put the adapter of a folder written by `save` on the model.
+        """Load the adapter of a folder written by `save` into the model.
 
-        Raises ValueError if the file does not hold just the weights that the adapter has.
+        Raises ValueError if the names in the file differ from the adapter's weights.
         """
         found = load_file(folder / ADAPTER)
         state = {n: p for n, p in self.module.named_parameters() if p.requires_grad}
@@ -165,7 +166,7 @@ class PairCausal:
 
 
 def base_files(model: str) -> dict[str, str]:
-    """The sha256 of a local model's weights, which an adapter is nothing without."""
+    """The sha256 of a local model's weights, which an adapter requires."""
     paths = sorted(Path(model).glob("*.safetensors")) if _local(model) else []
     return {path.name: file_sha256(path) for path in paths}
 

@@ -1,9 +1,10 @@
-"""An encoder that reads question and passage together and compares what became of their words.
+"""An encoder that reads question and passage together and compares their averaged words.
 
-Question and passage are one text to the encoder, so every word sees the other side. Then, as a
-bi-encoder would, the words of each side are averaged to a unit vector u, v; the log-odds of yes are
-s · Σ w_i·u_i·v_i + b. With w = 1 this starts as a cosine, which a sentence encoder was trained for,
-instead of as a new map from its first token: it learns from far fewer pairs (docs/filter.md).
+The encoder reads question and passage as one text, so every word attends to the other side. Then,
+as in a bi-encoder, the words of each side are averaged to unit vectors u and v; the log-odds of yes
+are s · Σ w_i·u_i·v_i + b. With w = 1 training starts from a cosine, for which a sentence encoder
+was trained, instead of from a new map of its first token, and needs far fewer pairs
+(docs/filter.md).
 """
 
 from __future__ import annotations

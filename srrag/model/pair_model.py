@@ -1,4 +1,4 @@
-"""What a model of p(yes | question, passage) is, for those who train it and those who ask it."""
+"""The interface of models of p(yes | question, passage), for training and for inference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 Ints = npt.NDArray[np.int64]
 Example = tuple[Ints, Ints]
-"""Token ids of a question with a passage, and what each token is of: QUESTION, PASSAGE, OTHER."""
+"""Token ids of a question with a passage, and the side of each token: QUESTION, PASSAGE, OTHER."""
 
 OTHER, QUESTION, PASSAGE = -1, 0, 1
 
@@ -45,9 +45,9 @@ def scores(
     logits: Callable[[Sequence[Example]], Tensor],
     batch_tokens: int,
 ) -> npt.NDArray[np.float64]:
-    """The log-odds of each example, float64; examples of one length share a pass, unpadded.
+    """The log-odds of each example, float64 (examples,), without padding.
 
-    So an example's score does not depend on its neighbours.
+    Examples of equal length share a pass, so a score does not depend on its neighbours.
     """
     found = np.zeros(len(examples))
     for rows in equal_lengths([len(ids) for ids, _ in examples], batch_tokens):
@@ -83,5 +83,5 @@ def padded(
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of a library says first."""
+    """The first line of a library's error message."""
     return (str(error).strip().splitlines() or [repr(error)])[0]

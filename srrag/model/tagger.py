@@ -35,7 +35,7 @@ Logits = Callable[[Sequence[Ints]], list[Tensor]]
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How texts are read, beside the weights: part of what was trained."""
+    """Settings for reading texts, which belong to the trained model like its weights."""
 
     window: int = 192
     """Pieces a forward pass sees of a text, special tokens left out."""
@@ -54,7 +54,7 @@ class Reading:
 
 
 class TaggedRun(NamedTuple):
-    """Neighbouring words with one label: "P", "I" or "O" of text[start:end], and how sure."""
+    """Neighbouring words with one label: "P", "I" or "O" of text[start:end], and its confidence."""
 
     label: str
     start: int
@@ -72,7 +72,7 @@ class Pieces(NamedTuple):
 
 
 class PieceTokenizer:
-    """A fast tokenizer that says which word each piece is of."""
+    """A fast tokenizer that tells the word of each piece."""
 
     def __init__(self, path: Path) -> None:
         """Read tokenizer.json; raises ValueError that names it."""

@@ -25,7 +25,7 @@ class TextTokenizer:
     """A fast tokenizer in two settings: cut at the model's limit, and uncut for measuring."""
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """Copy a tokenizer twice; its own settings of truncation and padding do not matter."""
+        """Copy a tokenizer twice; its own truncation and padding settings are ignored."""
         serial = tokenizer.to_str()
         self._whole = Tokenizer.from_str(serial)
         self._whole.no_padding()
@@ -71,7 +71,7 @@ def load_tokenizer(encoder: Encoder) -> TextTokenizer:
 
 
 def _content_mask(tokenizer: Tokenizer) -> np.ndarray:
-    """Per vocabulary id: neither a special token (but "unknown") nor of punctuation alone."""
+    """By vocabulary id: True for words and "unknown", False for special tokens and punctuation."""
     size = tokenizer.get_vocab_size()
     # Byte-level vocabularies write a blank as a letter, so look at decoded text, not at names.
     words = tokenizer.decode_batch([[i] for i in range(size)], skip_special_tokens=False)

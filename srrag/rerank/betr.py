@@ -1,4 +1,4 @@
-"""Rerank by evidence grade: r = â·s + û_grade, with parameters that `srrag fit_betr` learned."""
+"""Rerank by evidence grade: r = â·s + û_grade, with parameters from `srrag fit_betr`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _WHICH = ("hits", "into", "keep")
 def scorer(step: Step) -> str:
     """Name and revision of a step that scores: `RerankMaxSim@<fingerprint>`.
 
-    The revision is that of its configuration; parameters hold for no other, since another's
-    scores have another scale. Which column it reads and how many windows it keeps change no score,
-    unless it blends, which stretches scores over the hits that it reads.
+    The revision is a hash of its configuration. Parameters are valid for that revision only,
+    because other scorers have other scales. The column that it reads and the number of windows that
+    it keeps are not part of the revision, unless it blends, which stretches scores over the hits it
+    reads.
     """
     same = () if getattr(step, "blend", ()) else _WHICH
     stated = {key: value for key, value in spec(step).items() if key not in same}
@@ -40,7 +41,7 @@ def scorer(step: Step) -> str:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What betr.json says: the scale a, the bias of each grade, and whose scores it is for."""
+    """Content of betr.json: the scale a, the bias of each grade, and the name of the scorer."""
 
     a: float
     u: npt.NDArray[np.float64]
@@ -48,7 +49,7 @@ class Calibration:
 
 
 def read_calibration(path: str | Path) -> Calibration:
-    """Read a betr.json; raises ValueError that names the file and what is wrong with it."""
+    """Read a betr.json; raises ValueError that names the file and the problem."""
     if not bring(Path(path)).is_file():
         raise ValueError(
             f"{path}: there is no such file; `srrag fit_betr pipeline=…` writes it on a root with "
@@ -70,10 +71,10 @@ def read_calibration(path: str | Path) -> Calibration:
 class RerankBETR(Step):
     """Score by `reranker`, then rank by r = â·s + û_grade (Eq. 9 of sr-rag).
 
-    The reranker stands inside, so that parameters fitted to another one's scores are refused. It
-    writes the column `into`; its own scores stay in `<into>_uncalibrated`. `model` is the
-    path of a betr.json; the parameters in it are part of the identity. A window without a grade
-    counts as E.
+    The reranker is a part of this step, so that parameters fitted to another scorer are refused. It
+    writes the column `into`; its uncalibrated scores stay in `<into>_uncalibrated`. `model` is the
+    path of a betr.json, whose parameters are part of the identity. A window without a grade counts
+    as E.
     """
 
     reranker: Step
@@ -82,7 +83,7 @@ class RerankBETR(Step):
     units: str = "units"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a reranker that does not write `into`, or is BETR itself."""
+        """Raise ValueError if the reranker does not write `into` or is itself BETR."""
         if isinstance(self.reranker, RerankBETR):
             raise ValueError("reranker: BETR calibrates a reranker, not itself")
         if self.reranker.writes.names != [self.into]:
@@ -103,12 +104,12 @@ class RerankBETR(Step):
         return (*self.reranker.needs(), self.units)
 
     def identity(self) -> dict[str, Any]:
-        """The parameters, and the reranker's own identity."""
+        """The parameters, and the identity of the reranker."""
         found = self.calibration()
         return {"a": found.a, "u": found.u.tolist(), "reranker": self.reranker.identity()}
 
     def calibration(self) -> Calibration:
-        """The parameters; raises ValueError for those of another reranker."""
+        """Read the parameters; raises ValueError if they were fitted to another reranker."""
         if not self.model:
             raise ValueError(
                 "model: the path of a betr.json is missing; `srrag fit_betr` writes it"
@@ -121,7 +122,7 @@ class RerankBETR(Step):
         return found
 
     def open(self, at: Place) -> Function:
-        """Read the parameters; raises ValueError for those of another reranker."""
+        """Read the parameters; raises ValueError if they were fitted to another reranker."""
         found = self.calibration()
         score = self.reranker.open(at)
         units = open_units(at, self.units)

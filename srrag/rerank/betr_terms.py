@@ -1,4 +1,4 @@
-"""The parameters by which a pipeline's last ranking is calibrated, for those who explain it."""
+"""The calibration parameters of a pipeline's last ranking, for explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rerank by the bi-encoder logit: similarities that stand in the indexes, as log odds."""
+"""Rerank by the bi-encoder logit: similarities stored in the indexes, as log odds."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from srrag.step import Place
 class RerankBiEncoder(Reranker):
     """Score by `scale` · cos + `late` · MaxSim / tokens + `lexical` · BM25 + `shift`.
 
-    Fine ranking without another model: cos is that of the sentence vectors, MaxSim that of Eq. 15
-    of sr-rag per token of the question, BM25 the score in `lexical_hits` (0 for what that channel
-    did not find); a term of weight 0 is not read. The sum is a logit as a cross-encoder gives
-    one, the log odds of being relevant, so that grade biases (Eq. 9), margins and floors have the
-    unit that they have there.
+    Fine ranking without another model: cos compares the sentence vectors, MaxSim is Eq. 15 of
+    sr-rag per token of the question, BM25 is the score in `lexical_hits` (0 where that channel did
+    not find the window). Terms of weight 0 are not read. The sum is a logit like a cross-encoder's,
+    the log odds of relevance, so that grade biases (Eq. 9), margins and floors have the same unit.
 
-    The defaults are a logistic regression for the packaged encoder on the training questions of
-    two benchmarks, each weighing the same: `python -m perf.rerank logit D/rehab R1 D/bioasq R2
-    --questions 400`. With BM25 it gives 1.887, 13.721, .122 and −12.179; with
-    BM25 and without MaxSim 10.375, 0, .165 and −9.27.
+    The defaults come from a logistic regression for the packaged encoder on the training questions
+    of two benchmarks, weighted equally: `python -m perf.rerank logit D/rehab R1 D/bioasq R2
+    --questions 400`. With BM25 it gives 1.887, 13.721, .122 and −12.179; with BM25 and without
+    MaxSim 10.375, 0, .165 and −9.27.
     """
 
     version: ClassVar[int] = 2
@@ -43,7 +42,7 @@ class RerankBiEncoder(Reranker):
     index: str = "tokens"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for weights that turn the ranking round."""
+        """Raise ValueError for weights that would reverse the ranking."""
         super().__post_init__()
         for name in ("scale", "late", "lexical"):
             if not 0 <= getattr(self, name) < math.inf:

@@ -20,9 +20,9 @@ from srrag.step import Place
 class RerankCrossEncoder(Reranker):
     """Score by the logit of any cross-encoder of sentence-transformers: fine ranking.
 
-    sr-rag takes BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are others. The model reads
-    the title of the window's document, a line break, and the window's text; the text alone where
-    there is no title or `titles` is off. What is longer than the model's limit is cut.
+    sr-rag uses BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are alternatives. The model reads
+    the title of the window's document, a line break, and the window's text; only the text if there
+    is no title or `titles` is off. Input beyond the model's limit is truncated.
     """
 
     hits: str = "hits_coarse"
@@ -55,7 +55,7 @@ class RerankCrossEncoder(Reranker):
         return score
 
     def passages(self, units: Units, ids: pa.Array) -> list[str]:
-        """What the model reads of each window."""
+        """The input of the model for each window."""
         said = units.take_evidence(ids.to_pylist())
         if not self.titles:
             return list(said["text"].to_pylist())

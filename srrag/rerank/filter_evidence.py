@@ -1,4 +1,4 @@
-"""Keep the hits that hold evidence for the question, as a trained filter judges them."""
+"""Keep the hits that a trained filter judges to hold evidence for the question."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class FilterEvidence(Step):
-    """Of the first `depth` hits, keep those whose p(yes | question, passage) is high enough.
+    """Of the first `depth` hits, keep those with a high enough p(yes | question, passage).
 
-    Rethinking RAG in medicine, section 4.2. The column `into` holds those kept, in the order they
-    came and with their scores; `<into>_rejected` the others of the first `depth`, scored by p, best
-    first; `<into>_probability` the p of each hit kept. Hits below `depth` are not judged and go
-    no further. `model` is the folder that `srrag train_filter` wrote; the content of its files is
-    part of the identity, where they lie is not. `threshold` null takes the filter's own.
+    Rethinking RAG in medicine, section 4.2. The column `into` holds the kept hits with their order
+    and scores; `<into>_rejected` holds the rejected ones, scored and sorted by p;
+    `<into>_probability` holds the p of each kept hit. Hits below `depth` are dropped without
+    judgement. `model` is a folder written by `srrag train_filter`; its content is part of the
+    identity, its path is not. A null `threshold` takes the filter's own.
 
-    `abstain` is the adaptive mode: where even the best p stays below `answer_threshold` (null: the
-    filter's own), no hit is handed on, and the answer is that there is no sufficient evidence.
+    `abstain` is the adaptive mode: if even the best p is below `answer_threshold` (null: the
+    filter's own), no hit is passed on, and the answer is that the evidence is insufficient.
     """
 
     model: str = field(default="", compare=False, metadata={"identity": False})
@@ -43,11 +43,11 @@ class FilterEvidence(Step):
     abstain: bool = False
     answer_threshold: float | None = None
     order: Literal["given", "probability"] = "given"
-    """`probability` ranks those kept by p instead, which is their score then."""
+    """`probability` sorts the kept hits by p, and p becomes their score."""
     units: str = "units"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a number that is no probability, or a depth below 1."""
+        """Raise ValueError for thresholds outside 0…1, a depth below 1, or an unknown order."""
         for name in ("threshold", "answer_threshold"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
@@ -74,22 +74,22 @@ class FilterEvidence(Step):
         )
 
     def needs(self) -> tuple[str, ...]:
-        """The units index, for what the windows say."""
+        """The units index, for the texts of the windows."""
         return (self.units,)
 
     def identity(self) -> dict[str, Any]:
-        """The filter's content."""
+        """The content of the filter."""
         return {"model": sealed_revision(self.folder)}
 
     @property
     def folder(self) -> Path:
-        """Where the filter lies; raises ValueError if nothing was said."""
+        """Folder of the filter; raises ValueError if `model` is empty."""
         if not self.model:
             raise ValueError("model: the folder of a filter is missing; `srrag train_filter`")
         return Path(self.model)
 
     def open(self, at: Place) -> Function:
-        """Check and load the filter; raises ValueError that names a file which is not its own."""
+        """Check and load the filter; raises ValueError that names a file that was changed."""
         loaded = load_filter(self.folder, at.device)
         units = open_units(at, self.units)
         decision = loaded.facts.decision
@@ -141,7 +141,7 @@ def _offsets(rows: Ints, some: Ints, num_rows: int) -> Ints:
 def _lists(
     ids: pa.Array, scores: npt.NDArray[Any], rows: Ints, some: Ints, num_rows: int
 ) -> pa.Array:
-    """HITS of these places, whose rows ascend."""
+    """HITS at the places `some`, which are sorted by row."""
     offsets = _offsets(rows, some, num_rows)
     return pack_flat(ids.take(pa.array(some)), scores[some], ranks(np.diff(offsets)), offsets)
 

@@ -1,4 +1,4 @@
-"""Rerank by token vectors: MaxSim, alone or blended with the scores of the channels before."""
+"""Rerank by token vectors: MaxSim, alone or blended with the scores of earlier channels."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ Ints = npt.NDArray[np.int64]
 class RerankMaxSim(Reranker):
     """Score the first `depth` hits (0: all) by MaxSim, Eq. 15 of sr-rag: coarse ranking.
 
-    With `blend` empty the score is that of Eq. 15, the sum over the question's tokens of the best
-    cosine with a token of the window. Otherwise it and the scores of the `blend` columns are
-    stretched to 0…1 within the question (0 where a channel did not find the window) and all
-    weigh the same. Hits below `depth` keep their order behind. How many windows go on (`keep`)
-    is not published. The windows' token vectors come from the index; none is computed.
+    With an empty `blend` the score is Eq. 15: the sum over the question's tokens of the best cosine
+    with a token of the window. Otherwise it and the scores in the `blend` columns are stretched to
+    0…1 within the question (0 where a channel did not find the window) and averaged. Hits below
+    `depth` follow in their previous order. The paper does not say how many windows go on (`keep`).
+    The index holds the token vectors of the windows.
 
-    The question's are those of `EncodeQuestions`, or, with an `encoder` (a ColBERT beside the
-    sentence encoder), made here; `encoded` names the stage that encoded the windows with it.
+    The token vectors of the question come from `EncodeQuestions`, or from an `encoder` here (a
+    ColBERT beside the sentence encoder); `encoded` names the stage that encoded the windows with
+    it.
     """
 
     version: ClassVar[int] = 2
@@ -51,7 +52,7 @@ class RerankMaxSim(Reranker):
     encoded: str = "vectors"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a negative number of windows."""
+        """Raise ValueError for a negative `depth` or `keep`."""
         super().__post_init__()
         if self.depth < 0:
             raise ValueError(f"depth is {self.depth}: a number of windows, or 0 for all")
@@ -84,7 +85,7 @@ class RerankMaxSim(Reranker):
                 scores[head] = min_max(scores[head], rows[head])
                 scores += sum(_stretched(batch[name], ids, offsets) for name in self.blend)
                 scores /= 1 + len(self.blend)
-            # Behind the head, below every score there, in the order before.
+            # Hits behind the head keep their order, below every score of the head.
             lowest = np.zeros(batch.num_rows)
             np.minimum.at(lowest, rows[head], scores[head])
             scores[~head] = (lowest[rows] - place)[~head]
@@ -109,9 +110,9 @@ def late_scores(
     depth: int = 0,
     mean: bool = False,
 ) -> Floats:
-    """MaxSim of each question's first `depth` hits (0: all), 0 for the others.
+    """MaxSim of each question's first `depth` hits (0: all), 0 for the other hits: (hits,).
 
-    `mean` divides by the question's tokens, so that long and short questions compare.
+    `mean` divides by the number of tokens of the question, to compare long and short questions.
     """
     late = np.zeros(len(ids))
     for row, query in enumerate(questions):
@@ -125,9 +126,9 @@ def late_scores(
 def channel_scores(
     ids: pa.Array, offsets: Offsets, channel: tuple[pa.Array, npt.NDArray[Any], Offsets]
 ) -> Floats:
-    """The score of each hit among those of a channel, 0 where it did not find the window.
+    """The score of each hit in a channel, 0 where the channel did not find the window: (hits,).
 
-    Both are flat with the offsets of their questions.
+    Hits and channel are flat, each with the offsets of its questions.
     """
     found, scores, ends = channel
     if not len(found):
@@ -150,7 +151,7 @@ def question_tokens(batch: pa.Table, dimension: int) -> Iterator[Matrix]:
 
 
 def encoded_tokens(batch: pa.Table, model: LoadedEncoder) -> Iterator[Matrix]:
-    """The token vectors of each question, made now and one by one: no neighbour in the batch."""
+    """Encode the tokens of each question, one by one, so that no other question affects them."""
     for text in batch["text"].to_pylist():
         _, tokens = model.encode_tokens([text], "query")
         yield _widened(tokens.values, tokens.scale)

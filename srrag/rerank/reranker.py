@@ -1,4 +1,4 @@
-"""What every reranker is: new scores for the hits of a column, ranked into another."""
+"""Base of all rerankers: score the hits of a column and rank them into another."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 
 Score = Callable[[pa.Table, pa.Array, Offsets], npt.NDArray[Any]]
-"""From questions, the unit ids of all their hits and the offsets of each: a score for each hit."""
+"""Returns a score for each hit, from the questions, the unit ids of all hits, and their offsets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reranker(Step):
-    """Rank the windows in the column `hits` by a score of their own, best first, `into` another.
+    """Rank the windows in the column `hits` by a new score, best first, `into` another column.
 
-    The first `keep` of each question go on, 0 keeps all; the others are dropped. Ties, after
-    rounding, go by id.
+    Only the first `keep` of each question go on; 0 keeps all. Ties, after rounding, are sorted by
+    id.
     """
 
     hits: str
@@ -34,7 +34,7 @@ class Reranker(Step):
     keep: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a negative number of windows."""
+        """Raise ValueError for a negative `keep`."""
         if self.keep < 0:
             raise ValueError(f"keep is {self.keep}: a number of windows, or 0 for all")
 
@@ -45,10 +45,10 @@ class Reranker(Step):
 
     @abc.abstractmethod
     def scorer(self, at: Place) -> Score:
-        """Load what is heavy and return the scores; a question's depend on no other question."""
+        """Load models and indexes; return a function that scores each question independently."""
 
     def open(self, at: Place) -> Function:
-        """Load what is heavy."""
+        """Load models and indexes."""
         score = self.scorer(at)
 
         def run(batch: pa.Table) -> pa.Table:
@@ -60,7 +60,7 @@ class Reranker(Step):
 
 
 def rank_hits(ids: pa.Array, scores: npt.NDArray[Any], offsets: Offsets, keep: int = 0) -> pa.Array:
-    """A HITS column from flat ids and scores, a list between each two offsets, best first."""
+    """Make a sorted HITS column from flat ids and scores; `offsets` delimit the questions."""
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     names, (keys,) = codes([ids])
     ranking = rank_scores(rows, keys, scores, decimals=SCORE_DECIMALS)

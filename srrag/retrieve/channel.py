@@ -1,4 +1,4 @@
-"""What every retrieval channel is: a search of one index that adds its own column of hits."""
+"""Base of all retrieval channels: search one index and add a column of hits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 
 Search = Callable[[pa.Table, Sequence[Sequence[str]]], list[FoundWindows]]
-"""Questions and tracks → what was found on each; a track is the grades that it searches, () all."""
+"""Searches questions on tracks and returns the finds of each track; a track () is all grades."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchChannel(Step):
-    """The `k` best windows of the stage `index` (Table S3 of sr-rag: 300), written `into`."""
+    """Search the stage `index` for the `k` best windows (Table S3 of sr-rag: 300)."""
 
     index: str
     into: str
     k: int = 300
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a search of nothing."""
+        """Raise ValueError if `k` is below 1."""
         if self.k < 1:
             raise ValueError(f"k is {self.k}: a search finds at least 1")
 
@@ -43,11 +43,11 @@ class SearchChannel(Step):
         """Map the index and return the search of a batch of questions, track by track."""
 
     def columns(self, found: FoundWindows) -> list[pa.Array]:
-        """What this channel writes of what it found."""
+        """The columns that this channel writes, made from its finds."""
         return [found.hits()]
 
     def open(self, at: Place) -> Function:
-        """Map the index; every grade is searched."""
+        """Map the index; the function searches every grade."""
         search = self.searcher(at)
 
         def run(batch: pa.Table) -> pa.Table:

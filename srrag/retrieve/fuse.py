@@ -44,7 +44,7 @@ class FuseRanks(Step):
         return pa.schema([pa.field(self.into, HITS)])
 
     def open(self, at: Place) -> Function:
-        """Nothing to load."""
+        """Return the function; there is nothing to load."""
 
         def run(batch: pa.Table) -> pa.Table:
             columns = [unpack_hits(batch[name]) for name in self.channels]

@@ -38,11 +38,11 @@ class Reflection(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Reflect(LLMStep):
-    """Weigh the evidence `shown` after the `rounds` so far, and name the next question, or none.
+    """Judge the evidence `shown` after the `rounds` so far, and write the next question or none.
 
-    An answer that is a fault rejects its row. The rules do not reflect unless asked for
-    (`by_rules`): then they ask on for the words of the question that no evidence holds, which
-    finds no bridge from one fact to the next as a model may.
+    A faulty answer rejects its row. The engine `rules` reflects only with `by_rules`: it then
+    searches for the words of the question that no evidence holds. Unlike a model, it cannot find a
+    bridge from one fact to the next.
     """
 
     ontology: Ontology = field(default_factory=lambda: Ontology(entities=[], relations={}))
@@ -64,11 +64,11 @@ class Reflect(LLMStep):
 
     @property
     def off(self) -> bool:
-        """Whether nothing would be asked: there are only rules, and they were not asked for."""
+        """Whether this step makes no call: the engine is `rules` and `by_rules` is off."""
         return isinstance(self.engine, Rules) and not self.by_rules
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question."""
+        """One prompt per question."""
         ontology = self.ontology.describe()
         found = []
         for row, question in enumerate(batch.select(self.reads).to_pylist()):
@@ -79,7 +79,7 @@ class Reflect(LLMStep):
         return found
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """The words that no evidence holds, as the next question."""
+        """Answer by rules: the next question is the words that no evidence holds."""
         stems = analyzer()
         rows = batch.select(self.reads).to_pylist()
         answers = []
@@ -99,7 +99,7 @@ class Reflect(LLMStep):
         return answers
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """A search that was made before, or none although the evidence does not suffice."""
+        """Fault if the answer repeats a search, or needs more evidence but asks nothing."""
         if value.sufficient:
             return None
         if not value.next_question:
@@ -112,7 +112,7 @@ class Reflect(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Add the reflection; a question that was asked before ends the rounds."""
+        """Add the reflection; a repeated question ends the rounds."""
         rounds = batch["rounds"].to_pylist()
         rows = []
         for before, completion in zip(rounds, completions, strict=True):
@@ -140,7 +140,7 @@ class Reflect(LLMStep):
 
 
 def asked_before(question: str, former: Sequence[str]) -> bool:
-    """Whether these very words were searched for, whatever the case and blanks."""
+    """Whether the same words were searched before, ignoring case and white space."""
     return _plain(question) in map(_plain, former)
 
 

@@ -23,18 +23,19 @@ from srrag.step import Function, Place, Step
 Ints = npt.NDArray[np.int64]
 
 FUSED_DECIMALS = 7
-"""Scores by rank lie close together, and come as float32: to 7 decimals they are one."""
+"""Decimals to which pooled scores are compared; they come as float32 and lie close together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IterateRetrieval(Step):
-    """At most `rounds` searches a question (IRCoT; three, as in SR-RAG).
+    """Search at most `rounds` times per question (IRCoT; three, as in SR-RAG).
 
-    The first searches for the question itself, each later one for what `reflect` asks next after
-    it saw the `shown` best windows so far; a question whose evidence suffices drops out. The hits
-    of all rounds are pooled by their best score, for one rerank against the question itself.
-    `search` is a pipeline whose ranking is that of one round; what it adds beside stands as the
-    first round made it. `found`, if it writes that, holds the finds of all rounds.
+    The first round searches for the question itself. Each later round searches for the next
+    question that `reflect` writes after reading the `shown` best windows so far; a question with
+    sufficient evidence stops. The hits of all rounds are pooled by best score, for one rerank
+    against the original question. `search` is the pipeline of one round, which writes the ranking;
+    its other columns keep their values from the first round, except that `found` collects the finds
+    of all rounds.
     """
 
     version: ClassVar[int] = 2
@@ -47,7 +48,7 @@ class IterateRetrieval(Step):
     units: str = "units"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for no round, or nothing shown."""
+        """Raise ValueError if `rounds` or `shown` is below 1, or a round writes `into`."""
         if self.rounds < 1 or self.shown < 1:
             raise ValueError("rounds and shown must be at least 1")
         if self.into in set(self.search.writes.names) - {"hits"}:
@@ -77,11 +78,11 @@ class IterateRetrieval(Step):
         return tuple(dict.fromkeys((*self.search.needs(), self.units)))
 
     def identity(self) -> dict[str, Any]:
-        """That of the steps of a round, and of the reflection."""
+        """The identities of the search pipeline and of the reflection."""
         return {"search": self.search.identity(), "reflect": self.reflect.identity()}
 
     def open(self, at: Place) -> Function:
-        """Open the steps of a round, and the reflection if there is to be one."""
+        """Open the search pipeline, and the reflection unless it is off."""
         search = self.search.open(at)
         reflect = None if self.reflect.off else self.reflect.open(at)
         units = open_units(at, self.units)
@@ -101,7 +102,7 @@ class IterateRetrieval(Step):
 
 
 class _Rounds:
-    """What the rounds of a batch found so far, and what each question searches for next."""
+    """State of a batch: the finds so far, and what each question searches for next."""
 
     def __init__(self, questions: pa.Table, finds: bool) -> None:
         self.questions = questions
@@ -114,14 +115,14 @@ class _Rounds:
             self.lists["found"] = []
 
     def asked(self, rows: Ints) -> pa.Table:
-        """These questions, each with the text to search for in this round."""
+        """These questions, with the text of this round's search."""
         asked = self.questions.take(pa.array(rows))
         texts = pa.array([self.next[row] for row in rows], pa.string())
         place = asked.column_names.index("text")
         return asked.set_column(place, asked.schema.field("text"), texts)
 
     def add(self, number: int, rows: Ints, found: pa.Table) -> Ints:
-        """Take a round's results over; returns the rows that it did not reject."""
+        """Add the results of a round; returns the rows that it did not reject."""
         if self.first is None:
             self.first = found
         before = self._num_windows()
@@ -150,7 +151,7 @@ class _Rounds:
         return table.append_column("rounds", notes).append_column("shown", evidence)
 
     def reflected(self, rows: Ints, thought: pa.Table, lost: Mapping[int, str]) -> Ints:
-        """Note the reflections, and what was lost of them; returns the rows that ask on."""
+        """Record the reflections and their faults; returns the rows that search on."""
         on = []
         for n, (row, each) in enumerate(zip(rows.tolist(), thought.to_pylist(), strict=True)):
             said = {name: each[name] for name in ("reflection", "sufficient")}
@@ -198,7 +199,7 @@ class _Rounds:
         return np.asarray(pc.list_value_length(self.pooled()), np.int64)
 
     def _joined(self, name: str) -> pa.Array:
-        """The lists of all rounds as one a question, in the order of the rounds."""
+        """Concatenate the lists of all rounds per question, in order of the rounds."""
         parts = self.lists[name]
         flat = pa.concat_arrays([lists.flatten() for _, lists in parts])
         owner = np.concatenate(
@@ -211,7 +212,7 @@ class _Rounds:
 
 
 def _numbered(found: pa.Array, number: int) -> pa.Array:
-    """FOUND with the number of its round."""
+    """FOUND with the number of the round filled in."""
     flat = found.flatten()
     fields = list(FOUND.value_type)
     columns = [

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 MAX_QUESTION_CHARS = 4000
 KINDS = ("node", "triple", "community")
-"""Of smaller questions: what in the graph each one looks for."""
+"""What kind of graph element each smaller question looks for."""
 
 
 def question_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Make a QUESTIONS table; a question that cannot be asked becomes a reject row."""
+    """Make a QUESTIONS table; an invalid question becomes a reject row."""
     out: list[dict[str, Any]] = []
     for row in rows:
         blank = {item.name: empty_value(item.type) for item in QUESTIONS}
@@ -51,7 +51,7 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def question_fault(text: object) -> tuple[str, str] | None:
-    """Why a question cannot be asked, or None."""
+    """Reason why a question is invalid, or None."""
     if not isinstance(text, str) or not any(char.isalnum() for char in text):
         return "empty_question", "the question holds no word"
     if len(text) > MAX_QUESTION_CHARS:
@@ -61,10 +61,9 @@ def question_fault(text: object) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeQuestions(Step):
-    """Adds the sentence vector and the token vectors of the question.
+    """Add the sentence vector and the token vectors of the question.
 
-    `text` names the column that stands for it, such as `rationale` for the reasoning of
-    WriteRationale.
+    `text` names the column to encode in its place, such as `rationale` of WriteRationale.
     """
 
     text: str = "text"
@@ -110,9 +109,9 @@ class EncodeQuestions(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeTexts(Step):
-    """Adds the sentence vectors of a list of texts: float32 (n, dim) as bytes, b"" for none.
+    """Add the sentence vectors of a list of texts: float32 (n, dim) as bytes, b"" for no text.
 
-    `role` says whether they are encoded as passages or as queries.
+    `role` says whether to encode them as passages or as queries.
     """
 
     texts: str = "hyde_passages"
@@ -153,10 +152,9 @@ class EncodeTexts(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeSubQuestions(Step):
-    """Adds the sentence vectors of the smaller questions of each kind: float32 (n, dim) as bytes.
+    """Add the sentence vectors of the smaller questions by kind: float32 (n, dim) as bytes.
 
-    A kind without a question has no vectors (b""): SearchGraph leaves that part out, nothing
-    stands in for it.
+    A kind without questions has no vectors (b""), and SearchGraph then skips that part.
     """
 
     encoder: Encoder = field(default_factory=Encoder)
@@ -196,7 +194,7 @@ def _load(encoder: Encoder, at: Place) -> LoadedEncoder:
 
 
 def _encoded(model: LoadedEncoder, lists: Sequence[Sequence[str]], role: Role) -> list[bytes]:
-    """The vectors of each list, in one pass over all lists, equal texts once."""
+    """The vectors of each list, from one pass over all lists that encodes equal texts once."""
     distinct = list(dict.fromkeys(text for texts in lists for text in texts))
     if not distinct:
         return [b""] * len(lists)

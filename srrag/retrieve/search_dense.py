@@ -19,11 +19,11 @@ from srrag.step import Place
 
 @dataclass(frozen=True, kw_only=True)
 class SearchDense(SearchChannel):
-    """Inner product of the windows' vectors with those of the column `vectors`.
+    """Search by the inner product of the windows' vectors with those in the column `vectors`.
 
-    It holds one or several float32 vectors a question, or none (b""), which finds nothing.
-    Several are searched one by one and pooled, a window by its best score, into one list of `k`:
-    a channel counts once in Eq. 1 of sr-rag, however many passages it searches for.
+    The column holds float32 vectors per question, or none (b""), which finds nothing. Several
+    vectors are searched one by one and pooled by best score into one list of `k`, so that the
+    channel counts once in Eq. 1 of sr-rag, however many passages it searches for.
     """
 
     index: str = "dense"
@@ -51,7 +51,7 @@ class SearchDense(SearchChannel):
         return search
 
     def _queries(self, batch: pa.Table, dimension: int) -> tuple[Matrix, Offsets]:
-        """The vectors of all questions, (n, dimension), and the offsets that part them."""
+        """The vectors of all questions, (n, dimension), and the offsets of each question."""
         rows = batch[self.vectors].to_pylist()
         sizes = np.array([len(row) for row in rows], np.int64)
         width = np.dtype(np.float32).itemsize * dimension

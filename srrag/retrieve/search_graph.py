@@ -18,12 +18,12 @@ from srrag.step import Place
 
 @dataclass(frozen=True, kw_only=True)
 class SearchGraph(SearchChannel):
-    """The `k` best windows (Table S3 of sr-rag: 120) that mention an entity or triple.
+    """Find the `k` best windows (Table S3 of sr-rag: 120) that mention an entity or triple.
 
-    Entities, triples and communities are matched apart from each other, each by the vectors of
-    its own column: one or several float32 vectors a question, none to leave the part out. `types`
-    names a column of entity types to keep to, a list a question. Beside the hits stand the
-    `paths`, one a hit: the entity, edge and community that speak most for the window.
+    Entities, triples and communities are matched separately, each by the vectors in its own column:
+    float32 vectors per question, or none to skip the part. `types` names a column that lists, per
+    question, the entity types to search. The column of paths holds, for each hit, the entity, edge
+    and community that contribute most to it.
     """
 
     index: str = "graph"
@@ -71,7 +71,7 @@ class SearchGraph(SearchChannel):
         found = []
         for row, text in enumerate(texts):
             vector = np.frombuffer(columns["query_vector"][row], np.float32)
-            # One array a column, so that parts which share a column are scored once.
+            # One array per column, so that parts that share a column are scored once.
             vectors: dict[str, Any] = {
                 name: np.frombuffer(column[row], np.float32).reshape(-1, len(vector))
                 for name, column in columns.items()

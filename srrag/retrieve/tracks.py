@@ -1,4 +1,4 @@
-"""Dual-track retrieval: each set of grades searches its own partition of every index."""
+"""Dual-track retrieval: each set of grades is searched in its own partition of every index."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FUSED_DECIMALS = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """A partition of the windows: those of these `grades`, all by default.
+    """A partition of the windows: those of these `grades`; () means all.
 
-    `depth` is its capacity: how many fused windows a question it hands on, 0 for all.
+    `depth` is its capacity: how many fused windows it passes on per question, 0 for all.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Track:
     depth: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a grade that there is not, or a depth below 0."""
+        """Raise ValueError for an unknown grade, or a depth below 0."""
         check_grades(self.grades)
         if self.depth < 0:
             raise ValueError(f"depth of track {self.name!r} is {self.depth}: it cannot be negative")
@@ -42,15 +42,15 @@ class Track:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTracks(Step):
-    """Every channel on every track: candidates are made, fused and cut off within a track.
+    """Search every channel on every track, and fuse and cut the candidates within each track.
 
-    So the few windows of one grade do not have to stand out among all others (SR-RAG, "EBM-Adaptive
-    Retrieval Strategy": grade A, and B to E). Within a track, each channel's `k` best windows are
-    fused by reciprocal rank (Eq. 1, k = 60) and the best `depth` kept; the tracks' windows are
-    then one list, by fused score, ties by id. Grades that stand in no track are not searched.
+    So the few windows of one grade need not compete with all others (SR-RAG, "EBM-Adaptive
+    Retrieval Strategy": grade A, and B to E). Within a track, reciprocal rank fusion (Eq. 1, k =
+    60) joins the `k` best windows of each channel and keeps the best `depth`. The windows of all
+    tracks then form one list by fused score, ties by id. Grades without a track are not searched.
 
-    `channels` has names to searches, whose own columns are not written; one that is null is left
-    out. `found` holds a row a channel, track and window, `into` the fused hits.
+    `channels` maps names to searches, whose own columns are not written; a null one is left out.
+    `found` holds a row for each channel, track and window, `into` the fused hits.
     """
 
     channels: Mapping[str, SearchChannel | None]
@@ -97,7 +97,7 @@ class SearchTracks(Step):
         grades = [track.grades for track in self.tracks]
 
         def run(batch: pa.Table) -> pa.Table:
-            # One flat table of all finds, track by track, and in each channel by channel.
+            # One flat table of all finds, sorted by track, then by channel.
             by_channel = [search(batch, grades) for search in searches]
             finds = _Finds([item for track in zip(*by_channel, strict=True) for item in track])
             pairs = [(track.name, name) for track in self.tracks for name in self.channels]
@@ -109,7 +109,7 @@ class SearchTracks(Step):
         return run
 
     def _fused(self, finds: _Finds, num_rows: int) -> pa.Array:
-        """HITS: each track fused and cut off, then all in one list."""
+        """HITS: fuse and cut each track, then join all tracks into one list."""
         num_tracks = len(self.tracks)
         track = finds.search // len(self.channels)
         fused = reciprocal_rank_fusion(
@@ -127,7 +127,7 @@ class SearchTracks(Step):
 
 
 class _Finds:
-    """The finds of several searches, flat: each one's row, search, key, rank, score and path."""
+    """Flat finds of several searches: the row, search, key, rank, score and path of each."""
 
     def __init__(self, found: Sequence[FoundWindows]) -> None:
         sizes = [np.diff(item.offsets) for item in found]
@@ -162,7 +162,7 @@ class _Finds:
 
 
 def _check_disjoint(tracks: Sequence[Track]) -> None:
-    """Raise ValueError that names what stands twice."""
+    """Raise ValueError that names a duplicate track or grade."""
     names = [track.name for track in tracks]
     grades = [grade for track in tracks for grade in track.grades or GRADES]
     for kind, all_of in (("name", names), ("grade", grades)):

@@ -1,4 +1,4 @@
-"""What a training writes after each epoch: weights, and the optimizer's state to go on from."""
+"""Checkpoints of a training after each epoch: weights and the optimizer's state."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The files of one training, epoch by epoch, in a folder that every worker sees."""
+    """The checkpoint files of one training, in a folder that every worker sees."""
 
     folder: Path
     epochs: int
-    """After the last one there is nothing to go on to: only its weights are written and kept."""
+    """Number of epochs; the last checkpoint holds weights without the optimizer's state."""
 
     def file(self, epoch: int) -> Path:
         """The file of an epoch, counted from 1."""
@@ -58,7 +58,7 @@ class Checkpoints:
     def restore(
         self, name: str, weights: Mapping[str, Parameter], optimizer: torch.optim.AdamW
     ) -> None:
-        """Put what a file holds into the weights and the optimizer."""
+        """Load a checkpoint into the weights and the optimizer."""
         tensors = load_file(self.folder / name)
         fused = optimizer.defaults.get("fused")  # which counts its steps where the weights are
         for key, parameter in weights.items():

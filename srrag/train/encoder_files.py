@@ -1,4 +1,4 @@
-"""An encoder of any kind as the beginning of a classifier: folder, hub id or the packaged one."""
+"""Load an encoder (folder, hub id or packaged) as the start of a classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam between a fit and where it runs: one process, or workers that share the pairs."""
+"""The interface between a fit and its workers: one process, or several that share the pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Group(Protocol):
-    """The workers of one fit, as one of them sees it."""
+    """The workers of one fit, seen from one of them."""
 
     @property
     def rank(self) -> int:
@@ -31,7 +31,7 @@ class Group(Protocol):
         ...
 
     def restore(self) -> dict[str, Any] | None:
-        """The state that was saved last, if this is not the first attempt."""
+        """The last saved state, or None on the first attempt."""
         ...
 
     def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
@@ -40,7 +40,7 @@ class Group(Protocol):
 
 
 class Alone:
-    """A group of one, in this process; its state is a JSON file, or nowhere."""
+    """A group of one in this process; it keeps its state in a JSON file, if any."""
 
     rank = 0
     size = 1
@@ -50,7 +50,7 @@ class Alone:
         self.state = state
 
     def total(self, values: Floats) -> Floats:
-        """Nothing to add."""
+        """Return the values; there is nothing to add."""
         return values
 
     def restore(self) -> dict[str, Any] | None:
@@ -61,6 +61,6 @@ class Alone:
         return found
 
     def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        """Write the file in one move."""
+        """Write the file atomically."""
         if self.state is not None:
             commit_json(self.state, state)

@@ -1,4 +1,4 @@
-"""What every training does with a step: its pace, and gradients added over workers."""
+"""Shared parts of a training step: learning-rate schedule, and gradients summed over workers."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def add_gradients(parameters: Iterable[Parameter], group: Group) -> None:
 
 
 def seed_epoch(seed: int, epoch: int, rank: int) -> None:
-    """Draw dropout anew each epoch, so that a run which goes on equals one undisturbed."""
+    """Seed dropout by epoch, so that a resumed run equals an uninterrupted one."""
     key = np.random.SeedSequence([seed, epoch, rank])
     torch.manual_seed(int(key.generate_state(1)[0]))

@@ -1,4 +1,4 @@
-"""Weights parted over workers by PyTorch's own FSDP, and whole again for a file."""
+"""Shard weights over workers with PyTorch's FSDP, and gather them for a file."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def shard(module: nn.Module) -> None:
-    """Part a module's weights over the workers of the process group, a transformer block at a time.
+    """Shard a module's weights over the process group, one transformer block at a time.
 
-    Raises ValueError where there is no group to part them over.
+    Raises ValueError if there is no process group.
     """
     if not torch.distributed.is_initialized():
         raise ValueError("train.shard=true: weights are parted over workers; set train.workers")
@@ -23,7 +23,7 @@ def shard(module: nn.Module) -> None:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor as one worker alone would have it; all workers ask together."""
+    """Gather a tensor from its shards; all workers call it together."""
     if not isinstance(tensor, DTensor):
         return tensor
     found: Tensor = tensor.full_tensor()
@@ -31,7 +31,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def put(target: Tensor, value: Tensor) -> None:
-    """Copy a whole tensor into one that may be parted."""
+    """Copy a whole tensor into one that may be sharded."""
     with torch.no_grad():
         if isinstance(target, DTensor):
             placed = value.to(target.device, target.dtype)

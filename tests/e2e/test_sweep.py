@@ -78,8 +78,8 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
         whole, shown = srrag(*command(roots[0], bench, url))
         called = sends(url)
         assert called == len(counts(url)["calls"]) == whole["usage"]["answers"]["calls"]
-        assert (whole["configurations"], whole["questions"], whole["stages"]) == (3, 114, 7)
-        assert whole["parts"] == whole["parts_made"] == 14
+        assert (whole["configurations"], whole["questions"], whole["stages"]) == (3, 114, 9)
+        assert whole["parts"] == whole["parts_made"] == 18
         assert "srrag answer " in shown, "the command that repeats a row with an engine of its own"
         done = command(roots[1], bench, url)
         (tmp_path / "port").unlink()
@@ -92,10 +92,10 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
             process.communicate()
             release(other)
             stood = parts(roots[1])
-            assert 0 < len(stood) < 14
+            assert 0 < len(stood) < 18
             assert not (roots[1] / "jobs" / "sweep" / "rows.json").exists()
             resumed, _ = srrag(*done)
-            assert resumed["parts_made"] == 14 - len(stood)
+            assert resumed["parts_made"] == 18 - len(stood)
             assert stood.items() <= parts(roots[1]).items(), "what stood was not made again"
             assert len(counts(other)["calls"]) == called
             assert sends(other) <= called + 4, "at most what was in flight was asked again"

@@ -1,4 +1,4 @@
-"""Fit BETR to pairs: the split, the fit itself, the choice by validation, draws and intervals."""
+"""Fit BETR to pairs: train-validation split, fit, choice by validation, draws and intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHECKPOINT_EPOCHS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class BetrSettings:
-    """How BETR is fitted; the numbers are those of SR-RAG, Table S3."""
+    """Settings of a fit of BETR; the defaults are from SR-RAG, Table S3."""
 
     objective: Kind = "posterior"
     tau: float = 1.0
@@ -40,7 +40,7 @@ class BetrSettings:
     learning_rate: float = 0.05
     epochs: int = 80
     patience: int = 0
-    """Adam stops when the validation loss has not fallen for so many epochs; 0: it runs on."""
+    """Adam stops after so many epochs without a lower validation loss; 0: never."""
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
@@ -63,7 +63,7 @@ class BetrSettings:
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters, the objective's value there and how far that is below the optimum."""
+    """Fitted parameters, the objective's value, and its distance from the optimum."""
 
     theta: list[float]
     objective: float
@@ -89,9 +89,9 @@ def by_grade(values: Any) -> dict[str, Any]:
 
 
 def split_queries(query_ids: Sequence[str], share: float, seed: int) -> npt.NDArray[np.bool_]:
-    """True by query number for the training queries: all but a random `share`, rounded.
+    """True by query index for training queries; a random `share`, rounded, is held out.
 
-    Which queries are held out depends on their ids and the seed, not on the order of the rows.
+    The split depends on the query ids and the seed, not on the order of the rows.
     """
     order = np.array(sorted(range(len(query_ids)), key=query_ids.__getitem__), np.int64)
     held = round(share * len(query_ids))
@@ -109,7 +109,7 @@ def fit(
 ) -> Fit:
     """Fit on this worker's pairs; all workers get the same result. `num_queries` is |Q| of all.
 
-    A query's pairs must stand with one worker.
+    All pairs of a query must be with one worker.
     """
     group = group or Alone()
     sizes = np.array([pairs.num_queries, validation.num_queries if validation else 0], float)
@@ -170,7 +170,7 @@ class _Run:
 
 
 def stalled(curve: Sequence[dict[str, float]], patience: int) -> bool:
-    """Whether the validation loss is no lower than `patience` epochs ago."""
+    """Whether the validation loss did not fall in the last `patience` epochs."""
     losses = [point["validation_loss"] for point in curve if "validation_loss" in point]
     return 0 < patience < len(losses) and min(losses[-patience:]) >= min(losses[:-patience])
 
@@ -191,14 +191,14 @@ def _unpack(saved: dict[str, Any]) -> AdamState:
 
 @dataclass(frozen=True, kw_only=True)
 class BetrTask:
-    """One fit as plain values, which travel to any worker: the file, what of it, and how."""
+    """One fit as plain values for any worker: the file, the share of it, and the settings."""
 
     pairs: str
     fingerprint: str
     settings: BetrSettings
     num_queries: int
     share: float
-    """Of the queries, how many are held out for validation; 0: the fit takes them all."""
+    """Share of the queries held out for validation; 0 fits to all of them."""
     seed: int
 
     def plain(self) -> dict[str, Any]:
@@ -207,9 +207,9 @@ class BetrTask:
 
 
 def run_task(task: BetrTask, group: Group | None = None, file: PairFile | None = None) -> Fit:
-    """Do one fit: this worker's share of the queries, every `size`-th from its rank on.
+    """Run one fit on this worker's share of the queries, every `size`-th from its rank on.
 
-    Raises ValueError if the file is no longer the one that the task was made for.
+    Raises ValueError if the file has changed since the task was made.
     """
     group = group or Alone()
     file = file or read_pairs(task.pairs)
@@ -232,7 +232,7 @@ def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, An
 
 @dataclass(frozen=True)
 class Certainty:
-    """The optimum of `posterior` at one τ with its intervals, whatever objective was chosen."""
+    """The optimum of `posterior` at one τ with its intervals, for either objective."""
 
     fit: Fit
     draws: Draws
@@ -251,7 +251,7 @@ def certainty(
     num_draws: int,
     seed: int,
 ) -> Certainty:
-    """Intervals of a and of each u_t. |Q| of the prior-weighted `paper` has no place here."""
+    """Intervals of a and of each u_t, from `posterior` whatever objective was chosen."""
     exact = BetrSettings(objective="posterior", tau=settings.tau, sigma_a=settings.sigma_a)
     found = fit(pairs, None, exact, num_queries)
     draws = draw(

@@ -1,4 +1,4 @@
-"""Read a file of pairs as arrays, a row group at a time, and name the row that is wrong."""
+"""Read a file of pairs as arrays, one row group at a time; errors name the row."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _MIRRORED = (_CELLS % NUM_GRADES) * NUM_GRADES + _CELLS // NUM_GRADES
 
 @dataclass(frozen=True)
 class PairFile:
-    """A file's pairs, 13 bytes each, and what is known of them."""
+    """The pairs of a file, 13 bytes each, with their query ids and origin."""
 
     path: str
     pairs: Pairs
     query_ids: list[str]
     """The id of each query number."""
     fingerprint: str
-    """A hash of all rows in their order, however they lie in the file."""
+    """Hash of all rows in order, independent of the file's layout."""
     origin: Origin | None
-    """None for a file that was not sampled here."""
+    """Origin of the pairs; None if the file does not state it."""
 
 
 def read_pairs(path: str | Path) -> PairFile:
-    """Read and check a file of PAIRS in one pass; memory is that of the arrays and one batch.
+    """Read and check a file of PAIRS in one pass; memory holds the arrays and one batch.
 
-    Raises ValueError in one line that names the file, and the row (from 1) and column, for a file
-    that is no Parquet, a missing column, a null, an unknown grade, a score that is no finite
-    number, no row at all, or grades of which no pair sets one against another.
+    Raises ValueError in one line that names the file, the row (from 1) and the column. It rejects a
+    file that is not Parquet, a missing column, a null, an unknown grade, a score that is not
+    finite, an empty file, and pairs that never compare two grades.
     """
     try:
         file = pq.ParquetFile(path)
@@ -144,16 +144,16 @@ def _origin(file: pq.ParquetFile) -> Origin | None:
 
 
 def contradictions(pairs: Pairs) -> int:
-    """How many pairs also stand the other way round: same query, −Δs, grades exchanged.
+    """Number of pairs that also occur reversed: same query, −Δs, grades exchanged.
 
-    They are votes against each other; the likelihood takes both, and each weakens the other.
+    Such pairs contradict each other; the likelihood takes both, and each weakens the other.
     """
     mirrored = _MIRRORED[pairs.cell]
     turned = (pairs.delta_s < 0) | ((pairs.delta_s == 0) & (pairs.cell > mirrored))
     both_ways = (pairs.delta_s == 0) & (pairs.cell == mirrored)
     size = np.abs(pairs.delta_s).view(np.uint64)
-    # A 64-bit mix of (query, cell as if not turned, |Δs|): equal pairs have equal keys, and
-    # others share one as good as never.
+    # A 64-bit hash of (query, unordered cell, |Δs|): equal pairs have equal keys, and collisions of
+    # other pairs are negligible.
     cell = np.where(turned, mirrored, pairs.cell).astype(np.uint64)
     key = pairs.query.astype(np.uint64) * np.uint64(NUM_CELLS) + cell
     key = (key * np.uint64(0x9E3779B97F4A7C15)) ^ (size * np.uint64(0xC2B2AE3D27D4EB4F))

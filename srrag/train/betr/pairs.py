@@ -1,4 +1,4 @@
-"""BETR's pairs: sampled from rankings with gold windows, and the Parquet file they stand in."""
+"""BETR's pairs: sample them from rankings with gold windows, and write them to Parquet."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PAIRS = pa.schema(
 ORIGIN_KEY = b"srrag.pairs"
 
 UNGRADED = "E"
-"""What a window without a grade counts as."""
+"""Grade assigned to a window without a grade."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where pairs come from: |Q| with the queries that have none, whose scores, how sampled."""
+    """Origin of pairs: |Q| including queries without pairs, the scorer, and the sampling."""
 
     num_queries: int
     reranker: str
@@ -52,9 +52,9 @@ def sample_pairs(
 ) -> pa.Table:
     """Algorithm 1, lines 2 to 7: up to K = 20 other candidates for each gold one, as PAIRS.
 
-    `candidates` holds each question's windows with their scores; a window of `gold` with a
-    relevance above 0 is relevant. A question without both kinds has no pair. What is drawn
-    depends on the question and the seed alone. Raises ValueError if there is no pair at all.
+    `candidates` holds the windows of each question with their scores; a window is relevant if
+    `gold` gives it a relevance above 0. A question needs both kinds to have pairs. The sample
+    depends only on the question and the seed. Raises ValueError if there is no pair at all.
     """
     columns: dict[str, list[Any]] = {name: [] for name in PAIRS.names}
     for query_id in sorted(candidates):

@@ -13,7 +13,7 @@ from srrag.algo.betr import GRADES
 from srrag.train.betr.fit import Certainty, Fit
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
-"""From Okabe and Ito's palette, which those who cannot tell red from green can tell apart."""
+"""From Okabe and Ito's palette, which is safe for red-green colour blindness."""
 
 
 def plot_curve(path: Path, points: Sequence[Mapping[str, float]]) -> None:

@@ -1,4 +1,4 @@
-"""What a fit of BETR leaves behind: betr.json, the draws, Table 1 and the figures."""
+"""Write the results of a fit of BETR: betr.json, the draws, Table 1 and the figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_report(
     split: pa.Table,
     curve: Sequence[Mapping[str, float]],
 ) -> dict[str, Any]:
-    """Write all files into `out`, betr.json last; returns what it says."""
+    """Write all files into `out`, betr.json last; returns the content of betr.json."""
     draws = out / "draws.parquet"
     commit(draws, lambda path: pq.write_table(draws_table(certain), path))
     commit(out / "split.parquet", lambda path: pq.write_table(split, path))

@@ -1,4 +1,4 @@
-"""Choose objective and τ on held-out queries, then fit what was chosen to all of them."""
+"""Choose objective and τ on held-out queries, then fit the choice to all queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from srrag.train.betr.pair_file import PairFile
 
 @dataclass(frozen=True)
 class Fitter:
-    """Who does the fits: many candidates at once, and one."""
+    """Runs fits: many candidates at once, or one."""
 
     compare: Callable[[Sequence[BetrTask]], list[Fit]]
     fit: Callable[[BetrTask], Fit]
@@ -24,18 +24,18 @@ class Fitter:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was chosen and fitted, and to which queries."""
+    """The chosen fit, and the queries it was fitted to."""
 
     settings: BetrSettings
     fit: Fit
     fitted: npt.NDArray[np.bool_]
-    """By query number: whether the parameters were fitted to it."""
+    """By query index: whether the query was part of the fit."""
     num_queries: int
     """|Q| of that fit."""
     training: npt.NDArray[np.bool_]
-    """By query number: whether it was not held out."""
+    """By query index: whether the query was in the training split."""
     held_out: Fit | None = None
-    """The fit to the training queries that was chosen on the others; None without validation."""
+    """The chosen fit to the training queries alone; None without validation."""
     compared: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
@@ -44,8 +44,9 @@ def choose_and_fit(
 ) -> Outcome:
     """Compare the tasks on the held-out queries; fit the best to all queries if `refit`.
 
-    One task needs no held-out query, and if there are too few to hold one out, none is. Raises
-    ValueError if several are to be compared on none, or if holding out leaves none to train on.
+    A single task needs no held-out queries; with too few queries, none are held out. Raises
+    ValueError if several tasks have no held-out queries to compare on, or if no query is left to
+    train on.
     """
     share, seed = tasks[0].share, tasks[0].seed
     training = split_queries(file.query_ids, share, seed)
@@ -72,7 +73,7 @@ def choose_and_fit(
         return Outcome(task.settings, fit, fitted, num_queries, training, chosen, compared)
     settings = task.settings
     if settings.solver == "adam":
-        # As many epochs as the held-out queries let it run.
+        # Train for the number of epochs at which validation stopped.
         settings = dataclasses.replace(settings, epochs=len(chosen.curve), patience=0)
     final = dataclasses.replace(task, settings=settings, share=0.0)
     fit = fitter.fit(final)

@@ -1,4 +1,4 @@
-"""Pairs and candidates with planted biases, to show what a fit recovers and what it is worth."""
+"""Simulate pairs and candidates with known biases, to test what a fit recovers and gains."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def simulate_candidates(
 ) -> Candidates:  # fmt: skip
     """Candidates that are relevant with probability σ(a·s + u_grade + shift), grades at random.
 
-    So of two candidates of which one is relevant it is the first with the probability of Eq. 3.
-    `u` (5,) are the planted biases; scores are normal with standard deviation 2, as logits are.
+    If exactly one of two candidates is relevant, it is the first one with the probability of Eq. 3.
+    `u` (5,) are the planted biases; scores are normal with standard deviation 2, like logits.
     """
     draw = np.random.default_rng(seed)
     shape = (num_queries, per_query)

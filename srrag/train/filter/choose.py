@@ -1,4 +1,4 @@
-"""Choose settings on held-out questions or by cross-validation, and train what was chosen."""
+"""Choose settings on held-out questions or by cross-validation, then train the choice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Trainer:
-    """Who trains: many tasks at once, and one."""
+    """Runs trainings: many tasks at once, or one."""
 
     compare: Callable[[Sequence[FilterTask]], list[Result]]
     train: Callable[[FilterTask], Result]
@@ -32,12 +32,12 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Trained:
-    """A training with log-odds of pairs that it, or its like, did not learn from."""
+    """A training with out-of-sample log-odds, from it or from its cross-validation folds."""
 
     task: FilterTask
     result: Result
     held: npt.NDArray[np.bool_]
-    """By pair: whether there are such log-odds."""
+    """By pair: whether it has out-of-sample log-odds."""
     logits: Floats
     """Those log-odds, in the pairs' order."""
     AUROC: float
@@ -50,7 +50,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class ChosenSettings:
-    """The settings chosen, what they were compared with, and the trainings of each seed."""
+    """The chosen settings, the comparison behind them, and the trainings of each seed."""
 
     settings: FilterSettings
     compared: list[dict[str, Any]]
@@ -58,7 +58,7 @@ class ChosenSettings:
 
     @property
     def best(self) -> int:
-        """The training with the highest AUROC on what it did not learn from; first of equals."""
+        """Index of the training with the highest out-of-sample AUROC; the first of equals."""
         return int(np.argmax([one.AUROC for one in self.trained]))
 
 
@@ -70,10 +70,10 @@ def choose_and_train(
     trainer: Trainer,
     num_folds: int,
 ) -> ChosenSettings:
-    """Compare candidates by mean AUROC, train the best from each seed.
+    """Compare candidates by mean AUROC, then train the best from each seed.
 
-    With folds, each candidate is trained once a fold, and what is chosen is trained on all pairs:
-    its log-odds are those of the folds. Without, every training holds the same questions out.
+    With folds, each candidate is trained once per fold, and the best is trained on all pairs with
+    the log-odds of its folds. Without folds, every training holds out the same questions.
     `make(settings, seed, fold)` makes a task; fold −1 is the held-out share, None all pairs.
     """
     if num_folds:

@@ -1,4 +1,4 @@
-"""What is decided on held-out pairs: calibration, threshold, and when not to answer at all."""
+"""Decisions from held-out pairs: calibration, threshold, and when to abstain."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Floats = npt.NDArray[np.float64]
 def decide(
     pairs: JudgedPairs, logits: Floats, cosines: Floats | None, precision: float
 ) -> Decision:
-    """Calibrate log-odds (with cosines beside them if given) and choose both thresholds.
+    """Calibrate log-odds (and cosines, if given), and choose both thresholds.
 
-    Calibration is a logistic regression (Platt scaling). The threshold has the highest F1 that the
-    calibrated probabilities let expect. The answer threshold is the lowest at which the best
-    passage is evidence in a share `precision` of the questions answered. `pairs` are those that
-    the logits belong to, none of them trained on.
+    Calibration is a logistic regression (Platt scaling). The threshold maximises the F1 expected
+    under the calibrated probabilities. The answer threshold is the lowest at which the best passage
+    is evidence for a share `precision` of the answered questions. `pairs` belong to the logits, and
+    none of them was trained on.
     """
     features = [logits] if cosines is None else [logits, cosines]
     *weights, bias = fit_logistic(np.column_stack(features), pairs.labels).tolist()
@@ -40,11 +40,11 @@ def decide(
 
 @dataclass(frozen=True)
 class TradeOff:
-    """What abstaining below each threshold would give, from answering all to answering least.
+    """The effect of abstaining below each threshold, from answering every question to the fewest.
 
-    All (thresholds,). `best_is_evidence` is the share of answered questions whose best passage is
-    evidence, `precision` and `recall` are those of the passages kept, `F1` of all passages, where
-    a question without an answer keeps none.
+    All fields are (thresholds,). `best_is_evidence` is the share of answered questions whose best
+    passage is evidence. `precision` and `recall` are those of the kept passages. `F1` is over all
+    passages, where an unanswered question keeps none.
     """
 
     thresholds: Floats
@@ -55,7 +55,7 @@ class TradeOff:
 
 
 def trade_off(pairs: JudgedPairs, probabilities: Floats, threshold: float) -> TradeOff:
-    """The curve over every threshold that a question's best probability can meet."""
+    """The trade-off at every threshold that a question's best probability can reach."""
     order = np.lexsort((-probabilities, pairs.groups))
     first = order[np.flatnonzero(np.diff(pairs.groups[order], prepend=-1))]
     best, right = probabilities[first], pairs.labels[first]
@@ -76,7 +76,7 @@ def trade_off(pairs: JudgedPairs, probabilities: Floats, threshold: float) -> Tr
 
 
 def answer_threshold(curve: TradeOff, precision: float) -> float:
-    """The lowest threshold at which `precision` is met; above all that were seen if none does."""
+    """The lowest threshold that reaches `precision`; above all of them if none does."""
     met = np.flatnonzero(curve.best_is_evidence >= precision)
     return float(curve.thresholds[met[0]]) if len(met) else 1.0
 

@@ -1,4 +1,4 @@
-"""How good a filter is on judged pairs, with intervals, and against the cosine it has to beat."""
+"""Evaluate a filter on judged pairs, with intervals, against the baseline cosine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAIRED = ("F1", "AUROC")
 
 @dataclass(frozen=True)
 class Scored:
-    """Judged pairs with a score each, and from where on a score says yes."""
+    """Judged pairs with scores, and the threshold for yes."""
 
     pairs: JudgedPairs
     scores: Floats
@@ -34,9 +34,9 @@ class Scored:
 def judge_filter(
     ours: Scored, cosine: Scored, seen: npt.NDArray[np.bool_], resamples: int
 ) -> dict[str, Any]:
-    """Figures of a filter and of the cosine on the same pairs, and how far they lie apart.
+    """Figures of a filter and of the cosine on the same pairs, and their differences.
 
-    `new_passages` holds the same for the pairs that are not `seen`, where there are both kinds.
+    `new_passages` holds the same for the pairs that are not `seen`, if these have both classes.
     """
     found = {
         **judge(ours, resamples),
@@ -64,9 +64,9 @@ def judge(scored: Scored, resamples: int) -> dict[str, Any]:
 
 
 def difference(ours: Scored, theirs: Scored, resamples: int) -> dict[str, dict[str, float]]:
-    """How much more F1 and AUROC one scoring has than another of the same pairs.
+    """Differences in F1 and AUROC between two scorings of the same pairs.
 
-    The same questions are drawn for both, so the intervals are of the paired difference.
+    Both use the same draws of questions, so the intervals are those of the paired difference.
     """
     points = [figures(one.pairs.labels, one.scores, one.threshold) for one in (ours, theirs)]
     first, second = _draws([ours, theirs], resamples)
@@ -91,7 +91,7 @@ def _draws(scorings: Sequence[Scored], resamples: int) -> list[dict[str, Floats]
 
 
 def _without_calibration(judged: dict[str, Any]) -> dict[str, Any]:
-    """A cosine is no probability: its calibration error says nothing."""
+    """Drop the calibration error: a cosine is not a probability."""
     return {
         key: {name: value for name, value in judged[key].items() if name != "ECE"}
         for key in ("metrics", "intervals")

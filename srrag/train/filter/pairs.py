@@ -33,7 +33,7 @@ class JudgedPairs:
     labels: Floats
     """1 for yes, 0 for no, (pairs,)."""
     groups: Ints
-    """The number of each pair's question; questions of the same words are one."""
+    """Index of each pair's question; questions with the same words share one."""
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -54,7 +54,7 @@ class JudgedPairs:
         return digest.hexdigest()
 
     def select(self, keep: npt.NDArray[Any]) -> JudgedPairs:
-        """The pairs at these places (or of this mask), their questions numbered anew."""
+        """The pairs at these places (or of this mask), with their questions renumbered."""
         rows = np.arange(len(self))[keep]
 
         def some(column: Sequence[str]) -> tuple[str, ...]:
@@ -67,13 +67,13 @@ class JudgedPairs:
         )  # fmt: skip
 
     def without_questions_of(self, other: JudgedPairs) -> JudgedPairs:
-        """The pairs whose question the other does not ask in the same words."""
+        """The pairs whose question does not occur, in the same words, in the other set."""
         asked = {same_words(question) for question in other.questions}
         keep = [same_words(question) not in asked for question in self.questions]
         return self.select(np.array(keep, bool))
 
     def seen_passages(self, other: JudgedPairs) -> npt.NDArray[np.bool_]:
-        """By pair: whether its passage stands in the other too, with whatever question."""
+        """By pair: whether its passage also occurs in the other set, with any question."""
         known = {same_words(passage) for passage in other.passages}
         return np.array([same_words(passage) in known for passage in self.passages], bool)
 
@@ -81,9 +81,9 @@ class JudgedPairs:
 def read_judged(path: Path) -> JudgedPairs:
     """Read JSON lines with query_id, query, passage and label (0, 1, Yes, No).
 
-    Raises ValueError in one line that names the file and the row (from 1) for a file without a
-    pair, a line that is no JSON object, a missing column, a value that is no text, an empty text,
-    an unknown label, and a pair that is judged both ways.
+    Raises ValueError in one line that names the file and the row (from 1). It rejects a file
+    without pairs, a line that is not a JSON object, a missing column, a value that is not text, an
+    empty text, an unknown label, and a pair with both labels.
     """
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
@@ -184,10 +184,10 @@ def held_out(pairs: JudgedPairs, share: float, seed: int) -> npt.NDArray[np.bool
 
 
 def is_in(questions: Sequence[str], words: Collection[str]) -> npt.NDArray[np.bool_]:
-    """By question: whether its words are among these."""
+    """By question: whether its words are in `words`."""
     return np.array([same_words(question) in words for question in questions], bool)
 
 
 def same_words(text: str) -> str:
-    """What two texts share that differ in case and white space alone."""
+    """Normalise case and white space, so that texts with the same words are equal."""
     return " ".join(text.casefold().split())

@@ -1,4 +1,4 @@
-"""The figures of a filter: its curves by epoch, its calibration, and what abstaining buys."""
+"""Figures of a filter: training curves, calibration, and the trade-off of abstaining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training leaves behind: the sealed folder of the model with its card, and figures."""
+"""Write the results of a training: the sealed model folder with its card, and figures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_model(
     decision: Decision,
     facts: dict[str, Any],
 ) -> None:
-    """Write weights, tokenizer and filter.json (with what else is to be said), and seal them."""
+    """Write weights, tokenizer and filter.json (with further facts), and seal them."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     load_pair_model(base, "cpu").save(folder, weights)

@@ -1,4 +1,4 @@
-"""How a filter is trained, and one training as plain values that travel to any worker."""
+"""Settings of a filter's training, and a training as plain values for any worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from srrag.model.pair_causal import LoRA
 
 @dataclass(frozen=True, kw_only=True)
 class FilterSettings:
-    """How a model learns from pairs; the numbers by kind stand in DEFAULTS."""
+    """How a model learns from pairs; DEFAULTS holds the numbers for each kind of model."""
 
     learning_rate: float
     """Rises over the first tenth of the steps, then falls to 0."""
@@ -21,13 +21,13 @@ class FilterSettings:
     epochs: int
     weight_decay: float = 0.01
     yes_weight: float = 1.0
-    """What a pair with evidence weighs in the loss; the others weigh 1."""
+    """Weight in the loss of a pair with evidence; other pairs weigh 1."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of matrix products while training; the weights that are trained stay as they are."""
+    """Precision of matrix products while training; the weights keep their own precision."""
     checkpointing: bool = False
-    """Compute activations again instead of keeping them (causal)."""
+    """Recompute activations in the backward pass instead of keeping them (causal models)."""
     shard: bool = False
-    """Part weights, gradients and optimizer state over the workers (FSDP)."""
+    """Shard weights, gradients and optimizer state over the workers (FSDP)."""
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
@@ -49,10 +49,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "encoder": {"learning_rate": 5e-5, "batch": 16, "epochs": 2},
     # Rethinking RAG in medicine, section 4.2.
     "causal": {"learning_rate": 2e-6, "batch": 8, "epochs": 3},
-    # Few new weights, which start at no change, need larger steps than all the old ones.
+    # LoRA has few new weights, which start without effect, so it needs larger steps.
     "lora": {"learning_rate": 1e-4, "batch": 8, "epochs": 3},
 }
-"""What is not set, by kind of model; `lora` is a causal model with low-rank updates."""
+"""Default settings by kind of model; `lora` is a causal model with low-rank updates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class FilterTask:
 
     pairs: str
     other: str | None
-    """A file whose questions are left out, word for word: the one that judges in the end."""
+    """A test file: training leaves out its questions, matched word for word."""
     fingerprint: str
     base: Base
     settings: FilterSettings
@@ -82,7 +82,7 @@ class FilterTask:
         return asdict(self)
 
     def identity(self) -> dict[str, Any]:
-        """What decides the weights, not where they are made."""
+        """Everything that decides the weights, without the place where they are trained."""
         left_out = ("pairs", "other", "device", "state")
         return {key: value for key, value in self.plain().items() if key not in left_out}
 

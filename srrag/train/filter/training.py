@@ -1,4 +1,4 @@
-"""Train a filter's model; any number of workers share each step, and a killed run goes on."""
+"""Train a filter's model; workers share each step, and a killed run can resume."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, An
 
 
 def read_training(path: str, other: str | None) -> JudgedPairs:
-    """The pairs to train on: those whose question the other file does not ask."""
+    """The training pairs, without questions that also occur in the other file."""
     pairs = read_judged(Path(path))
     return pairs if other is None else pairs.without_questions_of(read_judged(Path(other)))
 
@@ -78,7 +78,7 @@ class FilterTraining:
         self.steps = self.settings.epochs * len(self.plan(0))
 
     def _optimizer(self) -> torch.optim.AdamW:
-        # Biases and norms are not pulled to zero.
+        # No weight decay for biases and norms.
         matrices = [p for p in self.parameters.values() if p.ndim > 1]
         vectors = [p for p in self.parameters.values() if p.ndim <= 1]
         decay = self.settings.weight_decay
@@ -132,7 +132,7 @@ class FilterTraining:
         """Add this worker's share of a batch to the step; returns its summed loss."""
         mine = rows[self.group.rank :: self.group.size]
         self.optimizer.zero_grad(set_to_none=False)
-        # A worker without a pair of this batch computes all the same, as the others wait for it.
+        # A worker without a pair in this batch runs a step too, because the others wait for it.
         summed = self._loss(mine) if len(mine) else self._loss(rows[:1]) * 0
         # Sharded gradients are averaged over the workers, others are added.
         (summed * (self.group.size if self.settings.shard else 1) / len(rows)).backward()  # type: ignore[no-untyped-call]
@@ -156,7 +156,7 @@ class FilterTraining:
         """Log-odds of the held-out pairs; each worker scores its share, all get them all."""
         self.model.module.eval()
         found = np.zeros(len(self.held_examples))
-        # Sharded layers answer only when all workers ask, and then about the same examples.
+        # Sharded layers run only when all workers call them together on the same examples.
         mine = slice(None) if self.settings.shard else slice(self.group.rank, None, self.group.size)
         found[mine] = scores(self.held_examples[mine], self.model.logits, BATCH_TOKENS)
         return found if self.settings.shard else self.group.total(found)

@@ -1,4 +1,4 @@
-"""How far P, I and O are favoured over none: chosen on held-out abstracts, a class at a time."""
+"""Choose the bias of P, I and O against none on held-out abstracts, one class at a time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from srrag.model.tagger import Floats, Words
 from srrag.train.tagger.abstracts import Abstract
 
 LEANS = tuple(round(0.1 * step, 1) for step in range(-15, 26))
-"""What each class's log-odds may be favoured by, in nats."""
+"""Biases to try for each class's log-odds, in nats."""
 ROUNDS = 2
-"""How often each class has its turn."""
+"""How often each class's bias is optimised."""
 
 Total = Callable[[Counts], Counts]
 
 
 def token_scores(abstract: Abstract, words: Words) -> Floats:
-    """Log-probabilities (tokens, 1 + classes) of an abstract's tokens: those of their first word.
+    """Log-probabilities (tokens, 1 + classes) of an abstract's tokens, from their first words.
 
-    A token without a word (two blanks in a row) has none for sure.
+    A token without a word (two blanks in a row) has class none with certainty.
     """
     lengths = [len(token) + 1 for token in abstract.text.split(" ")]
     starts = np.cumsum([0, *lengths[:-1]])

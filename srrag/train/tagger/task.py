@@ -1,4 +1,4 @@
-"""What a training of a tagger is: its settings, and the task that travels to its workers."""
+"""Settings of a tagger's training, and the training as plain values for workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TaggerSettings:
     window: int = 192
     context: int = 24
     precision: str = "float32"
-    """Of matrix products while training: float32, or bfloat16 where the processor has it."""
+    """Precision of matrix products while training: float32, or bfloat16 if the processor has it."""
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
@@ -69,7 +69,7 @@ class TaggerTask:
     fingerprint: str
     settings: TaggerSettings
     share: float
-    """Of the abstracts, how many are held out."""
+    """Share of the abstracts that are held out."""
     split_seed: int
     seed: int
     device: str
@@ -81,5 +81,5 @@ class TaggerTask:
         return asdict(self)
 
     def identity(self) -> dict[str, Any]:
-        """What decides the weights, not where they are made."""
+        """Everything that decides the weights, without the place where they are trained."""
         return {k: v for k, v in self.plain().items() if k not in ("crowd", "device", "state")}

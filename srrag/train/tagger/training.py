@@ -44,7 +44,7 @@ class TaggerTraining:
     def __init__(
         self, task: TaggerTask, group: Group, training: Sequence[Abstract], held: Sequence[Abstract]
     ) -> None:
-        """Load the encoder, with a classifier that the seed begins."""
+        """Load the encoder with a new classifier, initialised from the seed."""
         self.task, self.settings, self.group = task, task.settings, group
         torch.manual_seed(task.seed)
         self.model = load_classifier(self.settings.encoder, self.settings.revision)
@@ -90,7 +90,7 @@ class TaggerTraining:
         )
 
     def run(self) -> dict[str, Any]:
-        """Train the epochs that are missing, and choose the lean."""
+        """Train the remaining epochs, and choose the lean."""
         self._restore()
         scored = None
         while self.epoch < self.settings.epochs:
@@ -154,7 +154,7 @@ class TaggerTraining:
         return F.cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
     def _score(self) -> tuple[tuple[float, ...], dict[str, float]]:
-        """The lean that the held-out abstracts score best with, and their figures."""
+        """The lean with the best figures on the held-out abstracts, and these figures."""
         self.model.train(False)
         reading, logits = self.settings.reading(), module_logits(self.model)
         found = piece_scores(self.held_pieces, self.tokenizer, reading, logits)
@@ -192,7 +192,7 @@ def set_dropout(model: torch.nn.Module, share: float) -> None:
 
 
 def unfrozen(model: torch.nn.Module, frozen_layers: int) -> dict[str, torch.nn.Parameter]:
-    """Freeze the embeddings and so many layers; the parameters that learn, by name.
+    """Freeze embeddings and the first layers; returns the trainable parameters by name.
 
     Raises ValueError if no layer would be left.
     """

@@ -108,7 +108,7 @@ def test_seeds_are_rows_with_answers_of_their_own_and_are_summed_up(
             "engine.temperature=0.7", "engine.seed=0,1,2",
         )  # fmt: skip
     assert summary["configurations"] == 3
-    assert summary["stages"] == 5, "what comes before the answers once, these by each seed"
+    assert summary["stages"] == 8, "what comes before the answers once, these by each seed"
     answered = len(rows) * 3
     assert len(asked) == len(set(asked)) == answered
     assert {heat for _, heat in asked} == {0.7}
