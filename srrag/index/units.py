@@ -112,8 +112,9 @@ class Units:
             name: units[name] if name in UNIT_COLUMNS else documents[name]
             for name in EVIDENCE_COLUMNS
         }
-        named = pc.not_equal(units["section"], "")
-        columns["section"] = pc.if_else(named, units["section"], documents["section"])
+        if "section" in documents.column_names:  # version 1 of this index has none
+            named = pc.not_equal(units["section"], "")
+            columns["section"] = pc.if_else(named, units["section"], documents["section"])
         return pa.table(columns)
 
     def document_keys(self, unit_ids: Sequence[str], column: str = "source_id") -> pa.Array:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import jobs.ask
 from srrag.config.compose import configure
 from srrag.corpus.parse import ParseDocuments
 from srrag.engine.call import _engine_json, _prefix, key_of
@@ -82,6 +83,13 @@ def test_a_root_of_release_0_1_stands(root: Path) -> None:
     assert made == CHANGED, "these stages were made again"
     after = fingerprints(Store(root).read_pointer("default")["stages"])
     assert {name for name, each in fingerprints(before).items() if after[name] != each} == CHANGED
+
+
+def test_a_root_of_release_0_1_answers(root: Path) -> None:
+    argv = [f"root={root}", "question=Does supervised exercise reduce re-injury after a sprain?"]
+    answer = jobs.ask.run(configure("ask", argv))
+    assert not answer["insufficient"]
+    assert "risk ratio 0.60" in answer["answer"]
 
 
 def test_answers_paid_for_under_release_0_1_are_found(root: Path) -> None:
