@@ -1,0 +1,52 @@
+"""Jobs that other tests run in their own process, each started once as users start it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import linked
+from tests.e2e.command import srrag_process
+
+pytestmark = pytest.mark.e2e
+QUESTION = "question=How long may an acute lateral ankle sprain be immobilised in a cast?"
+
+
+@pytest.fixture(scope="module")
+def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return linked(sample_root, tmp_path_factory.mktemp("processes") / "root")
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "figure"),
+    [
+        ("ask", ["pipeline=bm25", QUESTION], "answer"),
+        ("evaluate", ["bench=sample", "pipeline=bm25"], "metrics"),
+        ("export", ["format=json"], "out"),
+        ("status", [], "build"),
+        ("verify", [], "ok"),
+    ],
+)
+def test_a_job_is_a_process_with_one_json_line(
+    root: Path, tmp_path: Path, job: str, more: list[str], figure: str
+) -> None:
+    out = [f"out={tmp_path / 'out'}"] if job == "export" else []
+    summary, stderr = srrag_process(job, f"root={root}", *more, *out)
+    assert summary["job"] == job
+    assert figure in summary, sorted(summary)
+    assert "Traceback" not in stderr
+
+
+def test_a_batch_of_questions_is_answered_by_a_process(root: Path, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(json.dumps({"id": 1, "text": QUESTION.partition("=")[2]}) + "\n")
+    out = f"out={tmp_path / 'answers'}"
+    summary, _ = srrag_process("answer", f"root={root}", "pipeline=bm25", f"queries={queries}", out)
+    assert (summary["questions"], summary["failed"]) == (1, 0)
+
+
+def test_wrong_usage_is_exit_2(root: Path) -> None:
+    _, stderr = srrag_process("ask", f"root={root}", "pipeline=nothing", QUESTION, code=2)
+    assert "nothing" in stderr and "Traceback" not in stderr
