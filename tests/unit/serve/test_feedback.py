@@ -42,7 +42,7 @@ def test_each_verdict_is_a_line_without_the_question_unless_it_is_given(
         assert first.json() == {"kept_in": "jobs/serve/feedback.jsonl"}
         comment = {**VERDICT, "comment": "a\nb <b>", "question": "Is Mr Miller's knee sprained?"}
         assert client.post("/v1/feedback", json=comment).status_code == 200
-    without, with_question = lines(root)
+    *_, without, with_question = lines(root)  # tests before this one may have left others
     assert set(without) == {"time", "answer_id", "verdict"}
     assert with_question["comment"] == "a\nb <b>" and "Miller" in with_question["question"]
     assert "Miller" not in log.read_text("utf-8"), "the log holds no question"
