@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from srrag.bind import bind
 from srrag.retrieve.questions import question_table
-from srrag.runner.local import LocalRunner
-from srrag.runner.pipeline_run import PipelineRun
 from srrag.serve.listeners import ClientGone, Event, Listeners, aloud
 from srrag.spec import spec
 from srrag.storage.store import Store
@@ -17,7 +16,7 @@ from tests.unit.serve.serving import CAST, settings
 def opened(root: Path) -> Any:
     told = settings(root, "pipeline=bm25")
     pipeline = told.pipelines["bm25"]
-    at = PipelineRun(Store(root), "default", pipeline, LocalRunner()).place(told.at)
+    at = bind(Store(root), "default", pipeline.needs(), told.at)
     assert spec(aloud(pipeline)) == spec(pipeline), "the same pipeline, but for what is heard"
     return aloud(pipeline).open(at)
 
