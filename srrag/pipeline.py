@@ -22,7 +22,7 @@ from srrag.isolate import isolated
 from srrag.llm.completion import one_line
 from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
 from srrag.spec import place_field
-from srrag.step import Function, LLMStep, Place, Step, within
+from srrag.step import Function, LLMStep, Place, Step, bare, within
 
 # One step of a run: its cost for the question's batch, the numbers of questions in and out, and
 # the length of the list that it wrote for this question (-1: it wrote no list).
@@ -85,7 +85,7 @@ class PipelineSlice(Step):
 
     def open(self, at: Place) -> Function:
         """Open every step."""
-        opened = [(step, step.open(at)) for step in self.steps]
+        opened = [(bare(step), step.open(at)) for step in self.steps]
 
         def run(batch: pa.Table) -> pa.Table:
             table = _numbered(batch)

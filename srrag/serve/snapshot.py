@@ -20,7 +20,7 @@ from srrag.retrieve.questions import question_table
 from srrag.serve.batcher import Ticket
 from srrag.serve.engines import SharedEngines
 from srrag.serve.errors import ApiError, Refused, late
-from srrag.serve.listeners import ClientGone, Hear, Listeners, aloud
+from srrag.serve.listeners import ClientGone, Hear, Listeners, observed
 from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
 from srrag.serve.text_scores import TextScores
@@ -84,7 +84,7 @@ class Snapshot:
         self._answer: dict[str, Function] = {}
         self._rank: dict[str, Function] = {}
         for name, pipeline in settings.pipelines.items():
-            told = aloud(move(pipeline, at, self.version))
+            told = observed(move(pipeline, at, self.version))
             self._answer[name] = told.open(at)
             self._rank[name] = told.ranking().open(at)
         self.units: Units = open_units(at)

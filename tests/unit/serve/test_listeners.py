@@ -7,8 +7,8 @@ import pytest
 
 from srrag.bind import bind
 from srrag.retrieve.questions import question_table
-from srrag.serve.listeners import ClientGone, Event, Listeners, aloud
-from srrag.spec import spec
+from srrag.serve.listeners import ClientGone, Event, Listeners, observed
+from srrag.step import bare
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 
@@ -17,8 +17,10 @@ def opened(root: Path) -> Any:
     told = settings(root, "pipeline=bm25")
     pipeline = told.pipelines["bm25"]
     at = bind(Store(root), "default", pipeline.needs(), told.at)
-    assert spec(aloud(pipeline)) == spec(pipeline), "the same pipeline, but for what is heard"
-    return aloud(pipeline).open(at)
+    heard = observed(pipeline)
+    assert [*map(bare, heard.steps)] == [*pipeline.steps] and heard.writes == pipeline.writes
+    assert [step.identity() for step in heard.steps] == [s.identity() for s in pipeline.steps]
+    return heard.open(at)
 
 
 def questions(*ids: str) -> Any:
