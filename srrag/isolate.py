@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from srrag.llm.completion import EngineStopped
+from srrag.errors import Halt
 
 T = TypeVar("T")
 
@@ -16,12 +16,12 @@ def isolated(
     """Run items start … stop - 1 together; while that raises, run the halves by themselves.
 
     `run(start, stop)` returns one result for its items; `fault(item, error)` stands in for an item
-    that fails alone. Returns the results in the order of the items. Raises EngineStopped as it
-    comes, and any error of `run` for no items.
+    that fails alone. Returns the results in the order of the items. Raises a Halt as it comes, and
+    any error of `run` for no items.
     """
     try:
         return [run(start, stop)]
-    except EngineStopped:
+    except Halt:
         raise
     except Exception as error:
         if start == stop:

@@ -21,8 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.errors import Halt
 from srrag.isolate import isolated
-from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
+from srrag.llm.completion import Usage, one_line, tallied
 from srrag.schema import conform, empty_value
 from srrag.stage import Stage
 from srrag.step import Function, OpenedLLMStep
@@ -133,7 +134,7 @@ def run_part(
             failures.extend(failed)
             usage.add(used)
             tick(row, alive.num_rows)
-    except (KeyboardInterrupt, SystemExit, EngineStopped):
+    except (KeyboardInterrupt, SystemExit, Halt):
         attempt.release()
         raise
     result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])

@@ -18,7 +18,7 @@ from srrag.answer.check_support import MakeGate
 from srrag.answer.cited import CitedAnswer, Uncited
 from srrag.answer.streaming import AnswerStream
 from srrag.engine.stream import listening
-from srrag.llm.completion import EngineStopped
+from srrag.errors import Halt
 from srrag.pipeline import Pipeline, added
 from srrag.step import Function, Place, StepWrapper, bare
 
@@ -31,7 +31,7 @@ Hear = Callable[[Event], None]
 """Observer of events; called in a worker's thread or an engine's thread."""
 
 
-class ClientGone(EngineStopped):
+class ClientGone(Halt):
     """Ends a batch before its next step when no client waits for any of its rows."""
 
 
