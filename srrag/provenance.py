@@ -94,7 +94,10 @@ def read_fitted(told: Mapping[str, Any], name: str, where: object = "") -> Fitte
         counts = {kind: len(found) for kind, found in seen.items() if found}
         if counts != block["counts"]:
             raise ValueError(f"it counts {block['counts']} and holds {counts}")
-        return Fitted(str(block["name"]), str(block["command"]), *(seen[kind] for kind in _KINDS))
+        name = str(block["name"])
+        return Fitted(
+            name, str(block["command"]), seen["questions"], seen["documents"], seen["pairs"]
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{where}: {KEY}: not what it was fitted on ({error!r})") from error
 
