@@ -50,7 +50,7 @@ from srrag.retrieve.search_sparse import SearchSparse
 from srrag.runner.part import live
 from srrag.schema import ROUNDS
 from srrag.spec import build, canonical, spec
-from srrag.step import LLMStep, Place, Step, within
+from srrag.step import LLMStep, Place, Step, StepWrapper, within
 from srrag.storage.store import Store
 from srrag.train.filter.report import write_model
 from tests.sample_json import sample_json
@@ -74,7 +74,7 @@ def all_steps() -> Iterator[type[Step]]:
     for module in pkgutil.walk_packages(srrag.__path__, "srrag."):
         for _, item in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(item, Step) and not inspect.isabstract(item):
-                if item.__module__ == module.name:
+                if item.__module__ == module.name and not issubclass(item, StepWrapper):
                     yield item
 
 
