@@ -10,6 +10,7 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.errors import UsageError, check_numbers, reading
+from srrag.evaluate.datasets import json_lines
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.retrieval import lower_is_better
 from srrag.evaluate.scores import compare, figure
@@ -18,10 +19,11 @@ from srrag.experiment.filter import evaluate_filter
 from srrag.experiment.near_topic import evaluate_near_topic
 from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.rankings import Judged, read_judged
-from srrag.experiment.record import Evaluated, bench_name, record, with_windows
+from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
 from srrag.experiment.systems import baseline_config, system_names
 from srrag.formats import write_run
 from srrag.llm.completion import Rules
+from srrag.provenance import Fitted, overlap
 from srrag.runner.progress import say
 
 
@@ -49,6 +51,7 @@ def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
     if against:
         systems.append(_ranked(baseline_config(config), "baseline", against, judged))
     resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    systems, seen = set_apart(systems, judged.queries, config["in_sample"])
     figures = [
         {each.metric.name: figure(each, **resampling) for each in system.scores}
         for system in systems
@@ -60,6 +63,7 @@ def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
         "failed": len(systems[0].table["reject"].drop_null()),
         "judged_documents_missing": judged.missing,
         "metrics": figures[0],
+        "in_sample": seen.stated(systems[0].apart, **resampling).model_dump(),
     }
     if against:
         pair = systems[0].scores, systems[1].scores
@@ -73,7 +77,7 @@ def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
         compared = summary.get("difference")
         record(Path(config["out"]), bench_name(config), "", gold, systems, compared)
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    say(readable(summary))
+    say("\n".join([*seen.said(), readable(summary)]))
     return summary
 
 
@@ -114,10 +118,23 @@ def evaluate_extraction(config: dict[str, Any], path: Path) -> dict[str, Any]:
     mentions = factory.make(config["mentions"], "mentions")
     mentions.open(factory.place(config).threads)
     with reading(path):
+        if kind == "ebmnlp":
+            check_unseen(config, path, mentions.fitted())
         metrics = score[kind](path, mentions.read)
     for name, value in metrics.items():
         say(f"  {name:<28}{value:8.4f}")
     return {"metrics": metrics, **metrics, "model": mentions.name}
+
+
+def check_unseen(config: dict[str, Any], path: Path, fitted: Fitted) -> None:
+    """Raise UsageError if a text to score on is one that the mentions were learned from."""
+    texts = [str(row.get("text", "")) for _, row in json_lines.rows(path)]
+    seen = overlap(fitted, (), texts).documents
+    if seen and config["in_sample"] != "allow":
+        raise UsageError(
+            f"bench.path={path}: {fitted.name} was fitted on {len(seen)} of {len(texts)} texts; "
+            "in_sample=allow scores them all the same"
+        )
 
 
 KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {

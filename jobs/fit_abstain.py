@@ -16,6 +16,7 @@ from srrag.evaluate.retrieval import read_qrels
 from srrag.experiment.abstain import fit, make_examples, read_texts, stated
 from srrag.ids import file_sha256
 from srrag.pipeline import Pipeline
+from srrag.provenance import KEY, fitted_on
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
@@ -49,7 +50,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "examples": {kind: examples.kinds.count(kind) for kind in sorted(set(examples.kinds))},
     }
     out = Path(config["out"]) / "answerable.json"
-    commit_json(out, stated(fitted, frequencies, origin))
+    asked = [each.text for each in questions]
+    block = fitted_on(name="answerable", command=config["command"], questions=asked)
+    commit_json(out, {**stated(fitted, frequencies, origin), KEY: block})
     for name, value in fitted.figures.items():
         say(f"  {name:<24}{value:7.4f}   (cross-fitted)")
     return {

@@ -17,6 +17,7 @@ import pyarrow as pa
 from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.experiment.gold_pairs import betr_of, make_pairs
+from srrag.provenance import KEY, fitted_on, unknown
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
 from srrag.train.betr.fit import (
@@ -29,6 +30,7 @@ from srrag.train.betr.fit import (
     run_task,
 )
 from srrag.train.betr.pair_file import PairFile, contradictions, read_pairs
+from srrag.train.betr.pairs import Origin
 from srrag.train.betr.report import check_wandb, log_to_wandb, table_1, write_report
 from srrag.train.betr.select import Fitter, Outcome, choose_and_fit
 from srrag.train.group import Alone
@@ -47,7 +49,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     pairs = Path(train["pairs"] or make_pairs(config, out / "pairs.parquet"))
     with reading(pairs):
         file = read_pairs(pairs)
-    facts = describe(file, train)
+    facts = describe(file, train, config["command"])
     tasks = [task(train, file, facts["num_queries"], settings) for settings in candidates]
     outcome = choose_and_fit(file, tasks, fitter(config, file, out / "state"), refit=train["refit"])
     certain = intervals(train, file, outcome)
@@ -123,7 +125,7 @@ def default_out(config: dict[str, Any]) -> Path:
     return Path(config["root"]) / "jobs" / "fit_betr"
 
 
-def describe(file: PairFile, train: dict[str, Any]) -> dict[str, Any]:
+def describe(file: PairFile, train: dict[str, Any], command: str) -> dict[str, Any]:
     """Describe the pairs for betr.json; raises UsageError for a |Q| below the number of queries."""
     origin, distinct = file.origin, len(file.query_ids)
     known = origin.num_queries if origin else distinct
@@ -138,10 +140,26 @@ def describe(file: PairFile, train: dict[str, Any]) -> dict[str, Any]:
             "fingerprint": file.fingerprint,
             "pairs": file.pairs.num_pairs,
             "queries": distinct,
-            "sampling": dataclasses.asdict(origin) if origin else None,
+            "sampling": sampling(origin),
         },
+        KEY: seen(file, command),
         "contradictory_pairs": contradictions(file.pairs),
     }
+
+
+def sampling(origin: Origin | None) -> dict[str, Any] | None:
+    """How the pairs were drawn, without the texts of their questions."""
+    if origin is None:
+        return None
+    return {k: v for k, v in dataclasses.asdict(origin).items() if k != "questions"}
+
+
+def seen(file: PairFile, command: str) -> dict[str, Any]:
+    """The questions that the parameters were fitted to or chosen by."""
+    texts = file.origin.questions if file.origin else {}
+    if not set(file.query_ids) <= set(texts):
+        return unknown("betr")
+    return fitted_on(name="betr", command=command, questions=texts.values())
 
 
 def task(

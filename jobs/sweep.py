@@ -18,6 +18,7 @@ from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.scores import figure
 from srrag.experiment.configurations import Configuration, configurations
+from srrag.experiment.in_sample import InSample, in_sample, united
 from srrag.experiment.record import bench_name, score_tables
 from srrag.experiment.scoring import Bench, Outcome, read_bench
 from srrag.experiment.table import compared, readable
@@ -62,6 +63,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         say(f"  {row.name}: {row.command(str(path), config['engine'])}")
     placed = _placed(config, rows)
     sweeps = list({id(each.sweep): each.sweep for each in placed}.values())
+    seen = _seen(config, bench, rows)
     before = sum(_standing(sweep, bench.questions) for sweep in sweeps)
     made, outcomes = [], {}
     with factory.runner(config).session():
@@ -70,19 +72,34 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             reason = reasons.get(each.row.name, "")
             if bench.judge and not reason:
                 say(f"judging {each.row.name}")
-            outcome, row_ = _row(each, bench, config, reason, out)
+            outcome, row_ = _row(each, bench, config, reason, seen)
             outcomes[row_.name] = outcome
             made.append(row_)
     made = compared(made, outcomes, baseline, rows)
     gold = gold_table(bench_name(config), bench.gold)
     known = gold["query_id"].to_pylist()
-    tables = [t for name, each in outcomes.items() for t in score_tables(name, each.scores, known)]
+    tables = [
+        table
+        for name, each in outcomes.items()
+        for table in score_tables(name, each.scores, known, seen)
+    ]
     write_results(out, made, tables, gold)
     summary = _summary(made, outcomes, sweeps, bench, before)
     summary |= {"baseline": baseline, "out": str(out)}
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    say(readable(made, baseline))
+    say("\n".join([*seen.said(), readable(made, baseline)]))
     return summary
+
+
+def _seen(config: Mapping[str, Any], bench: Bench, rows: Sequence[Configuration]) -> InSample:
+    """What the judges, or a part of any row, were fitted on: all rows count the same questions."""
+    questions = bench.questions.select(["query_id", "text"]).to_pylist()
+    return united(
+        [
+            in_sample([*bench.learned, *row.pipeline.steps], questions, config["in_sample"])
+            for row in rows
+        ]
+    )
 
 
 def _placed(config: dict[str, Any], rows: Sequence[Configuration]) -> list[Placed]:
@@ -115,10 +132,10 @@ def _run_all(placed: Sequence[Placed], questions: pa.Table) -> dict[str, str]:
 
 
 def _row(
-    each: Placed, bench: Bench, config: dict[str, Any], reason: str, out: Path
+    each: Placed, bench: Bench, config: dict[str, Any], reason: str, seen: InSample
 ) -> tuple[Outcome, Row]:
     """Score a configuration, keep what it made, and state it."""
-    row, questions = each.row, bench.questions
+    row, questions, out = each.row, bench.questions, Path(config["out"])
     stated: dict[str, Any] = {
         "name": row.name,
         "bench": bench_name(config),
@@ -135,12 +152,13 @@ def _row(
         failed = {"state": "failed", "reason": reason, "failed": questions.num_rows}
         return Outcome([]), Row(**stated, **failed)
     table = each.sweep.table(each.number, questions)
-    outcome = bench.score(table, each.at)
+    outcome = bench.score(table, each.at, seen)
     write_answers(out, row.name, bench.kept(table, each.at))
     if outcome.judgements is not None:
         write_judgements(out, row.name, outcome.judgements)
     figures = {s.metric.name: Figure(**figure(s, **row.resampling)) for s in outcome.scores}
     costs = _costs(each, questions)
+    stated["in_sample"] = seen.stated(outcome.apart, **row.resampling)
     return outcome, Row(**stated, **_counts(table, outcome), **costs, metrics=figures)
 
 

@@ -16,6 +16,7 @@ from srrag.config import factory
 from srrag.errors import reading
 from srrag.experiment.filter_settings import check, read_base, read_candidates, seed_list
 from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
+from srrag.provenance import KEY, fitted_on
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
 from srrag.storage.atomic_write import commit_json, read_json
@@ -166,6 +167,9 @@ def finish(
         "validation_AUROC": trained.AUROC,
         "curve": trained.result["curve"],
         "command": config["command"],
+        KEY: fitted_on(
+            name="evidence filter", command=config["command"], questions=given.pairs.questions
+        ),
     }
     write_model(folder, base, trained.weights, decision, facts)
     loaded = load_filter(folder, config["profile"]["device"])
@@ -236,7 +240,7 @@ def summarise(
     table = np.array([[one["metrics"][name] for name in names] for one in finished])
     return {
         **kept["metrics"],
-        **{k: v for k, v in kept.items() if k not in ("curve", "command")},
+        **{k: v for k, v in kept.items() if k not in ("curve", "command", KEY)},
         "compared": choice.compared,
         "folds": config["train"]["folds"],
         "seeds": {

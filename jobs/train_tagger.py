@@ -16,6 +16,7 @@ from srrag.errors import UsageError, reading
 from srrag.evaluate.pico import Extract, token_labels
 from srrag.extract.find_mentions import FindByTagger
 from srrag.extract.rules.mentions import read_mentions
+from srrag.provenance import KEY, fitted_on
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
 from srrag.train.group import Alone
@@ -86,6 +87,11 @@ def stated(
         "crowd": {"file": Path(task.crowd).name, "fingerprint": task.fingerprint},
         "settings": task.plain()["settings"],
         "command": config["command"],
+        KEY: fitted_on(
+            name="tagger",
+            command=config["command"],
+            documents=[abstract.text for abstract in (*training, *held)],
+        ),
         "expert": None,
     }
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from perf import provenance
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.terms import terms
 from srrag.answer import extract as extracting
@@ -33,6 +34,7 @@ from srrag.answer.sentences import plain, split_sentences
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.ids import content_id, file_sha256
+from srrag.provenance import KEY
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json
 
@@ -309,7 +311,7 @@ def main(argv: Sequence[str]) -> None:
             "weights": [round(each, 5) for each in weights[-1][:-1]],
             "intercept": round(weights[-1][-1], 5),
             "origin": {name: file_sha256(Path(data) / name) for name in sources},
-            "command": "python -m perf.quotes fit",
+            KEY: provenance.sentence_weights(Path(data)),
         }
         commit_json(Path(rest[1]), told)
         return

@@ -23,11 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perf import provenance
 from perf.support_pairs import BAD, GOOD, Pair, pairs
 from srrag.answer.support_gate import FITTED, NEAR, fitted, vetoed
 from srrag.answer.support_signs import Signs, measures, nearest, signs
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
+from srrag.provenance import KEY
 
 MOST_DROPPED = 0.05
 FOLDS = 5
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str]) -> dict[str, Any]:
     passes = (scores >= by_band(found, thresholds)) & ~fallen(found)
     report = {"cross_fitted": errors(chosen, passes)}
     if given.command == "fit":
-        write(chosen, found, thresholds, report["cross_fitted"])
+        write(given.data, chosen, found, thresholds, report["cross_fitted"])
     return report | silly(chosen, found)
 
 
@@ -189,15 +191,19 @@ def silly(chosen: Sequence[Pair], found: Sequence[Signs]) -> dict[str, Any]:
 
 
 def write(
-    chosen: Sequence[Pair], found: Sequence[Signs], thresholds: Sequence[float], report: Any
+    data: Path,
+    chosen: Sequence[Pair],
+    found: Sequence[Signs],
+    thresholds: Sequence[float],
+    report: Any,
 ) -> None:
     """Write the packaged fit with what it was fitted on."""
     weights, bias = learned(chosen, found)
     names = measures(found[0])
     said = {
-        "fitted_on": "develop half of K-QA's votes, BioASQ's ideal answers with the passages of "
+        "origin": "develop half of K-QA's votes, BioASQ's ideal answers with the passages of "
         "evidence_filter, and Evidence Inference's prompts and abstracts",
-        "by": "python -m perf.support fit DATA",
+        KEY: provenance.support(data, chosen),
         "pairs": report["pairs"],
         "cross_fitted": {k: report[k] for k in ("dropped", "let_through")},
         "weights": {n: round(float(w), 4) for n, w in zip(names, weights, strict=True)},

@@ -7,12 +7,17 @@ on is taken for one of unseen questions.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+
+from srrag.ids import content_id
 
 KEY = "fitted_on"
 """The key of the block in a fitted file."""
@@ -32,6 +37,9 @@ class Fitted:
     documents: frozenset[str] = frozenset()
     pairs: frozenset[str] = frozenset()
     known: bool = True
+
+
+NOT_KNOWN = Fitted("unnamed part", known=False)
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,25 @@ def read_fitted(told: Mapping[str, Any], name: str, where: object = "") -> Fitte
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{where}: {KEY}: not what it was fitted on ({error!r})") from error
+
+
+@functools.cache
+def packaged_fit(package: str, file: str, name: str) -> Fitted:
+    """Read the block of a JSON file that comes with the package."""
+    text = files(package).joinpath(file).read_text("utf-8")
+    return read_fitted(json.loads(text), name, file)
+
+
+def learned_id(text: str, where: object) -> str:
+    """Return the content id of a fitted JSON file without its block, for identities.
+
+    Raises ValueError that names the file, `where`, if it is no JSON object.
+    """
+    try:
+        told = dict(json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: not a JSON object ({error})") from error
+    return content_id(json.dumps({k: v for k, v in told.items() if k != KEY}, sort_keys=True))
 
 
 def overlap(fitted: Fitted, questions: Sequence[str], documents: Sequence[str] = ()) -> Overlap:

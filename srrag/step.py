@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from srrag.llm.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
 from srrag.llm.retry_invalid import ask
+from srrag.provenance import Fitted
 from srrag.storage.manifest import check_files
 from srrag.storage.mirror import store_at
 
@@ -91,6 +92,10 @@ class Step(abc.ABC):
     def identity(self) -> dict[str, Any]:
         """What determines the output besides the fields, such as the content of prompt files."""
         return {}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """What the learned parts of this step were fitted on; empty if it has none."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from srrag.answer.coverage import (
     missing_words,
 )
 from srrag.answer.sentences import plain
-from srrag.ids import content_id
+from srrag.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.rows import live
 from srrag.schema import ANSWERABLE
 from srrag.step import Function, Place, Step
@@ -50,6 +50,7 @@ class AnswerableModel:
     bias: float
     threshold: float
     frequencies: Frequencies
+    fitted: Fitted = NOT_KNOWN
 
     def probability(self, found: Floats) -> float:
         """Probability that the evidence answers the question, from FEATURES."""
@@ -73,7 +74,10 @@ def parse_model(told: Mapping[str, Any]) -> AnswerableModel:
     if len(weights) != len(FEATURES):
         raise ValueError(f"{len(weights)} weights for {len(FEATURES)} features")
     frequencies = Frequencies(int(told["num_texts"]), counts)
-    return AnswerableModel(weights, float(told["bias"]), float(told["threshold"]), frequencies)
+    seen = read_fitted(told, "answerable", PACKAGED)
+    return AnswerableModel(
+        weights, float(told["bias"]), float(told["threshold"]), frequencies, seen
+    )
 
 
 @functools.cache
@@ -112,13 +116,17 @@ class JudgeAnswerable(Step):
             raise ValueError(f"threshold is {self.threshold}: a probability, or null")
 
     def identity(self) -> dict[str, Any]:
-        """The content of the model's file."""
+        """The content of the model's file, without what it was fitted on."""
         text = (
             Path(self.model).read_text("utf-8")
             if self.model
             else files("srrag.answer").joinpath(PACKAGED).read_text("utf-8")
         )
-        return {"model": content_id(text)}
+        return {"model": learned_id(text, self.model or PACKAGED)}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions with and without an answer that the model was fitted to."""
+        return ((read_model(Path(self.model)) if self.model else packaged_model()).fitted,)
 
     def open(self, at: Place) -> Function:
         """Read the model; raises ValueError that names an invalid file."""

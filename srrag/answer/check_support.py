@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from srrag.answer.cited import ABSTENTION, PARTIAL, UNCITED_MARK
 from srrag.answer.support_gate import FAULTS, FITTED, Encode, Gate
 from srrag.answer.support_signs import Window
 from srrag.model.encoder import Encoder
+from srrag.provenance import Fitted, learned_id, packaged_fit
 from srrag.rows import Row, live, with_columns
 from srrag.step import Function, Place, Step
 
@@ -71,8 +71,12 @@ class CheckSupport(Step):
     )
 
     def identity(self) -> dict[str, Any]:
-        """The sha256 of the fitted weights."""
-        return {FITTED.name: hashlib.sha256(FITTED.read_bytes()).hexdigest()}
+        """The content of the fitted weights, without what they were fitted on."""
+        return {FITTED.name: learned_id(FITTED.read_text("utf-8"), FITTED)}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions and articles whose pairs the gate was fitted on."""
+        return (packaged_fit("srrag.answer", FITTED.name, "support gate"),)
 
     def open(self, at: Place) -> Function:
         """Bind the encoder, which is loaded at its first use."""

@@ -21,11 +21,12 @@ from srrag.answer.cited import (
     citation_fault,
     show,
 )
-from srrag.answer.extract import ExtractRule
+from srrag.answer.extract import ExtractRule, sentence_weights_fitted
 from srrag.answer.extractive import EvidenceDifference, quoted_answer
 from srrag.answer.sentences import plain
-from srrag.llm.completion import Completion, Fault, Prompt, PromptFile
+from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
+from srrag.provenance import Fitted
 from srrag.rows import Row, live, with_columns
 from srrag.schema import REJECT, SENTENCES
 from srrag.step import LLMStep
@@ -96,6 +97,10 @@ class ComposeAnswer(LLMStep):
             raise ValueError(f"uncited is {self.uncited!r}: it can be 'drop' or 'mark'")
         if not 1 <= self.max_sentences <= (most := MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS):
             raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the rules' sentence weights were fitted on; nothing for a model."""
+        return (sentence_weights_fitted(),) if isinstance(self.engine, Rules) else ()
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence and that the gate lets pass."""

@@ -15,6 +15,7 @@ from srrag.answer.candidates import Candidate, Passage, candidates
 from srrag.answer.direction import direction
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
 from srrag.answer.sentences import plain
+from srrag.provenance import Fitted, packaged_fit
 
 PACKAGED = "sentence_weights.json"
 LEAST_SCORE = 0.01
@@ -220,6 +221,11 @@ def packaged_weights() -> tuple[float, ...]:
     if tuple(told["features"]) != FEATURES:
         raise ValueError(f"{PACKAGED}: of other features; fit it again")
     return (*map(float, told["weights"]), float(told["intercept"]))
+
+
+def sentence_weights_fitted() -> Fitted:
+    """What the packaged weights were fitted on."""
+    return packaged_fit("srrag.answer", PACKAGED, "sentence weights")
 
 
 def _membership(asked: list[str], stems: Sequence[frozenset[str]]) -> NDArray[np.bool_]:

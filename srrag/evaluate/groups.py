@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-import numpy as np
-
-from srrag.evaluate.scores import Figure, Scores, figure
+from srrag.evaluate.scores import Figure, Scores, figure, only
 
 
 def by_group(
@@ -20,16 +17,9 @@ def by_group(
     found: dict[str, dict[str, Figure]] = {}
     for name in sorted(set(groups.values())):
         for each in scores:
-            rows = [place for place, query in enumerate(each.questions) if groups[query] == name]
-            if not rows or each.void:
+            part = only(each, {query for query in each.questions if groups[query] == name})
+            if not part.questions or each.void:
                 continue
-            taken = np.array(rows)
-            part = replace(
-                each,
-                questions=tuple(each.questions[row] for row in rows),
-                parts=each.parts[taken],
-                wholes=each.wholes[taken],
-            )
             entry = figure(part, resamples=resamples, seed=seed)
             kept = {key: entry[key] for key in ("value", "low", "high", "questions")}
             found.setdefault(name or "none", {})[each.metric.name] = kept

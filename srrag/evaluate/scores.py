@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ class Scores:
     failed: int
     left_out: int
     void: bool = False
+    empty: str = ""
+    """Why no question counts, if that is not for lack of gold."""
 
     @property
     def void_reason(self) -> str:
@@ -39,17 +41,40 @@ class Scores:
         return f"the judge failed on all {self.failed} items that it was asked about"
 
 
+def only(scores: Scores, keep: Collection[str], empty: str = "") -> Scores:
+    """Return the scores of some questions; items are those of these, failures at most as many."""
+    rows = np.array([n for n, query in enumerate(scores.questions) if query in keep], np.int64)
+    if len(rows) == len(scores.questions):
+        return scores
+    wholes = scores.wholes[rows]
+    share = len(rows) / len(scores.questions)
+    items = int(wholes.sum()) if scores.metric.pooled else round(scores.items * share)
+    return replace(
+        scores,
+        questions=tuple(scores.questions[row] for row in rows),
+        parts=scores.parts[rows],
+        wholes=wholes,
+        items=items,
+        failed=min(scores.failed, items),
+        empty=empty if not len(rows) else "",
+    )
+
+
 def score(metrics: Sequence[Metric], judged: pa.Table, questions: Sequence[str]) -> list[Scores]:
     """Aggregate the JUDGEMENTS of one judge into scores, one for each metric.
 
     An item without a judgement counts with the metric's worst value. A question on which the judge
-    itself failed counts as one such item of each metric.
+    itself failed counts as one such item of each metric. Judgements of other questions are left
+    out.
     """
+    wanted = set(questions)
     values: dict[str, dict[str, list[float]]] = {metric.name: {} for metric in metrics}
     failed, verdicts = dict.fromkeys(values, 0), dict.fromkeys(values, 0)
     worst = {metric.name: metric.worst for metric in metrics}
     columns = (judged[n].to_pylist() for n in ("query_id", "metric", "value", "asked", "reject"))
     for query_id, name, value, asked, reject in zip(*columns, strict=True):
+        if query_id not in wanted:
+            continue
         for each in [name] if name else list(values):
             given = value if reject is None else worst[each]
             values[each].setdefault(query_id, []).append(given)
@@ -92,7 +117,8 @@ def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
         "failed": scores.failed,
     }
     if not scores.questions:
-        return {"value": None, "reason": f"no question has {scores.metric.needs}", **counts}
+        reason = scores.empty or f"no question has {scores.metric.needs}"
+        return {"value": None, "reason": reason, **counts}
     if scores.void:
         return {"value": None, "reason": scores.void_reason, **counts}
     value, low, high = ratio_interval(scores.parts, scores.wholes, resamples=resamples, seed=seed)
@@ -115,7 +141,7 @@ def compare(
         shared = sorted(set(one.questions) & set(other.questions))
         void = next((each.void_reason for each in (one, other) if each.void), "")
         if void or not shared:
-            reason = void or f"no question of both has {one.metric.needs}"
+            reason = void or one.empty or f"no question of both has {one.metric.needs}"
             found[one.metric.name] = {"value": None, "reason": reason, "questions": 0}
             continue
         pair = _of(one, shared), _of(other, shared)

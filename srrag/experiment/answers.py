@@ -19,6 +19,7 @@ from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
 from srrag.evaluate.judges.accuracy import trial_means
 from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
 from srrag.experiment.degraded import answer_counts, step_keys
+from srrag.experiment.in_sample import InSample, in_sample, split, united
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.experiment.rankings import Judged, read_articles
 from srrag.experiment.record import Evaluated, bench_name, record
@@ -58,7 +59,9 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     usage: dict[str, Usage] = {}
     broken: set[str] = set()
     kept: list[Evaluated] = []
-    for name, (cases, answered) in _systems(config, gold).items():
+    systems = _systems(config, gold)
+    seen = _seen(config, gold, steps, [answered for _, answered in systems.values()])
+    for name, (cases, answered) in systems.items():
         summary["system" if name == "pipeline" else name] = answered.name
         judged, usage[name] = judge(config, cases.table, steps)
         found = scores(steps, judged, [row["query_id"] for row in gold])
@@ -68,13 +71,16 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         ranked = _ranked(articles, answered, config)
         if ranked:
             summary["judges"] = {RANKING: [s.metric.name for s in ranked], **summary["judges"]}
-        listed[name] = [*ranked, *(each for scored in found.values() for each in scored)]
+        listed[name], apart = split_judged(ranked, steps, judged, gold, seen)
         prefix = "" if name == "pipeline" else "baseline_"
         summary |= _counts(prefix, cases, judged) | _figures(config, prefix, listed[name], gold)
+        stated = seen.stated(apart, **_resampling(config))
+        summary[f"{prefix}in_sample"] = stated.model_dump()
         counted = answer_counts(answered.table, step_keys(config["pipeline"]))
         summary |= {f"{prefix}{key}": value for key, value in counted.items()}
         _write(config, f"{prefix}judgements.parquet", judged)
-        kept.append(replace(_evaluated(answered, cases, listed[name], judged), broken_judges=lost))
+        done = _evaluated(answered, cases, listed[name], judged)
+        kept.append(replace(done, broken_judges=lost, seen=seen, apart=apart))
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]
         summary["difference"] = compare(*pair, **_resampling(config))
@@ -85,8 +91,40 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     summary |= calls_made(usage, len(gold))
     summary["seconds"] = round(time.perf_counter() - started, 3)
     summary |= {"broken_judges": sorted(broken), "ok": not broken}
-    say(readable(summary))
+    say("\n".join([*seen.said(), readable(summary)]))
     return summary
+
+
+def _seen(
+    config: Mapping[str, Any],
+    gold: Sequence[Mapping[str, Any]],
+    judges_: Mapping[str, Step],
+    systems: Sequence[Evaluated],
+) -> InSample:
+    """What the systems, or their judges, were fitted on; of stored answers nothing is known."""
+    mode = config["in_sample"]
+    parts = [each.run.pipeline.steps if each.run else () for each in systems]
+    return united([in_sample([*judges_.values(), *steps], gold, mode) for steps in parts])
+
+
+def split_judged(
+    ranked: Sequence[Scores],
+    steps: Mapping[str, Step],
+    judged: Mapping[str, pa.Table],
+    gold: Sequence[Mapping[str, Any]],
+    seen: InSample,
+) -> tuple[list[Scores], list[Scores]]:
+    """Return the scores of the questions that count, and of those that are kept apart."""
+    kept, apart = split(ranked, seen)
+    ids = [str(row["query_id"]) for row in gold]
+    counted = [query for query in ids if query not in seen.apart]
+    empty = "" if counted else seen.reason
+    found = (each for scored in scores(steps, judged, counted).values() for each in scored)
+    kept += [replace(each, empty=empty) for each in found]
+    if seen.apart:
+        others = scores(steps, judged, [query for query in ids if query in seen.apart])
+        apart += [each for scored in others.values() for each in scored if each.questions]
+    return kept, apart
 
 
 def _ranked(articles: Judged | None, answered: Evaluated, config: dict[str, Any]) -> list[Scores]:

@@ -6,11 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from srrag.errors import UsageError, reading
 from srrag.model.filter import load_filter
+from srrag.provenance import Fitted, overlap
 from srrag.runner.progress import say
 from srrag.train.filter.judge import Scored, judge
-from srrag.train.filter.pairs import read_judged
+from srrag.train.filter.pairs import JudgedPairs, read_judged
 
 
 def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -24,6 +27,7 @@ def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
     if not 0 < pairs.labels.sum() < len(pairs):
         raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
     loaded = load_filter(folder, config["profile"]["device"])
+    pairs, seen = _unseen(config, path, pairs, loaded.facts.fitted)
     threshold = loaded.facts.decision.threshold
     probabilities = loaded.probabilities(pairs.questions, pairs.passages)
     found = judge(Scored(pairs, probabilities, threshold), config["resamples"])
@@ -33,8 +37,32 @@ def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
     return {
         **found,
         **found["metrics"],
+        "in_sample_pairs": seen,
         "threshold": threshold,
         "model": str(folder),
         "revision": loaded.revision,
         "seconds": round(time.perf_counter() - started, 3),
     }
+
+
+def _unseen(
+    config: dict[str, Any], path: Path, pairs: JudgedPairs, fitted: Fitted
+) -> tuple[JudgedPairs, int]:
+    """Leave out pairs of questions that the filter was fitted on, and count them.
+
+    Raises UsageError if no others are left to tell apart.
+    """
+    places = overlap(fitted, pairs.questions).questions
+    if not fitted.known:
+        say("not known what it was fitted on: evidence filter")
+    if not places:
+        return pairs, 0
+    say(f"{len(places)} of {len(pairs)} pairs are in-sample: {config['in_sample']}")
+    if config["in_sample"] == "allow":
+        return pairs, len(places)
+    keep = np.ones(len(pairs), bool)
+    keep[list(places)] = False
+    kept = pairs.select(keep)
+    if not 0 < kept.labels.sum() < len(kept):
+        raise UsageError(f"{path}: the filter was fitted on these questions (in_sample=allow)")
+    return kept, len(places)

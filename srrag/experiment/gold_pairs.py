@@ -60,7 +60,11 @@ def make_pairs(config: dict[str, Any], path: Path) -> Path:
     sampling = {"negatives": train["negatives"], "seed": train["seed"]}
     pairs = sample_pairs(candidates, gold, grades, **sampling)
     origin = Origin(
-        num_queries=len(gold), reranker=scorer(reranker), depth=train["depth"], **sampling
+        num_queries=len(gold),
+        reranker=scorer(reranker),
+        depth=train["depth"],
+        questions={row["query_id"]: row["text"] for row in asked.to_pylist()},
+        **sampling,
     )
     write_pairs(path, pairs, origin)
     say(f"{pairs.num_rows:,} pairs of {len(gold):,} questions → {path}")

@@ -19,7 +19,7 @@ from srrag.evaluate.near_topic import (
     risk_coverage,
 )
 from srrag.evaluate.scores import compare, figure
-from srrag.experiment.record import Evaluated, bench_name, record
+from srrag.experiment.record import Evaluated, bench_name, record, set_apart
 from srrag.experiment.systems import baseline_config, system_names
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
@@ -37,11 +37,17 @@ def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
     name, against = system_names(config)
     systems = [_ask(config, name, questions)]
     systems += [_ask(baseline_config(config), against, questions)] if against else []
+    asked = [{"query_id": q.query_id, "text": q.text} for q in questions]
+    systems, seen = set_apart(systems, asked, config["in_sample"])
+    questions = [each for each in questions if each.query_id not in seen.apart]
+    if not questions:
+        raise UsageError(f"bench.path={path}: every question is one {seen.reason}")
     counted = {
         "system": name,
         "answerable": sum(each.answerable for each in questions),
         "unanswerable": sum(not each.answerable for each in questions),
         "side": bench["side"],
+        "in_sample": seen.stated(systems[0].apart, **resampling).model_dump(),
     }
     summary: dict[str, Any] = counted
     for system, prefix in zip(systems, ("", "baseline_"), strict=False):
@@ -56,12 +62,10 @@ def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
         summary["baseline"] = against
         summary["difference"] = compare(systems[0].scores, systems[1].scores, **resampling)
     if config["out"]:
-        gold = [{"query_id": q.query_id, "text": q.text} for q in questions]
-        record(
-            Path(config["out"]), bench_name(config), "", gold, systems, summary.get("difference")
-        )
+        compared = summary.get("difference")
+        record(Path(config["out"]), bench_name(config), "", asked, systems, compared)
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    say(readable(summary))
+    say("\n".join([*seen.said(), readable(summary)]))
     return summary
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from srrag.answer.select import SelectEvidence
 from srrag.evaluate.scores import Scores, figure
+from srrag.experiment.in_sample import InSample, in_sample, split, united
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import (
@@ -50,6 +51,10 @@ class Evaluated:
     abstained: int | None = None
     missing: Mapping[str, int] = field(default_factory=dict)
     broken_judges: Sequence[str] = ()
+    seen: InSample = field(default_factory=InSample)
+    """What its parts were fitted on; `scores` are without the questions that are kept apart."""
+    apart: Sequence[Scores] = ()
+    """Scores of the questions that are kept apart."""
 
 
 def record(
@@ -73,9 +78,28 @@ def record(
             write_judgements(out, system.name, system.judgements)
     names = questions["query_id"].to_pylist()
     scores = [
-        table for system in systems for table in score_tables(system.name, system.scores, names)
+        table
+        for system in systems
+        for table in score_tables(system.name, system.scores, names, system.seen)
     ]
     write_results(out, rows, scores, questions)
+
+
+def set_apart(
+    systems: Sequence[Evaluated], questions: Sequence[Mapping[str, Any]], mode: str
+) -> tuple[list[Evaluated], InSample]:
+    """Keep apart the questions that a part of one of the systems was fitted on."""
+    seen = united(
+        [
+            in_sample(each.run.pipeline.steps if each.run else (), questions, mode)
+            for each in systems
+        ]
+    )
+    found = [split(each.scores, seen) for each in systems]
+    return [
+        replace(each, scores=kept, apart=apart, seen=seen)
+        for each, (kept, apart) in zip(systems, found, strict=True)
+    ], seen
 
 
 def bench_name(config: Mapping[str, Any]) -> str:
@@ -84,13 +108,19 @@ def bench_name(config: Mapping[str, Any]) -> str:
     return f"{config['bench']['kind']} {'/'.join(path.parts[-2:])}"
 
 
-def score_tables(name: str, scores: Sequence[Scores], questions: Sequence[str]) -> list[pa.Table]:
+def score_tables(
+    name: str, scores: Sequence[Scores], questions: Sequence[str], seen: InSample
+) -> list[pa.Table]:
     """Return QUESTIONS tables of a system, one a metric; left-out questions have the reason."""
     tables = []
     for each in scores:
         counted = set(each.questions)
         reason = f"it lacks {each.metric.needs}"
-        left_out = {query: reason for query in questions if query not in counted}
+        left_out = {
+            query: seen.reason if query in seen.apart else reason
+            for query in questions
+            if query not in counted
+        }
         values = each.parts, each.wholes
         tables.append(scored(name, each.metric.name, each.questions, *values, left_out))
     return tables
@@ -115,6 +145,7 @@ def _row(
         judge=judge,
         metrics={each.metric.name: Figure(**figure(each, **resampling)) for each in system.scores},
         questions=questions,
+        in_sample=system.seen.stated(system.apart, **resampling),
         failed=sum(system.missing.values()) if system.missing else len(lost),
         abstained=system.abstained,
         missing=dict(system.missing),

@@ -15,7 +15,8 @@ from srrag.errors import UsageError
 from srrag.evaluate.cases import make_cases
 from srrag.evaluate.datasets.shape import gold_rows
 from srrag.evaluate.scores import Scores, broke_down
-from srrag.experiment.answers import read_gold, scores
+from srrag.experiment.answers import read_gold, scores, split_judged
+from srrag.experiment.in_sample import InSample, split
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.experiment.rankings import Judged, read_articles, read_judged
 from srrag.experiment.record import with_windows
@@ -38,6 +39,8 @@ class Outcome:
     usage: Usage = field(default_factory=Usage)
     broken: Sequence[str] = ()
     """Judges that failed wherever they were asked."""
+    apart: Sequence[Scores] = ()
+    """Scores of questions that a learned part saw, and that do not count in `scores`."""
 
 
 class Bench(Protocol):
@@ -62,8 +65,13 @@ class Bench(Protocol):
         """Return the part of a pipeline to run; ValueError if it cannot be scored."""
         ...
 
-    def score(self, table: pa.Table, at: Place) -> Outcome:
-        """Score the output of a pipeline."""
+    @property
+    def learned(self) -> Sequence[Step]:
+        """The judges, which may have been fitted on questions of the benchmark."""
+        ...
+
+    def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
+        """Score the output of a pipeline, apart for what was fitted on."""
         ...
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
@@ -98,10 +106,16 @@ class Rankings:
             raise ValueError("pipeline: it ranks nothing that could be judged")
         return pipeline.ranking()
 
-    def score(self, table: pa.Table, at: Place) -> Outcome:
+    @property
+    def learned(self) -> Sequence[Step]:
+        """No judge is asked."""
+        return ()
+
+    def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
         """Score a ranking."""
         lost = len(table["reject"].drop_null())
-        return Outcome(self.judged.scores(table, at), missing={"failed": lost} if lost else {})
+        kept, apart = split(self.judged.scores(table, at), seen)
+        return Outcome(kept, missing={"failed": lost} if lost else {}, apart=apart)
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
         """Keep the first windows of the ranking."""
@@ -133,15 +147,21 @@ class Answers:
             raise ValueError("pipeline: none of its steps writes an answer")
         return pipeline
 
-    def score(self, table: pa.Table, at: Place) -> Outcome:
+    @property
+    def learned(self) -> Sequence[Step]:
+        """The judges."""
+        return tuple(self.steps.values())
+
+    def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
         """Let the judges score the answers."""
         cases = make_cases(self.rows, table)
         judged, usage = judge(self.config, cases.table, self.steps)
         by_judge = scores(self.steps, judged, [row["query_id"] for row in self.rows])
         ranked = self.articles.pool_scores(table, at) if self.articles else []
-        listed = [*ranked, *(each for found in by_judge.values() for each in found)]
+        kept, apart = split_judged(ranked, self.steps, judged, self.rows, seen)
         broken = [name for name, found in by_judge.items() if broke_down(found)]
-        return Outcome(listed, pa.concat_tables(judged.values()), cases.missing, usage, broken)
+        judgements = pa.concat_tables(judged.values())
+        return Outcome(kept, judgements, cases.missing, usage, broken, apart)
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
         """Keep every column except vectors."""

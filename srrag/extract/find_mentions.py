@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from srrag.extract.rules.mentions import Mention, find_mentions, type_runs
+from srrag.extract.rules.tagger import shipped_fitted
+from srrag.provenance import Fitted
 from srrag.spec import place_field
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ class FindMentions(abc.ABC):
     ) -> list[list[Mention]]:
         """Return the mentions of each text, by start; `leads` marks texts that begin a document."""
 
+    @abc.abstractmethod
+    def fitted(self) -> Fitted:
+        """The abstracts that it was learned from."""
+
     def read(self, text: str) -> list[tuple[str, int, int]]:
         """Return typed spans (type, start, end) of an abstract; `evaluate.pico` scores them."""
         return [mention[:3] for mention in self.find([text], [""], [True])[0]]
@@ -56,6 +62,10 @@ class FindByRules(FindMentions):
     ) -> list[list[Mention]]:
         """Find mentions by `rules.mentions`."""
         return find_mentions(texts, sections, leads)
+
+    def fitted(self) -> Fitted:
+        """The abstracts that the lexicon was learned from."""
+        return shipped_fitted()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +117,12 @@ class FindByTagger(FindMentions):
     ) -> list[list[Mention]]:
         """Label runs by the tagger, then type them by `rules.mentions`."""
         return type_runs(texts, self._loaded().runs(texts))
+
+    def fitted(self) -> Fitted:
+        """The abstracts that the tagger was trained on."""
+        from srrag.model.tagger import tagger_fitted
+
+        return tagger_fitted(Path(str(self.folder)))
 
     def label(self, text: str) -> list[tuple[str, int, int]]:
         """Return the tagger's own labels, in types that `evaluate.pico` counts as P, I and O."""

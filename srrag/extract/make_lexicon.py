@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from srrag.extract.rules.tagger import LABELS, PLACE_SIZES, SCALE
+from srrag.extract.rules.tagger import LABELS, PLACE_SIZES, SCALE, with_fitted
 from srrag.extract.rules.tokens import (
     EDGE,
     LOCAL,
@@ -30,6 +30,7 @@ from srrag.extract.rules.tokens import (
     tokenise,
     values_of,
 )
+from srrag.provenance import fitted_on
 
 Floats = npt.NDArray[np.float64]
 KINDS = ("word", "suffix3", "suffix4", "prefix4")
@@ -228,7 +229,10 @@ def main(arguments: Sequence[str]) -> None:
     """Read the crowd file, write the table; raises ValueError on wrong usage."""
     if len(arguments) != 2:
         raise ValueError("usage: python -m srrag.extract.make_lexicon CROWD.jsonl OUT.tsv")
-    Path(arguments[1]).write_text(learn(read_examples(Path(arguments[0]))), encoding="utf-8")
+    examples = read_examples(Path(arguments[0]))
+    command = "python -m srrag.extract.make_lexicon"
+    block = fitted_on(name="lexicon", command=command, documents=examples.texts)
+    Path(arguments[1]).write_text(with_fitted(learn(examples), block), encoding="utf-8")
 
 
 if __name__ == "__main__":

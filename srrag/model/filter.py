@@ -17,6 +17,7 @@ from srrag.model.encoder import Encoder
 from srrag.model.pair_causal import LoRA, PairCausal, base_files
 from srrag.model.pair_encoder import encoder_folder, read_pair_encoder
 from srrag.model.pair_model import Example, PairModel, scores
+from srrag.provenance import NOT_KNOWN, Fitted, read_fitted
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import pull_build
 from srrag.storage.sealed_folder import check_sealed
@@ -105,10 +106,11 @@ class FilterFacts:
     base: Base
     decision: Decision
     base_sha256: dict[str, str]
+    fitted: Fitted = NOT_KNOWN
 
     def stated(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON, without what it was fitted on."""
+        return {key: value for key, value in asdict(self).items() if key != "fitted"}
 
 
 def read_facts(folder: Path) -> FilterFacts:
@@ -122,7 +124,10 @@ def read_facts(folder: Path) -> FilterFacts:
         base["lora"] = base["lora"] and LoRA(**base["lora"])
         fusion = Fusion(**decision.pop("fusion"))
         facts = FilterFacts(
-            Base(**base), Decision(fusion=fusion, **decision), dict(stated["base_sha256"])
+            Base(**base),
+            Decision(fusion=fusion, **decision),
+            dict(stated["base_sha256"]),
+            read_fitted(stated, "evidence filter", path),
         )
         numbers = [*asdict(fusion).values(), *decision.values()]
         if not all(math.isfinite(number) for number in numbers):

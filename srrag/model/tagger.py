@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from srrag.algo.token_f1 import CLASSES
 from srrag.model.encoder import BACKENDS
 from srrag.model.network import is_plain_bert, pack
+from srrag.provenance import Fitted, read_fitted
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import pull_build
 from srrag.storage.sealed_folder import check_sealed
@@ -243,6 +244,12 @@ def read_reading(folder: Path) -> Reading:
         return Reading(**stated["reading"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def tagger_fitted(folder: Path) -> Fitted:
+    """Read from tagger.json which abstracts the tagger was trained on."""
+    path = pull_build(folder) / FACTS
+    return read_fitted(read_json(path), "tagger", path)
 
 
 def reading_json(reading: Reading) -> dict[str, Any]:

@@ -52,6 +52,20 @@ class Failure(Stated):
     detail: str = ""
 
 
+class SeenQuestions(Stated):
+    """Questions of the benchmark that learned parts of the system were fitted on.
+
+    `parts` counts them by part, `unknown` names parts that do not state what they saw. Unless they
+    are `allowed`, these questions do not count in the row's figures; `metrics` has theirs.
+    """
+
+    questions: int = pydantic.Field(default=0, ge=0)
+    parts: dict[str, int] = {}
+    unknown: tuple[str, ...] = ()
+    allowed: bool = False
+    metrics: dict[str, Figure] = {}
+
+
 class Row(Stated):
     """A system on a benchmark: a line of the table.
 
@@ -71,6 +85,7 @@ class Row(Stated):
     metrics: dict[str, Figure] = {}
     difference: dict[str, BaselineDifference] = {}
     questions: int = pydantic.Field(default=0, ge=0)
+    in_sample: SeenQuestions = SeenQuestions()
     failed: int = pydantic.Field(default=0, ge=0)
     abstained: int | None = None
     missing: dict[str, int] = {}

@@ -211,12 +211,28 @@ def _costs(row: Row, notes: Notes) -> tuple[Cell, ...]:
     )
 
 
+def seen_questions(bench: Bench) -> str:
+    """Say which questions learned parts were fitted on, "" if there is none and all is known."""
+    lines: dict[str, None] = {}
+    for row in bench.rows:
+        seen = row.in_sample
+        parts = ", ".join(f"{name} {count}" for name, count in seen.parts.items())
+        if seen.questions:
+            how = "they count all the same" if seen.allowed else "they do not count here"
+            lines[f"{seen.questions} questions are in-sample ({parts}); {how}."] = None
+        for name in seen.unknown:
+            lines[f"It is not known what {name} was fitted on."] = None
+    return " ".join(lines)
+
+
 def explained(bench: Bench) -> str:
     """What the marks and intervals of a table mean, in a line or two."""
     text = (
         "Values with 95 % bootstrap intervals over questions. What failed counts as worst, and "
         "stays in the denominator."
     )
+    if seen := seen_questions(bench):
+        text += f" {seen}"
     if not bench.baselines:
         return text + " There is no baseline, so no test."
     return (

@@ -16,6 +16,7 @@ from srrag.algo.betr import GRADES
 from srrag.hits import unpack_hits
 from srrag.index.grades import UNGRADED
 from srrag.index.units import open_units
+from srrag.provenance import Fitted, read_fitted
 from srrag.rerank.reranker import rank_hits
 from srrag.schema import HITS
 from srrag.spec import fingerprint, spec
@@ -41,11 +42,12 @@ def scorer(step: Step) -> str:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Content of betr.json: the scale a, the bias of each grade, and the name of the scorer."""
+    """Content of betr.json: scale a, bias of each grade, name of the scorer, and what it saw."""
 
     a: float
     u: npt.NDArray[np.float64]
     reranker: str
+    fitted: Fitted
 
 
 def read_calibration(path: str | Path) -> Calibration:
@@ -64,7 +66,7 @@ def read_calibration(path: str | Path) -> Calibration:
     falling = all(upper >= lower for upper, lower in pairwise(u))
     if not (math.isfinite(a) and a > 0 and u[0] == 0 and falling and math.isfinite(u[-1])):
         raise ValueError(f"{path}: not the parameters of BETR (a > 0 and 0 = u_A ≥ … ≥ u_E)")
-    return Calibration(a, np.array(u), str(reranker))
+    return Calibration(a, np.array(u), str(reranker), read_fitted(stated, "betr", path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,10 @@ class RerankBETR(Step):
         """The parameters, and the identity of the reranker."""
         found = self.calibration()
         return {"a": found.a, "u": found.u.tolist(), "reranker": self.reranker.identity()}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions whose pairs the parameters were fitted to."""
+        return (self.calibration().fitted,)
 
     def calibration(self) -> Calibration:
         """Read the parameters; raises ValueError if they were fitted to another reranker."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import ClassVar
 
 import numpy as np
@@ -11,9 +13,13 @@ import pyarrow as pa
 
 from srrag.hits import Offsets, unpack_hits
 from srrag.index.tokens import TokenIndex
+from srrag.provenance import Fitted, read_fitted
 from srrag.rerank.maxsim import Floats, channel_scores, late_scores, question_tokens
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
+
+LOGITS = "logits.json"
+"""Weights that come with the package, and what all of them were fitted on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,13 @@ class RerankBiEncoder(Reranker):
                 raise ValueError(f"{name} is {getattr(self, name)}: a number of at least 0")
         if not math.isfinite(self.shift):
             raise ValueError(f"shift is {self.shift}: a finite number is needed")
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the weights were fitted on; nobody knows it of other weights."""
+        told = json.loads(files("srrag.rerank").joinpath(LOGITS).read_text("utf-8"))
+        own = {name: getattr(self, name) for name in ("scale", "late", "lexical", "shift")}
+        seen = told if own in told["weights"] else {}
+        return (read_fitted(seen, "bi-encoder logit", LOGITS),)
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]

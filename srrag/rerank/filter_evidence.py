@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from srrag.hits import pack_flat, ranks, unpack_hits
 from srrag.index.units import Units, open_units
-from srrag.model.filter import load_filter
+from srrag.model.filter import load_filter, read_facts
+from srrag.provenance import Fitted
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 from srrag.storage.sealed_folder import sealed_revision
@@ -80,6 +81,10 @@ class FilterEvidence(Step):
     def identity(self) -> dict[str, Any]:
         """The content of the filter."""
         return {"model": sealed_revision(self.folder)}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions of the pairs that the filter learned from, or was calibrated on."""
+        return (read_facts(self.folder).fitted,)
 
     @property
     def folder(self) -> Path:

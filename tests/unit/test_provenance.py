@@ -4,7 +4,21 @@ import json
 
 import pytest
 
-from srrag.provenance import KEY, digest, fitted_on, overlap, read_fitted, unknown
+from srrag.answer.answerable import JudgeAnswerable
+from srrag.answer.check_support import CheckSupport
+from srrag.answer.compose import ComposeAnswer
+from srrag.extract.rules.tagger import shipped_fitted
+from srrag.provenance import (
+    KEY,
+    digest,
+    fitted_on,
+    learned_id,
+    overlap,
+    packaged_fit,
+    read_fitted,
+    unknown,
+)
+from srrag.rerank.bi_encoder import RerankBiEncoder
 
 
 def test_a_block_finds_what_it_has_seen_and_nothing_else() -> None:
@@ -47,3 +61,37 @@ def test_a_block_that_was_cut_is_refused() -> None:
     block = fitted_on(name="x", command="", questions=["a", "b"])
     with pytest.raises(ValueError, match="counts"):
         read_fitted({KEY: {**block, "questions": block["questions"][:10]}}, "x")
+
+
+@pytest.mark.parametrize(
+    ("package", "file", "kind"),
+    [
+        ("srrag.answer", "answerable.json", "questions"),
+        ("srrag.answer", "sentence_weights.json", "questions"),
+        ("srrag.answer", "support.json", "documents"),
+        ("srrag.rerank", "logits.json", "questions"),
+    ],
+)
+def test_every_packaged_fit_says_what_it_saw(package: str, file: str, kind: str) -> None:
+    assert len(getattr(packaged_fit(package, file, file), kind)) > 100
+
+
+def test_the_lexicon_says_which_abstracts_it_saw() -> None:
+    assert len(shipped_fitted().documents) == 658
+
+
+def test_the_identity_of_a_fit_is_that_of_what_was_learned() -> None:
+    block = fitted_on(name="x", command="", questions=["a"])
+    assert learned_id('{"a": 1}', "f") == learned_id(json.dumps({"a": 1, KEY: block}), "f")
+    with pytest.raises(ValueError, match="f: not a JSON object"):
+        learned_id("[1]", "f")
+
+
+def test_only_packaged_weights_of_the_logit_are_known() -> None:
+    assert RerankBiEncoder().fitted()[0].known
+    assert not RerankBiEncoder(scale=1.0).fitted()[0].known
+
+
+def test_the_rules_weights_were_fitted_a_models_answers_were_not() -> None:
+    assert ComposeAnswer().fitted()[0].name == "sentence weights"
+    assert CheckSupport().fitted()[0].questions and JudgeAnswerable().fitted()[0].questions

@@ -7,18 +7,23 @@ The weights are whole numbers in a readable table (`lexicon.tsv`, made by
 from __future__ import annotations
 
 import functools
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from srrag.extract.rules.tokens import LOCAL, NUM_PLACES, NUM_SHAPES, NUM_ZONES, Ints, RuleTokens
+from srrag.provenance import KEY, Fitted, read_fitted
 
 LABELS = ("", "P", "I", "O")
 SCALE = 16
 """Weights are written in sixteenths of a nat."""
 _TALLEST = 1 << 30
+_FITTED = f"# {KEY} "
 PLACE_SIZES = {
     "zone": 1 + NUM_ZONES * NUM_PLACES,
     "title": 9,
@@ -72,6 +77,19 @@ def parse_lexicon(text: str) -> Lexicon:
     return Lexicon(values=values, weights=weights, moves=moves, lean=lean)
 
 
+def with_fitted(text: str, block: Mapping[str, Any]) -> str:
+    """Return the table with a remark of what it was fitted on, in the place of an earlier one."""
+    remark, *rest = [line for line in text.split("\n") if not line.startswith(_FITTED)]
+    return "\n".join([remark, _FITTED + json.dumps(block), *rest])
+
+
+def lexicon_fitted(text: str) -> Fitted:
+    """Read from the table what it was fitted on."""
+    found = (line for line in text.split("\n") if line.startswith(_FITTED))
+    block = next((json.loads(line.removeprefix(_FITTED)) for line in found), None)
+    return read_fitted({KEY: block}, "lexicon", "lexicon.tsv")
+
+
 def _dense(
     name: str, entries: list[tuple[int, tuple[int, ...]]], values: dict[str, dict[str, int]]
 ) -> Ints:
@@ -86,9 +104,17 @@ def _dense(
 @functools.cache
 def shipped_lexicon() -> Lexicon:
     """The lexicon that comes with the package."""
-    return parse_lexicon(
-        resources.files("srrag.extract.rules").joinpath("lexicon.tsv").read_text("utf-8")
-    )
+    return parse_lexicon(_shipped())
+
+
+@functools.cache
+def shipped_fitted() -> Fitted:
+    """What the lexicon that comes with the package was fitted on."""
+    return lexicon_fitted(_shipped())
+
+
+def _shipped() -> str:
+    return resources.files("srrag.extract.rules").joinpath("lexicon.tsv").read_text("utf-8")
 
 
 def emissions(tokens: RuleTokens, lexicon: Lexicon) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ class Origin:
     negatives: int
     depth: int
     seed: int
+    questions: Mapping[str, str] = field(default_factory=dict)
+    """Text of each question by its id."""
 
 
 def sample_pairs(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.model.tagger import FACTS, reading_json
+from srrag.provenance import KEY
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.sealed_folder import seal
 from srrag.train.checkpoint import trained_weights
@@ -38,7 +39,8 @@ def write_tagger(
     (beside / "model.safetensors").chmod(0o644)  # as all files beside it; the library says 600
     tokenizer = tokenizer_file(settings.encoder, settings.revision)
     shutil.copyfile(tokenizer, beside / "tokenizer.json")
-    commit_json(beside / FACTS, reading_json(settings.reading(lean)))
+    fitted = {KEY: facts[KEY]} if KEY in facts else {}
+    commit_json(beside / FACTS, {**reading_json(settings.reading(lean)), **fitted})
     write_card(beside, settings, facts)
     shutil.rmtree(out, ignore_errors=True)
     beside.rename(out)
@@ -47,7 +49,7 @@ def write_tagger(
 def write_card(folder: Path, settings: TaggerSettings, facts: Mapping[str, Any]) -> None:
     """Write the model card, then the manifest of the whole folder."""
     (folder / "README.md").write_text(card(settings, facts), "utf-8")
-    seal(folder, {"training": dict(facts)})
+    seal(folder, {"training": {key: value for key, value in facts.items() if key != KEY}})
 
 
 def card(settings: TaggerSettings, facts: Mapping[str, Any]) -> str:

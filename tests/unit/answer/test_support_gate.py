@@ -9,6 +9,7 @@ import pytest
 
 from srrag.answer.support_gate import FAULTS, FITTED, Fit, Gate, fitted
 from srrag.answer.support_signs import Floats, Signs, Window, measures, signs, verbatim
+from srrag.provenance import read_fitted
 
 BED_REST = Window(
     "Guideline on low back pain",
@@ -137,7 +138,8 @@ def test_signs_of_an_edited_sentence() -> None:
 
 def test_the_packaged_fit_says_what_it_was_fitted_on() -> None:
     said = json.loads(FITTED.read_text("utf-8"))
-    assert "develop half" in said["fitted_on"] and said["pairs"]
+    assert "develop half" in said["origin"] and said["pairs"]
+    assert read_fitted(said, "support gate").questions
     assert 0 < fitted().far < 1 and 0 < fitted().near < 1
 
 

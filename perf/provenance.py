@@ -1,0 +1,138 @@
+"""`python -m perf.provenance DATA`: write into the packaged fits what they were fitted on.
+
+DATA is the folder of public data sets. Nothing is fitted: the questions, articles and pairs that
+each fit saw are read again, by the rules of the command that fitted it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from perf.support_pairs import Pair, pairs
+from srrag.evaluate.datasets import evidence_inference
+from srrag.evaluate.near_topic import read_near_topic
+from srrag.evaluate.retrieval import read_qrels
+from srrag.evaluate.splits import SPLITS, split_of
+from srrag.extract.rules.tagger import with_fitted
+from srrag.formats import read_queries
+from srrag.ids import content_id
+from srrag.provenance import KEY, fitted_on
+
+LOGIT_QUESTIONS = 400
+"""Of each set, drawn by `perf.rerank logit D/rehab R1 D/bioasq R2 --questions 400`."""
+
+
+def answerable(data: Path) -> dict[str, Any]:
+    """What `srrag fit_abstain` saw: the develop half, with and without an answer."""
+    asked = read_near_topic(data / "near_topic", data / "rehab", "develop")
+    return fitted_on(
+        name="answerable", command="srrag fit_abstain", questions=[each.text for each in asked]
+    )
+
+
+def sentence_weights(data: Path) -> dict[str, Any]:
+    """What `perf.quotes fit` saw: prompts outside rehab, and one in three questions of BioASQ."""
+    articles = {row["id"]: row for row in _rows(data / "evidence_inference" / "articles.jsonl")}
+    prompts = [
+        row
+        for row in _rows(data / "evidence_inference" / "prompts.jsonl")
+        if row["label"] is not None and not articles[row["article_id"]]["rehab"]
+    ]
+    asked = [
+        row["text"]
+        for row in _rows(data / "bioasq" / "queries.jsonl")
+        if int(content_id("fitted", row["_id"])[:8], 16) % 3 == 0
+    ]
+    return fitted_on(
+        name="sentence weights",
+        command="python -m perf.quotes fit",
+        questions=[*asked, *_prompts(data, {row["id"] for row in prompts})],
+        documents={row["article_id"] for row in prompts},
+    )
+
+
+def support(data: Path, chosen: Sequence[Pair] | None = None) -> dict[str, Any]:
+    """What `perf.support fit` saw: the develop half of its pairs."""
+    seen = chosen or [pair for pair in pairs(data) if not pair.blind]
+    texts = {row["_id"]: row["text"] for row in _rows(data / "bioasq" / "queries.jsonl")}
+    groups = {pair.group: pair.kind for pair in seen}
+    articles = {g for g, kind in groups.items() if not kind.startswith(("ideal", "kqa"))}
+    findings = {pair.group for pair in seen if pair.kind in ("finding", "turned_finding")}
+    prompts = {
+        row["id"]
+        for row in _rows(data / "evidence_inference" / "prompts.jsonl")
+        if row["article_id"] in findings
+    }
+    asked = [texts.get(group, group) for group in groups.keys() - articles]
+    return fitted_on(
+        name="support gate",
+        command="python -m perf.support fit",
+        questions=[*asked, *_prompts(data, prompts)],
+        documents=articles,
+    )
+
+
+def logit(data: Path) -> dict[str, Any]:
+    """What `perf.rerank logit` saw: the training side of 400 questions a set."""
+    asked: list[str] = []
+    for name in ("rehab", "bioasq"):
+        qrels = read_qrels(data / name / "qrels" / "test.tsv")
+        rows = [r for r in read_queries(data / name / "queries.jsonl") if r["query_id"] in qrels]
+        order = np.random.default_rng(0).permutation(len(rows))[:LOGIT_QUESTIONS]
+        drawn = [rows[n] for n in order]
+        asked += [row["text"] for row in drawn if split_of(row["query_id"]) == SPLITS[0]]
+    command = "python -m perf.rerank logit D/rehab R1 D/bioasq R2 --questions 400"
+    return fitted_on(name="bi-encoder logit", command=command, questions=asked)
+
+
+def lexicon(data: Path) -> dict[str, Any]:
+    """What `srrag.extract.make_lexicon` saw: the crowd-labelled abstracts."""
+    rows = _rows(data / "pico" / "ebmnlp_crowd_dev.jsonl")
+    return fitted_on(
+        name="lexicon",
+        command="python -m srrag.extract.make_lexicon",
+        documents=[row["text"] for row in rows],
+    )
+
+
+def _prompts(data: Path, names: set[str]) -> Iterator[str]:
+    """The questions that are made of these prompts of Evidence Inference."""
+    for _, row in evidence_inference.rows(data / "evidence_inference"):
+        if row["id"] in names:
+            yield row["text"]
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+FITS: dict[tuple[str, str], Callable[[Path], dict[str, Any]]] = {
+    ("srrag.answer", "answerable.json"): answerable,
+    ("srrag.answer", "sentence_weights.json"): sentence_weights,
+    ("srrag.answer", "support.json"): support,
+    ("srrag.rerank", "logits.json"): logit,
+}
+
+
+def main(data: Path) -> None:
+    """Write each block into its file."""
+    for (package, name), block in FITS.items():
+        path = Path(str(files(package).joinpath(name)))
+        told = json.loads(path.read_text("utf-8")) | {KEY: block(data)}
+        path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        print(name, told[KEY]["counts"])
+    path = Path(str(files("srrag.extract.rules").joinpath("lexicon.tsv")))
+    block_ = lexicon(data)
+    path.write_text(with_fitted(path.read_text("utf-8"), block_), "utf-8")
+    print(path.name, block_["counts"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
