@@ -18,10 +18,11 @@ from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.scores import figure
 from srrag.experiment.configurations import Configuration, configurations
+from srrag.experiment.controls import control_figures
 from srrag.experiment.in_sample import InSample, in_sample, united
-from srrag.experiment.record import bench_name, score_tables
+from srrag.experiment.record import bench_name, control_row, score_tables
 from srrag.experiment.scoring import Bench, Outcome, read_bench
-from srrag.experiment.table import compared, readable
+from srrag.experiment.table import compared, judged_fit, readable
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import gold_table, write_answers, write_judgements, write_results
@@ -75,19 +76,23 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             outcome, row_ = _row(each, bench, config, reason, seen)
             outcomes[row_.name] = outcome
             made.append(row_)
-    made = compared(made, outcomes, baseline, rows)
+        controls, told = bench.tried(outcomes, baseline, seen)
+    made = judged_fit(compared(made, outcomes, baseline, rows), told)
+    beside = next(row for row in made if row.name == baseline)
+    tried = [control_row(beside, name, each, config) for name, each in controls.items()]
     gold = gold_table(bench_name(config), bench.gold)
     known = gold["query_id"].to_pylist()
     tables = [
         table
-        for name, each in outcomes.items()
-        for table in score_tables(name, each.scores, known, seen)
+        for name, each in ({n: o.scores for n, o in outcomes.items()} | controls).items()
+        for table in score_tables(name, each, known, seen)
     ]
-    write_results(out, made, tables, gold)
+    write_results(out, [*made, *tried], tables, gold)
     summary = _summary(made, outcomes, sweeps, bench, before)
     summary |= {"baseline": baseline, "out": str(out)}
+    summary |= {"controls": control_figures(controls), "unfit": told}
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    say("\n".join([*seen.said(), readable(made, baseline)]))
+    say("\n".join([*seen.said(), readable([*made, *tried], baseline)]))
     return summary
 
 

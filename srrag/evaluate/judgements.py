@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -93,6 +94,9 @@ JUDGEMENTS = relation(
 
 REASON = StringConstraints(max_length=400)
 """Bounds of the reason that a judge gives."""
+
+_WORD = re.compile(r"\S+")
+_MARK = re.compile(r"(?:\[\d+\])+[.,;:]?")
 
 Case = dict[str, Any]
 Judgement = dict[str, Any]
@@ -279,6 +283,19 @@ def must_have(case: Case) -> list[str]:
 def lines(items: Iterable[Mapping[str, Any]]) -> str:
     """Write the items to judge as JSON lines, numbered from 1."""
     return "\n".join(quoted({"n": n, **item}) for n, item in enumerate(items, start=1))
+
+
+def first_words(text: str, words: int | None) -> str:
+    """Return a text up to its word number `words`, marks of citations not counted; None: all."""
+    if words is None:
+        return text
+    found = [match for match in _WORD.finditer(text) if not _MARK.fullmatch(match[0])]
+    return text if len(found) <= words else text[: found[words - 1].end()]
+
+
+def num_words(text: str) -> int:
+    """Count the words of a text, marks of citations left out."""
+    return sum(not _MARK.fullmatch(match[0]) for match in _WORD.finditer(text))
 
 
 def evidence_by_id(case: Case) -> Mapping[str, dict[str, Any]]:

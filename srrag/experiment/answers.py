@@ -18,6 +18,13 @@ from srrag.evaluate.groups import by_group
 from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
 from srrag.evaluate.judges.accuracy import trial_means
 from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
+from srrag.experiment.controls import (
+    control_figures,
+    judge_controls,
+    unfit,
+    wanted,
+    without_marks,
+)
 from srrag.experiment.degraded import answer_counts, step_keys
 from srrag.experiment.in_sample import InSample, in_sample, split, united
 from srrag.experiment.judging import judge, judge_name, judges
@@ -81,18 +88,32 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         _write(config, f"{prefix}judgements.parquet", judged)
         done = _evaluated(answered, cases, listed[name], judged)
         kept.append(replace(done, broken_judges=lost, seen=seen, apart=apart))
+    tried = _tried(config, systems["pipeline"][0].table, steps, seen)
+    told = unfit(list(listed.values()), tried, steps)
+    summary |= {"controls": control_figures(tried), "unfit": told}
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]
-        summary["difference"] = compare(*pair, **_resampling(config))
+        summary["difference"] = without_marks(compare(*pair, **_resampling(config)), told)
     if config["out"]:
-        told = [{**row, **row["strata"]} for row in gold]
+        facts = [{**row, **row["strata"]} for row in gold]
         compared = summary.get("difference")
-        record(Path(config["out"]), bench_name(config), summary["judge"], told, kept, compared)
+        results = Path(config["out"]), bench_name(config), summary["judge"]
+        record(*results, facts, kept, compared, tried, told)
     summary |= calls_made(usage, len(gold))
     summary["seconds"] = round(time.perf_counter() - started, 3)
     summary |= {"broken_judges": sorted(broken), "ok": not broken}
     say("\n".join([*seen.said(), readable(summary)]))
     return summary
+
+
+def _tried(
+    config: dict[str, Any], cases: pa.Table, steps: Mapping[str, Step], seen: InSample
+) -> dict[str, list[Scores]]:
+    """Judge the controls that the evidence of a system makes, if they are wanted."""
+    if not wanted(config):
+        return {}
+    counted = [query for query in cases["query_id"].to_pylist() if query not in seen.apart]
+    return judge_controls(config, cases, steps, counted)
 
 
 def _seen(
@@ -223,6 +244,7 @@ def readable(summary: dict[str, Any]) -> str:
         if trials := summary.get(f"{prefix}accuracy_trials"):
             means = ", ".join(f"{value:.4f}" for value in trials["means"])
             lines.append(f"  answer_accuracy by trial: {means} (SD {trials['sd']:.4f})")
+    lines += _controls(summary["controls"])
     if "difference" in summary:
         lines += ["", f"{summary['system']} - {summary['baseline']}"]
         lines += _by_judge(summary, summary["difference"])
@@ -233,7 +255,21 @@ def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterato
     """A line a metric, under the name of its judge."""
     for judge_, names in summary["judges"].items():
         yield f"  {judge_}"
-        yield from (_line(name, figures[name]) for name in names)
+        for name in names:
+            told = summary["unfit"].get(name)
+            yield _line(name, figures[name]) + (f"   {told}" if told else "")
+
+
+def _controls(controls: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+    """The table of controls: a line a metric, a column a control."""
+    if not controls:
+        return
+    yield from ("", "controls")
+    yield f"    {'':<34}" + "".join(f"{name:>20}" for name in controls)
+    for metric in next(iter(controls.values())):
+        values = [found.get(metric) for found in controls.values()]
+        shown = ("–" if value is None else f"{value:.4f}" for value in values)
+        yield f"    {metric:<34}" + "".join(f"{text:>20}" for text in shown)
 
 
 def _line(name: str, entry: Mapping[str, Any]) -> str:

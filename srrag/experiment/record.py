@@ -64,15 +64,22 @@ def record(
     gold: Iterable[Mapping[str, Any]],
     systems: Sequence[Evaluated],
     difference: Mapping[str, Mapping[str, Any]] | None = None,
+    controls: Mapping[str, Sequence[Scores]] | None = None,
+    told: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the results; `difference` is the first system minus the second, the baseline."""
+    """Write the results; `difference` is the first system minus the second, the baseline.
+
+    `controls` are the scores of control systems, `told` the metrics that are unfit by them.
+    """
+    controls, unfit = controls or {}, dict(told or {})
     questions = gold_table(bench, gold)
     baseline = systems[1].name if len(systems) > 1 else None
     rows = []
     for number, system in enumerate(systems):
         compared = {name: BaselineDifference(**each) for name, each in (difference or {}).items()}
         against = {"baseline": baseline, "difference": compared} if number == 0 else {}
-        rows.append(_row(system, bench, judge, questions.num_rows, against))
+        row = _row(system, bench, judge, questions.num_rows, against)
+        rows.append(row.model_copy(update={"unfit": unfit}))
         write_answers(out, system.name, system.table)
         if system.judgements is not None:
             write_judgements(out, system.name, system.judgements)
@@ -82,7 +89,26 @@ def record(
         for system in systems
         for table in score_tables(system.name, system.scores, names, system.seen)
     ]
+    rows += [control_row(rows[0], name, each, systems[0].config) for name, each in controls.items()]
+    for name, each in controls.items():
+        scores += score_tables(name, each, names, systems[0].seen)
     write_results(out, rows, scores, questions)
+
+
+def control_row(beside: Row, name: str, scores: Sequence[Scores], config: Mapping[str, Any]) -> Row:
+    """Make the row of a control, beside the system whose evidence it has."""
+    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    return Row(
+        name=name,
+        bench=beside.bench,
+        judge=beside.judge,
+        questions=max((len(each.questions) for each in scores), default=0),
+        metrics={each.metric.name: Figure(**figure(each, **resampling)) for each in scores},
+        command=beside.command,
+        control=True,
+        unfit=beside.unfit,
+        versions=beside.versions,
+    )
 
 
 def set_apart(

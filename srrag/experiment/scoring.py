@@ -16,6 +16,7 @@ from srrag.evaluate.cases import make_cases
 from srrag.evaluate.datasets.shape import gold_rows
 from srrag.evaluate.scores import Scores, broke_down
 from srrag.experiment.answers import read_gold, scores, split_judged
+from srrag.experiment.controls import judge_controls, unfit, wanted
 from srrag.experiment.in_sample import InSample, split
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.experiment.rankings import Judged, read_articles, read_judged
@@ -41,6 +42,8 @@ class Outcome:
     """Judges that failed wherever they were asked."""
     apart: Sequence[Scores] = ()
     """Scores of questions that a learned part saw, and that do not count in `scores`."""
+    cases: pa.Table | None = None
+    """The CASES that were judged, of which controls are made."""
 
 
 class Bench(Protocol):
@@ -68,6 +71,12 @@ class Bench(Protocol):
     @property
     def learned(self) -> Sequence[Step]:
         """The judges, which may have been fitted on questions of the benchmark."""
+        ...
+
+    def tried(
+        self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
+    ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
+        """Return the scores of control systems by name, and the metrics that are unfit by them."""
         ...
 
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
@@ -110,6 +119,12 @@ class Rankings:
     def learned(self) -> Sequence[Step]:
         """No judge is asked."""
         return ()
+
+    def tried(
+        self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
+    ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
+        """Try nothing: a ranking is scored by gold."""
+        return {}, {}
 
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
         """Score a ranking."""
@@ -161,7 +176,19 @@ class Answers:
         kept, apart = split_judged(ranked, self.steps, judged, self.rows, seen)
         broken = [name for name, found in by_judge.items() if broke_down(found)]
         judgements = pa.concat_tables(judged.values())
-        return Outcome(kept, judgements, cases.missing, usage, broken, apart)
+        missing = cases.missing
+        return Outcome(kept, judgements, missing, usage, broken, apart, cases.table)
+
+    def tried(
+        self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
+    ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
+        """Judge controls made of the baseline's evidence."""
+        table = outcomes[baseline].cases
+        if table is None or not wanted(self.config):
+            return {}, {}
+        counted = [query for query in table["query_id"].to_pylist() if query not in seen.apart]
+        found = judge_controls(self.config, table, self.steps, counted)
+        return found, unfit([each.scores for each in outcomes.values()], found, self.steps)
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
         """Keep every column except vectors."""

@@ -59,6 +59,23 @@ def compared(
     ]
 
 
+def judged_fit(rows: Sequence[Row], told: Mapping[str, str]) -> list[Row]:
+    """Write into all rows which metrics are unfit, and take the tests from their differences."""
+    untested = {"p": None, "p_holm": None, "p_mcnemar": None}
+    return [
+        row.model_copy(
+            update={
+                "unfit": dict(told),
+                "difference": {
+                    name: each.model_copy(update=untested) if name in told else each
+                    for name, each in row.difference.items()
+                },
+            }
+        )
+        for row in rows
+    ]
+
+
 def readable(rows: Sequence[Row], baseline: str) -> str:
     """Format failures, then the table of values and p-values of the differences, for a terminal.
 
@@ -77,6 +94,7 @@ def readable(rows: Sequence[Row], baseline: str) -> str:
         tokens = row.tokens_in + row.tokens_out
         lines.append(f"{row.name:<{width}}{cells}{row.seconds:>10.1f}{tokens:>10}{row.failed:>8}")
     lines.append(f"in brackets: p of the difference to {baseline}, Holm over the configurations")
+    lines += [f"{name}: {why}" for name, why in rows[0].unfit.items()]
     if over := spreads(rows):
         lines += ["", "over seeds, mean ± SD"]
     for each in over:

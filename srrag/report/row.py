@@ -73,7 +73,8 @@ class Row(Stated):
     revision of each model by name, `usd` None where no price is known. `failed` questions got no
     answer, `abstained` ones an answer that claims nothing, `missing` counts both by reason.
     `difference` is that to the row named `baseline`, on the same questions. `broken_judges` failed
-    wherever they were asked.
+    wherever they were asked. A `control` is no system, but tries the metrics; `unfit` names metrics
+    on which a control is not below the systems, and which: no difference is tested there.
     """
 
     name: str = pydantic.Field(pattern=r"^\S[^\x00-\x1f]{0,119}$")
@@ -86,6 +87,8 @@ class Row(Stated):
     difference: dict[str, BaselineDifference] = {}
     questions: int = pydantic.Field(default=0, ge=0)
     in_sample: SeenQuestions = SeenQuestions()
+    control: bool = False
+    unfit: dict[str, str] = {}
     failed: int = pydantic.Field(default=0, ge=0)
     abstained: int | None = None
     missing: dict[str, int] = {}

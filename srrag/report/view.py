@@ -27,11 +27,13 @@ class Column:
     name: str
     lower: bool
     questions: str
+    unfit: bool = False
 
     @property
     def title(self) -> str:
-        """The name in words, with an arrow where lower is better."""
-        return self.name.replace("_", " ") + (" ↓" if self.lower else "")
+        """The name in words, with an arrow where lower is better, and whether it is unfit here."""
+        arrow = " ↓" if self.lower else ""
+        return self.name.replace("_", " ") + arrow + (" – unfit here" if self.unfit else "")
 
 
 @dataclass(frozen=True)
@@ -124,15 +126,17 @@ def benches(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> list[B
 
 def _columns(rows: Sequence[Row]) -> tuple[Column, ...]:
     names = dict.fromkeys(name for row in rows for name in row.metrics)
+    unfit = {name for row in rows for name in row.unfit}
     return tuple(
-        _column(name, [r.metrics[name] for r in rows if name in r.metrics]) for name in names
+        _column(name, [r.metrics[name] for r in rows if name in r.metrics], name in unfit)
+        for name in names
     )
 
 
-def _column(name: str, figures: Sequence[Figure]) -> Column:
+def _column(name: str, figures: Sequence[Figure], unfit: bool) -> Column:
     counts = sorted({f.questions for f in figures if f.questions is not None})
     questions = " to ".join(numbers.count(n) for n in dict.fromkeys([*counts[:1], *counts[-1:]]))
-    return Column(name, any(f.better == "lower" for f in figures), questions)
+    return Column(name, any(f.better == "lower" for f in figures), questions, unfit)
 
 
 def _main(
@@ -233,6 +237,10 @@ def explained(bench: Bench) -> str:
     )
     if seen := seen_questions(bench):
         text += f" {seen}"
+    unfit = {name: why for row in bench.rows for name, why in row.unfit.items()}
+    if unfit:
+        told = "; ".join(f"{name.replace('_', ' ')}: {why}" for name, why in unfit.items())
+        text += f" A control is not below the systems on {told}; no difference is tested there."
     if not bench.baselines:
         return text + " There is no baseline, so no test."
     return (

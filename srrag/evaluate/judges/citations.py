@@ -47,7 +47,8 @@ class CitationVerdict(Answer):
 class JudgeCitations(Judge):
     """One call for each sentence and evidence that it cites.
 
-    Of sentences: `citation_coverage` is the share that a cited evidence supports, and
+    Of sentences: `citation_coverage` is the mean share of a sentence's citations that support it,
+    0 without one, so that citing everything beside what supports it does not pay; and
     `citation_valid` that of those with a citation and none outside the evidence. Of citations:
     those that support, that contradict, and that lie outside the evidence, which have to be 0.
     An abstention has neither and is left out; an answer that failed counts 0 in all shares that
@@ -56,6 +57,7 @@ class JudgeCitations(Judge):
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "missing", "sentences", "evidence")
     metrics: ClassVar[tuple[Metric, ...]] = (COVERAGE, SUPPORT, CONTRADICTION, VALID, OUTSIDE)
+    version: ClassVar[int] = 2
     schema: ClassVar[type[Answer]] = CitationVerdict
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
@@ -130,11 +132,11 @@ def _of_citation(case: Case, item: str, answer: Completion) -> Iterable[Judgemen
 
 
 def _of_sentence(case: Case, item: str, answers: Sequence[Completion]) -> Judgement:
-    """Covered by one that supports; not judged if none does and one of them was not."""
-    if any(answer.value and answer.value.verdict == "supports" for answer in answers):
-        return COVERAGE.judged(case, item, 1.0, "a cited evidence supports it")
+    """The share of its citations that support it; not judged if one of them was not."""
     if lost := next((answer.fault for answer in answers if answer.fault), None):
         return COVERAGE.failed(case, item, lost)
     if not answers:
         return COVERAGE.settled(case, item, 0.0, "it cites no evidence")
-    return COVERAGE.judged(case, item, 0.0, "no cited evidence supports it")
+    held = sum(answer.value.verdict == "supports" for answer in answers)
+    said = f"{held} of {len(answers)} citations support it"
+    return COVERAGE.judged(case, item, held / len(answers), said)

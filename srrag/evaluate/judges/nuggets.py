@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from srrag.evaluate.judgements import REASON, Case, Judge, Judgement, Metric
+from srrag.evaluate.judgements import (
+    REASON,
+    Case,
+    Judge,
+    Judgement,
+    Metric,
+    first_words,
+    num_words,
+)
 from srrag.evaluate.judges.entailment import THRESHOLD, entails
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
@@ -18,6 +26,7 @@ Verdict = Literal["covered", "contradicted", "missing"]
 COVERAGE = Metric("nugget_coverage", "nuggets in the gold")
 KEY_POINTS = Metric("keypoint_coverage", "nuggets in the gold", pooled=True)
 VITAL = Metric("nugget_coverage_vital", "vital nuggets in the gold")
+DENSITY = Metric("nuggets_per_100_words", "nuggets in the gold, and an answer")
 CONTRADICTED = Metric("nugget_contradiction", "nuggets in the gold, and an answer", "lower")
 
 _OF_RULE: dict[str, Verdict] = {
@@ -41,21 +50,24 @@ class JudgeNuggets(Judge):
     `nugget_coverage` is the mean over questions, `keypoint_coverage` the share of all nuggets of
     all questions (IdepRAG, equation 11, where a contradicted key point counts as missed too). A
     contradicted nugget is not covered, and counted by itself too. Where there is no answer,
-    none is covered. By rules a nugget is covered if the answer holds `threshold` of its words.
+    none is covered. Only the first `words` words of an answer are judged (null: all), so that
+    nothing is gained by quoting everything; `nuggets_per_100_words` is what they hold. By rules a
+    nugget is covered if the answer holds `threshold` of its words.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "answer", "missing", "nuggets")
-    metrics: ClassVar[tuple[Metric, ...]] = (COVERAGE, VITAL, KEY_POINTS, CONTRADICTED)
+    metrics: ClassVar[tuple[Metric, ...]] = (COVERAGE, VITAL, KEY_POINTS, DENSITY, CONTRADICTED)
     schema: ClassVar[type[Answer]] = NuggetVerdict
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     threshold: float = THRESHOLD
+    words: int | None = 250
 
     def asks(self, case: Case) -> list[tuple[str, str]]:
         """A prompt a nugget."""
         if case["missing"]:
             return []
-        shared = {"question": quoted(case["text"]), "answer": quoted(case["answer"])}
+        shared = {"question": quoted(case["text"]), "answer": quoted(self._judged(case))}
         system = PROMPT.system()
         return [
             (system, PROMPT.user(**shared, nugget=quoted(nugget["text"])))
@@ -65,11 +77,25 @@ class JudgeNuggets(Judge):
     def rule(self, case: Case, number: int) -> NuggetVerdict:
         """Compare the words of the nugget with those of the answer."""
         nugget = case["nuggets"][number]["text"]
-        found = entails(case["answer"], nugget, case["text"], self.threshold)
+        found = entails(self._judged(case), nugget, case["text"], self.threshold)
         return NuggetVerdict(reason=found.reason, verdict=_OF_RULE[found.verdict])
+
+    def _judged(self, case: Case) -> str:
+        return first_words(case["answer"], self.words)
+
+    def _density(self, case: Case, answers: Sequence[Completion]) -> Judgement:
+        """How many nuggets 100 words cover."""
+        if fault := next((answer.fault for answer in answers if answer.fault), None):
+            return DENSITY.failed(case, "", fault)
+        covered = sum(answer.value.verdict == "covered" for answer in answers)
+        words = max(1, num_words(self._judged(case)))
+        return DENSITY.judged(case, "", 100 * covered / words, f"{covered} in {words} words")
 
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
         """Coverage of all nuggets and of the vital ones, and what is contradicted."""
+        if case["nuggets"]:
+            missing = bool(case["missing"])
+            yield DENSITY.unanswered(case, "") if missing else self._density(case, answers)
         for number, nugget in enumerate(case["nuggets"]):
             vital = (VITAL,) if nugget["importance"] == "vital" else ()
             covering, item = (COVERAGE, *vital, KEY_POINTS), nugget["text"]

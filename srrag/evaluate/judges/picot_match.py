@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import StringConstraints
 
-from srrag.evaluate.judgements import Case, Judge, Judgement, Metric
+from srrag.evaluate.judgements import Case, Judge, Judgement, Metric, first_words
 from srrag.evaluate.judges.entailment import entails
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
@@ -60,6 +60,8 @@ class JudgePicot(Judge):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     threshold: float = 0.5
+    words: int | None = 250
+    """Only so many words of an answer are judged; null: all."""
 
     def asks(self, case: Case) -> list[tuple[str, str]]:
         """One prompt with all fields."""
@@ -69,7 +71,7 @@ class JudgePicot(Judge):
         user = PROMPT.user(
             question=quoted(case["text"]),
             expected=quoted(expected),
-            answer=quoted(case["answer"]),
+            answer=quoted(first_words(case["answer"], self.words)),
         )
         return [(PROMPT.system(), user)]
 
@@ -81,7 +83,7 @@ class JudgePicot(Judge):
         expected = case["picot"][name]
         if not expected:
             return FieldMatch(found="", reason="the gold lacks this field", match=False)
-        found = entails(case["answer"], expected, threshold=self.threshold)
+        found = entails(first_words(case["answer"], self.words), expected, threshold=self.threshold)
         # A denied field is named all the same: whether the answer agrees is not asked here.
         matches = found.score >= self.threshold
         return FieldMatch(

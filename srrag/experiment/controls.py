@@ -1,0 +1,134 @@
+"""Judge control systems beside the others, and name the metrics that they are not below on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.config import factory
+from srrag.errors import UsageError
+from srrag.evaluate.controls import CEILING, control_cases
+from srrag.evaluate.judgements import metrics_of
+from srrag.evaluate.scores import Scores, only, score
+from srrag.experiment.judging import judge
+from srrag.ids import content_id
+from srrag.llm.completion import Rules
+from srrag.step import Step
+
+MOST = 200
+"""Questions on which controls are judged, by hash; the systems are compared on the same ones."""
+PREFIX = "control: "
+_ANSWER = ("answer", "sentences", "claims", "guesses")
+"""Columns of which a judge has to read one, or the answer has no part in its metrics."""
+
+
+def wanted(config: Mapping[str, Any]) -> bool:
+    """Whether controls are judged; raises UsageError for another value than true or false.
+
+    A model that judges is paid for, so there only `controls=paid` asks for them.
+    """
+    told = config["controls"]
+    if told not in (True, False, "paid"):
+        raise UsageError(f"controls={told}: true, false, or paid where a model judges")
+    free = isinstance(factory.make(config["engine"], "engine"), Rules)
+    return told == "paid" or bool(told and free)
+
+
+def judge_controls(
+    config: dict[str, Any], cases: pa.Table, steps: Mapping[str, Step], counted: Sequence[str]
+) -> dict[str, list[Scores]]:
+    """Return the scores of each control by its name, on at most MOST of the counted questions."""
+    chosen = sorted(counted, key=lambda query: content_id("controls", query))[:MOST]
+    some = cases.filter(pc.is_in(cases["query_id"], pa.array(chosen, pa.string())))
+    if not some.num_rows:
+        return {}
+    asked = some["query_id"].to_pylist()
+    found: dict[str, list[Scores]] = {}
+    for name, table in control_cases(some).items():
+        judged, _ = judge(config, table, steps)
+        found[f"{PREFIX}{name}"] = [
+            each
+            for key, made in judged.items()
+            for each in score(metrics_of(steps[key]), made, asked)
+        ]
+    return found
+
+
+def unfit(
+    systems: Sequence[Sequence[Scores]],
+    controls: Mapping[str, Sequence[Scores]],
+    steps: Mapping[str, Step],
+) -> dict[str, str]:
+    """Name the metrics on which a control is not below the best system, and which controls.
+
+    Systems and controls are compared on the questions that the controls were judged on. The ideal
+    answer is a ceiling and no control; metrics of the evidence alone have none.
+    """
+    about = {
+        metric.name
+        for step in steps.values()
+        if set(step.reads) & set(_ANSWER)
+        for metric in metrics_of(step)
+    }
+    told: dict[str, str] = {}
+    for name in sorted(about):
+        values = {
+            control: _value(each)
+            for control, found in controls.items()
+            if control != PREFIX + CEILING
+            for each in found
+            if each.metric.name == name
+        }
+        given = [each for found in controls.values() for each in found if each.metric.name == name]
+        asked = {query for each in given for query in each.questions}
+        own = [e for found in systems for e in found if e.metric.name == name and not e.void]
+        reached = [value for each in own if (value := _value(only(each, asked))) is not None]
+        if not reached or not own:
+            continue
+        sign = 1.0 if own[0].metric.better == "higher" else -1.0
+        best = max(sign * value for value in reached)
+        above = {
+            control.removeprefix(PREFIX): value
+            for control, value in values.items()
+            if value is not None and sign * value >= best
+        }
+        if above:
+            shown = ", ".join(f"{control} {value:.3f}" for control, value in above.items())
+            told[name] = f"unfit here: {shown} against {sign * best:.3f}"
+    return told
+
+
+def without_marks(
+    figures: Mapping[str, Mapping[str, Any]], told: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Take the p-values from differences of metrics that are unfit here."""
+    return {
+        name: {
+            key: value
+            for key, value in each.items()
+            if name not in told or key not in ("p", "p_holm", "p_mcnemar")
+        }
+        for name, each in figures.items()
+    }
+
+
+def control_figures(found: Mapping[str, Sequence[Scores]]) -> dict[str, dict[str, float | None]]:
+    """Return the value of each metric of each control, for a summary."""
+    return {
+        name.removeprefix(PREFIX): {each.metric.name: _rounded(each) for each in scores}
+        for name, scores in found.items()
+    }
+
+
+def _rounded(each: Scores) -> float | None:
+    value = _value(each)
+    return None if value is None else round(value, 4)
+
+
+def _value(scores: Scores) -> float | None:
+    whole = float(np.sum(scores.wholes))
+    return float(np.sum(scores.parts)) / whole if whole and not scores.void else None
