@@ -41,8 +41,8 @@ class RerankMaxSim(Reranker):
     `depth` follow in their previous order. The paper does not say how many windows go on (`keep`).
     The index holds the token vectors of the windows.
 
-    `weights` names a column with the weight of each token of the question (`WeighTokens`); "" counts
-    them alike. `document` is the share of its document's best score that is added to each window
+    `weights` names the column of `WeighTokens`, what each token of the question counts; "" counts
+    all alike. `document` is the share of its document's best score that is added to each window
     of the head, which completes the documents that hold the best windows and leaves the order of
     documents as it is; windows of one PMID are of one document.
 
