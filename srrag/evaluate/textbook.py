@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from srrag.algo.intervals import Values
 from srrag.evaluate.datasets.textbook import KINDS, TextbookQuestion
 from srrag.evaluate.judgements import Metric
 from srrag.evaluate.retrieval import Qrels, per_question
@@ -83,17 +84,17 @@ def textbook_scores(
             for query in ids
         ]
         for name, each in (
-            (f"nDCG@{DEPTH}", values.get(f"nDCG@{DEPTH}", [])),
-            (f"P@{RETURNED}", precision),
-            ("chapter@1", right),
+            (f"nDCG@{DEPTH}", values.get(f"nDCG@{DEPTH}", np.zeros(0))),
+            (f"P@{RETURNED}", np.array(precision)),
+            ("chapter@1", np.array(right)),
         ):
             metric = Metric(f"{kind}_{name}", "a unit that answers")
             scores.append(_scores(metric, ids, each, failed, left_out))
     counted = [each.query_id for each in questions if each.query_id in gold]
     pairs = _pairs(table)
     known = [query for query in counted if query in pairs]
-    values_ = [pairs[query] for query in known]
-    return [*scores, _scores(PAIRS, known, values_, failed, len(questions) - len(known))]
+    counts = np.array([pairs[query] for query in known])
+    return [*scores, _scores(PAIRS, known, counts, failed, len(questions) - len(known))]
 
 
 def _run(table: pa.Table) -> dict[str, dict[str, float]]:
@@ -125,8 +126,9 @@ def _pairs(table: pa.Table) -> dict[str, float]:
 
 
 def _scores(
-    metric: Metric, questions: Sequence[str], values: Sequence[float], failed: int, left_out: int
+    metric: Metric, questions: Sequence[str], values: Values, failed: int, left_out: int
 ) -> Scores:
     size = len(questions)
-    parts = np.asarray(values, np.float64)
-    return Scores(metric, tuple(questions), parts, np.ones(size), size, min(failed, size), left_out)
+    return Scores(
+        metric, tuple(questions), values, np.ones(size), size, min(failed, size), left_out
+    )
