@@ -124,6 +124,11 @@ class Units:
         values = self.take_documents(unique.to_pylist())[column].combine_chunks()
         return values.take(pc.index_in(doc_ids, value_set=unique).combine_chunks())
 
+    def article_keys(self, unit_ids: Sequence[str]) -> pa.Array:
+        """Return the PMID of each window's document, or the corpus's own id where it has none."""
+        pmids = self.document_keys(unit_ids, "pmid")
+        return pc.if_else(pc.equal(pmids, ""), self.document_keys(unit_ids), pmids)
+
 
 def open_units(at: Place, stage: str = "units") -> Units:
     """Open the units index of a build."""
