@@ -19,13 +19,13 @@ from srrag.experiment.answers import read_gold, scores
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.experiment.rankings import Judged, read_articles, read_judged
 from srrag.experiment.record import with_windows
-from srrag.index.units import Units
 from srrag.llm.completion import Usage
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
 from srrag.step import Place, Step
 from srrag.storage.store import Store
+from srrag.units import Units
 
 
 @dataclass(frozen=True)

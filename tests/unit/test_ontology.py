@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from srrag.extract.ontology import ANY, HAS_ATTRIBUTE, Ontology
+from srrag.ontology import ANY, HAS_ATTRIBUTE, Ontology
 from srrag.spec import build, spec
 
 SCHEMAS = Path(__file__).parents[3] / "conf" / "schema"
