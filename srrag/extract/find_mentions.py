@@ -41,7 +41,7 @@ class FindMentions(abc.ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FindByRules(FindMentions):
-    """The cue words and patterns of `srrag.extract.rules`."""
+    """The cue words and patterns of `srrag.mentions`."""
 
     @property
     def name(self) -> str:

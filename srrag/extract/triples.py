@@ -132,7 +132,7 @@ class ExtractTriples(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Answer by the rules of `srrag.extract.rules`, from the mentions that `mentions` finds."""
+        """Answer by rules, from the mentions that `mentions` finds."""
         rows = pa.array([prompt.row for prompt in prompts], pa.int64())
         units = batch.select(["text", "section", "char_start"]).take(rows).to_pydict()
         answers = extract_facts(
