@@ -38,6 +38,8 @@ MODULES: dict[str, str] = {
     "ComposeAnswer": "srrag.answer.compose",
     "ComposeFreely": "srrag.answer.free_citation",
     "CrossEncoderModel": "srrag.model.cross_encoder",
+    "CutBigUnits": "srrag.corpus.big_units",
+    "CutSmallUnits": "srrag.corpus.small_units",
     "CutWindows": "srrag.corpus.windows",
     "DecomposeQuestion": "srrag.expand.decompose",
     "DetectCommunities": "srrag.graph.communities",

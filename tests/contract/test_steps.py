@@ -30,6 +30,9 @@ from srrag.benchmark.write_question import WriteQuestion
 from srrag.benchmark.write_reference import WriteReference
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.corpus.big_units import CutBigUnits
+from srrag.corpus.chunk import ChunkBySections
+from srrag.corpus.small_units import CutSmallUnits
 from srrag.evaluate.cases import make_cases, read_gold_answers
 from srrag.evaluate.judges.form import MeasureForm
 from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
@@ -37,6 +40,7 @@ from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
 from srrag.llm.completion import read
 from srrag.model.cross_encoder import CrossEncoderModel
+from srrag.model.encoder import Encoder
 from srrag.model.filter import Base, Decision, Fusion
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.rerank.cross_encoder import RerankCrossEncoder
@@ -100,6 +104,11 @@ def examples(
         source = pointer[stage.inputs[0]]
         table = store.read_part(stage.inputs[0], source["fingerprint"], source["parts"][0])
         found[type(stage.step)] = Example(stage.step, live(table).slice(0, 12), at)
+    big = CutBigUnits(size_chars=900)
+    found[CutBigUnits] = Example(big, found[ChunkBySections].table, at)
+    found[CutSmallUnits] = Example(
+        CutSmallUnits(encoder=Encoder(), size_chars=200), big.open(at)(found[CutBigUnits].table), at
+    )
     for name in PIPELINES:
         asked = configure("ask", [f"pipeline={name}", f"root={fitted_root}", "question=x"])
         pipeline: Pipeline = factory.make(asked["pipeline"], "pipeline")
