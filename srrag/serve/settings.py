@@ -12,6 +12,11 @@ from srrag.retrieve.search_dense import SearchDense
 from srrag.runner.engines import engines_of
 from srrag.step import LLMStep, Place, Step, within
 
+_POSITIVE = (
+    "max_rows", "max_waiting", "calls", "timeout_s", "max_body_bytes", "body_s", "slow_bodies",
+    "per_caller", "burst",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -26,6 +31,12 @@ class Limits:
     timeout_s: float = 60.0
     """Time limit of a request, which the header X-Timeout-S can shorten."""
     max_body_bytes: int = 256 * 1024
+    body_s: float = 10.0
+    """Time for the body of a request to arrive."""
+    slow_bodies: int = 64
+    """Bodies that may take longer than a second to arrive; one more cuts the oldest off."""
+    per_caller: int = 128
+    """Requests of one key (or address) in progress; the next is refused with 429."""
     max_documents: int = 256
     """Documents of one request to rerank."""
     drain_s: float = 30.0
@@ -41,7 +52,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit that is not positive."""
-        for name in ("max_rows", "max_waiting", "calls", "timeout_s", "max_body_bytes", "burst"):
+        for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise ValueError(f"limits.{name} is {getattr(self, name)}: it has to be positive")
 
