@@ -19,7 +19,7 @@ from srrag.runner.shared_prefix_plan import SOURCE, Resourcing, SegmentPlan
 from srrag.runner.summary import usage_of
 from srrag.schema import QUESTIONS
 from srrag.stage import Resources, Stage
-from srrag.step import Place, Step
+from srrag.step import OPTIONAL, Place, Step
 from srrag.storage import mirror
 from srrag.storage.manifest import check_files
 from srrag.storage.store import Receipt, Store
@@ -54,6 +54,8 @@ class Sweep:
         artifacts = self.store.artifacts(self.build)
         for stage in dict.fromkeys(name for each in self.pipelines for name in each.needs()):
             if stage not in artifacts:
+                if stage in OPTIONAL:
+                    continue
                 raise ValueError(f"pipeline: stage {stage!r} is not in build {self.build!r}")
             if mirror.store_at(self.store.root) is None:  # else opening checks
                 check_files(artifacts[stage])

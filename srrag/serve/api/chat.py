@@ -20,6 +20,7 @@ from srrag.serve.api.sse import KEEP_ALIVE
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from srrag.serve.snapshot import PipelineResult
+from srrag.standing import mark
 
 Json = dict[str, Any]
 
@@ -140,10 +141,12 @@ def sources(reply: responses.AnswerJson) -> str:
         f"[{item.number}] Grade {item.grade or 'none'}. {item.title}"
         + (f" ({item.year})" if item.year else "")
         + (f". PMID {item.pmid}" if item.pmid else "")
+        + (f". {told.upper()}" if (told := mark(item.model_dump())) else "")
         for item in reply.evidence
         if item.number in cited
     ]
-    notice = f"\n\nNote: {reply.notice}" if reply.notice else ""
+    said = " ".join(filter(None, (reply.standing_note, reply.notice)))
+    notice = f"\n\nNote: {said}" if said else ""
     return notice + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
 
 
