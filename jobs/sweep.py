@@ -20,8 +20,9 @@ from srrag.evaluate.scores import figure
 from srrag.experiment.configurations import Configuration, configurations
 from srrag.experiment.controls import control_figures
 from srrag.experiment.in_sample import InSample, in_sample, united
+from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import bench_name, control_row, score_tables
-from srrag.experiment.scoring import Bench, Outcome, read_bench
+from srrag.experiment.scoring import Bench, read_bench
 from srrag.experiment.table import compared, judged_fit, readable
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of

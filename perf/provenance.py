@@ -20,9 +20,9 @@ from srrag.evaluate.datasets import evidence_inference
 from srrag.evaluate.near_topic import read_near_topic
 from srrag.evaluate.retrieval import read_qrels
 from srrag.evaluate.splits import SPLITS, split_of
-from srrag.extract.rules.tagger import with_fitted
 from srrag.formats import read_queries
 from srrag.ids import content_id
+from srrag.mentions.tagger import with_fitted
 from srrag.provenance import KEY, fitted_on
 
 LOGIT_QUESTIONS = 400
@@ -128,7 +128,7 @@ def main(data: Path) -> None:
         told = json.loads(path.read_text("utf-8")) | {KEY: block(data)}
         path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
         print(name, told[KEY]["counts"])
-    path = Path(str(files("srrag.extract.rules").joinpath("lexicon.tsv")))
+    path = Path(str(files("srrag.mentions").joinpath("lexicon.tsv")))
     block_ = lexicon(data)
     path.write_text(with_fitted(path.read_text("utf-8"), block_), "utf-8")
     print(path.name, block_["counts"])

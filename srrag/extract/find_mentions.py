@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srrag.extract.rules.mentions import Mention, find_mentions, type_runs
-from srrag.extract.rules.tagger import shipped_fitted
+from srrag.mentions.find import Mention, find_mentions, type_runs
+from srrag.mentions.tagger import shipped_fitted
 from srrag.provenance import Fitted
 from srrag.spec import place_field
 
@@ -47,7 +47,7 @@ class FindMentions(abc.ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FindByRules(FindMentions):
-    """The cue words and patterns of `srrag.extract.rules`."""
+    """The cue words and patterns of `srrag.mentions`."""
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 from srrag.answer.answerable import JudgeAnswerable
 from srrag.answer.check_support import CheckSupport
 from srrag.answer.compose import ComposeAnswer
-from srrag.extract.rules.tagger import shipped_fitted
+from srrag.mentions.tagger import shipped_fitted
 from srrag.provenance import (
     KEY,
     digest,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from srrag.extract.rules.tokens import LOCAL, NUM_PLACES, NUM_SHAPES, NUM_ZONES, Ints, RuleTokens
+from srrag.mentions.tokens import LOCAL, NUM_PLACES, NUM_SHAPES, NUM_ZONES, Ints, RuleTokens
 from srrag.provenance import KEY, Fitted, read_fitted
 
 LABELS = ("", "P", "I", "O")
@@ -114,7 +114,7 @@ def shipped_fitted() -> Fitted:
 
 
 def _shipped() -> str:
-    return resources.files("srrag.extract.rules").joinpath("lexicon.tsv").read_text("utf-8")
+    return resources.files("srrag.mentions").joinpath("lexicon.tsv").read_text("utf-8")
 
 
 def emissions(tokens: RuleTokens, lexicon: Lexicon) -> Ints:
