@@ -18,6 +18,7 @@ TOP = 3
 """Pieces of evidence that the control `top3` quotes whole."""
 ABSTAINS = "The evidence does not answer this question."
 CEILING = "gold answer"
+SHUFFLED = "shuffled citations"
 
 Sentence = dict[str, Any]
 Control = Callable[[Case, Case], Mapping[str, Any]]
@@ -74,7 +75,7 @@ CONTROLS: Mapping[str, Control] = {
     "echo": echo,
     "dump": dump,
     "top-3 verbatim": top3,
-    "shuffled citations": shuffled,
+    SHUFFLED: shuffled,
     "random window": random_window,
     "always abstain": abstain,
     CEILING: gold_answer,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from srrag.config import factory
 from srrag.errors import UsageError
-from srrag.evaluate.controls import CEILING, control_cases
+from srrag.evaluate.controls import CEILING, SHUFFLED, control_cases
 from srrag.evaluate.judgements import metrics_of
 from srrag.evaluate.scores import Scores, only, score
 from srrag.experiment.judging import judge
@@ -66,20 +66,21 @@ def unfit(
     """Name the metrics on which a control is not below the best system, and which controls.
 
     Systems and controls are compared on the questions that the controls were judged on. The ideal
-    answer is a ceiling and no control; metrics of the evidence alone have none.
+    answer is a ceiling and no control; metrics of the evidence alone have none, and shuffled
+    citations try what reads the citations of sentences.
     """
     about = {
-        metric.name
+        metric.name: "sentences" in step.reads
         for step in steps.values()
         if set(step.reads) & set(_ANSWER)
         for metric in metrics_of(step)
     }
     told: dict[str, str] = {}
-    for name in sorted(about):
+    for name, cites in sorted(about.items()):
         values = {
             control: _value(each)
             for control, found in controls.items()
-            if control != PREFIX + CEILING
+            if control != PREFIX + CEILING and (cites or control != PREFIX + SHUFFLED)
             for each in found
             if each.metric.name == name
         }

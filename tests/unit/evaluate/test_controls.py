@@ -95,6 +95,11 @@ def test_where_lower_is_better_a_control_that_is_as_low_counts() -> None:
     assert not unfit(systems, high, STEPS)
 
 
+def test_shuffled_citations_try_only_what_reads_citations() -> None:
+    same = scores("nugget_coverage", [0.5, 0.7])
+    assert not unfit([[same]], {"control: shuffled citations": [same]}, STEPS)
+
+
 def test_controls_are_compared_on_the_questions_that_they_were_judged_on() -> None:
     systems = [[scores("nugget_coverage", [1.0, 0.0, 0.0])]]
     controls = {"control: echo": [scores("nugget_coverage", [0.5])]}
