@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from srrag.step import Place
+from srrag.storage.lookup import Lookup, id_keys
+from srrag.storage.mirror import pull_build
 
 STANDINGS: Mapping[str, str] = {
     "deleted": "deleted from the database",
@@ -96,3 +104,35 @@ def standing_note(
     if any(item.get("doc_id") and item.get("standing") == UNKNOWN for item in evidence):
         said.append("Whether these papers are retracted is not known: this build did not look.")
     return " ".join(said)
+
+
+class Standings:
+    """The opened index; without a folder nothing is known of any document."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Read the rows, which are few; None for a build without this stage."""
+        self.known = folder is not None
+        if folder is not None:
+            pull_build(folder)
+            self.table = pq.read_table(folder / "standing.parquet")
+            self._lookup = Lookup(folder, "standing")
+
+    @classmethod
+    def of(cls, at: Place, stage: str = "standing") -> Standings:
+        """Open the index of a build, or one that knows nothing."""
+        return cls(at.artifact(stage) if stage in at.artifacts else None)
+
+    def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return standing and link of each document: "ok" where nothing is said of it."""
+        if not self.known:
+            return [UNKNOWN] * len(doc_ids), [""] * len(doc_ids)
+        standings, links = ["ok"] * len(doc_ids), [""] * len(doc_ids)
+        keys = self._lookup.keys
+        if len(keys) and len(doc_ids):
+            wanted = id_keys(doc_ids)
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            for n in np.flatnonzero(np.asarray(keys[place]) == wanted).tolist():
+                row = int(self._lookup.rows[place[n]])
+                standings[n] = self.table["standing"][row].as_py()
+                links[n] = self.table["link"][row].as_py()
+        return standings, links

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.topics import Topics, read_topics
-from srrag.index.standing import Standings
-from srrag.index.units import Units
+from srrag.standing import Standings
 from srrag.storage.mirror import pull_build
+from srrag.units import Units
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

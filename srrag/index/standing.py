@@ -12,14 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from srrag.index.lookup import Lookup, id_keys, write_lookup
-from srrag.index.parts import read_live
-from srrag.standing import UNKNOWN, grave_first, of_title, of_types
+from srrag.standing import grave_first, of_title, of_types
 from srrag.step import Build, Place
 from srrag.storage.atomic_write import read_json, write_parquet
-from srrag.storage.mirror import pull_build
+from srrag.storage.lookup import write_lookup
+from srrag.storage.read_live import read_live
 
 SAYINGS = pa.schema(
     [
@@ -150,35 +148,3 @@ def _among(column: pa.ChunkedArray, wanted: Sequence[str]) -> list[tuple[int, st
         return []
     rows = np.flatnonzero(pc.is_in(column, value_set=pa.array(wanted, pa.string())))
     return list(zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True))
-
-
-class Standings:
-    """The opened index; without a folder nothing is known of any document."""
-
-    def __init__(self, folder: Path | None) -> None:
-        """Read the rows, which are few; None for a build without this stage."""
-        self.known = folder is not None
-        if folder is not None:
-            pull_build(folder)
-            self.table = pq.read_table(folder / "standing.parquet")
-            self._lookup = Lookup(folder, "standing")
-
-    @classmethod
-    def of(cls, at: Place, stage: str = "standing") -> Standings:
-        """Open the index of a build, or one that knows nothing."""
-        return cls(at.artifact(stage) if stage in at.artifacts else None)
-
-    def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return standing and link of each document: "ok" where nothing is said of it."""
-        if not self.known:
-            return [UNKNOWN] * len(doc_ids), [""] * len(doc_ids)
-        standings, links = ["ok"] * len(doc_ids), [""] * len(doc_ids)
-        keys = self._lookup.keys
-        if len(keys) and len(doc_ids):
-            wanted = id_keys(doc_ids)
-            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            for n in np.flatnonzero(np.asarray(keys[place]) == wanted).tolist():
-                row = int(self._lookup.rows[place[n]])
-                standings[n] = self.table["standing"][row].as_py()
-                links[n] = self.table["link"][row].as_py()
-        return standings, links

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol
 
 import pydantic
 
+from srrag.errors import Halt
 from srrag.llm.loops import repeated
 from srrag.llm.salvage import salvaged
 
@@ -289,5 +290,5 @@ def one_line(error: object, most_chars: int = 500) -> str:
     return " ".join(text.split())[:most_chars]
 
 
-class EngineStopped(RuntimeError):
+class EngineStopped(Halt):
     """Ends the run because the endpoint is gone or the budget is spent, never because of a row."""

@@ -9,8 +9,9 @@ import pytest
 from srrag.corpus.notices import Notice
 from srrag.corpus.statuses import keep_statuses
 from srrag.ids import content_id
-from srrag.index.standing import BuildStanding, Standings
+from srrag.index.standing import BuildStanding
 from srrag.schema import DOCUMENTS, NOTICES, empty_value
+from srrag.standing import Standings
 from srrag.step import Place
 from srrag.storage.store import Store
 
@@ -42,7 +43,7 @@ def built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: list[Notice] | None = None
 ) -> dict[str, tuple[str, str]]:
     """Standing and link by source id, as a search sees it."""
-    monkeypatch.setattr("srrag.index.parts.check_part", lambda path: None)
+    monkeypatch.setattr("srrag.storage.read_live.check_part", lambda path: None)
     documents = [{"doc_id": content_id(n), "source_id": n, **row} for n, row in DOCS.items()]
     notes = [
         {"doc_id": content_id(n), "source_id": n, "about": about, "standing": standing,
@@ -57,7 +58,7 @@ def built(
     out = tmp_path / "out"
     out.mkdir()
     BuildStanding(statuses=name).build(inputs, out, Place(root=store.root))
-    monkeypatch.setattr("srrag.index.standing.pull_build", lambda folder: folder)
+    monkeypatch.setattr("srrag.standing.pull_build", lambda folder: folder)
     found = Standings(out).find([content_id(n) for n in (*DOCS, "8")])
     return dict(zip((*DOCS, "8"), zip(*found, strict=True), strict=True))
 
