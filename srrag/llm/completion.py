@@ -99,6 +99,9 @@ class Completion:
     paid: bool = False
 
 
+CUT_OFF = ("length", "looped")
+"""Ends of an answer that is not whole."""
+
 _FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _REFUSAL = re.compile(
@@ -122,9 +125,18 @@ def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
     try:
         return Completion(text, value=schema.model_validate_json(body))
     except pydantic.ValidationError as error:
-        if schema.salvage and (rescued := salvaged(body, schema)) is not None:
+        cut = schema.salvage and finish in CUT_OFF
+        if cut and (rescued := salvaged(body, schema)) is not None:
             return Completion(text, value=rescued)
         return Completion(text, fault=_fault(text, finish, error))
+
+
+def read_logged(text: str, fault: str, schema: type[Answer]) -> Completion:
+    """Parse an answer of the log, with its fault then ("" for none), as `read` would have then.
+
+    An answer that an older version found to be cut off is read as one.
+    """
+    return read(text, schema, "length" if fault in ("", "truncated", "looped") else "stop")
 
 
 def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
@@ -132,7 +144,7 @@ def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
     where = ".".join(map(str, first["loc"]))
     detail = f"{where}: {first['msg']}" if where else str(first["msg"])
     detail = detail.encode("utf-8", "replace").decode()[:_MAX_DETAIL_CHARS]
-    if finish in ("length", "looped"):
+    if finish in CUT_OFF:
         # A weak model under guided decoding may emit whitespace up to the token limit.
         if re.search(r"\s{50,}", text):
             return Fault("whitespace", "The answer was cut off: too long.")

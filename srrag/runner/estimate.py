@@ -25,7 +25,7 @@ from srrag.engine.call import key_of
 from srrag.engine.count_tokens import TokenCounter
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.ids import segment_id
-from srrag.llm.completion import Engine, Prompt, read
+from srrag.llm.completion import Engine, Prompt, read, read_logged
 from srrag.llm.retry_invalid import MAX_AGAIN_TOKENS
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
@@ -122,7 +122,9 @@ class Counting:
         self.found.prompts += len(prompts)
         self.found.cached += sum(key in known for key in keys)
         answers = [
-            read(known[key].text if key in known else guess, prompt.schema)
+            read_logged(known[key].text, known[key].fault, prompt.schema)
+            if key in known
+            else read(guess, prompt.schema)
             for key, prompt, guess in zip(keys, prompts, guesses, strict=True)
         ]
         return self.step.parse(batch, prompts, answers)
@@ -157,7 +159,9 @@ class Widest:
         widest = step.most if isinstance(step, Widening) else step.baseline
         guesses = widest(batch, prompts) if prompts else []
         answers = [
-            read(known[key].text if key in known else guess, prompt.schema)
+            read_logged(known[key].text, known[key].fault, prompt.schema)
+            if key in known
+            else read(guess, prompt.schema)
             for key, prompt, guess in zip(keys, prompts, guesses, strict=True)
         ]
         return step.parse(batch, prompts, answers)

@@ -7,7 +7,7 @@ import pytest
 
 from srrag.expand.picot_anchors import PROMPT, PicotAnchors
 from srrag.extract.answer_schema import Extraction
-from srrag.llm.completion import read
+from srrag.llm.completion import read, read_logged
 from srrag.llm.loops import LoopWatch, repeated
 from srrag.llm.retry_invalid import example_words
 from srrag.llm.salvage import salvaged
@@ -70,6 +70,11 @@ def test_complete_items_of_a_truncated_list_are_kept_once() -> None:
     assert answer.attributes == answer.proposals == []
     found = read(looping(5, "," + fact("cold")[:40]), Extraction, "length")
     assert found.fault is None and found.value == answer
+    whole = read(looping(5, "," + fact("cold")[:40]), Extraction)
+    assert whole.fault is not None, "only what was cut off: else a second try may be whole"
+    text = looping(5, "," + fact("cold")[:40])
+    assert read_logged(text, "", Extraction).value == answer
+    assert read_logged(text, "invalid_json", Extraction).fault == whole.fault
 
 
 @pytest.mark.parametrize("text", ['{"facts":[', '{"facts":[]', "[1,2", '{"facts":["x","y', ""])
