@@ -84,9 +84,7 @@ def test_the_bound_holds_every_try_of_the_most_chunks(tmp_path: Path) -> None:
     stages = [
         Stage("parsed", ParseDocuments(), ("raw",)),
         Stage("chunks", ChunkBySections(engine=engine, max_tokens=100), ("parsed",)),
-        Stage(
-            "triples", ExtractTriples(engine=engine, ontology=pico, max_tokens=1000), ("chunks",)
-        ),
+        Stage("triples", extract, ("chunks",)),
     ]
     plan = Plan("raw", "source", stages)
     text = "# Title\n\n" + "\n\n".join(f"Paragraph {n} on pain and exercise." for n in range(6))
