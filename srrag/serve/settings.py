@@ -10,6 +10,7 @@ from pathlib import Path
 from srrag.pipeline import Pipeline
 from srrag.retrieve.search_dense import SearchDense
 from srrag.runner.engines import engines_of
+from srrag.serve.api_keys import ApiKey
 from srrag.step import LLMStep, Place, Step, within
 
 _POSITIVE = (
@@ -99,8 +100,8 @@ class ServeSettings:
     at: Place = field(default_factory=Place)
     host: str = "127.0.0.1"
     port: int = 8080
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Name → sha256 of the API key; without keys, the server accepts every local caller."""
+    keys: Mapping[str, ApiKey] = field(default_factory=dict)
+    """API keys by owner; without keys, the server accepts every local caller."""
     limits: Limits = field(default_factory=Limits)
     log: Path | None = None
     """File for one JSON line per request; None for stderr, which Ray keeps in its log folder."""

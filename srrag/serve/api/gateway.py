@@ -29,6 +29,9 @@ OPEN_PATHS = ("/healthz", "/readyz", *PAGE_PATHS)
 BARE_PATHS = ("/admin/reload",)
 """POST paths that need no JSON body: the key header alone makes browsers send a preflight."""
 
+ROLE_PATHS = {"/admin/": "admin", "/v1/runs": "runs"}
+"""Beginnings of paths and the role that a key needs for them; the others need none."""
+
 QUEUED_PATHS = (
     "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search", "/v1/rerank",
 )  # fmt: skip
@@ -146,6 +149,11 @@ class Gateway:
             name = owner(settings.keys, _key(headers))
             if name is None:
                 raise ApiError(401, "unauthorized", "a valid API key is needed")
+            needed = next(
+                (role for at, role in ROLE_PATHS.items() if path.startswith(at)), "reader"
+            )
+            if not settings.keys[name].may(needed):
+                raise ApiError(403, "role", f"this key's role is not {needed}")
             passing.caller = name
         if path not in OPEN_PATHS and (wait := self._host.rate.wait_s(passing.caller or client)):
             raise ApiError(429, "rate", "too many requests of this key", retry_s=wait)
