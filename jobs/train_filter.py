@@ -8,7 +8,7 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.experiment.filter_settings import check, read_base, read_candidates
-from srrag.experiment.train_filter import FilterTraining, filter_trainer, readable
+from srrag.experiment.train_filter import TrainFilterJob, filter_trainer, readable
 from srrag.runner.progress import say
 
 
@@ -20,7 +20,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     below = Path() if config["root"] is None else Path(config["root"]) / "jobs"
     out = Path(config["out"] or below / "train_filter")
     config["out"] = str(out)
-    training = FilterTraining(
+    training = TrainFilterJob(
         pairs=Path(train["pairs"] or Path(train["data"]) / "train.jsonl"),
         test=Path(train["test"] or Path(train["data"]) / "dev.jsonl"),
         base=base,

@@ -8,7 +8,7 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.errors import UsageError
-from srrag.experiment.train_tagger import TaggerTraining, readable, tagger_fit
+from srrag.experiment.train_tagger import TrainTaggerJob, readable, tagger_fit
 from srrag.runner.progress import say
 from srrag.train.tagger.task import TaggerSettings
 
@@ -25,7 +25,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     runner = factory.runner(config)
     if train["workers"] and not hasattr(runner, "connect"):
         raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
-    training = TaggerTraining(
+    training = TrainTaggerJob(
         crowd=Path(train["crowd"]),
         expert=Path(train["expert"]) if train["expert"] else None,
         settings=factory.make_as(TaggerSettings, {key: train[key] for key in SETTINGS}, "train"),

@@ -28,7 +28,7 @@ from srrag.train.group import Alone
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilterTraining:
+class TrainFilterJob:
     """Filters on the judged pairs of a file; the test file judges them and chooses none.
 
     With `folds`, the candidates are compared by cross-validation; else on `validation_share` of the

@@ -28,7 +28,7 @@ FitTagger = Callable[[TaggerTask], dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggerTraining:
+class TrainTaggerJob:
     """Taggers on the abstracts of `crowd`, a seed each; `expert` judges them and chooses none."""
 
     crowd: Path
