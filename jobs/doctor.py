@@ -19,7 +19,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Check Python, packages, the model, the profile's device, memory, disk, and its cluster."""
     profile = config["profile"]
     probes = doctor.probes(
-        factory.make(config["embedder"], "embedder"),
+        lambda: model(config),
         Path(config["root"]),
         device=profile["device"],
         on_cluster=profile["runner"].get("address", "local") != "local",
@@ -31,6 +31,13 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     extras = doctor.extras()
     say("     extras     " + ", ".join(f"{k}: {'yes' if v else 'no'}" for k, v in extras.items()))
     return {"ok": all(check["ok"] for check in checks), "checks": checks, "extras": extras}
+
+
+def model(config: dict[str, Any]) -> str:
+    """Load the encoder and compare three texts."""
+    from srrag.model.embed import check_similar  # imports torch
+
+    return check_similar(factory.make(config["embedder"], "embedder"))
 
 
 def cluster_probes(config: dict[str, Any]) -> dict[str, doctor.Probe]:

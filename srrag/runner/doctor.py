@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from srrag.model.encoder import Encoder
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 
@@ -27,16 +26,17 @@ _MIN_FREE_GB = 5.0
 
 
 def probes(
-    encoder: Encoder, root: Path, *, device: str, on_cluster: bool, cpus: float
+    model: Probe, root: Path, *, device: str, on_cluster: bool, cpus: float
 ) -> dict[str, Probe]:
-    """Return the probes of this machine; `cpus` is what one worker of every stage takes together.
+    """Return the probes of this machine.
 
+    `model` probes the encoder; `cpus` is what one worker of every stage takes together.
     `on_cluster` says that the device is on the nodes of a cluster, and so not checked here.
     """
     return {
         "python": _python,
         "packages": _packages,
-        "model": lambda: _model(encoder),
+        "model": model,
         "device": lambda: _device(device, on_cluster),
         "faiss": lambda: _faiss(device, on_cluster),
         "cpus": lambda: _cpus(cpus),
@@ -66,17 +66,6 @@ def _python() -> str:
 def _packages() -> str:
     names = ("ray", "torch", "transformers", "sentence-transformers", "pyarrow")
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
-
-
-def _model(encoder: Encoder) -> str:
-    from srrag.model.embed import load
-
-    model = load(encoder, device="cpu", threads=1)
-    vectors = model.encode(["ankle sprain", "sprained ankle", "tax law"])
-    near, far = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
-    if not near > far:
-        raise ValueError(f"{encoder.model}: similar texts are not nearer ({near:.2f}, {far:.2f})")
-    return f"{encoder.model}: {vectors.shape[1]} dimensions, similar {near:.2f} > unlike {far:.2f}"
 
 
 def _device(device: str, on_cluster: bool) -> str:
