@@ -25,11 +25,11 @@ from srrag.algo.graph_scores import (
 )
 from srrag.algo.maxsim import take_ragged
 from srrag.algo.random_walk import RESTART, STEPS, walk
-from srrag.index.grades import counted_as
+from srrag.grades import counted_as
 from srrag.index.graph import CODED
 from srrag.index.graph_names import Linked, Names
 from srrag.index.graph_walk import DOCUMENT
-from srrag.index.ranking import SCORE_DECIMALS
+from srrag.ranking import SCORE_DECIMALS
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]

@@ -4,16 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from srrag.index.units import (
-    DOCUMENT_COLUMNS,
-    EVIDENCE_COLUMNS,
-    UNIT_COLUMNS,
-    BuildUnits,
-    Units,
-    open_units,
-)
+from srrag.index.units import BuildUnits
 from srrag.schema import UNITS
 from srrag.step import Place
+from srrag.units import DOCUMENT_COLUMNS, EVIDENCE_COLUMNS, UNIT_COLUMNS, Units, open_units
 from tests.unit.index.tables import REFUSED, documents, row, uid, write
 
 DOC_A, DOC_B = uid(100), uid(200)
@@ -81,7 +75,8 @@ def test_evidence_joins_a_window_with_its_document(folder: Path) -> None:
     assert table.column_names == list(EVIDENCE_COLUMNS)
     assert table.to_pylist()[0] == {
         "unit_id": uid(2), "parent_id": "chunk", "doc_id": DOC_B, "source_id": "b", "pmid": "22",
-        "grade": "C", "title": "Beta", "section": "", "year": 2002, "text": "two",
+        "grade": "C", "title": "Beta", "section": "", "year": 2002, "char_start": 0, "char_end": 0,
+        "text": "two",
     }  # fmt: skip
     assert table["title"].to_pylist() == ["Beta", "Alpha"]
 
