@@ -83,7 +83,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchmarkView:
     """The rows and columns that a report shows of one benchmark."""
 
     name: str
@@ -107,7 +107,7 @@ class Bench:
         return tuple(column for column in self.columns if column not in self.main)
 
 
-def benches(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> list[Bench]:
+def benches(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> list[BenchmarkView]:
     """The benchmarks in their order; raises ValueError for a metric that no row has.
 
     `metrics` are the columns of the first table; None for MAIN.
@@ -120,7 +120,7 @@ def benches(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> list[B
     for bench in dict.fromkeys(row.bench for row in rows):
         own = tuple(row for row in rows if row.bench == bench)
         columns = _columns(own)
-        found.append(Bench(bench, own, columns, _main(own, columns, metrics)))
+        found.append(BenchmarkView(bench, own, columns, _main(own, columns, metrics)))
     return found
 
 
@@ -151,7 +151,7 @@ def _main(
     return tuple(chosen or columns)[:MAX_MAIN]
 
 
-def table(bench: Bench, columns: Sequence[Column]) -> Table:
+def table(bench: BenchmarkView, columns: Sequence[Column]) -> Table:
     """Make the table of a benchmark with these columns; notes explain missing values."""
     notes = Notes()
     lines = []
@@ -215,7 +215,7 @@ def _costs(row: Row, notes: Notes) -> tuple[Cell, ...]:
     )
 
 
-def seen_questions(bench: Bench) -> str:
+def seen_questions(bench: BenchmarkView) -> str:
     """Say which questions learned parts were fitted on, "" if there is none and all is known."""
     lines: dict[str, None] = {}
     for row in bench.rows:
@@ -229,7 +229,7 @@ def seen_questions(bench: Bench) -> str:
     return " ".join(lines)
 
 
-def explained(bench: Bench) -> str:
+def explained(bench: BenchmarkView) -> str:
     """What the marks and intervals of a table mean, in a line or two."""
     text = (
         "Values with 95 % bootstrap intervals over questions. What failed counts as worst, and "
