@@ -71,7 +71,7 @@ def test_stored_answers_are_judged_by_rules_without_a_root(folder: Path) -> None
 
 
 def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
-    summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}")
+    summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}", "controls=false")
     assert summary["baseline_missing"] == {"not answered": 1}
     assert summary["baseline_metrics"]["faithfulness"]["value"] == 0.5
     assert summary["baseline_metrics"]["nugget_coverage"]["questions"] == 2
@@ -79,6 +79,13 @@ def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
     assert (difference["value"], difference["questions"]) == (0.5, 2)
     assert difference["p_holm"] >= difference["p"] > 0
     assert summary["difference"]["choice_accuracy"]["value"] is None
+
+
+def test_what_a_control_reaches_too_is_unfit_and_not_tested(folder: Path) -> None:
+    summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}")
+    assert summary["unfit"]["answer_relevancy"].startswith("unfit here: echo 1.000")
+    assert "p" not in summary["difference"]["answer_relevancy"]
+    assert summary["controls"]["gold answer"]["nugget_coverage"] == 1.0
 
 
 @pytest.mark.parametrize(
