@@ -249,7 +249,9 @@ def chained(*items: Step) -> Pipeline:
 
     `a >> b` calls this. Raises ValueError if a step reads what none before it wrote.
     """
-    steps = [step for item in items for step in (getattr(item, "steps", None) or (item,))]
+    steps = [
+        step for item in items for step in (item.steps if isinstance(item, Pipeline) else (item,))
+    ]
     ranked = [n for n, step in enumerate(steps) if "hits" in (each.name for each in added(step))]
     end = ranked[-1] + 1 if ranked else 0
     return Pipeline(rank=tuple(steps[:end]), answer=tuple(steps[end:]))

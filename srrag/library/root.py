@@ -143,12 +143,12 @@ class Root:
 
     def _open(self, pipeline: str | Pipeline, overrides: tuple[str, ...]) -> _Opened:
         """Open a pipeline on the build, once."""
+        if overrides and not isinstance(pipeline, str):
+            raise UsageError("overrides= change a pipeline that is named, not one that is made")
         key = (pipeline, overrides) if isinstance(pipeline, str) else id(pipeline)
         if key not in self._opened:
             if isinstance(pipeline, str):
                 chosen, at = self._configured(pipeline, overrides)
-            elif overrides:
-                raise UsageError("overrides= change a pipeline that is named, not one that is made")
             else:
                 chosen, at = pipeline, Place(threads=os.cpu_count() or 1)
             check_pipeline(self.store, self.build, chosen)

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 import srrag
+from srrag.answer.select import SelectEvidence
 from srrag.errors import UsageError
 from srrag.library.results import AnswerSentence, CitedReply, GradedEvidence
 from srrag.library.root import Root
 from srrag.pipeline import Pipeline
+from srrag.retrieve.search_sparse import SearchSparse
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 PAIN = "Should bed rest be prescribed for acute low back pain?"
@@ -75,10 +77,19 @@ def test_a_pipeline_is_a_chain_of_steps(root: Root) -> None:
         root.ask(CAST, pipeline=named.ranking())
 
 
+def test_a_pipeline_of_ones_own_searches_and_answers(root: Root) -> None:
+    few = SearchSparse(index="sparse", into="hits", k=7) >> SelectEvidence()
+    assert len(root.search(CAST, k=50, pipeline=few)) == 7
+    _, *rest = root.pipeline("bm25").answer
+    mine = few
+    for step in rest:
+        mine = mine >> step
+    assert root.ask(CAST, pipeline=mine).cited
+
+
 def test_overrides_change_a_named_pipeline(root: Root) -> None:
-    assert (
-        len(root.search(CAST, k=50, pipeline="bm25", overrides=["pipeline.rank.sparse.k=4"])) == 4
-    )
+    cut = ["+pipeline.rank.sparse.k=4"]
+    assert len(root.search(CAST, k=50, pipeline="bm25", overrides=cut)) == 4
     with pytest.raises(UsageError, match="nothing"):
         root.pipeline("nothing")
 
