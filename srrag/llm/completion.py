@@ -35,7 +35,8 @@ class Prompt:
 
     `row` is its row in the batch. `slot` distinguishes several prompts of a row, `draw` several
     samples of a prompt. The answer follows `schema`. In a retry, `turns` holds the former answers,
-    each with what was wrong with it.
+    each with what was wrong with it. `question` and `options` are those that the prompt is about,
+    if it is about one; recorded answers are found by them, and no key holds them.
     """
 
     row: int
@@ -47,6 +48,8 @@ class Prompt:
     max_tokens: int = 1024
     draw: int = 0
     turns: tuple[tuple[str, str], ...] = ()
+    question: str = ""
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

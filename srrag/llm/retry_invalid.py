@@ -9,7 +9,7 @@ from typing import Any
 
 from srrag.llm.completion import NOT_ASKED, Client, Completion, Fault, Prompt, Usage, tally
 
-FINAL = ("too_long", "refused_call")
+FINAL = ("too_long", "refused_call", "not_recorded", "recorded_fault")
 """Kinds of faults that a retry cannot change."""
 
 _MAX_SHOWN_CHARS = 2000
