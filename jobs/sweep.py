@@ -19,9 +19,10 @@ from srrag.evaluate.chance import chance, readable_chance
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.scores import figure
 from srrag.experiment.configurations import Configuration, configurations
+from srrag.experiment.outcome import Outcome
 from srrag.experiment.pairs import paired, readable_pairs
 from srrag.experiment.record import bench_name, score_tables
-from srrag.experiment.scoring import Bench, Outcome, read_bench
+from srrag.experiment.scoring import Bench, read_bench
 from srrag.experiment.table import compared, readable
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of

@@ -20,7 +20,7 @@ GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
-    "mentions": "build", "sweep": "sweep",
+    "mentions": "build", "sweep": "sweep", "plan": "build",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
@@ -74,7 +74,7 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     if (group, choice) == ("mentions", "tagger"):
         overrides += ["mentions.model=m", "mentions.revision=sha256:c0ffee"]
     config = configure(job, overrides)
-    nodes = targets(config[group])
+    nodes = targets(config["stages" if group == "plan" else group])
     assert nodes or group in ("profile", "bench", "sweep")
     for node in nodes:
         assert build(node) is not None
