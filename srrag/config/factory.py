@@ -11,7 +11,7 @@ from srrag.errors import UsageError
 from srrag.llm.completion import Account
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of
-from srrag.runner.pipeline_run import PipelineRun, check_encoder
+from srrag.runner.pipeline_run import PipelineRun, check_pipeline
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.schema import RAW
@@ -54,6 +54,20 @@ def place(config: Mapping[str, Any]) -> Place:
         threads=profile["threads"] or os.cpu_count() or 1,
         account=account(config),
     )
+
+
+def training_place(config: Mapping[str, Any]) -> Place:
+    """The place of a training, which asks no model and so has neither log nor budget."""
+    return place({**config, "root": None, "budget": dict.fromkeys(("max_tokens", "max_usd"))})
+
+
+def seeds(given: Any, key: str) -> list[int]:
+    """The seeds of trainings; raises UsageError unless they are different whole numbers from 0."""
+    listed = given if isinstance(given, list) else [given]
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
+    if not listed or not whole or min(listed) < 0 or len(set(listed)) < len(listed):
+        raise UsageError(f"{key}={given}: different whole numbers from 0 are needed")
+    return listed
 
 
 def account(config: Mapping[str, Any]) -> Account:
@@ -140,10 +154,5 @@ def pipeline_run(
         raise UsageError("pipeline: it cites freely, which is for `srrag evaluate` alone")
     store = Store(config["root"])
     store.check()
-    for step in within(pipeline):
-        encoder = getattr(step, "encoder", None)
-        if encoder is not None:
-            check_encoder(
-                store, config["build"], spec(encoder), getattr(step, "encoded", "vectors")
-            )
+    check_pipeline(store, config["build"], pipeline)
     return PipelineRun(store, config["build"], pipeline, runner(config), partial(resources, config))
