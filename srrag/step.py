@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -16,6 +16,9 @@ from srrag.llm.retry_invalid import ask
 from srrag.provenance import Fitted
 from srrag.storage.manifest import check_files
 from srrag.storage.mirror import store_at
+
+if TYPE_CHECKING:
+    from srrag.pipeline import Pipeline
 
 Function = Callable[[pa.Table], pa.Table]
 
@@ -99,6 +102,12 @@ class Step(abc.ABC):
     def fitted(self) -> tuple[Fitted, ...]:
         """What the learned parts of this step were fitted on; empty if it has none."""
         return ()
+
+    def __rshift__(self, other: Step) -> Pipeline:
+        """Chain two steps or pipelines; see srrag.pipeline.chained."""
+        from srrag.pipeline import chained
+
+        return chained(self, other)
 
 
 @dataclass(frozen=True, kw_only=True)
