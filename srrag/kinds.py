@@ -57,6 +57,7 @@ MODULES: dict[str, str] = {
     "FindByTagger": "srrag.extract.find_mentions",
     "FindSnippets": "srrag.answer.snippets",
     "FindSupport": "srrag.evaluate.judges.evidence_support",
+    "FuseFeatures": "srrag.rerank.fuse_features",
     "FuseRanks": "srrag.retrieve.fuse",
     "FuseScores": "srrag.retrieve.fuse_scores",
     "GradeDocuments": "srrag.corpus.grade_documents",

@@ -23,7 +23,7 @@ from srrag.step import Function, Place, Step
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import bring
 
-_WHICH = ("hits", "into", "keep")
+_WHICH = ("hits", "into", "keep", "tracks")
 
 
 def scorer(step: Step) -> str:
