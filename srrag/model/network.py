@@ -129,15 +129,15 @@ def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
         raise ValueError(f"model {encoder.model!r} does not say how long its vectors are")
     heads = [module.to(device) for module in list(network)[1:]]
 
-    def pool(hidden: Tensor) -> Tensor:
+    def own(hidden: Tensor) -> Tensor:
         mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
         features = {"token_embeddings": hidden, "attention_mask": mask}
         for head in heads:
             features = head(features)
         return features["sentence_embedding"]
 
-    if encoder.pooling:
-        pool, width = _STATED[encoder.pooling], int(config["hidden_size"])
+    pool = _STATED[encoder.pooling] if encoder.pooling else own
+    width = int(config["hidden_size"]) if encoder.pooling else width
     if is_plain_bert(config):
         return Network(pack(model.state_dict(), config, encoder.backend, device), pool, width)
     if encoder.backend == "torch-int8":

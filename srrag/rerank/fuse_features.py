@@ -265,7 +265,7 @@ def _union(columns: list[pa.ChunkedArray]) -> tuple[pa.Array, Offsets]:
     return names.take(pa.array(key)), offsets.astype(np.int64)
 
 
-def _channel(batch: pa.Table, column: str) -> tuple[pa.Array, Floats, Offsets]:
+def _channel(batch: pa.Table, column: str) -> tuple[pa.Array, npt.NDArray[Any], Offsets]:
     """Ids, scores and offsets of a column of hits, or of a channel of finds, each window once."""
     name, _, channel = column.partition(".")
     if not channel:

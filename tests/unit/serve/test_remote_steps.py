@@ -92,7 +92,9 @@ def test_answers_are_the_same_wherever_steps_work(
 ) -> None:
     texts = [row["text"] for row in read_gold(resource_path(SAMPLE))][:6]
     more = WITHOUT_BETR if pipeline == "srrag" else ()
-    told = settings(sample_root, f"pipeline={pipeline}", *APART, *more)
+    ranks = "FuseFeatures" if pipeline == "srrag" else "RerankMaxSim"
+    away = [item.replace("RerankMaxSim", ranks) for item in APART]
+    told = settings(sample_root, f"pipeline={pipeline}", *away, *more)
     callers = callers_of(told, loop)
     assert answers(told, callers, texts) == answers(told, None, texts)
     asked = [each for shards in callers.values() for caller in shards for each in caller.seen]
