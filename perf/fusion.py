@@ -25,12 +25,12 @@ from srrag.config.compose import configure
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.formats import read_queries
 from srrag.hits import unpack_hits
-from srrag.index.units import Units, open_units
 from srrag.pipeline import Pipeline
 from srrag.rerank.documents import document_names
 from srrag.retrieve.questions import question_table
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import Units, open_units
 
 BLOCK = 12
 

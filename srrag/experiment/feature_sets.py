@@ -17,7 +17,6 @@ from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.retrieval import per_question
 from srrag.experiment.rankings import Judged, read_judged
-from srrag.index.units import open_units
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.provenance import fitted_on
 from srrag.rerank.feature_weights import embedder_name, fit_name
@@ -31,6 +30,7 @@ from srrag.train.betr.features import (
     cross_fitted,
     stated_fit,
 )
+from srrag.units import open_units
 
 Floats = npt.NDArray[np.float64]
 BATCH = 64

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.best_places import best_places
-from srrag.index.units import Units
+from srrag.units import Units
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

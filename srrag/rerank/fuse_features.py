@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 
 from srrag.algo.best_places import best_places
 from srrag.algo.betr import GRADES
+from srrag.grades import counted_as
 from srrag.hits import Offsets, codes, unpack_hits
-from srrag.index.grades import counted_as
 from srrag.index.sparse import SparseIndex
 from srrag.index.token_weights import token_weights as rarity_of
 from srrag.index.tokens import TokenIndex
-from srrag.index.units import Units, open_units
 from srrag.model.encoder import Encoder
 from srrag.rerank.documents import document_names
 from srrag.rerank.feature_weights import FeatureWeights, read_weights_file
@@ -27,6 +26,7 @@ from srrag.rerank.maxsim import channel_scores, late_scores, question_tokens, to
 from srrag.rerank.reranker import rank_hits
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
+from srrag.units import Units, open_units
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

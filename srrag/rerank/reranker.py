@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import rank_scores
+from srrag.grades import check_grades, counted_as
 from srrag.hits import Ints, Offsets, codes, pack_ranking, unpack_hits
-from srrag.index.grades import check_grades, counted_as
-from srrag.index.ranking import SCORE_DECIMALS
-from srrag.index.units import Units, open_units
+from srrag.ranking import SCORE_DECIMALS
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from srrag.index.tokens import TokenIndex
-from srrag.index.units import Units
 from srrag.model.encoder import Encoder
 from srrag.pipeline import Pipeline
 from srrag.rerank.documents import document_names
@@ -21,6 +20,7 @@ from srrag.retrieve.weigh_tokens import WeighTokens
 from srrag.schema import ROUNDS
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import Units
 
 GRADES = "ABCDE"
 CHANNELS = (EncodeQuestions(), WeighTokens(), SearchSparse(k=40), SearchDense(k=40))
