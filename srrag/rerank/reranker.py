@@ -18,6 +18,7 @@ from srrag.hits import Ints, Offsets, codes, pack_ranking, unpack_hits
 from srrag.ranking import SCORE_DECIMALS
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
+from srrag.units import Units, open_units
 
 Score = Callable[[pa.Table, pa.Array, Offsets], npt.NDArray[Any]]
 """Returns a score for each hit, from the questions, the unit ids of all hits, and their offsets."""
