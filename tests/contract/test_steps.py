@@ -69,7 +69,7 @@ QUESTIONS = [
 ]
 PIPELINES = [
     "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_features", "hybrid_maxsim",
-    "hybrid_graph", "hybrid_betr", "rationale", "reformulate", "srrag", "unaided",
+    "hybrid_graph", "hybrid_betr", "rationale", "reformulate", "srrag", "unaided", "mcq",
 ]  # fmt: skip
 
 
