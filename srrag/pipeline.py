@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from srrag.degrade import spare
 from srrag.isolate import isolated
 from srrag.llm.completion import one_line
-from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
+from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_column
 from srrag.spec import place_field
 from srrag.step import Function, LLMStep, Place, Step, bare, within
 
@@ -138,7 +138,7 @@ class PipelineSlice(Step):
                 elif item.name in part.column_names:
                     columns[item.name] = part[item.name]
                 else:
-                    blank = [empty_value(item.type)] * part.num_rows
+                    blank = [empty_column(item)] * part.num_rows
                     columns[item.name] = pa.array(blank, item.type)
             columns[_ROW] = part[_ROW]
             tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))

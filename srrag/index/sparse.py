@@ -6,6 +6,8 @@ Tantivy's BM25 constants are k1 = 1.2 and b = 0.75.
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,12 +124,24 @@ def _read_ids(folder: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(folder / _IDS))).read_all()
 
 
+def _writable_view(folder: Path) -> tempfile.TemporaryDirectory[str] | None:
+    """A folder of links to the files of one that cannot be written; Tantivy locks what it reads."""
+    if os.access(folder, os.W_OK) or not folder.is_dir():
+        return None
+    view = tempfile.TemporaryDirectory(prefix="srrag-sparse-")
+    for file in folder.iterdir():
+        if not file.name.endswith(".lock"):
+            (Path(view.name) / file.name).symlink_to(file.resolve())
+    return view
+
+
 class SparseIndex:
     """The opened sparse index."""
 
     def __init__(self, folder: Path) -> None:
         """Map the index and the ids; raises ValueError for an index of another version."""
-        self._index = tantivy.Index.open(str(folder / _INDEX))
+        self._view = _writable_view(folder / _INDEX)
+        self._index = tantivy.Index.open(self._view.name if self._view else str(folder / _INDEX))
         if self._index.schema != _schema():
             raise ValueError(f"{folder}: an index of another version; run the build again")
         self._index.register_tokenizer(_ANALYZER, analyzer())

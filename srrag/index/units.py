@@ -25,7 +25,7 @@ DOCUMENT_COLUMNS = (
 )  # fmt: skip
 EVIDENCE_COLUMNS = (
     "unit_id", "parent_id", "doc_id", "source_id", "pmid", "grade", "title", "section", "year",
-    "text",
+    "char_start", "char_end", "text",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from srrag.errors import Halt
 from srrag.isolate import isolated
 from srrag.llm.completion import Usage, one_line, tallied
-from srrag.schema import conform, empty_value
+from srrag.schema import conform, empty_column
 from srrag.stage import Stage
 from srrag.step import Function, OpenedLLMStep
 from srrag.storage.store import Receipt, Store
@@ -265,7 +265,7 @@ def reject_row(row: pa.Table, schema: pa.Schema, stage: str, reason: str, detail
         field.name: [
             row.column(field.name)[0].as_py()
             if field.name in row.column_names and row.schema.field(field.name).type == field.type
-            else empty_value(field.type)
+            else empty_column(field)
         ]
         for field in schema
     }
