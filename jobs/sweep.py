@@ -20,7 +20,7 @@ from srrag.evaluate.scores import figure
 from srrag.experiment.configurations import Configuration, configurations
 from srrag.experiment.record import bench_name, score_tables
 from srrag.experiment.scoring import Bench, Outcome, read_bench
-from srrag.experiment.table import compared, readable
+from srrag.experiment.table import SHOWN, compared, readable
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import gold_table, write_answers, write_judgements, write_results
@@ -81,7 +81,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     summary = _summary(made, outcomes, sweeps, bench, before)
     summary |= {"baseline": baseline, "out": str(out)}
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    say(readable(made, baseline))
+    say(readable(made, baseline, config["sweep"].get("shown") or SHOWN))
     return summary
 
 

@@ -115,7 +115,7 @@ class ComposeAnswer(LLMStep):
                 system,
                 self.prompt_file.user(
                     question=quoted(question["text"]),
-                    options=_offered(question["options"]),
+                    options=offered(question["options"]),
                     num_evidence=len(question["evidence"]),
                     evidence="\n".join(_lines(question["evidence"], self._marked(question))),
                     differences=_listed(self._differences(question)),
@@ -266,7 +266,7 @@ def _lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[st
         )
 
 
-def _offered(options: Sequence[str]) -> str:
+def offered(options: Sequence[str]) -> str:
     """The options on a separate line, "" without options."""
     return f"\nOptions: {quoted(options)}{CHOOSE}" if options else ""
 

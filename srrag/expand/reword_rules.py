@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from srrag.algo.stopwords import STOPWORDS
 from srrag.algo.terms import terms
 from srrag.index.sparse import SparseIndex
 from srrag.index.units import Units
+
+Floats = npt.NDArray[np.float64]
 
 FEEDBACK_WINDOWS = 5
 FEEDBACK_TERMS = 8
@@ -34,7 +37,7 @@ class Rewording:
 
         They stand for BioGen's clinical, patient-focused and aspect-specific versions: the question
         with its abbreviations written out, the rarer half of its words, and the question with the
-        `FEEDBACK_TERMS` likeliest words of its `FEEDBACK_WINDOWS` best windows (RM3).
+        `FEEDBACK_TERMS` most telling words of its `FEEDBACK_WINDOWS` best windows (RM3).
         """
         versions = (
             written_out(question, self.abbreviations),
@@ -63,23 +66,25 @@ class Rewording:
         return max((math.log(1 + len(self.index) / (1 + count)) for count in held), default=0.0)
 
     def feedback(self, question: str) -> list[str]:
-        """The likeliest new words of the best windows: RM1 (Lavrenko and Croft 2001).
+        """The words that set the best windows apart: RM1 (Lavrenko and Croft 2001) times rarity.
 
-        P(w) is the sum over windows of P(w | window) and the window's share of the BM25 scores. A
-        word is written as the windows write it most often; numbers, and words of the question, are
-        left out.
+        P(w) is the sum over windows of P(w | window) times the window's share of the BM25 scores;
+        it counts times the word's inverse document frequency, without which the words are those of
+        any abstract. A word is written as the windows write it most often; numbers, and words of
+        the question, are left out.
         """
         ((ids, scores),) = self.index.search([question], FEEDBACK_WINDOWS)
         if not len(ids):
             return []
         texts = self.units.take(ids.to_pylist(), ("text",))["text"].to_pylist()
-        return likely_words(texts, np.asarray(scores, np.float64), question, FEEDBACK_TERMS)
+        likely = likely_words(texts, np.asarray(scores, np.float64), question)
+        worth = {word: share * self.rarity(word) for word, share in likely.items()}
+        best = sorted(worth, key=lambda word: (-round(worth[word], 12), word))
+        return best[:FEEDBACK_TERMS]
 
 
-def likely_words(
-    texts: Sequence[str], scores: np.ndarray, question: str, count: int
-) -> list[str]:
-    """The `count` likeliest words of scored texts that the question lacks; ties by stem."""
+def likely_words(texts: Sequence[str], scores: Floats, question: str) -> dict[str, float]:
+    """P(w) of the words of scored texts that the question lacks, stem by stem."""
     asked = set(terms(question))
     weight: defaultdict[str, float] = defaultdict(float)
     written: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -90,8 +95,10 @@ def likely_words(
             if stem not in asked:
                 weight[stem] += float(share) / len(words)
                 written[stem][word] += 1
-    best = sorted(weight, key=lambda stem: (-round(weight[stem], 12), stem))[:count]
-    return [min(written[stem].items(), key=lambda pair: (-pair[1], pair[0]))[0] for stem in best]
+    return {
+        min(words.items(), key=lambda pair: (-pair[1], pair[0]))[0]: weight[stem]
+        for stem, words in written.items()
+    }
 
 
 def written_out(question: str, abbreviations: Mapping[str, str]) -> str:

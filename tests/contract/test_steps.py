@@ -65,7 +65,7 @@ QUESTIONS = [
 ]
 PIPELINES = [
     "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr", "rationale",
-    "reformulate", "srrag", "unaided",
+    "reformulate", "srrag", "unaided", "biogen_b", "biogen_d",
 ]  # fmt: skip
 
 
