@@ -21,6 +21,8 @@ from srrag.step import Function, Place, Step
 Against = Literal["branch", "question", "both"]
 QUESTION = "question"
 """The branch of the question in its own words."""
+ALL_GRADES = "all"
+"""The track of every find, since branches search all grades."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +182,7 @@ def _finds(lists: pa.Array, names: list[str], owners: Ints, num_rows: int) -> pa
     columns = {
         "unit_id": pc.struct_field(flat, "unit_id"),
         "channel": pa.array(np.repeat(np.array(names, dtype=object), sizes), pa.string()),
+        "track": pa.repeat(ALL_GRADES, len(flat)),
         "round": np.ones(len(flat), np.int32),
         "rank": ranks(sizes).astype(np.int32),
         "score": pc.struct_field(flat, "score"),
