@@ -20,6 +20,7 @@ from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.rankings import Judged, read_judged
 from srrag.experiment.record import Evaluated, bench_name, record, with_windows
 from srrag.experiment.systems import baseline_config, system_names
+from srrag.experiment.textbook import evaluate_textbook
 from srrag.formats import write_run
 from srrag.llm.completion import Rules
 from srrag.runner.progress import say
@@ -127,12 +128,13 @@ KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "nli": evaluate_nli,
     "filter": evaluate_filter,
     "near_topic": evaluate_near_topic,
+    "textbook": evaluate_textbook,
     "ebmnlp": evaluate_extraction,
     "evidence_inference": evaluate_extraction,
 }
 
 
-FOLDERS = ("beir", "evidence_inference", "near_topic")
+FOLDERS = ("beir", "evidence_inference", "near_topic", "textbook")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
 

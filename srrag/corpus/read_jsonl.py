@@ -24,6 +24,13 @@ _PLAIN = (
     "license",
     "article_type",
 )
+# The place of a document in a book: chapters group documents, `order` sorts them.
+_PLACE = {
+    "book": ("book",),
+    "chapter": ("chapter", "chapter_no"),
+    "chapter_title": ("chapter_title",),
+    "order": ("order", "section_no"),
+}
 _SHOWN_KEYS = 20
 _MAPPED = ("id", "text", "title", "grade", "year", "mesh", "publication_types")
 
@@ -34,7 +41,9 @@ class ReadJsonl:
 
     Each field lists the keys to try; the first present key wins. `id` also identifies duplicates; a
     line without an id takes its place as id. `text` may be a string (plain or Markdown) or a list
-    of {heading, text}. A broken line becomes a refusal that names file:line.
+    of {heading, text}. A document's place in a book (`book`, `chapter` or `chapter_no`,
+    `chapter_title`, `order` or `section_no`) goes into its metadata. A broken line becomes a
+    refusal that names file:line.
     """
 
     path: str = place_field()
@@ -89,7 +98,8 @@ class ReadJsonl:
             value = _first(record, getattr(self, name))
             if value is not None:
                 mapped[name] = value
-        return mapped
+        places = ((name, _first(record, keys)) for name, keys in _PLACE.items())
+        return mapped | {name: value for name, value in places if value is not None}
 
 
 def _no_text(record: dict[str, Any], wanted: tuple[str, ...]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,30 +14,19 @@ from srrag.answer.free_citation import freed
 from srrag.errors import UsageError
 from srrag.evaluate.cases import make_cases
 from srrag.evaluate.datasets.shape import gold_rows
-from srrag.evaluate.scores import Scores, broke_down
+from srrag.evaluate.scores import broke_down
 from srrag.experiment.answers import read_gold, scores
 from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.outcome import Outcome
 from srrag.experiment.rankings import Judged, read_articles, read_judged
 from srrag.experiment.record import with_windows
-from srrag.index.units import Units
-from srrag.llm.completion import Usage
+from srrag.experiment.textbook import read_bench_textbook
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
 from srrag.step import Place, Step
 from srrag.storage.store import Store
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a configuration: its scores, the judgements, and the judges' usage."""
-
-    scores: list[Scores]
-    judgements: pa.Table | None = None
-    missing: Mapping[str, int] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
-    broken: Sequence[str] = ()
-    """Judges that failed wherever they were asked."""
+from srrag.units import Units
 
 
 class Bench(Protocol):
@@ -155,8 +144,11 @@ def read_bench(config: dict[str, Any], path: Path) -> Bench:
     bench = config["bench"]
     if not path.exists():
         raise UsageError(f"bench.path={path} does not exist")
+    if bench["kind"] == "textbook":
+        return read_bench_textbook(config, path)
     if bench["kind"] not in ("beir", "gold", "answers"):
-        raise UsageError(f"bench.kind={bench['kind']}: a sweep scores beir, gold and answers")
+        kinds = "beir, gold, textbook and answers"
+        raise UsageError(f"bench.kind={bench['kind']}: a sweep scores {kinds}")
     units = Units(Store(config["root"]).artifacts(config["build"])["units"])
     known = units.documents.select(["source_id", "grade", "condition"]).to_pylist()
     documents = {row["source_id"]: row for row in known}

@@ -8,7 +8,7 @@ from typing import Any
 from srrag.algo.significance import holm
 from srrag.evaluate.scores import compare
 from srrag.experiment.configurations import Configuration
-from srrag.experiment.scoring import Outcome
+from srrag.experiment.outcome import Outcome
 from srrag.report import numbers
 from srrag.report.failures import stated
 from srrag.report.row import BaselineDifference, Row

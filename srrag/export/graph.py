@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.topics import Topics, read_topics
-from srrag.index.units import Units
+from srrag.standing import Standings
 from srrag.storage.mirror import pull_build
+from srrag.units import Units
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -35,6 +37,7 @@ class Graph:
     `heads` and `tails` are rows of the entities table, one an edge; `community` is the position in
     `community_ids` of every entity, -1 for none; `kept` says which entities are selected. An edge
     is selected if both its ends are. `tree` is the folder of the knowledge tree, if there is one.
+    `standings` knows which papers are retracted.
     """
 
     entities: Path
@@ -47,6 +50,7 @@ class Graph:
     kept: Bools
     units: Units | None = None
     tree: Path | None = None
+    standings: Standings = field(default_factory=lambda: Standings(None))
 
     @cached_property
     def topics(self) -> Topics:
@@ -206,6 +210,7 @@ def open_graph(artifacts: Mapping[str, Path]) -> Graph:
         kept=np.ones(len(ids), np.bool_),
         units=Units(Path(artifacts["units"])) if "units" in artifacts else None,
         tree=Path(artifacts["tree"]) if "tree" in artifacts else None,
+        standings=Standings(Path(artifacts["standing"]) if "standing" in artifacts else None),
     )
 
 
@@ -232,3 +237,22 @@ def _communities(artifacts: Mapping[str, Path], ids: pa.Array) -> tuple[Ints, li
     codes = pc.index_in(_column(path, "community_id"), value_set=pa.array(names, pa.string()))
     mine = codes.take(pc.index_in(ids, value_set=members))
     return np.asarray(pc.fill_null(mine, -1).to_numpy(zero_copy_only=False)).astype(np.int64), names
+
+
+def node_types(graph: Graph) -> dict[str, Any]:
+    """Nodes by type as in §2.1 of sr-rag: medical entities apart from documents and attributes."""
+    types = pq.read_table(graph.entities, columns=["type"])["type"]
+    is_value = pa.array(graph.attribute_nodes())
+    is_core = pc.and_not(pc.not_equal(types, DOCUMENT_TYPE), is_value)
+    return {
+        "nodes": len(types),
+        "core_entities": pc.sum(is_core).as_py() or 0,
+        "entity_types": value_counts(types.filter(is_core)),
+        "attribute_types": value_counts(types.filter(is_value)),
+    }
+
+
+def value_counts(column: pa.ChunkedArray) -> dict[str, int]:
+    """Count the values of a column, the most frequent first."""
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(column).to_pylist()}
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

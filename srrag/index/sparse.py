@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
-from srrag.index.grades import GRADES, counted_as
-from srrag.index.parts import link_or_copy, read_live
-from srrag.index.ranking import Ranked, rank, tied
+from srrag.grades import GRADES, counted_as
+from srrag.index.parts import link_or_copy
+from srrag.ranking import Ranked, rank, tied
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.mapped_table import MappedTable
+from srrag.storage.read_live import read_live
 
 _ANALYZER = "srrag_english"
 _MAX_TERM_CHARS = 64
@@ -148,7 +151,7 @@ class SparseIndex:
         self._searcher = self._index.searcher()
         self._schema = _schema()
         self._analyzer = analyzer()
-        self.ids = _read_ids(folder)["unit_id"].combine_chunks()
+        self.ids = MappedTable.at(folder / _IDS)
 
     def __len__(self) -> int:
         """Number of windows."""
@@ -166,15 +169,25 @@ class SparseIndex:
         """Return the k best units of each question by BM25; no grades means all."""
         return [self._search(question, k, grades) for question in questions]
 
+    def rarities(self, words: Sequence[str], unknown: float) -> npt.NDArray[np.float32]:
+        """The IDF of each word's stem, float32 (words,); `unknown` for a word that is left out."""
+        stems = [self._analyzer.analyze(word)[:1] for word in words]
+        counts = [self._searcher.doc_freq("text", stem[0]) if stem else 0 for stem in stems]
+        held = np.array(counts, np.float64)
+        idf = np.log1p((len(self.ids) - held + 0.5) / (held + 0.5))
+        known = np.array([bool(stem) for stem in stems], np.bool_)
+        return np.where(known, idf, unknown).astype(np.float32)
+
     def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
         terms = list(dict.fromkeys(self._analyzer.analyze(question)))
         if not terms:
-            return self.ids.slice(0, 0), np.zeros(0, np.float32)
+            return pa.array([], pa.string()), np.zeros(0, np.float32)
         query = self._within(self._any("text", terms), grades)
         hits = self._hits(query, k)
         rows = self._searcher.fast_field_values("row", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
-        return rank(self.ids.take(pa.array(rows, pa.int64())), scores, k)
+        found = self.ids.take_column(np.asarray(rows, np.int64), "unit_id")
+        return rank(found, scores, k)
 
     def _any(self, name: str, terms: Sequence[str]) -> tantivy.Query:
         term = tantivy.Query.term_query

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from srrag.answer.extractive import GRADES
+from srrag.grades import STUDIES
 from srrag.report import numbers
 from srrag.report.drilldown import Drilldown
 from srrag.report.row import Row
 from srrag.report.section import BenchmarkSection, BreakdownTable, common_versions
-from srrag.report.view import COSTS, Bench, Cell, Column, Table
+from srrag.report.view import COSTS, BenchmarkView, Cell, Column, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&$~])")
 
@@ -25,7 +25,7 @@ def render(
     lines = [f"# {_plain(title)}", "", _plain(summary), ""]
     for section in sections:
         lines += _section(section, plots)
-    grades = "; ".join(f"{letter} {study}" for letter, study in GRADES.items())
+    grades = "; ".join(f"{letter} {study}" for letter, study in STUDIES.items())
     lines += ["## Evidence grades", "", f"From the strongest design to the weakest: {grades}.", ""]
     lines += _provenance([row for section in sections for row in section.bench.rows])
     return "\n".join(lines)
@@ -91,7 +91,9 @@ def _systems(table: Table, costs: bool) -> Iterator[str]:
     yield from _notes(table.notes)
 
 
-def _broken_down(metric: Column, parts: Sequence[BreakdownTable], bench: Bench) -> Iterator[str]:
+def _broken_down(
+    metric: Column, parts: Sequence[BreakdownTable], bench: BenchmarkView
+) -> Iterator[str]:
     rows = [
         [part.kind, stratum.name, numbers.count(stratum.questions), *map(_cell, stratum.cells)]
         for part in parts

@@ -20,7 +20,7 @@ GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
-    "mentions": "build", "sweep": "sweep",
+    "mentions": "build", "sweep": "sweep", "plan": "build",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
@@ -74,13 +74,13 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     if (group, choice) == ("mentions", "tagger"):
         overrides += ["mentions.model=m", "mentions.revision=sha256:c0ffee"]
     config = configure(job, overrides)
-    nodes = targets(config[group])
+    nodes = targets(config["stages" if group == "plan" else group])
     assert nodes or group in ("profile", "bench", "sweep")
     for node in nodes:
         assert build(node) is not None
     if job == "build":
         plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
-        assert [stage.name for stage in plan.steps][:2] == ["parsed", "documents"]
+        assert [stage.name for stage in plan.steps][:3] == ["notices", "parsed", "documents"]
 
 
 @pytest.mark.parametrize("choice", sorted(path.stem for path in CONF.glob("engine/*.yaml")))

@@ -30,14 +30,17 @@ from srrag.benchmark.write_question import WriteQuestion
 from srrag.benchmark.write_reference import WriteReference
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.corpus.big_units import CutBigUnits
+from srrag.corpus.chunk import ChunkBySections
+from srrag.corpus.small_units import CutSmallUnits
 from srrag.evaluate.cases import make_cases, read_gold_answers
 from srrag.evaluate.judges.form import MeasureForm
 from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
-from srrag.index.units import Units
 from srrag.llm.completion import read
 from srrag.model.cross_encoder import CrossEncoderModel
+from srrag.model.encoder import Encoder
 from srrag.model.filter import Base, Decision, Fusion
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.rerank.cross_encoder import RerankCrossEncoder
@@ -53,6 +56,7 @@ from srrag.spec import build, canonical, spec
 from srrag.step import LLMStep, Place, Step, StepWrapper, within
 from srrag.storage.store import Store
 from srrag.train.filter.report import write_model
+from srrag.units import Units
 from tests.sample_json import sample_json
 from tests.tiny_models import make_cross_encoder
 from tests.unit.train.filter_toys import tiny_encoder
@@ -64,8 +68,13 @@ QUESTIONS = [
     {"query_id": "4", "text": "What is the capital of the moon?"},
 ]
 PIPELINES = [
+<<<<<<< HEAD
     "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr", "rationale",
     "reformulate", "srrag", "unaided", "biogen_b", "biogen_d",
+=======
+    "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_maxsim", "hybrid_graph", "hybrid_betr",
+    "rationale", "reformulate", "srrag", "unaided",
+>>>>>>> main
 ]  # fmt: skip
 
 
@@ -100,6 +109,11 @@ def examples(
         source = pointer[stage.inputs[0]]
         table = store.read_part(stage.inputs[0], source["fingerprint"], source["parts"][0])
         found[type(stage.step)] = Example(stage.step, live(table).slice(0, 12), at)
+    big = CutBigUnits(size_chars=900)
+    found[CutBigUnits] = Example(big, found[ChunkBySections].table, at)
+    found[CutSmallUnits] = Example(
+        CutSmallUnits(encoder=Encoder(), size_chars=200), big.open(at)(found[CutBigUnits].table), at
+    )
     for name in PIPELINES:
         asked = configure("ask", [f"pipeline={name}", f"root={fitted_root}", "question=x"])
         pipeline: Pipeline = factory.make(asked["pipeline"], "pipeline")

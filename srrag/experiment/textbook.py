@@ -1,0 +1,166 @@
+"""`srrag evaluate bench=textbook`: rankings of a textbook's units, both kinds of questions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.config import factory
+from srrag.errors import UsageError, reading
+from srrag.evaluate.datasets.textbook import TextbookQuestion, read_chapters, read_textbook
+from srrag.evaluate.retrieval import Qrels
+from srrag.evaluate.scores import Scores, compare, figure
+from srrag.evaluate.textbook import gold_units, textbook_scores
+from srrag.experiment.outcome import Outcome
+from srrag.experiment.record import Evaluated, bench_name, record, with_windows
+from srrag.experiment.systems import baseline_config, system_names
+from srrag.pipeline import Pipeline
+from srrag.retrieve.questions import question_table
+from srrag.rows import Row
+from srrag.runner.progress import say
+from srrag.step import Place
+from srrag.storage.store import Store
+from srrag.units import Units
+
+
+@dataclass(frozen=True)
+class Textbook:
+    """The questions of a textbook with their gold units, for evaluations and sweeps."""
+
+    asked_: Sequence[TextbookQuestion]
+    gold_units: Qrels
+    chapters: Mapping[str, str]
+    units: Units
+    judge: str = ""
+
+    @cached_property
+    def questions(self) -> pa.Table:
+        """The questions that have a gold unit."""
+        return question_table(
+            {"query_id": each.query_id, "text": each.text}
+            for each in self.asked_
+            if each.query_id in self.gold_units
+        )
+
+    @property
+    def gold(self) -> list[Row]:
+        """The gold of each question with its kind and chapter."""
+        return [
+            {
+                "query_id": each.query_id,
+                "text": each.text,
+                "kind": each.kind,
+                "chapter": each.chapter,
+                "gold": [],
+                "relevant": sorted(self.gold_units.get(each.query_id, ())),
+            }
+            for each in self.asked_
+        ]
+
+    def asked(self, pipeline: Pipeline) -> Pipeline:
+        """Return the ranking of a pipeline; ValueError if it ranks nothing."""
+        if not pipeline.rank:
+            raise ValueError("pipeline: it ranks nothing that could be judged")
+        return pipeline.ranking()
+
+    def scores(self, table: pa.Table) -> list[Scores]:
+        """Score a ranking."""
+        return textbook_scores(self.asked_, self.gold_units, self.chapters, table, self.units)
+
+    def score(self, table: pa.Table, at: Place) -> Outcome:
+        """Score a ranking for a sweep."""
+        lost = len(table["reject"].drop_null())
+        return Outcome(self.scores(table), missing={"failed": lost} if lost else {})
+
+    def kept(self, table: pa.Table, at: Place) -> pa.Table:
+        """Keep the first windows of the ranking."""
+        return with_windows(table, at)
+
+
+def read_bench_textbook(config: Mapping[str, Any], path: Path) -> Textbook:
+    """Read a textbook's questions for a root; raises UsageError if they do not fit it."""
+    if config["root"] is None:
+        raise UsageError("root= is missing: bench.kind=textbook ranks a finished build's units")
+    bench = config["bench"]
+    with reading(path):
+        questions = read_textbook(path, bench["sample"], bench["known"])
+        chapters = read_chapters(path)
+    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
+    gold = gold_units(questions, units)
+    if not gold:
+        raise UsageError(f"root={config['root']} holds none of the sections of bench.path={path}")
+    return Textbook(questions, gold, chapters, units)
+
+
+def evaluate_textbook(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Rank the questions by a pipeline, and by the baseline if any; return the figures."""
+    started = time.perf_counter()
+    bench = read_bench_textbook(config, path)
+    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    name, against = system_names(config)
+    systems = [_ranked(config, name, bench)]
+    systems += [_ranked(baseline_config(config), against, bench)] if against else []
+    figures = [{s.metric.name: figure(s, **resampling) for s in each.scores} for each in systems]
+    summary: dict[str, Any] = {
+        "system": name,
+        "questions": bench.questions.num_rows,
+        "without_gold": len(bench.asked_) - bench.questions.num_rows,
+        "failed": len(systems[0].table["reject"].drop_null()),
+        "units": len(bench.units),
+        "metrics": figures[0],
+    }
+    if against:
+        summary |= {"baseline": against, "baseline_metrics": figures[1]}
+        summary["difference"] = compare(systems[0].scores, systems[1].scores, **resampling)
+    if config["out"]:
+        difference = summary.get("difference")
+        record(Path(config["out"]), bench_name(config), "", bench.gold, systems, difference)
+    summary["seconds"] = round(time.perf_counter() - started, 3)
+    say(readable(summary))
+    return summary
+
+
+def _ranked(config: dict[str, Any], name: str, bench: Textbook) -> Evaluated:
+    """Rank the questions by the pipeline of a configuration."""
+    began = time.perf_counter()
+    pipeline = bench.asked(factory.make(config["pipeline"], "pipeline"))
+    bound = factory.pipeline_run(config, pipeline)
+    at = bound.place(factory.place(config))
+    table = bound.run(bench.questions, at)
+    took = time.perf_counter() - began
+    kept = bench.kept(table, at) if config["out"] else table
+    return Evaluated(
+        name, config, kept, bench.scores(table), took, bound, bound.usage(bench.questions)
+    )
+
+
+def readable(summary: Mapping[str, Any]) -> str:
+    """Format the figures for a terminal."""
+    lines = [
+        f"{summary['questions']} questions, {summary['failed']} failed, "
+        f"without gold {summary['without_gold']}: left out; {summary['units']} units"
+    ]
+    titles = {
+        "metrics": summary["system"],
+        "baseline_metrics": summary.get("baseline"),
+        "difference": f"{summary['system']} - {summary.get('baseline')}",
+    }
+    for key, title in titles.items():
+        if key not in summary:
+            continue
+        lines += ["", str(title)]
+        for name, each in summary[key].items():
+            if each["value"] is None:
+                lines.append(f"  {name:<24}       –   {each['reason']}")
+                continue
+            p = f"   p {each['p']:.4f}, Holm {each['p_holm']:.4f}" if "p" in each else ""
+            lines.append(
+                f"  {name:<24}{each['value']:9.4f}   [{each['low']:.4f}, {each['high']:.4f}]{p}"
+            )
+    return "\n".join(lines) + "\n"
