@@ -20,13 +20,8 @@ from srrag.evaluate.scores import figure
 from srrag.experiment.configurations import Configuration, configurations
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import bench_name, score_tables
-<<<<<<< HEAD
-from srrag.experiment.scoring import Bench, Outcome, read_bench
-from srrag.experiment.table import SHOWN, compared, readable
-=======
 from srrag.experiment.scoring import Bench, read_bench
-from srrag.experiment.table import compared, readable
->>>>>>> main
+from srrag.experiment.table import SHOWN, compared, readable
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import gold_table, write_answers, write_judgements, write_results

@@ -61,11 +61,8 @@ MODULES: dict[str, str] = {
     "FindSnippets": "srrag.answer.snippets",
     "FindSupport": "srrag.evaluate.judges.evidence_support",
     "FuseRanks": "srrag.retrieve.fuse",
-<<<<<<< HEAD
     "GatherDocuments": "srrag.answer.documents",
-=======
     "FuseScores": "srrag.retrieve.fuse_scores",
->>>>>>> main
     "GradeDocuments": "srrag.corpus.grade_documents",
     "GradeSupport": "srrag.benchmark.grade_support",
     "GraphLimits": "srrag.index.graph_reader",

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.ids import evidence_id
-from srrag.index.units import Units, open_units
 from srrag.schema import EVIDENCE
 from srrag.step import Function, Place, Step
+from srrag.units import Units, open_units
 
 _SEPARATOR = "\n"
 

@@ -14,12 +14,12 @@ from srrag.expand.invented import invented_numbers
 from srrag.expand.reword_rules import Rewording
 from srrag.index.abbreviations import read_abbreviations
 from srrag.index.sparse import SparseIndex
-from srrag.index.units import open_units
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import Function, LLMStep, Place
+from srrag.units import open_units
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "reformulate.md")
 MAX_QUESTION_CHARS = 400

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from srrag.algo.stopwords import STOPWORDS
 from srrag.algo.terms import terms
 from srrag.index.sparse import SparseIndex
-from srrag.index.units import Units
+from srrag.units import Units
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srrag.algo.abbreviations import abbreviations
-from srrag.index.parts import read_live
 from srrag.step import Build, Place
 from srrag.storage.mirror import pull_build
+from srrag.storage.read_live import read_live
 
 FILE = "abbreviations.json"
 

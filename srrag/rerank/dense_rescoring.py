@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from srrag.hits import Offsets
 from srrag.index.tokens import TokenIndex
-from srrag.index.units import open_units
 from srrag.model.encoder import Encoder
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
+from srrag.units import open_units
 
 Matrix = npt.NDArray[np.float32]
 Vectors = Callable[[Sequence[str]], Matrix]

@@ -68,13 +68,8 @@ QUESTIONS = [
     {"query_id": "4", "text": "What is the capital of the moon?"},
 ]
 PIPELINES = [
-<<<<<<< HEAD
-    "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr", "rationale",
-    "reformulate", "srrag", "unaided", "biogen_b", "biogen_d",
-=======
     "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_maxsim", "hybrid_graph", "hybrid_betr",
-    "rationale", "reformulate", "srrag", "unaided",
->>>>>>> main
+    "rationale", "reformulate", "srrag", "unaided", "biogen_b", "biogen_d",
 ]  # fmt: skip
 
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from srrag.hits import FoundWindows
-from srrag.index.units import open_units
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.rerank.dense_rescoring import RescoreDense
 from srrag.retrieve.questions import question_table
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import open_units
 from tests.unit.train.filter_toys import tiny_encoder
 
 QUESTION = "Does taping prevent ankle sprains?"
