@@ -15,6 +15,7 @@ from srrag.algo.mmr import cosines
 from srrag.algo.terms import terms
 from srrag.algo.tfidf import tfidf
 from srrag.answer.bullets import MIN_TERMS
+from srrag.answer.candidates import Passage
 from srrag.answer.caps import MAX_CITATIONS, MAX_WORDS, Capped, capped
 from srrag.answer.choose_rules import choose
 from srrag.answer.cited import MAX_OPTIONS, CitedAnswer, Shown
@@ -118,8 +119,12 @@ class ComposeParagraph(ComposeAnswer):
             paragraph = quotes(row, row[self.versions] if self.versions else [])[:MAX_CHARS]
             answer: ParagraphAnswer = ParagraphAnswer(paragraph=paragraph, insufficient=False)
             if row["options"]:
-                chosen = choose(paragraph, row["options"]) + 1
-                answer = ChosenParagraph(**answer.model_dump(), choice=chosen)
+                passages = [
+                    Passage(item["text"], item["title"], item["section"], item["grade"])
+                    for item in row["evidence"]
+                ]
+                chosen = choose(row["text"], row["options"], passages)
+                answer = ChosenParagraph(**answer.model_dump(), choice=chosen.option + 1)
             answers.append(answer.model_dump_json())
         return answers
 
