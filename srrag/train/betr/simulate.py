@@ -47,7 +47,7 @@ def pairs_table(pairs: Pairs) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class SimulatedCandidates:
     """The candidates of simulated questions: (questions, candidates) each."""
 
     score: Floats
@@ -59,7 +59,7 @@ class Candidates:
 def simulate_candidates(
     u: Floats, *, num_queries: int, per_query: int = 100, a: float = 1.0, shift: float = -4.0,
     seed: int = 0,
-) -> Candidates:  # fmt: skip
+) -> SimulatedCandidates:  # fmt: skip
     """Candidates that are relevant with probability σ(a·s + u_grade + shift), grades at random.
 
     If exactly one of two candidates is relevant, it is the first one with the probability of Eq. 3.
@@ -70,4 +70,4 @@ def simulate_candidates(
     grade = draw.integers(0, NUM_GRADES, shape)
     score = 2.0 * draw.standard_normal(shape)
     relevant = draw.random(shape) < expit(a * score + u[grade] + shift)
-    return Candidates(score, grade, relevant)
+    return SimulatedCandidates(score, grade, relevant)
