@@ -12,6 +12,7 @@ from typing import Any
 
 from srrag.errors import UsageError, check_numbers
 from srrag.report import markdown, page
+from srrag.report.curve import draw_curve
 from srrag.report.forest import draw
 from srrag.report.results import Results, read_results
 from srrag.report.section import BenchmarkSection, section
@@ -75,6 +76,11 @@ def write_report(
             name = f"plots/{_slug(each.bench.name)}-{_slug(forest.metric.name)}.png"
             plots[each.bench.name, forest.metric.name] = name
             commit(out / name, partial(draw, forest))
+        for curve in each.curves:
+            metric = f"{curve.metric.name} by {curve.key}"
+            name = f"plots/{_slug(each.bench.name)}-{_slug(metric)}.png"
+            plots[each.bench.name, metric] = name
+            commit(out / name, partial(draw_curve, curve))
     summary = f"{_counted(results, sections)} Made from {results.folder}."
     texts = {
         "report.html": page.render(title, summary, sections),
