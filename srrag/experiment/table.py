@@ -75,7 +75,8 @@ def readable(rows: Sequence[Row], baseline: str) -> str:
             continue
         cells = "".join(f"{_cell(row, name):>20}" for name in names)
         tokens = row.tokens_in + row.tokens_out
-        lines.append(f"{row.name:<{width}}{cells}{row.seconds:>10.1f}{tokens:>10}{row.failed:>8}")
+        line = f"{row.name:<{width}}{cells}{row.seconds:>10.1f}{tokens:>10}{row.failed:>8}"
+        lines.append(line + ("  no effect" if row.unmoved else ""))
     lines.append(f"in brackets: p of the difference to {baseline}, Holm over the configurations")
     if over := spreads(rows):
         lines += ["", "over seeds, mean ± SD"]
