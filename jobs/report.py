@@ -9,12 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from srrag.errors import UsageError, check_numbers
-<<<<<<< HEAD
-=======
-from srrag.report import markdown, page
-from srrag.report.curve import draw_curve
-from srrag.report.forest import draw
->>>>>>> exams2
 from srrag.report.results import Results, read_results
 from srrag.report.section import BenchmarkSection, section
 from srrag.report.view import benches
@@ -65,43 +59,6 @@ def _sections(results: Results, config: Mapping[str, Any]) -> list[BenchmarkSect
     return [section(results, bench, **options) for bench in shown]
 
 
-<<<<<<< HEAD
-=======
-def write_report(
-    results: Results, sections: Sequence[BenchmarkSection], title: str, out: Path
-) -> list[str]:
-    """Write the page, the Markdown and the plots; returns the names of the files."""
-    plots: dict[tuple[str, str], str] = {}
-    for each in sections:
-        for forest in each.forests:
-            name = f"plots/{_slug(each.bench.name)}-{_slug(forest.metric.name)}.png"
-            plots[each.bench.name, forest.metric.name] = name
-            commit(out / name, partial(draw, forest))
-        for curve in each.curves:
-            metric = f"{curve.metric.name} by {curve.key}"
-            name = f"plots/{_slug(each.bench.name)}-{_slug(metric)}.png"
-            plots[each.bench.name, metric] = name
-            commit(out / name, partial(draw_curve, curve))
-    summary = f"{_counted(results, sections)} Made from {results.folder}."
-    texts = {
-        "report.html": page.render(title, summary, sections),
-        "report.md": markdown.render(title, summary, sections, plots),
-    }
-    for name, text in texts.items():
-        commit(out / name, lambda path, text=text: path.write_text(text, "utf-8"))  # type: ignore[misc]
-    return [*texts, *plots.values()]
-
-
-def _counted(results: Results, sections: Sequence[BenchmarkSection]) -> str:
-    rows, benchmarks = len(results.rows), len(sections)
-    return f"{rows} row{'s' * (rows != 1)} on {benchmarks} benchmark{'s' * (benchmarks != 1)}."
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "all"
-
-
->>>>>>> exams2
 if __name__ == "__main__":
     from srrag.config.run_job import launch
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from srrag.report.row import Row
-from srrag.report.view import Bench, Column
+from srrag.report.view import BenchmarkView, Column
 
 MAX_CURVES = 12
 COLOURS = ("#1c2127", "#2f6f9f", "#b5562b", "#4f8a4b", "#7a5195", "#a8862b")
@@ -80,7 +80,7 @@ class Curve:
         return _points([*upper, *lower], self, (left, width, top, height))
 
 
-def curves(bench: Bench) -> tuple[Curve, ...]:
+def curves(bench: BenchmarkView) -> tuple[Curve, ...]:
     """The curves of a benchmark's metrics over each number that its rows vary."""
     found = [
         curve
@@ -110,7 +110,7 @@ def _keys(rows: Sequence[Row]) -> list[str]:
     return [key for key, families in found.items() if any(len(v) > 1 for v in families.values())]
 
 
-def _curve(bench: Bench, key: str, column: Column) -> Curve | None:
+def _curve(bench: BenchmarkView, key: str, column: Column) -> Curve | None:
     """The curve of a metric, None where no row has two values of it."""
     lines: dict[tuple[str, ...], tuple[str, list[CurvePoint]]] = {}
     references = []

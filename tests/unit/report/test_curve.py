@@ -9,7 +9,7 @@ import pytest
 
 from srrag.report.curve import curves, draw_curve
 from srrag.report.row import Figure, Row
-from srrag.report.view import Bench, benches
+from srrag.report.view import BenchmarkView, benches
 from tests.unit.report.toy_results import HOSTILE
 
 
@@ -25,7 +25,7 @@ def row(name: str, value: float | None, *overrides: str, **more: Any) -> Row:
     )  # fmt: skip
 
 
-def toy() -> Bench:
+def toy() -> BenchmarkView:
     """Two systems by k, of one of which a value is missing, and a baseline without k."""
     k = "pipeline.answer.select.k"
     rows = [row("none", 0.3)]
