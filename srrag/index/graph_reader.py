@@ -27,7 +27,7 @@ from srrag.algo.maxsim import take_ragged
 from srrag.algo.random_walk import RESTART, STEPS, walk
 from srrag.grades import counted_as
 from srrag.index.graph import CODED
-from srrag.index.graph_names import Linked, Names
+from srrag.index.graph_names import GraphNames, Linked
 from srrag.index.graph_walk import DOCUMENT
 from srrag.ranking import SCORE_DECIMALS
 
@@ -155,7 +155,7 @@ class GraphIndex:
         self._relations = self._array("relation_vectors")
         self._topic_of = self._array("node_communities"), self._array("node_keywords")
         self._rarity = self._array("rarity").astype(np.float32)
-        self._names = Names(self._array)
+        self._names = GraphNames(self._array)
         self._steps = self._transitions()
         self._ids = {name: self._id_column(name) for name in ("nodes", "edges", "communities")}
         self._unit_ids = self._id_column("windows")

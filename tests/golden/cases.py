@@ -11,12 +11,16 @@ import pyarrow as pa
 import yaml
 
 from srrag.answer import snippets
+from srrag.answer.choose import ChooseOption
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.mismatch import NoticeMismatch
+from srrag.answer.paragraph import ComposeParagraph
+from srrag.answer.summarise import SummariseDocuments
 from srrag.answer.unaided import AnswerUnaided
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
+from srrag.engine.openai.engine import HttpEngine
 from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
 from srrag.extract.triples import ExtractTriples
 from srrag.graph import describe
@@ -125,6 +129,10 @@ def answer_question(fill: Fill) -> list[Prompt]:
     return step.prompts(to_answer(fill))
 
 
+def choose_option(fill: Fill) -> list[Prompt]:
+    return ChooseOption().prompts(to_answer(fill))
+
+
 def answer_freely(fill: Fill) -> list[Prompt]:
     step = ComposeFreely(snippets="snippets", mismatches="mismatches", evaluation_only=True)
     return step.prompts(to_answer(fill))
@@ -200,12 +208,33 @@ def described(fill: Fill) -> list[Prompt]:
     return [describe.render(describe.Topic(keywords, facts), 0)]
 
 
+def summarise_document(fill: Fill) -> list[Prompt]:
+    table = rows(
+        pa.schema([*QUESTIONS, pa.field("documents", EVIDENCE)]),
+        text=fill(QUESTION), topic=fill("Heel pain"), documents=evidence(fill),
+    )  # fmt: skip
+    return SummariseDocuments(engine=HttpEngine(model="m", revision="r")).prompts(table)
+
+
+def answer_paragraph(fill: Fill) -> list[Prompt]:
+    versions = pa.field("reformulations", pa.list_(pa.string()))
+    table = rows(
+        pa.schema([*QUESTIONS, versions, pa.field("evidence", EVIDENCE)]),
+        text=fill(QUESTION), narrative=fill("A runner of 45."), options=[fill("Yes"), "No"],
+        reformulations=[fill("Heel pain and strength")], evidence=evidence(fill),
+    )  # fmt: skip
+    return ComposeParagraph().prompts(table)
+
+
 CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
+    "summarise_document": summarise_document,
+    "answer_paragraph": answer_paragraph,
     "group_blocks": group_blocks,
     "grade_document": grade_document,
     "extract_triples": extract_triples,
     "answer_question": answer_question,
     "answer_freely": answer_freely,
+    "choose_option": choose_option,
     "select_snippets": select_snippets,
     "notice_mismatch": notice_mismatch,
     "picot_anchors": picot,
