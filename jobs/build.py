@@ -9,7 +9,10 @@ from srrag.config import factory
 from srrag.runner.build import BuildJob
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.runner.progress import say
+from srrag.runner.rejects import read_rejects, readable_rejects
 from srrag.storage.store import Store
+
+_NAMED = 10
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -34,7 +37,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         update=config["update"],
         repair=config["repair"],
     )
-    return headline(job.run(reader.scan(), factory.place(config)))
+    store, summary = job.store, job.run(reader.scan(), factory.place(config))
+    if named := readable_rejects(read_rejects(store, job.name), _NAMED):
+        say(f"rejected: {summary['rejected']:,}\n{named}")
+    return headline(summary)
 
 
 def headline(summary: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+import srrag
+
 JOBS = {
     "build": "documents → windows → triples → graph and indexes",
     "ask": "answer one question with graded citations",
@@ -32,6 +34,9 @@ JOBS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a job by name; exit 0 done, 1 failed, 2 wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["--version"]:
+        print(f"srrag {srrag.__version__}")
+        return 0
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if arguments else 2
@@ -54,6 +59,7 @@ def usage() -> str:
             *(f"  {name:<{width}} {text}" for name, text in JOBS.items()),
             "",
             "srrag <job> --help             its keys, defaults and choices",
+            "srrag --version",
             "Progress goes to stderr; the last line on stdout is one JSON object.",
             "Exit codes: 0 done, 1 failed, 2 wrong usage, configuration or input.",
         ]

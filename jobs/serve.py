@@ -118,7 +118,11 @@ def _log_file(path: str | None) -> Path | None:
     if path is None:
         return None
     file = Path(path).expanduser().resolve()
-    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        said = f"{error.strerror}; log=FILE elsewhere, or log=null for stderr"
+        raise UsageError(f"log={file}: {said}") from error
     return file
 
 

@@ -10,15 +10,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.build import headline
+from srrag.errors import UsageError
 from srrag.export.graph import DOCUMENT_TYPE, Graph, open_graph
 from srrag.runner.progress import say
+from srrag.runner.rejects import read_rejects, readable_rejects
 from srrag.runner.summary import summarise
 from srrag.storage.mirror import shown
 from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Count the rows, rejects, grades and types of a finished build."""
+    """Count the rows, rejects, grades and types of a finished build; name what it rejected."""
+    if config["format"] not in ("table", "json"):
+        raise UsageError(f"format={config['format']}: table or json")
     store = Store(config["root"])
     summary = headline(summarise(store, config["build"]))
     pointer = store.read_pointer(config["build"])
@@ -33,7 +37,12 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         summary |= _types(open_graph(artifacts))
     if "schema_growth" in artifacts:
         summary["schema_report"] = shown(artifacts["schema_growth"] / "report.md")
-    say(readable(summary))
+    text = readable(summary)
+    if config["rejects"]:
+        text += readable_rejects(read_rejects(store, config["build"])) + "\n"
+    if config["format"] == "table":
+        return {**summary, "text": text}
+    say(text)
     return summary
 
 

@@ -1,4 +1,24 @@
-"""The error for wrong input, and the context manager that turns file errors into it."""
+"""The errors of SR-RAG, and how an error of reading a file becomes one.
+
+    SrragError
+    ├── UsageError              (ValueError)    wrong usage, configuration or input: exit code 2
+    ├── DamagedError            (ValueError)    a file is not what its manifest says
+    ├── TooManyFailuresError    (RuntimeError)  a stage lost more rows than max_failed_share
+    ├── StalledError            (RuntimeError)  a run on Ray made no progress for too long
+    ├── Unparsable                              a record without a document; becomes a reject row
+    ├── ApiError                                the HTTP response to a request that failed
+    ├── EngineError             (RuntimeError)  within the engines; a run never sees one
+    │   ├── AttemptError                        one HTTP attempt failed and may be repeated
+    │   ├── CallError                           a streamed answer broke off
+    │   ├── SessionLostError                    a session died; a new one may work
+    │   └── DispatcherLostError                 the process that sends the calls died
+    └── Halt                    (RuntimeError)  ends a run or a batch; no row is at fault
+        ├── EngineStopped                       an engine cannot go on: key, budget, too many faults
+        ├── ClientGone                          no client waits for the answer any more
+        └── Refused                             another deployment refused the work
+
+A function that gets a wrong argument raises ValueError. A row that fails is data (`reject`).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +28,20 @@ from pathlib import Path
 from typing import Any
 
 
-class UsageError(ValueError):
+class SrragError(Exception):
+    """Base of the errors that SR-RAG raises on purpose."""
+
+
+class UsageError(SrragError, ValueError):
     """Wrong usage, configuration or input, in one line that names the key, file or row (exit 2)."""
+
+
+class EngineError(SrragError, RuntimeError):
+    """An error between the parts of an engine, which one of them handles."""
+
+
+class Halt(SrragError, RuntimeError):
+    """Ends a run or a batch at once: no row is at fault, so none is rejected or tried alone."""
 
 
 @contextlib.contextmanager

@@ -27,6 +27,14 @@ def segment_id(row_ids: Iterable[str]) -> str:
     return content_id(*row_ids)
 
 
+def evidence_id(kind: str, unit_id: str, text: str) -> str:
+    """Return the id of a piece of evidence: its kind, unit and text.
+
+    The id of a window is a hash of its document and span, so a window needs no text.
+    """
+    return content_id(kind, unit_id) if kind == "window" else content_id(kind, unit_id, text)
+
+
 def question_id(unit_id: str) -> str:
     """Return the id of the question written from a window; it identifies the window."""
     return content_id("question", unit_id)

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.degrade import spare
-from srrag.llm.completion import EngineStopped, one_line
-from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_value
+from srrag.isolate import isolated
+from srrag.llm.completion import one_line
+from srrag.schema import HITS, QUESTIONS, REJECT, conform, empty_column
 from srrag.spec import place_field
-from srrag.step import Function, LLMStep, Place, Step, within
+from srrag.step import Function, LLMStep, Place, Step, bare, within
 
 # One step of a run: its cost for the question's batch, the numbers of questions in and out, and
 # the length of the list that it wrote for this question (-1: it wrote no list).
@@ -84,7 +85,7 @@ class PipelineSlice(Step):
 
     def open(self, at: Place) -> Function:
         """Open every step."""
-        opened = [(step, step.open(at)) for step in self.steps]
+        opened = [(bare(step), step.open(at)) for step in self.steps]
 
         def run(batch: pa.Table) -> pa.Table:
             table = _numbered(batch)
@@ -137,7 +138,7 @@ class PipelineSlice(Step):
                 elif item.name in part.column_names:
                     columns[item.name] = part[item.name]
                 else:
-                    blank = [empty_value(item.type)] * part.num_rows
+                    blank = [empty_column(item)] * part.num_rows
                     columns[item.name] = pa.array(blank, item.type)
             columns[_ROW] = part[_ROW]
             tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))
@@ -263,33 +264,30 @@ def added(step: Step) -> list[pa.Field]:
 
 def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
     """Apply a step; if it raises, halve the rows until only the failing rows are rejected."""
-    try:
-        out = function(table)
-        missing = [name for name in step.writes.names if name not in out.column_names]
+    name = type(step).__name__
+
+    def run(start: int, stop: int) -> tuple[pa.Table, list[pa.Table]]:
+        rows = table.slice(start, stop - start)
+        out = function(rows)
+        missing = [column for column in step.writes.names if column not in out.column_names]
         if missing:
-            raise ValueError(f"{type(step).__name__} did not write column {missing[0]!r}")
-        if out.num_rows != table.num_rows:
-            raise ValueError(f"{type(step).__name__} made {out.num_rows} rows of {table.num_rows}")
+            raise ValueError(f"{name} did not write column {missing[0]!r}")
+        if out.num_rows != rows.num_rows:
+            raise ValueError(f"{name} made {out.num_rows} rows of {rows.num_rows}")
         return conform(out, pa.schema([*table.schema, *added(step)])), []
-    except EngineStopped:
-        raise
-    except Exception as error:
-        if table.num_rows <= 1:
-            if table.num_rows == 0:
-                raise
-            detail = one_line(error)
-            reason = {"stage": type(step).__name__, "reason": type(error).__name__}
-            reject = pa.array([{**reason, "detail": detail}], REJECT)
-            place = table.column_names.index("reject")
-            row = table.set_column(place, pa.field("reject", REJECT), reject)
-            return _without_rows(step, table), [row]
-    middle = table.num_rows // 2
-    halves = [
-        _apply(step, function, half) for half in (table.slice(0, middle), table.slice(middle))
-    ]
+
+    def fault(row: int, error: Exception) -> tuple[pa.Table, list[pa.Table]]:
+        reason = {"stage": name, "reason": type(error).__name__, "detail": one_line(error)}
+        place = table.column_names.index("reject")
+        reject = pa.field("reject", REJECT), pa.array([reason], REJECT)
+        return _without_rows(step, table), [table.slice(row, 1).set_column(place, *reject)]
+
+    results = isolated(run, 0, table.num_rows, fault)
+    if len(results) == 1:
+        return results[0]
     return (
-        pa.concat_tables([out for out, _ in halves]),
-        [row for _, rows in halves for row in rows],
+        pa.concat_tables([out for out, _ in results]),
+        [row for _, rows in results for row in rows],
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.llm.completion import Fault
-from srrag.schema import REJECT, empty_value
+from srrag.schema import REJECT, empty_column
 
 Row = dict[str, Any]
 
@@ -26,7 +26,7 @@ def filled(batch: pa.Table, schema: pa.Schema, made: Mapping[int, Mapping[str, A
 
     A row that was rejected earlier keeps its reject.
     """
-    blank = {field.name: empty_value(field.type) for field in schema} | {"reject": None}
+    blank = {field.name: empty_column(field) for field in schema} | {"reject": None}
     rows = [
         {**blank, **made.get(number, {}), **({"reject": former} if former else {})}
         for number, former in enumerate(_rejects(batch))

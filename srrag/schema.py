@@ -194,10 +194,15 @@ PATHS = pa.list_(
     )
 )
 
+EVIDENCE_KINDS = ("window", "document", "bullet", "summary", "finding")
+
+# `kind` is one of EVIDENCE_KINDS. The span counts characters of the document's text, −1 and −1 for
+# a text that is not verbatim.
 EVIDENCE = pa.list_(
     pa.struct(
         [
             pa.field("evidence_id", _STRING),
+            pa.field("kind", _STRING),
             pa.field("unit_id", _STRING),
             pa.field("doc_id", _STRING),
             pa.field("source_id", _STRING),
@@ -206,11 +211,17 @@ EVIDENCE = pa.list_(
             pa.field("title", _STRING),
             pa.field("section", _STRING),
             pa.field("year", _INT),
+            pa.field("char_start", _INT),
+            pa.field("char_end", _INT),
             pa.field("text", _STRING),
             pa.field("score", _FLOAT),
         ]
     )
 )
+
+# What an answer makes of a question's `options`: the index of one, NO_CHOICE for none.
+CHOICE = pa.field("choice", _INT, nullable=False)
+NO_CHOICE = -1
 
 # Whether there is to be an answer, telling words of the question that no evidence holds, those that
 # the nearest paper holds, its title, the evidence (by id) that is on the question, and the telling
@@ -329,6 +340,11 @@ def empty_value(kind: pa.DataType) -> object:
     if pa.types.is_boolean(kind):
         return False
     return 0
+
+
+def empty_column(field: pa.Field) -> object:
+    """Return the empty value of a column; no choice is NO_CHOICE, not the first option."""
+    return NO_CHOICE if field.name == CHOICE.name else empty_value(field.type)
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:

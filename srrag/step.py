@@ -93,6 +93,51 @@ class Step(abc.ABC):
         return {}
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepWrapper(Step):
+    """A Step that opens another Step in its own way, and is that Step in all else.
+
+    Wrappers exist only while a pipeline runs: no configuration names one, and no identity has one.
+    """
+
+    step: Step
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the step reads."""
+        return self.step.reads
+
+    @property
+    def writes(self) -> pa.Schema:
+        """What the step writes."""
+        return self.step.writes
+
+    @property
+    def keeps_rows(self) -> bool:  # type: ignore[override]
+        """Whether the step keeps rows."""
+        return self.step.keeps_rows
+
+    @property
+    def revises(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the step revises."""
+        return self.step.revises
+
+    def needs(self) -> tuple[str, ...]:
+        """What the step needs."""
+        return self.step.needs()
+
+    def identity(self) -> dict[str, Any]:
+        """The identity of the step."""
+        return self.step.identity()
+
+
+def bare(step: Step) -> Step:
+    """Return the step inside all wrappers."""
+    while isinstance(step, StepWrapper):
+        step = step.step
+    return step
+
+
 def within(item: Any) -> Iterator[Step]:
     """Yield a step and the steps nested in it, depth first; also takes lists and mappings."""
     if isinstance(item, Step):

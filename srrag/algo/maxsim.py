@@ -12,15 +12,19 @@ def maxsim(
     values: np.ndarray,
     offsets: np.ndarray,
     scale: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Sum over query tokens of the largest cosine with any token of each document.
 
     SR-RAG Eq. 15. `query` (m, d) and the rows of `values` × `scale` have unit length. Document i
     owns rows `offsets[i]:offsets[i + 1]` of `values` (T, d; int8 or float), each multiplied by its
-    entry of `scale` (T,) if given. Returns float32 (documents,); the score is 0 if the document or
-    the query has no tokens. Raises ValueError if the shapes disagree.
+    entry of `scale` (T,) if given. `weight` (m,) multiplies the terms of the sum. Returns float32
+    (documents,); the score is 0 if the document or the query has no tokens. Raises ValueError if
+    the shapes disagree.
     """
     _check(query, values, offsets, scale)
+    if weight is not None and weight.shape != (len(query),):
+        raise ValueError(f"weight {weight.shape} is not one number for each of {len(query)} tokens")
     scores = np.zeros(len(offsets) - 1, dtype=np.float32)
     filled = np.flatnonzero(offsets[1:] > offsets[:-1])
     if len(filled) == 0 or len(query) == 0:
@@ -31,7 +35,7 @@ def maxsim(
     # reduceat gives an empty segment its successor's first row, so it gets non-empty segments only.
     # Their starts stay adjacent, because empty documents hold no rows.
     best = np.maximum.reduceat(similarity, offsets[filled], axis=0)
-    scores[filled] = best.sum(axis=1)
+    scores[filled] = best.sum(axis=1) if weight is None else best @ weight.astype(np.float32)
     return scores
 
 

@@ -38,6 +38,11 @@ def reciprocal_rank_fusion(
     if len(rank) and rank.min() < 1:
         raise ValueError(f"rank {rank.min()} is below 1")
     share = 1.0 / (k + rank) if weight is None else weight / (k + rank)
+    return sum_shares(query, key, share, decimals=decimals)
+
+
+def sum_shares(query: np.ndarray, key: np.ndarray, share: np.ndarray, *, decimals: int) -> Ranking:
+    """Rank keys within each query by the sum of their shares, rounded, then by key."""
     # Float sums depend on their order, so sum from the smallest share up: fused scores must not
     # depend on the order of the channels.
     order = np.lexsort((share, key, query))

@@ -23,6 +23,7 @@ def answer_json(row: Mapping[str, Any]) -> Row:
         "question": row["text"],
         "answer": row["answer"],
         "insufficient": row["insufficient"],
+        **_chosen(row),
         "note": row["answer_note"],
         "model": row["model"],
         "sentences": [
@@ -44,6 +45,15 @@ def answer_json(row: Mapping[str, Any]) -> Row:
         "degraded": degraded(row),
         "trace": {"steps": steps_json(row["trace"])},
     }
+
+
+def _chosen(row: Mapping[str, Any]) -> Row:
+    """The index and text of the chosen option; {} without options, both None for no choice."""
+    if not (options := row.get("options")) or "choice" not in row:
+        return {}
+    choice = row["choice"]
+    made = 0 <= choice < len(options)
+    return {"choice": choice if made else None, "option": options[choice] if made else None}
 
 
 def degraded(row: Mapping[str, Any]) -> list[Row]:

@@ -16,6 +16,7 @@ from srrag.answer.support_gate import FAULTS, FITTED, Encode, Gate
 from srrag.answer.support_signs import Window
 from srrag.model.encoder import Encoder
 from srrag.rows import Row, live, with_columns
+from srrag.schema import NO_CHOICE
 from srrag.step import Function, Place, Step
 
 UNSUPPORTED = "No sentence of the answer is supported by what it cites."
@@ -60,9 +61,11 @@ class CheckSupport(Step):
     embedder: Encoder = field(default_factory=Encoder)
 
     reads: ClassVar[tuple[str, ...]] = (
-        "text", "evidence", "answer", "sentences", "insufficient", "answer_note",
+        "text", "evidence", "answer", "sentences", "insufficient", "choice", "answer_note",
     )  # fmt: skip
-    revises: ClassVar[tuple[str, ...]] = ("answer", "sentences", "insufficient", "answer_note")
+    revises: ClassVar[tuple[str, ...]] = (
+        "answer", "sentences", "insufficient", "choice", "answer_note",
+    )  # fmt: skip
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("support", SUPPORT, nullable=False),
@@ -80,7 +83,8 @@ class CheckSupport(Step):
 
         def run(batch: pa.Table) -> pa.Table:
             rows: list[Row] = [
-                {"answer": "", "sentences": [], "insufficient": False, "answer_note": ""}
+                {"answer": "", "sentences": [], "insufficient": False, "choice": NO_CHOICE}
+                | {"answer_note": ""}
                 | {"support": dict.fromkeys(SUPPORT.names, 0), "unsupported": []}
             ] * batch.num_rows
             for number, row in live(batch, self.reads):
@@ -144,11 +148,13 @@ def _revised(row: Mapping[str, Any], kept: Sequence[Row | None], numbers: Mappin
     left = [each for each in kept if each is not None]
     if not left:
         note = " ".join(filter(None, (UNSUPPORTED, row["answer_note"])))
-        return {"answer": ABSTENTION, "sentences": [], "insufficient": True, "answer_note": note}
+        return {"answer": ABSTENTION, "sentences": [], "insufficient": True,
+                "choice": NO_CHOICE, "answer_note": note}  # fmt: skip
     return {
         "answer": "\n\n".join([*texts, *([PARTIAL] if row["insufficient"] else [])]),
         "sentences": left,
         "insufficient": row["insufficient"],
+        "choice": row["choice"],
         "answer_note": row["answer_note"],
     }
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Answer, Fault
+from srrag.schema import NO_CHOICE
 
 ABSTENTION = "The evidence found does not answer this question."
 PARTIAL = "The evidence found answers this question only in part."
@@ -21,6 +22,8 @@ MAX_ANSWER, MAX_EVIDENCE, MAX_LIMITS = 5, 10, 5
 PARAGRAPHS = ("answer", "evidence", "limits")
 UNGRADED = "F"
 """Grade of ungraded evidence, which sorts after all grades."""
+
+MAX_OPTIONS = 64
 
 Number = Annotated[int, Field(ge=0, le=999)]
 Uncited = Literal["drop", "mark"]
@@ -45,6 +48,12 @@ class CitedAnswer(Answer):
     def sentences(self) -> list[CitedSentence]:
         """The sentences of all paragraphs."""
         return [*self.answer, *self.evidence, *self.limits]
+
+
+class ChosenAnswer(CitedAnswer):
+    """A cited answer to a question with options: the number of one from 1, 0 for none."""
+
+    choice: Annotated[int, Field(ge=0, le=MAX_OPTIONS)]
 
 
 class Shown(NamedTuple):
@@ -79,6 +88,12 @@ def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> S
         if texts:
             paragraphs.append(" ".join(texts))
     return Shown(paragraphs, sentences, invalid, dropped)
+
+
+def choice_of(answer: Answer, num_options: int) -> int:
+    """The index of the option that an answer chose, NO_CHOICE for none or one that is not there."""
+    number = getattr(answer, "choice", 0)
+    return number - 1 if 1 <= number <= num_options else NO_CHOICE
 
 
 def citation_fault(cited: CitedAnswer, grades: Sequence[str]) -> Fault | None:

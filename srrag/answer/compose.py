@@ -9,15 +9,18 @@ import pyarrow as pa
 
 from srrag.answer.answerable import abstention_note, lack_note, unsaid_note
 from srrag.answer.candidates import Passage
+from srrag.answer.choose_rules import choose
 from srrag.answer.cited import (
     ABSTENTION,
     MAX_ANSWER,
     MAX_EVIDENCE,
     MAX_LIMITS,
     PARTIAL,
+    ChosenAnswer,
     CitedAnswer,
     Shown,
     Uncited,
+    choice_of,
     citation_fault,
     show,
 )
@@ -27,11 +30,12 @@ from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
 from srrag.rows import Row, live, with_columns
-from srrag.schema import REJECT, SENTENCES
+from srrag.schema import CHOICE, NO_CHOICE, REJECT, SENTENCES
 from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."
+CHOOSE = "\n`choice` is the number of the option that you settle on, from 1, or 0 for none."
 DIFFERING_WEIGHT = 0.5
 """Factor of the rules for evidence on other people or interventions."""
 OFF_TOPIC_WEIGHT = 0.25
@@ -42,8 +46,9 @@ OFF_TOPIC_WEIGHT = 0.25
 class ComposeAnswer(LLMStep):
     """Answer `text` from `evidence`, with markers [n] that number the evidence from 1.
 
-    The model sees the `options` of a multiple-choice question and chooses one; the search does not
-    use them (MIRAGE's question-only retrieval), and neither do the rules.
+    The model sees the `options` of a multiple-choice question and chooses one, whose index is
+    `choice` (NO_CHOICE for none, and in every abstention); the search does not use them (MIRAGE's
+    question-only retrieval). The rules choose by what they quote.
 
     The paragraphs, separated by blank lines, are the answer, the evidence by grade, and the limits.
     Citations outside the evidence block are dropped and counted in `invalid_citations`. A sentence
@@ -57,13 +62,14 @@ class ComposeAnswer(LLMStep):
     nearest paper covers. The note of every answer lists question words that no evidence holds.
     """
 
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("answer", pa.string(), nullable=False),
             pa.field("sentences", SENTENCES, nullable=False),
             pa.field("insufficient", pa.bool_(), nullable=False),
+            CHOICE,
             pa.field("answer_note", pa.string(), nullable=False),
             pa.field("model", pa.string(), nullable=False),
             pa.field("invalid_citations", pa.int32(), nullable=False),
@@ -74,6 +80,8 @@ class ComposeAnswer(LLMStep):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     prompt_file: ClassVar[PromptFile] = PROMPT
     schema: ClassVar[type[CitedAnswer]] = CitedAnswer
+    choice_schema: ClassVar[type[CitedAnswer]] = ChosenAnswer
+    """The schema of an answer to a question with options."""
 
     uncited: Uncited = "drop"
     snippets: str = ""
@@ -112,7 +120,7 @@ class ComposeAnswer(LLMStep):
                     evidence="\n".join(_lines(question["evidence"], self._marked(question))),
                     differences=_listed(self._differences(question)),
                 ),
-                self.schema,
+                self.choice_schema if question["options"] else self.schema,
                 max_tokens=self.max_tokens,
             )
             for row, question in live(batch, self.reads)
@@ -143,8 +151,15 @@ class ComposeAnswer(LLMStep):
             rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
             extract = rule(question["text"], passages)
             answer = quoted_answer(extract, [each.grade for each in passages], differences)
-            answers.append(answer.model_dump_json())
+            answers.append(self._ruled(answer, question["options"]).model_dump_json())
         return answers
+
+    def _ruled(self, answer: CitedAnswer, options: Sequence[str]) -> CitedAnswer:
+        """The quotes in the schema of their prompt, with a choice if there are options."""
+        if not options:
+            return answer
+        core = " ".join(sentence.text for sentence in answer.answer)
+        return ChosenAnswer(**answer.model_dump(), choice=choose(core, options) + 1)
 
     def _marked(self, question: Row) -> dict[str, list[str]]:
         """The snippets of each piece of evidence, by its id."""
@@ -203,6 +218,8 @@ class ComposeAnswer(LLMStep):
             reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}
             return _empty("", self.engine.name) | {"reject": reject}
         row = self._cited(evidence, completion.value)
+        if not row["insufficient"]:
+            row["choice"] = choice_of(completion.value, len(question["options"]))
         if not self.gate:
             return row
         cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
@@ -251,7 +268,7 @@ def _lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[st
 
 def _offered(options: Sequence[str]) -> str:
     """The options on a separate line, "" without options."""
-    return f"\nOptions: {quoted(options)}" if options else ""
+    return f"\nOptions: {quoted(options)}{CHOOSE}" if options else ""
 
 
 def _listed(differences: Sequence[EvidenceDifference]) -> str:
@@ -272,6 +289,7 @@ def _empty(answer: str, model: str) -> Row:
         "answer": answer,
         "sentences": [],
         "insufficient": False,
+        "choice": NO_CHOICE,
         "answer_note": "",
         "model": model,
         "invalid_citations": 0,

@@ -6,6 +6,7 @@ what the study of RAG in medicine counts as self-generated references (rethinkin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.answer.check_support import CheckSupport
-from srrag.answer.cited import CitedAnswer, citation_fault, show
+from srrag.answer.cited import ChosenAnswer, CitedAnswer, citation_fault, show
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Fault, Prompt, PromptFile
@@ -35,6 +36,10 @@ class FreeAnswer(CitedAnswer):
     ]
 
 
+class FreeChosenAnswer(FreeAnswer, ChosenAnswer):
+    """A free answer to a question with options."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComposeFreely(ComposeAnswer):
     """As ComposeAnswer, but sentences may cite what the model names as a source of its own.
@@ -49,6 +54,7 @@ class ComposeFreely(ComposeAnswer):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     prompt_file: ClassVar[PromptFile] = PROMPT
     schema: ClassVar[type[CitedAnswer]] = FreeAnswer
+    choice_schema: ClassVar[type[CitedAnswer]] = FreeChosenAnswer
 
     def __post_init__(self) -> None:
         """Raise ValueError in service, and for settings that no answer can keep."""
@@ -62,10 +68,9 @@ class ComposeFreely(ComposeAnswer):
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """The quotes of ComposeAnswer, and no source beside the evidence."""
         return [
-            FreeAnswer(**CitedAnswer.model_validate_json(text).model_dump(), references=[])
-            .model_dump_json()
-            for text in super().baseline(batch, prompts)
-        ]  # fmt: skip
+            prompt.schema(**json.loads(text), references=[]).model_dump_json()  # type: ignore[call-arg]
+            for prompt, text in zip(prompts, super().baseline(batch, prompts), strict=True)
+        ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """As ComposeAnswer, with the model's own sources behind the evidence, without a grade."""

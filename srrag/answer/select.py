@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from srrag.ids import content_id
+from srrag.ids import evidence_id
 from srrag.index.units import EVIDENCE_COLUMNS, Units
 from srrag.schema import EVIDENCE
 from srrag.step import Function, Place, Step
@@ -43,6 +43,8 @@ class SelectEvidence(Step):
     span u_A − u_E of Table 1: a window may lack as much as the grade may weigh anywhere. That
     holds for logits, so with scores of another kind (rank fusion, blends) leave `quota` at 0.
     """
+
+    version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("hits",)
     writes: ClassVar[pa.Schema] = pa.schema([pa.field("evidence", EVIDENCE, nullable=False)])
@@ -159,11 +161,10 @@ def _codes(column: pa.ChunkedArray) -> Ints:
 
 def _lists(units: pa.Table, scores: pa.Array, rows: Ints, num_rows: int) -> pa.Array:
     """The evidence column: the units of each row, which come sorted by row."""
-    unit_ids = units.column("unit_id").to_pylist()
+    ids = zip(units.column("unit_id").to_pylist(), units.column("text").to_pylist(), strict=True)
     columns = {name: units.column(name) for name in EVIDENCE_COLUMNS if name != "parent_id"}
-    columns["evidence_id"] = pa.array(
-        [content_id("window", unit_id) for unit_id in unit_ids], pa.string()
-    )
+    columns["evidence_id"] = pa.array([evidence_id("window", *each) for each in ids], pa.string())
+    columns["kind"] = pa.array(["window"] * units.num_rows, pa.string())
     columns["score"] = scores
     item = EVIDENCE.value_type
     arrays = [

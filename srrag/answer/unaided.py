@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Annotated, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.answer.compose import ComposeAnswer
+from srrag.answer.cited import MAX_OPTIONS, choice_of
+from srrag.answer.compose import CHOOSE, ComposeAnswer
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import Row, filled, live, rejected
-from srrag.schema import EVIDENCE, HITS
+from srrag.schema import EVIDENCE, HITS, NO_CHOICE
 from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_unaided.md")
@@ -32,6 +34,12 @@ class UnaidedAnswer(Answer):
     insufficient: bool
 
 
+class UnaidedChoice(UnaidedAnswer):
+    """An answer to a question with options: the number of one from 1, 0 for none."""
+
+    choice: Annotated[int, Field(ge=0, le=MAX_OPTIONS)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AnswerUnaided(LLMStep):
     """Answer `text`, with its `options`, from the model alone: what retrieval is compared with.
@@ -40,6 +48,8 @@ class AnswerUnaided(LLMStep):
     no citations. Rules know nothing, so with them every question is abstained from, and
     `answer_note` says why. An answer that is a fault rejects its row.
     """
+
+    version: ClassVar[int] = 2
 
     max_sentences: int = 6
     max_tokens: int = 1024
@@ -73,9 +83,10 @@ class AnswerUnaided(LLMStep):
                 "answer",
                 system,
                 PROMPT.user(
-                    question=fenced("question", row["text"]), options=quoted(row["options"])
+                    question=fenced("question", row["text"]),
+                    options=quoted(row["options"]) + (CHOOSE if row["options"] else ""),
                 ),
-                UnaidedAnswer,
+                UnaidedChoice if row["options"] else UnaidedAnswer,
                 max_tokens=self.max_tokens,
             )
             for number, row in live(batch, self.reads)
@@ -83,19 +94,23 @@ class AnswerUnaided(LLMStep):
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Rules do not know."""
-        return [UnaidedAnswer(sentences=[], insufficient=True).model_dump_json() for _ in prompts]
+        blank = {"sentences": [], "insufficient": True}
+        return [
+            json.dumps(blank | ({"choice": 0} if prompt.schema is UnaidedChoice else {}))
+            for prompt in prompts
+        ]
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """The sentences as they are, none of them cited."""
         made = {
-            prompt.row: self._row(completion)
+            prompt.row: self._row(completion, len(batch["options"][prompt.row]))
             for prompt, completion in zip(prompts, completions, strict=True)
         }
         return filled(batch, self.writes, made)
 
-    def _row(self, completion: Completion) -> Row:
+    def _row(self, completion: Completion, num_options: int) -> Row:
         if completion.fault is not None:
             return rejected("answer", completion.fault)
         said: list[str] = completion.value.sentences
@@ -104,6 +119,7 @@ class AnswerUnaided(LLMStep):
             "answer": " ".join(said) if known else UNKNOWN,
             "sentences": [{"text": text, "evidence_ids": []} for text in said if known],
             "insufficient": not known,
+            "choice": choice_of(completion.value, num_options) if known else NO_CHOICE,
             "answer_note": "" if known else BY_RULES if self.off else "the model does not know",
             "model": self.engine.name,
         }

@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from srrag.errors import UsageError, first_line
 from srrag.storage import mirror
@@ -46,6 +46,10 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         if isinstance(error, UsageError):
             raise
+        if isinstance(error, MissingMandatoryValue):
+            raise UsageError(
+                f"{error.full_key}=… is needed; srrag {name} --help says more"
+            ) from error
         text = re.sub(r"^\w+ raised while resolving interpolation: ", "", first_line(error))
         if text.startswith("Could not override"):
             text += " The file does not name it: put + before the key, if there is such a field."

@@ -60,7 +60,10 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
         if os.environ.get("SRRAG_TRACEBACK"):
             raise
         return _fail(error, FAILED)
-    print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
+    if config.get("format") == "table":
+        print(summary["text"], flush=True)
+    else:
+        print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
 
 

@@ -55,16 +55,24 @@ def drop_page_furniture(text: str) -> str:
     if "\f" not in text:
         return text
     pages = [page.split("\n") for page in text.split("\f") if page.strip()]
+    kept: list[str] = []
+    for page, furniture in zip(pages, page_furniture(pages), strict=True):
+        kept += [line for i, line in enumerate(page) if i not in furniture]
+    return "\n".join(kept)
+
+
+def page_furniture(pages: Sequence[Sequence[str]]) -> list[set[int]]:
+    """The numbers of the lines of each page that are page furniture (see `drop_page_furniture`)."""
     edges = [_edges(page) for page in pages]
     counts = Counter(key for keys in edges for key in set(keys.values()))
     need = max(_MIN_PAGES, _PAGE_SHARE * len(pages))
-    kept: list[str] = []
+    found = []
     for page, keys in zip(pages, edges, strict=True):
         furniture = {i for i, key in keys.items() if counts[key] >= need}
         if len(pages) >= _MIN_PAGES:
             furniture |= {i for i in keys if _LONE_NUMBER.fullmatch(page[i].strip())}
-        kept += [line for i, line in enumerate(page) if i not in furniture]
-    return "\n".join(kept)
+        found.append(furniture)
+    return found
 
 
 def drop_notices(lines: Sequence[str]) -> list[str]:

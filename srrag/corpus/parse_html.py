@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
+from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser
 
@@ -15,6 +17,7 @@ from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
 _NOISE = "script, style, template, noscript, iframe, svg, nav, header, footer, aside, form, button"
 _MAX_DEPTH = 200
 _HEAD_BYTES = 2_048
+_MAX_ROWS, _MAX_COLUMNS = 5_000, 100
 _CHARSET = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE)
 # Elements that must be closed; others may stay open, so they do not count as nesting.
 _NESTING = re.compile(
@@ -67,11 +70,49 @@ def parse_html(body: bytes) -> Parsed:
     if content is None or not content.html:
         raise Unparsable("no_text", "the page has no body")
     try:
-        markdown = _TO_MARKDOWN.convert(content.html)
+        markdown = _TO_MARKDOWN.convert_soup(
+            repeat_cells(BeautifulSoup(content.html, "html.parser"))
+        )
     except RecursionError as error:
         raise Unparsable("too_deep", "the elements are nested too deeply") from error
     parsed = markdown_parts(markdown, metadata)
     return Parsed(parsed.title or page_title, parsed.text, parsed.metadata)
+
+
+def repeat_cells(page: BeautifulSoup) -> BeautifulSoup:
+    """Repeat cells that span rows or columns, so that each row of a table stands by itself."""
+    for table in page.find_all("table"):
+        spans: dict[int, tuple[Tag, int]] = {}  # column: cell from above, and its rows to come
+        for row in table.find_all("tr")[:_MAX_ROWS]:
+            cells = iter(row.find_all(["td", "th"], recursive=False))
+            column, filled = 0, []
+            while column < _MAX_COLUMNS:
+                if column in spans:
+                    above, left = spans.pop(column)
+                    filled.append(copy.copy(above))
+                    if left > 1:
+                        spans[column] = (above, left - 1)
+                    column += 1
+                elif (cell := next(cells, None)) is not None:
+                    wide, rows = _span(cell, "colspan"), _span(cell, "rowspan")
+                    for _ in range(wide):
+                        filled.append(copy.copy(cell))
+                        if rows > 1:
+                            spans[column] = (cell, rows - 1)
+                        column += 1
+                elif any(later > column for later in spans):
+                    column += 1  # a short row below a span
+                else:
+                    break
+            row.clear()
+            row.extend(filled)
+    return page
+
+
+def _span(cell: Tag, name: str) -> int:
+    """The rows or columns of a cell; takes the attribute away."""
+    given = str(cell.attrs.pop(name, "1")).strip()
+    return min(int(given), _MAX_COLUMNS) if given.isdecimal() and int(given) else 1
 
 
 def _check_depth(text: str) -> None:

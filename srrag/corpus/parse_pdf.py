@@ -1,26 +1,47 @@
-"""PDF files through Docling, the optional extra `pdf` (SR-RAG, section 4.1)."""
+"""PDF files: their text layer through pdfminer.six, or the whole page through Docling."""
 
 from __future__ import annotations
 
 import importlib
 import io
+import re
 from functools import cache
 from typing import Any
 
 from srrag.corpus.parse_text import markdown_parts
-from srrag.corpus.parsed import Parsed, Unparsable
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable
 
 _MAX_PAGES = 1_000
 _MAX_FILE_BYTES = 50_000_000
+_DOI = re.compile(r"\b10\.\d{4,9}/[-._;()/:A-Za-z0-9]+")
+_FIRST_CHARS = 3_000
 
 
 def parse_pdf(body: bytes) -> Parsed:
-    """Convert a PDF to Markdown with its headings and tables.
+    """Read the text layer of a PDF as Markdown: columns in order, headings by their type.
+
+    Raises Unparsable: "broken_pdf", "encrypted_pdf", or "no_text_layer" for a scan.
+    """
+    from srrag.corpus.pdf_lines import read_pages  # a question never needs the parser
+    from srrag.corpus.pdf_text import to_markdown
+
+    _check(body)
+    pages = read_pages(body)
+    title, text = to_markdown(pages)
+    metadata: Metadata = {"encoding": "pdf"}
+    if empty := sum(not page for page in pages):
+        metadata["pages_without_text"] = empty
+    if doi := _DOI.search(text, 0, _FIRST_CHARS):
+        metadata["doi"] = doi[0].rstrip(".")
+    return Parsed(title, text, metadata)
+
+
+def parse_pdf_docling(body: bytes) -> Parsed:
+    """Convert a PDF with Docling (the extra `pdf`), which also reads tables and scans.
 
     Raises Unparsable("broken_pdf"), or ("missing_extra_pdf") where Docling is not installed.
     """
-    if b"%PDF-" not in body[:1024]:
-        raise Unparsable("broken_pdf", "the file does not begin as a PDF")
+    _check(body)
     converter, document_stream, failure = _docling()
     stream = document_stream(name="document.pdf", stream=io.BytesIO(body))
     try:
@@ -29,6 +50,11 @@ def parse_pdf(body: bytes) -> Parsed:
         raise Unparsable("broken_pdf", str(error).splitlines()[0]) from error
     parsed = markdown_parts(result.document.export_to_markdown(), {})
     return Parsed(parsed.title, parsed.text, {**parsed.metadata, "encoding": "pdf"})
+
+
+def _check(body: bytes) -> None:
+    if b"%PDF-" not in body[:1024]:
+        raise Unparsable("broken_pdf", "the file does not begin as a PDF")
 
 
 @cache

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from srrag.errors import SrragError
+
 Metadata = dict[str, str | int | list[str]]
 
 _YEAR = re.compile(r"(?<!\d)(1[89]\d\d|20\d\d)(?!\d)")
@@ -27,7 +29,7 @@ _NAMES = {
 }
 
 
-class Unparsable(Exception):
+class Unparsable(SrragError):
     """A document that cannot be read, with a reason in one word and a detail in one line."""
 
     def __init__(self, reason: str, detail: str) -> None:

@@ -7,32 +7,34 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from srrag.errors import UsageError
+
 _PACKAGE = "pkg://"
 
 
 def resolve(path: str) -> Path:
     """Return the real path of `path`, which may be "pkg://package/folder".
 
-    Raises ValueError that names the path if nothing is there.
+    Raises UsageError that names the path if nothing is there.
     """
     if path.startswith(_PACKAGE):
         package, _, rest = path.removeprefix(_PACKAGE).partition("/")
         try:
             found = Path(str(importlib.resources.files(package))) / rest
         except (ModuleNotFoundError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}: no package {package!r} to read from") from error
+            raise UsageError(f"{path}: no package {package!r} to read from") from error
     else:
         found = Path(path)
     if not found.exists():
-        raise ValueError(f"{path}: no such file or folder")
+        raise UsageError(f"{path}: no such file or folder")
     return found.resolve()
 
 
 def folder(path: str) -> Path:
-    """Return the folder that `path` names; raises ValueError if it is not a folder."""
+    """Return the folder that `path` names; raises UsageError if it is not a folder."""
     found = resolve(path)
     if not found.is_dir():
-        raise ValueError(f"{path}: not a folder")
+        raise UsageError(f"{path}: not a folder")
     return found
 
 

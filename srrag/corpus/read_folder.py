@@ -21,6 +21,7 @@ FORMATS = {
     ".xml": "jats",
     ".nxml": "jats",
     ".pdf": "pdf",
+    ".docx": "docx",
 }
 
 
@@ -28,7 +29,8 @@ FORMATS = {
 class ReadFolder:
     """Documents of a folder and its subfolders, in sorted order.
 
-    The id comes from a Markdown file's front matter, else it is the relative path.
+    The id comes from a Markdown file's front matter, else it is the relative path. A copy of a
+    file, or a link to it, becomes a refusal, so that one paper counts as one piece of evidence.
 
     Links out of the folder, unknown suffixes, files over `max_file_bytes` (never read) and
     unreadable files become refusals. An empty folder raises ValueError.
@@ -42,7 +44,7 @@ class ReadFolder:
         root = folder(self.path)
         if next(walk(root), None) is None:
             raise ValueError(f"{self.path}: the folder holds no files")
-        return unique(self._record(file, root) for file in walk(root))
+        return unique((self._record(file, root) for file in walk(root)), copies=False)
 
     def _record(self, file: Path, root: Path) -> RawRecord:
         name = relative_name(file, root)
@@ -53,6 +55,9 @@ class ReadFolder:
             status = file.stat()
             if not stat.S_ISREG(status.st_mode):
                 return refusal(name, kind, "not_a_file", f"{name}: not a regular file")
+            if file.is_symlink():
+                detail = f"{name}: a link to {relative_name(file.resolve(), root)}"
+                return refusal(name, kind, "duplicate_content", detail)
             if not kind:
                 suffix = file.suffix or "none"
                 return refusal(name, "", "unsupported_format", f"{name}: suffix {suffix!r}")

@@ -31,6 +31,7 @@ _PLACE = {
     "chapter_title": ("chapter_title",),
     "order": ("order", "section_no"),
 }
+_SHOWN_KEYS = 20
 _MAPPED = ("id", "text", "title", "grade", "year", "mesh", "publication_types")
 
 
@@ -83,8 +84,11 @@ class ReadJsonl:
     def _record(self, line: Line, source: str) -> RawRecord:
         if line.reason:
             return refusal(source, "json", line.reason, f"{source}: {line.detail}")
-        body = json.dumps(self._mapped(line.record), sort_keys=True).encode("ascii")
         source_id = plain_id(_first(line.record, self.id)) or source
+        if _first(line.record, self.text) is None:
+            detail = f"{source}: {_no_text(line.record, self.text)}"
+            return refusal(source, "json", "no_text", detail, source_id)
+        body = json.dumps(self._mapped(line.record), sort_keys=True).encode("ascii")
         return RawRecord(source, source_id, "json", body)
 
     def _mapped(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +100,16 @@ class ReadJsonl:
                 mapped[name] = value
         places = ((name, _first(record, keys)) for name, keys in _PLACE.items())
         return mapped | {name: value for name, value in places if value is not None}
+
+
+def _no_text(record: dict[str, Any], wanted: tuple[str, ...]) -> str:
+    """Which keys a line has and which were looked for, with the override that maps one."""
+    seen = ", ".join(sorted(map(str, record))[:_SHOWN_KEYS]) or "none"
+    longest = max(record, key=lambda key: len(str(record[key])), default="body")
+    return (
+        f"no text under the keys {', '.join(wanted)}; the line has the keys {seen}; "
+        f"name yours, as in corpus.text=[{longest}]"
+    )
 
 
 def _first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:

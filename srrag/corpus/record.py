@@ -51,16 +51,25 @@ def plain_id(value: object) -> str:
     return "".join(char for char in text if char.isprintable()).strip()[:_MAX_ID_CHARS]
 
 
-def unique(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
+def unique(records: Iterable[RawRecord], *, copies: bool = True) -> Iterator[RawRecord]:
     """Keep the first record of each `source_id`; later ones become "duplicate_id" refusals.
 
-    Equal content under different ids is kept. Memory holds one entry an id (about 0.3 kB).
+    Equal content under different ids is kept, or without `copies` becomes a "duplicate_content"
+    refusal. Memory holds one entry an id (about 0.3 kB), and one a content.
     """
     first: dict[str, str] = {}
+    contents: dict[bytes, str] = {}
     for record in records:
         if record.reason:
             yield record
             continue
+        if not copies and record.body:
+            digest = hashlib.sha256(record.body).digest()
+            same = contents.setdefault(digest, record.source)
+            if same != record.source:
+                detail = f"{record.source}: the same bytes as {same}"
+                yield replace(record, body=b"", reason="duplicate_content", detail=detail)
+                continue
         place = first.setdefault(record.source_id, record.source)
         if place == record.source:
             yield record

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+from srrag.errors import EngineError
 from srrag.kinds import hashed
 from srrag.llm.completion import Answer, Engine, Fault, Prompt
 from srrag.spec import canonical, spec
@@ -74,11 +75,11 @@ Opener = Callable[[], Awaitable[Session]]
 """Starts an engine and returns its session."""
 
 
-class SessionLostError(RuntimeError):
+class SessionLostError(EngineError):
     """The session is lost, for example because the engine's process died; a new one may work."""
 
 
-class CallError(RuntimeError):
+class CallError(EngineError):
     """A streamed answer broke off; `fault` says how."""
 
     def __init__(self, fault: Fault) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.log.completion_log import CompletionLog
+from srrag.errors import EngineError
 from srrag.llm.completion import (
     NOT_ASKED,
     Completion,
@@ -29,7 +30,7 @@ MAX_LOST = 8
 """Attempts to send one batch of calls, each lost with its dispatcher."""
 
 
-class DispatcherLostError(RuntimeError):
+class DispatcherLostError(EngineError):
     """The dispatcher died with calls in flight; a new one takes its place."""
 
 

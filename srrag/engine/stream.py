@@ -70,15 +70,26 @@ async def answered(session: Session, call: Call) -> Reply:
     ear = _ear.get()
     if ear is None or call.prompt.schema is not ear.schema:
         return await session.complete(call)
+    async with aclosing(pieces(session, call)) as items:
+        async for item in items:
+            if isinstance(item, Reply):
+                return item
+            ear.hear(call, item)
+    raise TypeError(f"{type(session).__name__}.stream ended without a reply")
+
+
+async def pieces(session: Session, call: Call) -> AsyncGenerator[str | Reply, None]:
+    """Yield the pieces of a session's answer, then the reply, which also carries a fault.
+
+    A session that cannot stream yields only the reply.
+    """
     if not isinstance(session, StreamingSession):
-        return await session.complete(call)
+        yield await session.complete(call)
+        return
     began = time.monotonic()
     try:
         async with aclosing(session.stream(call)) as items:
             async for item in items:
-                if isinstance(item, Reply):
-                    return item
-                ear.hear(call, item)
+                yield item
     except CallError as error:
-        return Reply(fault=error.fault, seconds=time.monotonic() - began)
-    raise TypeError(f"{type(session).__name__}.stream ended without a reply")
+        yield Reply(fault=error.fault, seconds=time.monotonic() - began)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from srrag.evaluate.datasets.shape import gold_rows
 from srrag.evaluate.judgements import CASES
-from srrag.schema import empty_value
+from srrag.schema import EVIDENCE, NO_CHOICE, empty_value
 
 ANSWER_COLUMNS = (
     "query_id", "text", "answer", "sentences", "evidence", "insufficient", "reject",
@@ -24,6 +24,10 @@ STRATA = ("condition", "topic", "task_kind", "certainty", "type", "decision", "s
 """Keys of a gold row by which questions fall into groups."""
 
 _OWN = {"sentences", "insufficient", "evidence"}
+_EVIDENCE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type} | {
+    "kind": "window", "char_start": -1, "char_end": -1,
+}  # fmt: skip
+"""What stored evidence of release 0.1 does not say."""
 _GOLD = ("ideal_answer", "nuggets", "picot", "options")
 _SHAPES = {"nuggets": list, "picot": dict, "options": list}
 
@@ -134,6 +138,7 @@ def read_answers(path: Path, also: Sequence[str] = ()) -> pa.Table:
     missing = [name for name in ANSWER_COLUMNS if name not in table.column_names]
     if missing:
         raise ValueError(f"{path}: column {missing[0]!r} is missing; `srrag answer` writes it")
+    also = ("choice", *also)
     return table.select([*ANSWER_COLUMNS, *(name for name in also if name in table.column_names)])
 
 
@@ -161,11 +166,12 @@ def make_cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:
 
 def _case(gold: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]:
     blank = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
-    case = {**blank, **gold, "reject": None}
+    case = {**blank, **gold, "choice": NO_CHOICE, "reject": None}
     if answer is None:
         return case | {"missing": "not answered"}
     case["text"] = case["text"] or answer["text"]
-    case["evidence"] = answer["evidence"]
+    case["evidence"] = [_EVIDENCE | piece for piece in answer["evidence"]]
+    case |= {"chooses": "choice" in answer, "choice": answer.get("choice", NO_CHOICE)}
     if answer["reject"] is not None:
         return case | {"missing": f"failed: {answer['reject']['reason']}"}
     if not answer["answer"].strip():

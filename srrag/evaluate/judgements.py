@@ -48,6 +48,8 @@ CASES = relation(
     ("answer", pa.string()),
     ("missing", pa.string()),
     ("abstained", pa.bool_()),
+    ("chooses", pa.bool_()),
+    ("choice", pa.int32()),
     ("sentences", SENTENCES),
     ("evidence", EVIDENCE),
     ("ideal_answer", pa.string()),
@@ -66,6 +68,8 @@ CASES = relation(
 """A row a question: an answer with its evidence, and the gold.
 
 `missing` says how the answer failed, "" if there is one; it then counts as worst everywhere.
+`choice` is the index of the option that the answer chose, NO_CHOICE for none; it counts where the
+system `chooses`, that is where its answers have such a column.
 `abstained` answers say that the evidence does not suffice, and claim nothing: their text is judged,
 but they have no claims or citations that could be.
 What the gold lacks is empty: "", [], and "" in a field of `picot`. What follows the gold is empty

@@ -20,6 +20,7 @@ from srrag.evaluate.judges.accuracy import trial_means
 from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
 from srrag.experiment.degraded import answer_counts, step_keys
 from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.rankings import Judged, read_articles
 from srrag.experiment.record import Evaluated, bench_name, record
 from srrag.experiment.systems import baseline_config, system_names
 from srrag.llm.completion import Usage
@@ -29,6 +30,8 @@ from srrag.runner.summary import calls_made
 from srrag.step import Step
 from srrag.storage.atomic_write import commit, write_parquet
 
+RANKING = "ranking"
+"""The heading of figures of the ranking, among those of the judges."""
 _SHOWN_FAILURES = 20
 _APART = ("without_gold", "answers_without_question")
 FREE = (
@@ -41,6 +44,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     started = time.perf_counter()
     steps = judges(config["bench"]["judges"])
     gold = read_gold(config, path)
+    articles = read_articles(config, gold)
     summary: dict[str, Any] = {
         "questions": len(gold),
         "judge": judge_name(config),
@@ -61,7 +65,10 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         # A judge that failed on every case gives no result.
         lost = [judge_ for judge_, each in found.items() if broke_down(each)]
         broken |= set(lost)
-        listed[name] = [each for scored in found.values() for each in scored]
+        ranked = _ranked(articles, answered, config)
+        if ranked:
+            summary["judges"] = {RANKING: [s.metric.name for s in ranked], **summary["judges"]}
+        listed[name] = [*ranked, *(each for scored in found.values() for each in scored)]
         prefix = "" if name == "pipeline" else "baseline_"
         summary |= _counts(prefix, cases, judged) | _figures(config, prefix, listed[name], gold)
         counted = answer_counts(answered.table, step_keys(config["pipeline"]))
@@ -80,6 +87,17 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     summary |= {"broken_judges": sorted(broken), "ok": not broken}
     say(readable(summary))
     return summary
+
+
+def _ranked(articles: Judged | None, answered: Evaluated, config: dict[str, Any]) -> list[Scores]:
+    """Score the ranking behind answers by gold documents; stored answers have no root to name them.
+
+    Both systems have these scores or none, so that they can be compared.
+    """
+    bench = config["bench"]
+    if articles is None or answered.run is None or bench["answers"] or bench["baseline_answers"]:
+        return []
+    return articles.pool_scores(answered.table, answered.run.place(factory.place(config)))
 
 
 def read_gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:

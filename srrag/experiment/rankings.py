@@ -40,7 +40,8 @@ class Judged:
 
     Questions absent from `qrels` have no gold; they are left out and counted. `statements` maps a
     question to the windows of each statement that an answer must make. `missing` counts the judged
-    documents that the build lacks.
+    documents that the build lacks. `by_article` counts documents by PMID (by their own id where
+    they have none).
     """
 
     qrels: Qrels
@@ -49,6 +50,7 @@ class Judged:
     missing: int = 0
     statements: Mapping[str, list[list[str]]] = field(default_factory=dict)
     cutoffs: Sequence[int] = CUTOFFS
+    by_article: bool = False
 
     @property
     def without_gold(self) -> int:
@@ -69,7 +71,9 @@ class Judged:
         unit_ids, _, offsets = unpack_hits(table["hits"])
         documents = unit_ids.to_pylist()
         if not self.by_window:
-            documents = open_units(at).document_keys(documents).to_pylist()
+            units = open_units(at)
+            named = units.article_keys if self.by_article else units.document_keys
+            documents = named(documents).to_pylist()
         found: dict[str, dict[str, float]] = {}
         for row, query_id in enumerate(table["query_id"].to_pylist()):
             ranked = dict.fromkeys(documents[offsets[row] : offsets[row + 1]])
@@ -92,6 +96,22 @@ class Judged:
                 self._scores(f"coverage@{depth}", sorted(self.statements), shares, failed)
             )
         return listed
+
+    def pool_scores(self, table: pa.Table, at: Place) -> list[Scores]:
+        """Score a ranking beside its answers: nDCG, and what the whole list holds and how much.
+
+        `pool_recall` is the share of the gold documents anywhere in the list, `pool_size` the
+        number of its documents.
+        """
+        run, failed = self.found(table, at), len(table["reject"].drop_null())
+        questions = sorted(self.qrels)
+        values = per_question(self.qrels, run, self.cutoffs)
+        kept = {name: each for name, each in values.items() if name.startswith("nDCG@")}
+        gold = [set(self.relevant(name)) for name in questions]
+        found = [run.get(name, {}).keys() for name in questions]
+        shares = [len(g & f) / max(1, len(g)) for g, f in zip(gold, found, strict=True)]
+        kept |= {"pool_recall": np.array(shares), "pool_size": np.array([*map(len, found)], float)}
+        return [self._scores(name, questions, each, failed) for name, each in kept.items()]
 
     def _scores(self, name: str, questions: list[str], values: Values, failed: int) -> Scores:
         better: Literal["higher", "lower"] = "lower" if lower_is_better(name) else "higher"
@@ -142,6 +162,25 @@ def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
             f"root={config['root']} holds none of the documents that bench.path judges"
         )
     return Judged(qrels, queries, missing=len(missing), cutoffs=cutoffs)
+
+
+def read_articles(config: Mapping[str, Any], rows: list[dict[str, Any]]) -> Judged | None:
+    """Read `bench.qrels`, the gold PMIDs of questions with answers; None if the bench has none.
+
+    Raises UsageError for a file that is missing, malformed, or judges none of the questions.
+    """
+    path = config["bench"].get("qrels")
+    if not path:
+        return None
+    if not Path(path).is_file():
+        raise UsageError(f"bench.qrels={path}: there is no such file")
+    with reading(Path(path)):
+        qrels = read_qrels(Path(path))
+    asked = {row["query_id"] for row in rows}
+    known = {name: documents for name, documents in qrels.items() if name in asked}
+    if not known:
+        raise UsageError(f"bench.qrels={path}: it judges none of {len(asked)} questions")
+    return Judged(known, rows, by_article=True)
 
 
 def read_windows(

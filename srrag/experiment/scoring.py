@@ -18,7 +18,7 @@ from srrag.evaluate.scores import broke_down
 from srrag.experiment.answers import read_gold, scores
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.experiment.outcome import Outcome
-from srrag.experiment.rankings import Judged, read_judged
+from srrag.experiment.rankings import Judged, read_articles, read_judged
 from srrag.experiment.record import with_windows
 from srrag.experiment.textbook import read_bench_textbook
 from srrag.index.units import Units
@@ -106,6 +106,8 @@ class Answers:
     gold: list[Row]
     steps: Mapping[str, Step]
     judge: str
+    articles: Judged | None = None
+    """The gold documents of the ranking behind the answers, where the benchmark names them."""
 
     @cached_property
     def questions(self) -> pa.Table:
@@ -125,7 +127,8 @@ class Answers:
         cases = make_cases(self.rows, table)
         judged, usage = judge(self.config, cases.table, self.steps)
         by_judge = scores(self.steps, judged, [row["query_id"] for row in self.rows])
-        listed = [each for found in by_judge.values() for each in found]
+        ranked = self.articles.pool_scores(table, at) if self.articles else []
+        listed = [*ranked, *(each for found in by_judge.values() for each in found)]
         broken = [name for name, found in by_judge.items() if broke_down(found)]
         return Outcome(listed, pa.concat_tables(judged.values()), cases.missing, usage, broken)
 
@@ -158,7 +161,8 @@ def read_bench(config: dict[str, Any], path: Path) -> Bench:
         raise UsageError(f"bench.path={path} holds a question without its text")
     given = (facts for _, facts in gold_rows(path, bench["subset"]))
     facts = [told_apart({**each, **row}, documents) for each, row in zip(given, rows, strict=True)]
-    return Answers(config, rows, facts, judges(bench["judges"]), judge_name(config))
+    steps, articles = judges(bench["judges"]), read_articles(config, rows)
+    return Answers(config, rows, facts, steps, judge_name(config), articles)
 
 
 def told_apart(row: Row, documents: Mapping[str, Row]) -> Row:

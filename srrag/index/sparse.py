@@ -6,12 +6,15 @@ Tantivy's BM25 constants are k1 = 1.2 and b = 0.75.
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
@@ -122,12 +125,24 @@ def _read_ids(folder: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(folder / _IDS))).read_all()
 
 
+def _writable_view(folder: Path) -> tempfile.TemporaryDirectory[str] | None:
+    """A folder of links to the files of one that cannot be written; Tantivy locks what it reads."""
+    if os.access(folder, os.W_OK) or not folder.is_dir():
+        return None
+    view = tempfile.TemporaryDirectory(prefix="srrag-sparse-")
+    for file in folder.iterdir():
+        if not file.name.endswith(".lock"):
+            (Path(view.name) / file.name).symlink_to(file.resolve())
+    return view
+
+
 class SparseIndex:
     """The opened sparse index."""
 
     def __init__(self, folder: Path) -> None:
         """Map the index and the ids; raises ValueError for an index of another version."""
-        self._index = tantivy.Index.open(str(folder / _INDEX))
+        self._view = _writable_view(folder / _INDEX)
+        self._index = tantivy.Index.open(self._view.name if self._view else str(folder / _INDEX))
         if self._index.schema != _schema():
             raise ValueError(f"{folder}: an index of another version; run the build again")
         self._index.register_tokenizer(_ANALYZER, analyzer())
@@ -139,6 +154,15 @@ class SparseIndex:
     def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
         """Return the k best units of each question by BM25; no grades means all."""
         return [self._search(question, k, grades) for question in questions]
+
+    def rarities(self, words: Sequence[str], unknown: float) -> npt.NDArray[np.float32]:
+        """The IDF of each word's stem, float32 (words,); `unknown` for a word that is left out."""
+        stems = [self._analyzer.analyze(word)[:1] for word in words]
+        counts = [self._searcher.doc_freq("text", stem[0]) if stem else 0 for stem in stems]
+        held = np.array(counts, np.float64)
+        idf = np.log1p((len(self.ids) - held + 0.5) / (held + 0.5))
+        known = np.array([bool(stem) for stem in stems], np.bool_)
+        return np.where(known, idf, unknown).astype(np.float32)
 
     def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
         terms = list(dict.fromkeys(self._analyzer.analyze(question)))

@@ -25,7 +25,7 @@ DOCUMENT_COLUMNS = (
 )  # fmt: skip
 EVIDENCE_COLUMNS = (
     "unit_id", "parent_id", "doc_id", "source_id", "pmid", "grade", "title", "section", "year",
-    "text",
+    "char_start", "char_end", "text",
 )  # fmt: skip
 
 
@@ -123,6 +123,11 @@ class Units:
         unique = pc.unique(doc_ids)
         values = self.take_documents(unique.to_pylist())[column].combine_chunks()
         return values.take(pc.index_in(doc_ids, value_set=unique).combine_chunks())
+
+    def article_keys(self, unit_ids: Sequence[str]) -> pa.Array:
+        """Return the PMID of each window's document, or the corpus's own id where it has none."""
+        pmids = self.document_keys(unit_ids, "pmid")
+        return pc.if_else(pc.equal(pmids, ""), self.document_keys(unit_ids), pmids)
 
 
 def open_units(at: Place, stage: str = "units") -> Units:

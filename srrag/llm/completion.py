@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 import pydantic
 
+from srrag.errors import Halt
+
 
 class Answer(pydantic.BaseModel):
     """Base of every output schema: guides the decoding and parses the text; no stray keys."""
@@ -269,5 +271,5 @@ def one_line(error: object, most_chars: int = 500) -> str:
     return " ".join(text.split())[:most_chars]
 
 
-class EngineStopped(RuntimeError):
+class EngineStopped(Halt):
     """Ends the run because the endpoint is gone or the budget is spent, never because of a row."""

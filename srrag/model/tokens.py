@@ -51,6 +51,14 @@ class TextTokenizer:
         found = self._whole.encode_batch(list(texts), add_special_tokens=False)
         return [np.asarray(one.offsets, dtype=np.int64).reshape(-1, 2) for one in found]
 
+    def content_spans(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Character start and end of each content token, cut at the limit: int64 (tokens, 2)."""
+        found = []
+        for one in self._cut.encode_batch(list(texts)):
+            keep = self.content[np.asarray(one.ids, dtype=np.int64)]
+            found.append(np.asarray(one.offsets, dtype=np.int64).reshape(-1, 2)[keep])
+        return found
+
 
 @cache
 def load_tokenizer(encoder: Encoder) -> TextTokenizer:

@@ -225,6 +225,7 @@ def _windows(hits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     blank = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
     return [
         {**blank, "evidence_id": hit["unit_id"], "unit_id": hit["unit_id"], "score": hit["score"]}
+        | {"kind": "window", "char_start": -1, "char_end": -1}
         for hit in hits[:MAX_EVIDENCE]
     ]
 

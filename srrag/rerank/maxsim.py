@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +16,9 @@ from srrag.algo.maxsim import maxsim
 from srrag.algo.rrf import min_max
 from srrag.hits import Offsets, codes, unpack_hits
 from srrag.index.tokens import TokenIndex
+from srrag.index.units import open_units
 from srrag.model.encoder import Encoder
+from srrag.rerank.documents import best_of_documents
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder
 
 Matrix = npt.NDArray[np.float32]
+Weights = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -37,6 +41,11 @@ class RerankMaxSim(Reranker):
     `depth` follow in their previous order. The paper does not say how many windows go on (`keep`).
     The index holds the token vectors of the windows.
 
+    `weights` names the column of `WeighTokens`, what each token of the question counts; "" counts
+    all alike. `document` is the share of its document's best score that is added to each window
+    of the head, which completes the documents that hold the best windows and leaves the order of
+    documents as it is; windows of one PMID are of one document.
+
     The token vectors of the question come from `EncodeQuestions`, or from an `encoder` here (a
     ColBERT beside the sentence encoder); `encoded` names the stage that encoded the windows with
     it.
@@ -48,24 +57,31 @@ class RerankMaxSim(Reranker):
     blend: tuple[str, ...] = ("hits_sparse", "hits_dense")
     index: str = "tokens"
     depth: int = 100
+    weights: str = ""
+    document: float = 0.0
+    units: str = "units"
     encoder: Encoder | None = None
     encoded: str = "vectors"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a negative `depth` or `keep`."""
+        """Raise ValueError for a negative `depth`, `document` or `keep`, or weights of no use."""
         super().__post_init__()
         if self.depth < 0:
             raise ValueError(f"depth is {self.depth}: a number of windows, or 0 for all")
+        if not 0 <= self.document < math.inf:
+            raise ValueError(f"document is {self.document}: a number of at least 0")
+        if self.encoder is not None and self.weights:
+            raise ValueError("weights: they are of the question's own tokens, not of `encoder`'s")
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The hits, the scores to blend, and the question's token vectors or its text."""
         tokens = ("text",) if self.encoder else ("query_tokens", "query_token_scales")
-        return (self.hits, *self.blend, *tokens)
+        return (self.hits, *self.blend, *tokens, *([self.weights] if self.weights else ()))
 
     def needs(self) -> tuple[str, ...]:
-        """The token index."""
-        return (self.index,)
+        """The token index, and the units index where documents count."""
+        return (self.index, self.units) if self.document else (self.index,)
 
     def scorer(self, at: Place) -> Score:
         """Map the token index, and load the encoder if there is one."""
@@ -75,16 +91,23 @@ class RerankMaxSim(Reranker):
             from srrag.model.embed import load
 
             tokens = functools.partial(encoded_tokens, model=load(self.encoder, at.device))
+        units = open_units(at, self.units) if self.document else None
 
         def score(batch: pa.Table, ids: pa.Array, offsets: Offsets) -> Floats:
             rows = np.repeat(np.arange(batch.num_rows), np.diff(offsets))
             place = np.arange(len(rows)) - offsets[rows]
             head = place < self.depth if self.depth else np.ones(len(rows), dtype=bool)
-            scores = late_scores(tokens(batch), ids, offsets, index, depth=self.depth)
+            weights = token_weights(batch, self.weights) if self.weights else None
+            scores = late_scores(
+                tokens(batch), ids, offsets, index, depth=self.depth, weights=weights
+            )
             if self.blend:
                 scores[head] = min_max(scores[head], rows[head])
                 scores += sum(_stretched(batch[name], ids, offsets) for name in self.blend)
                 scores /= 1 + len(self.blend)
+            if units is not None:
+                best = best_of_documents(scores[head], rows[head], units, ids.filter(head))
+                scores[head] += self.document * best
             # Hits behind the head keep their order, below every score of the head.
             lowest = np.zeros(batch.num_rows)
             np.minimum.at(lowest, rows[head], scores[head])
@@ -109,17 +132,23 @@ def late_scores(
     *,
     depth: int = 0,
     mean: bool = False,
+    weights: Sequence[Weights | None] | None = None,
 ) -> Floats:
     """MaxSim of each question's first `depth` hits (0: all), 0 for the other hits: (hits,).
 
-    `mean` divides by the number of tokens of the question, to compare long and short questions.
+    `weights` holds the weight of each token of each question, 1 without it. `mean` divides by the
+    sum of the weights, to compare long and short questions. Raises ValueError if a question has
+    other tokens than weights.
     """
     late = np.zeros(len(ids))
     for row, query in enumerate(questions):
         end = offsets[row] + depth if depth else offsets[row + 1]
         some = slice(offsets[row], min(end, offsets[row + 1]))
         values, scale, ends = index.take(ids[some].to_pylist())
-        late[some] = maxsim(query, values, ends, scale) / (max(1, len(query)) if mean else 1)
+        weight = None if weights is None else weights[row]
+        total = len(query) if weight is None else float(weight.sum())
+        found = maxsim(query, values, ends, scale, weight)
+        late[some] = found / (total or 1.0) if mean else found
     return late
 
 
@@ -148,6 +177,12 @@ def question_tokens(batch: pa.Table, dimension: int) -> Iterator[Matrix]:
     for tokens, scales in rows:
         values = np.frombuffer(tokens.as_py(), dtype=np.int8).reshape(-1, dimension)
         yield _widened(values, np.frombuffer(scales.as_py(), dtype=np.float16))
+
+
+def token_weights(batch: pa.Table, name: str) -> list[Weights | None]:
+    """The weights of each question's tokens as `WeighTokens` wrote them; None: all are alike."""
+    found = [np.frombuffer(item.as_py(), np.float32) for item in batch[name]]
+    return [each if len(each) else None for each in found]
 
 
 def encoded_tokens(batch: pa.Table, model: LoadedEncoder) -> Iterator[Matrix]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from srrag.corpus.record import RawRecord
 from srrag.engine.log.completion_log import CompletionLog
+from srrag.errors import SrragError
 from srrag.llm.completion import LOST
 from srrag.runner.carry_over import take_over
 from srrag.runner.deletion.tombstones import Tombstones
@@ -34,7 +35,7 @@ from srrag.storage.store import Receipt, Store
 _PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
 
 
-class TooManyFailuresError(RuntimeError):
+class TooManyFailuresError(SrragError, RuntimeError):
     """A stage failed on more rows than the ceiling allows."""
 
 

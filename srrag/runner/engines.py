@@ -6,13 +6,11 @@ none.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply
@@ -20,10 +18,10 @@ from srrag.engine.client import LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.lock import LogLock
+from srrag.engine.loop import EngineLoop
 from srrag.llm.completion import Engine, EngineStopped, Rules
 from srrag.step import Build, Place, Step, within
 
-T = TypeVar("T")
 Figures = dict[str, dict[str, Any]]
 
 
@@ -98,7 +96,7 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
     check_prices(models, at)
     folder = log_folder(at)
     lock = locked_log(at) if exclusive else nullcontext()
-    with lock as held, closing(_Loop()) as loop:
+    with lock as held, closing(EngineLoop()) as loop:
         openers: dict[Model, Opener] = {each.started: each.started.open for each in models}
         hosts = Dispatchers(openers, folder, at.account)
 
@@ -116,38 +114,3 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
             yield Engines({engine: client(engine) for engine in models}, figures)
         finally:
             loop.run(hosts.close())
-
-
-class _Loop:
-    """An event loop on its own thread."""
-
-    def __init__(self) -> None:
-        """Start the thread."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="engines", daemon=True)
-        self._thread.start()
-        self._closing = threading.Lock()
-        self._closed = False
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait; raises EngineStopped once the loop is closed."""
-        with self._closing:
-            if self._closed:
-                coroutine.close()
-                raise EngineStopped("the run has ended")
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        return future.result()
-
-    def close(self) -> None:
-        """Finish the running coroutines, so that no thread waits for them for ever."""
-        with self._closing:
-            self._closed = True
-        asyncio.run_coroutine_threadsafe(_others(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-async def _others() -> None:
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    await asyncio.gather(*rest, return_exceptions=True)

@@ -21,8 +21,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
-from srrag.schema import conform, empty_value
+from srrag.errors import Halt
+from srrag.isolate import isolated
+from srrag.llm.completion import Usage, one_line, tallied
+from srrag.schema import conform, empty_column
 from srrag.stage import Stage
 from srrag.step import Function, OpenedLLMStep
 from srrag.storage.store import Receipt, Store
@@ -132,7 +134,7 @@ def run_part(
             failures.extend(failed)
             usage.add(used)
             tick(row, alive.num_rows)
-    except (KeyboardInterrupt, SystemExit, EngineStopped):
+    except (KeyboardInterrupt, SystemExit, Halt):
         attempt.release()
         raise
     result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])
@@ -231,29 +233,26 @@ def guarded(
     attempt: Attempt | None = None,
 ) -> tuple[pa.Table, list[str]]:
     """Apply a step to rows; rows that raise become reject rows in their place."""
-    start, rows = piece
+    first, rows = piece
     schema = stage.step.writes
-    if attempt is not None and attempt.careful:
-        if attempt.poisoned(start):
-            detail = f"the worker died {MAX_STRIKES} times on this row"
-            return reject_row(rows, schema, stage.name, "crashed", detail), ["crashed"]
-        attempt.touch(start)
-    try:
-        return conform(function(rows), schema), []
-    except EngineStopped:
-        raise
-    except Exception as error:
-        if rows.num_rows == 1:
-            _log.warning("stage %s: a row is rejected", stage.name, exc_info=error)
-            reason = type(error).__name__
-            detail = one_line(error)
-            return reject_row(rows, schema, stage.name, reason, detail), [reason]
-    halves = [rows.slice(0, rows.num_rows // 2), rows.slice(rows.num_rows // 2)]
-    results = []
-    offset = start
-    for half in halves:
-        results.append(guarded(function, stage, (offset, half), attempt))
-        offset += half.num_rows
+
+    def run(start: int, stop: int) -> tuple[pa.Table, list[str]]:
+        if attempt is not None and attempt.careful:
+            if attempt.poisoned(start):
+                detail = f"the worker died {MAX_STRIKES} times on this row"
+                return rejected(start, "crashed", detail)
+            attempt.touch(start)
+        return conform(function(rows.slice(start - first, stop - start)), schema), []
+
+    def rejected(row: int, reason: str, detail: str) -> tuple[pa.Table, list[str]]:
+        only = rows.slice(row - first, 1)
+        return reject_row(only, schema, stage.name, reason, detail), [reason]
+
+    def fault(row: int, error: Exception) -> tuple[pa.Table, list[str]]:
+        _log.warning("stage %s: a row is rejected", stage.name, exc_info=error)
+        return rejected(row, type(error).__name__, one_line(error))
+
+    results = isolated(run, first, first + rows.num_rows, fault)
     tables = pa.concat_tables([table for table, _ in results])
     return tables, [reason for _, failed in results for reason in failed]
 
@@ -266,7 +265,7 @@ def reject_row(row: pa.Table, schema: pa.Schema, stage: str, reason: str, detail
         field.name: [
             row.column(field.name)[0].as_py()
             if field.name in row.column_names and row.schema.field(field.name).type == field.type
-            else empty_value(field.type)
+            else empty_column(field)
         ]
         for field in schema
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.bind import bind
 from srrag.kinds import renamed
 from srrag.llm.completion import Usage
 from srrag.pipeline import Pipeline
@@ -37,7 +38,7 @@ class PipelineRun:
 
     def place(self, at: Place) -> Place:
         """Bind the artifacts; raises ValueError if the pipeline needs a stage that is not built."""
-        return self.alone.place(at)
+        return bind(self.store, self.build, self.pipeline.needs(), at)
 
     def run(self, questions: pa.Table, at: Place) -> pa.Table:
         """Answer the questions that lack an answer; returns all rows in the given order."""

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from srrag.ids import file_sha256
 from srrag.schema import REJECTS
 from srrag.stage import Plan
 from srrag.storage.atomic_write import commit, write_parquet
 from srrag.storage.store import Store
+
+_MAX_CHARS = 300
 
 
 def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) -> str:
@@ -27,6 +30,31 @@ def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) ->
 
     commit(rejects_path(store, build), write)
     return written[0]
+
+
+def read_rejects(store: Store, build: str) -> pa.Table:
+    """The REJECTS table of a finished build, as the build wrote it."""
+    store.check()
+    return pq.read_table(rejects_path(store, build), schema=REJECTS)
+
+
+def readable_rejects(table: pa.Table, limit: int | None = None) -> str:
+    """Name the rejected rows, one a line with reason and detail; "" if there are none.
+
+    With a limit the rest is counted.
+    """
+    shown = table if limit is None else table.slice(0, limit)
+    lines = [
+        f"  {row['reason']}: {_one_line(row['detail'] or row['source'])}"
+        for row in shown.to_pylist()
+    ]
+    if rest := table.num_rows - shown.num_rows:
+        lines.append(f"  … and {rest:,} more: srrag status rejects=true lists all")
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MAX_CHARS]
 
 
 def rejects_path(store: Store, build: str) -> Path:

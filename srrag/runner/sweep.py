@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from srrag.bind import bind
 from srrag.llm.completion import Usage, one_line
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
@@ -20,8 +20,6 @@ from srrag.runner.summary import usage_of
 from srrag.schema import QUESTIONS
 from srrag.stage import Resources, Stage
 from srrag.step import Place, Step
-from srrag.storage import mirror
-from srrag.storage.manifest import check_files
 from srrag.storage.store import Receipt, Store
 
 PART_QUESTIONS = 64
@@ -51,13 +49,8 @@ class Sweep:
 
     def place(self, at: Place) -> Place:
         """Bind the artifacts; raises ValueError if a pipeline needs a stage that is not built."""
-        artifacts = self.store.artifacts(self.build)
-        for stage in dict.fromkeys(name for each in self.pipelines for name in each.needs()):
-            if stage not in artifacts:
-                raise ValueError(f"pipeline: stage {stage!r} is not in build {self.build!r}")
-            if mirror.store_at(self.store.root) is None:  # else opening checks
-                check_files(artifacts[stage])
-        return dataclasses.replace(at, artifacts=artifacts, root=self.store.root)
+        needs = (name for pipeline in self.pipelines for name in pipeline.needs())
+        return bind(self.store, self.build, needs, at)
 
     def run(self, questions: pa.Table, at: Place) -> None:
         """Run the missing stages of all pipelines together."""

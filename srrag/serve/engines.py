@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import replace
@@ -13,7 +11,8 @@ from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply
 from srrag.engine.client import LogClient
 from srrag.engine.dispatcher import Dispatchers
-from srrag.llm.completion import Client, Engine, EngineStopped
+from srrag.engine.loop import EngineLoop
+from srrag.llm.completion import Client, Engine
 from srrag.runner.engines import check_prices, engines_of, log_folder
 from srrag.serve.listeners import ClientGone, audience
 from srrag.serve.settings import ServeSettings
@@ -44,9 +43,7 @@ class SharedEngines:
         folder = log_folder(at)
         chosen = {model: (openers or {}).get(model, model.open) for model in models}
         self._hosts = Dispatchers(chosen, folder, at.account)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="engines", daemon=True)
-        self._thread.start()
+        self._loop = EngineLoop("the server has closed its engines")
         for model in models:
             send = partial(self._send, model)
             self.clients[model] = LogClient(model, folder, send, at.account.fresh)
@@ -62,26 +59,17 @@ class SharedEngines:
             return
         self._closed = True
         if self.clients:
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+            self._loop.run(self._hosts.close())
             self._loop.close()
-
-    async def _end(self) -> None:
-        await self._hosts.close()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*rest, return_exceptions=True)
 
     def _send(self, model: Model, calls: Sequence[Call]) -> list[Reply]:
         """Send calls from a worker's thread, in its context, so that its listeners get drafts."""
-        while not self._closed:
-            asked = self._hosts.complete(model, calls)
+        while True:
             try:
-                return _waited(asyncio.run_coroutine_threadsafe(asked, self._loop))
+                return _waited(self._loop.submit(self._hosts.complete(model, calls)))
             except CancelledError:
                 # It had joined an equal call of another request, which was cancelled: send again.
                 continue
-        raise EngineStopped("the server has closed its engines")
 
 
 def _waited(future: Future[list[Reply]]) -> list[Reply]:

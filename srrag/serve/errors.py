@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from srrag.llm.completion import EngineStopped
+from srrag.errors import Halt, SrragError
 
 _LONGEST_S = 30
 """Longest wait that a Retry-After header is based on, in seconds."""
@@ -23,7 +23,7 @@ def back_in_s(wait_s: float) -> int:
     return random.randint(least, 2 * least)
 
 
-class ApiError(Exception):
+class ApiError(SrragError):
     """An error that becomes the HTTP response of a request."""
 
     def __init__(
@@ -81,7 +81,7 @@ class ErrorJson(BaseModel):
     error: ErrorDetail
 
 
-class Refused(EngineStopped):
+class Refused(Halt):
     """Refuses a whole batch because another deployment is at its limit."""
 
     def __init__(self, fault: ApiError) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,9 +18,9 @@ from srrag.answer.check_support import MakeGate
 from srrag.answer.cited import CitedAnswer, Uncited
 from srrag.answer.streaming import AnswerStream
 from srrag.engine.stream import listening
-from srrag.llm.completion import EngineStopped
+from srrag.errors import Halt
 from srrag.pipeline import Pipeline, added
-from srrag.step import Function, Place, Step
+from srrag.step import Function, Place, StepWrapper, bare
 
 Event = tuple[str, Any]
 """Name (stage, evidence or token) and data of an event."""
@@ -31,7 +31,7 @@ Hear = Callable[[Event], None]
 """Observer of events; called in a worker's thread or an engine's thread."""
 
 
-class ClientGone(EngineStopped):
+class ClientGone(Halt):
     """Ends a batch before its next step when no client waits for any of its rows."""
 
 
@@ -74,7 +74,7 @@ class Listeners:
 
     @contextmanager
     def present(self) -> Iterator[None]:
-        """Let the steps that `aloud` wrapped report to these observers, in this thread.
+        """Let observed steps report to these observers, in this thread.
 
         A model's draft is reported only for a batch of one row, since drafts of several would mix.
         """
@@ -103,23 +103,14 @@ def _say(hear: Hear, text: str) -> None:
         hear(("token", piece))
 
 
-def aloud(pipeline: Pipeline) -> Pipeline:
-    """Wrap a pipeline's steps so that they report to the observers of their thread."""
-    rank, answer = map(_all_aloud, (pipeline.rank, pipeline.answer))
-    return Pipeline(rank=rank, answer=answer)
+@dataclass(frozen=True, kw_only=True)
+class ObservedStep(StepWrapper):
+    """A step that reports to the observers of its thread, and ends when all clients are gone."""
 
-
-def _all_aloud(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    return tuple(map(_aloud, steps))
-
-
-def _aloud(step: Step) -> Step:
-    """Copy a step with `open` replaced; its fields, and so its identity, stay the same."""
-    told = copy.copy(step)
-    name, columns = type(step).__name__, [item.name for item in added(step)]
-
-    def opened(at: Place) -> Function:
-        function = step.open(at)
+    def open(self, at: Place) -> Function:
+        """Open the step; the function raises ClientGone if nobody waits for its rows."""
+        function = self.step.open(at)
+        name, columns = type(bare(self)).__name__, [item.name for item in added(self)]
 
         def run(table: pa.Table) -> pa.Table:
             present = _audience.get()
@@ -137,5 +128,10 @@ def _aloud(step: Step) -> Step:
 
         return run
 
-    object.__setattr__(told, "open", opened)
-    return told
+
+def observed(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline with every step observed."""
+    return Pipeline(
+        rank=tuple(ObservedStep(step=step) for step in pipeline.rank),
+        answer=tuple(ObservedStep(step=step) for step in pipeline.answer),
+    )

@@ -1,11 +1,10 @@
-"""Runs steps of a pipeline in other deployments by replacing how these steps open.
+"""Runs steps of a pipeline in other deployments.
 
 Tables travel as Arrow IPC bytes: the columns that the step reads go out, those it adds come back.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -21,7 +20,7 @@ from srrag.pipeline import Pipeline
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.serve.listeners import audience
 from srrag.serve.settings import ServeSettings
-from srrag.step import Function, Place, Step
+from srrag.step import Function, Place, Step, StepWrapper
 
 T = TypeVar("T")
 Tracks = tuple[tuple[str, ...], ...]
@@ -147,22 +146,16 @@ def _exchanged(item: T, change: Callable[[Step], Step | None]) -> T:
     elif isinstance(item, (tuple, list)):
         found = type(item)(moved.values())
     else:
-        # Copy without running __init__: the step's checks have passed, and its fields identify it.
-        found = copy.copy(item)
-        for name, value in moved.items():
-            object.__setattr__(found, name, value)
+        found = replace(found, **moved)
     return found  # type: ignore[no-any-return]
 
 
 def _away(step: Step, work: RemoteCall, callers: Sequence[RemoteCaller], seconds: float) -> Step:
-    """Copy a step so that it opens in another deployment; its fields stay the same."""
-    moved = copy.copy(step)
     shards = _Shards(callers, seconds)
     if isinstance(step, SearchChannel):
-        object.__setattr__(moved, "searcher", lambda at: _searcher(step, work, shards))
-    else:
-        object.__setattr__(moved, "open", lambda at: _function(step, work, shards))
-    return moved
+        index, into, k = step.index, step.into, step.k
+        return RemoteChannel(step=step, index=index, into=into, k=k, work=work, shards=shards)
+    return RemoteStep(step=step, work=work, shards=shards)
 
 
 class _Shards:
@@ -185,33 +178,54 @@ class _Shards:
         return list((self._pool.map if self._pool else map)(ask, self._callers))
 
 
-def _function(step: Step, work: RemoteCall, shards: _Shards) -> Function:
-    shards(work, None)
+@dataclass(frozen=True, kw_only=True)
+class RemoteStep(StepWrapper):
+    """A step that works in another deployment."""
 
-    def run(batch: pa.Table) -> pa.Table:
-        read = [name for name in batch.column_names if name in {*step.reads, "reject"}]
-        (out,) = map(unpacked, shards(work, batch.select(read)))
-        for item in step.writes:
-            if item.name in batch.column_names:
-                place = batch.column_names.index(item.name)
-                batch = batch.set_column(place, item, out[item.name])
-            else:
-                batch = batch.append_column(item, out[item.name])
-        return batch
+    work: RemoteCall
+    shards: _Shards
 
-    return run
+    def open(self, at: Place) -> Function:
+        """Open the step there."""
+        self.shards(self.work, None)
+
+        def run(batch: pa.Table) -> pa.Table:
+            read = [name for name in batch.column_names if name in {*self.reads, "reject"}]
+            (out,) = map(unpacked, self.shards(self.work, batch.select(read)))
+            for item in self.writes:
+                if item.name in batch.column_names:
+                    place = batch.column_names.index(item.name)
+                    batch = batch.set_column(place, item, out[item.name])
+                else:
+                    batch = batch.append_column(item, out[item.name])
+            return batch
+
+        return run
 
 
-def _searcher(step: SearchChannel, work: RemoteCall, shards: _Shards) -> Search:
-    shards(replace(work, tracks=()), None)
+@dataclass(frozen=True, kw_only=True)
+class RemoteChannel(StepWrapper, SearchChannel):
+    """A search in another deployment, or in several that hold a shard of its index each."""
 
-    def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
-        asked = replace(work, tracks=tuple(map(tuple, tracks)))
-        read = [name for name in batch.column_names if name in step.reads]
-        parts = list(map(unpacked, shards(asked, batch.select(read))))
-        return [
-            merged([found_of(part, number) for part in parts], step.k)
-            for number in range(len(tracks))
-        ]
+    step: SearchChannel
+    work: RemoteCall
+    shards: _Shards
 
-    return search
+    def columns(self, found: FoundWindows) -> list[pa.Array]:
+        """The columns of the search."""
+        return self.step.columns(found)
+
+    def searcher(self, at: Place) -> Search:
+        """Open the search there."""
+        self.shards(replace(self.work, tracks=()), None)
+
+        def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
+            asked = replace(self.work, tracks=tuple(map(tuple, tracks)))
+            read = [name for name in batch.column_names if name in self.reads]
+            parts = list(map(unpacked, self.shards(asked, batch.select(read))))
+            return [
+                merged([found_of(part, number) for part in parts], self.k)
+                for number in range(len(tracks))
+            ]
+
+        return search

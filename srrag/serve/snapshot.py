@@ -10,18 +10,17 @@ from typing import Any
 
 from srrag.answer.check_support import gate_of
 from srrag.answer.streaming import uncited_of
+from srrag.bind import bind
 from srrag.index.units import Units, open_units
 from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
 from srrag.pipeline import Pipeline
 from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_table
-from srrag.runner.local import LocalRunner
-from srrag.runner.pipeline_run import PipelineRun
 from srrag.serve.batcher import Ticket
 from srrag.serve.engines import SharedEngines
 from srrag.serve.errors import ApiError, Refused, late
-from srrag.serve.listeners import ClientGone, Hear, Listeners, aloud
+from srrag.serve.listeners import ClientGone, Hear, Listeners, observed
 from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
 from srrag.serve.text_scores import TextScores
@@ -85,7 +84,7 @@ class Snapshot:
         self._answer: dict[str, Function] = {}
         self._rank: dict[str, Function] = {}
         for name, pipeline in settings.pipelines.items():
-            told = aloud(move(pipeline, at, self.version))
+            told = observed(move(pipeline, at, self.version))
             self._answer[name] = told.open(at)
             self._rank[name] = told.ranking().open(at)
         self.units: Units = open_units(at)
@@ -157,9 +156,8 @@ def _placed(settings: ServeSettings, store: Store) -> tuple[Place, str]:
     """The artifacts of all pipelines and their build version, read from the same pointer."""
     while True:
         version = build_version(store, settings.build)
-        for pipeline in settings.pipelines.values():
-            run = PipelineRun(store, settings.build, pipeline, LocalRunner())
-            at = run.place(settings.at)
+        needs = (name for pipeline in settings.pipelines.values() for name in pipeline.needs())
+        at = bind(store, settings.build, needs, settings.at)
         if build_version(store, settings.build) == version:
             return at, version
 

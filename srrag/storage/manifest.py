@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from srrag.errors import SrragError
 from srrag.ids import file_sha256
 from srrag.storage import mirror
 from srrag.storage.atomic_write import read_json
@@ -14,7 +15,7 @@ CURE = "`srrag build … repair=true` mends it"
 _checked: set[tuple[str, int, int]] = set()
 
 
-class DamagedError(ValueError):
+class DamagedError(SrragError, ValueError):
     """A file is damaged; the message names the file and the command that repairs it."""
 
 

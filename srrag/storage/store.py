@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.errors import UsageError
 from srrag.ids import file_sha256
 from srrag.storage import mirror, writer_lock
 from srrag.storage.atomic_write import commit, commit_json, parse_json, read_json, write_parquet
@@ -79,11 +80,11 @@ class Store:
         commit_json(self._marker, {"layout": LAYOUT}, sealed=True)
 
     def check(self) -> None:
-        """Raise ValueError unless the root exists with the layout of this version."""
+        """Raise UsageError unless the root exists, ValueError for a layout of another version."""
         self._refresh()
         if not self._marker.exists():
             mirror.check_bucket(self.root)
-            raise ValueError(f"root={self} holds no build; run `srrag build root=…` first")
+            raise UsageError(f"root={self} holds no build; run `srrag build root=…` first")
         try:
             layout = read_json(self._marker)["layout"]
         except (ValueError, KeyError, TypeError):
@@ -234,11 +235,11 @@ class Store:
         return self.root / "builds" / f"{build}.json"
 
     def read_pointer(self, build: str) -> dict[str, Any]:
-        """Read a build's pointer; raises ValueError that names the root if there is none."""
+        """Read a build's pointer; raises UsageError that names the root if there is none."""
         self.check()
         path = self.pointer_path(build)
         if not path.exists():
-            raise ValueError(f"root={self} holds no finished build {build!r}")
+            raise UsageError(f"root={self} holds no finished build {build!r}")
         pointer: dict[str, Any] = _parsed(path, path)
         if not _is_pointer(pointer):
             raise DamagedError(f"{mirror.shown(path)}: not the pointer of a build; {CURE}")

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from srrag.storage import mirror
+from srrag.storage.lease import Heartbeat, check_free
 from srrag.storage.process_identity import HOLDER, ProcessIdentity
 
 FILE = ".lock"
@@ -74,7 +74,6 @@ class _StoreLock:
         self.path = root / f"{FILE}.json"
         self.token = uuid.uuid4().hex
         self.me = ProcessIdentity.this()
-        self._stop = threading.Event()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -85,22 +84,19 @@ class _StoreLock:
         found = self._read()
         if found and not found[0].is_gone():
             age_s = self._now() - mirror.fetch(self.path).stat().st_mtime
-            if age_s < STALE_S:
-                told = found[0].told(age_s)
-                raise ValueError(f"root={mirror.shown(self.root)} is being written by {told}")
+            check_free(f"root={mirror.shown(self.root)}", found[0], age_s, STALE_S)
         self._write()
-        beats = threading.Thread(target=self._beat, name="root-lock", daemon=True)
+        beats: Heartbeat | None = None
         try:
             time.sleep(SETTLE_S)
             self.check()
-            beats.start()
+            beats = Heartbeat("root-lock", BEAT_S, self._renew)
             _held[self.root] = self
             yield
         finally:
             _held.pop(self.root, None)
-            self._stop.set()
-            if beats.is_alive():
-                beats.join()
+            if beats is not None:
+                beats.stop()
             with suppress(OSError, RuntimeError):  # otherwise the lease expires
                 self.check()
                 mirror.remove(self.path)
@@ -112,15 +108,13 @@ class _StoreLock:
             by = f"process {found[0].pid} on {found[0].host}" if found else "another run"
             raise RuntimeError(f"root={mirror.shown(self.root)} was taken over by {by}")
 
-    def _beat(self) -> None:
-        while not self._stop.wait(BEAT_S):
-            try:
-                self.check()
-                self._write()
-            except RuntimeError:
-                return  # the lease is lost, as `check_held` will report
-            except OSError:
-                continue  # the store is briefly unreachable; a missed heartbeat is harmless
+    def _renew(self) -> bool:
+        try:
+            self.check()
+        except RuntimeError:
+            return False  # as `check_held` will report
+        self._write()
+        return True
 
     def _write(self) -> None:
         self.path.write_text(json.dumps({**asdict(self.me), "token": self.token}), "utf-8")

@@ -9,7 +9,8 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "kinds", "errors", "step", "stage", "spec", "ids", "pipeline", "rows", "html",
-        "degrade", "formats", "hits", "storage", "llm"}  # fmt: skip
+        "degrade", "bind", "isolate", "formats", "hits", "provenance", "storage",
+        "llm"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "graph", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "benchmark"}  # fmt: skip
 RUN = {"runner", "corpus", "index", "engine", *CORE}

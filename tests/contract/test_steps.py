@@ -34,6 +34,8 @@ from srrag.corpus.big_units import CutBigUnits
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.small_units import CutSmallUnits
 from srrag.evaluate.cases import make_cases, read_gold_answers
+from srrag.evaluate.judges.form import MeasureForm
+from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
 from srrag.index.units import Units
@@ -44,12 +46,15 @@ from srrag.model.filter import Base, Decision, Fusion
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.rerank.filter_evidence import FilterEvidence
+from srrag.retrieve.branches import SearchBranches
 from srrag.retrieve.ircot import SHOWN, Reflect
+from srrag.retrieve.pool import PoolHits
 from srrag.retrieve.questions import question_table
+from srrag.retrieve.search_sparse import SearchSparse
 from srrag.runner.part import live
 from srrag.schema import ROUNDS
 from srrag.spec import build, canonical, spec
-from srrag.step import LLMStep, Place, Step, within
+from srrag.step import LLMStep, Place, Step, StepWrapper, within
 from srrag.storage.store import Store
 from srrag.train.filter.report import write_model
 from tests.sample_json import sample_json
@@ -63,8 +68,8 @@ QUESTIONS = [
     {"query_id": "4", "text": "What is the capital of the moon?"},
 ]
 PIPELINES = [
-    "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_graph", "hybrid_betr", "rationale",
-    "reformulate", "srrag", "unaided",
+    "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_maxsim", "hybrid_graph", "hybrid_betr",
+    "rationale", "reformulate", "srrag", "unaided",
 ]  # fmt: skip
 
 
@@ -73,7 +78,7 @@ def all_steps() -> Iterator[type[Step]]:
     for module in pkgutil.walk_packages(srrag.__path__, "srrag."):
         for _, item in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(item, Step) and not inspect.isabstract(item):
-                if item.__module__ == module.name:
+                if item.__module__ == module.name and not issubclass(item, StepWrapper):
                     yield item
 
 
@@ -124,7 +129,8 @@ def examples(
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
     free = ComposeFreely(evaluation_only=True)
     found[ComposeFreely] = Example(free, found[ComposeAnswer].table, at)
-    add_judges(found, at)
+    add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
+    add_branches(found, at)
     add_benchmark(found, at)
     return found
 
@@ -138,7 +144,20 @@ def weighed(table: pa.Table) -> pa.Table:
     return table.append_column("rounds", rounds).append_column("shown", pa.array(shown, SHOWN))
 
 
-def add_judges(found: dict[type[Step], Example], at: Place) -> None:
+def add_branches(found: dict[type[Step], Example], at: Place) -> None:
+    """A search of several wordings, and a pool of two lists."""
+    versions = [["What is an ankle?"], [], [" ", "Tendon pain and exercise"], ["Moon"]]
+    table = question_table(QUESTIONS)
+    worded = table.append_column("reformulations", pa.array(versions, pa.list_(pa.string())))
+    search = Pipeline(rank=(SearchSparse(k=5, into="hits"),))
+    branches = SearchBranches(search=search, key="document")
+    found[SearchBranches] = Example(branches, worded, at)
+    for name in ("one", "two"):
+        table = SearchSparse(k=8, into=name).open(at)(table)
+    found[PoolHits] = Example(PoolHits(hits=("one", "two"), reduce="rrf"), table, at)
+
+
+def add_judges(found: dict[type[Step], Example], at: Place, qrels: Path) -> None:
     """The judges, on answers to questions of the sample."""
     gold = list(read_gold_answers(resource_path("pkg://srrag/sample/questions.jsonl")))[:6]
     gold = [row | {"options": ["yes", "no"], "gold_option": "no"} for row in gold]
@@ -151,6 +170,10 @@ def add_judges(found: dict[type[Step], Example], at: Place) -> None:
         for (name, step), source in zip(steps.items(), sources(steps).values(), strict=True):
             made[name] = step.open(at)(made[source])
             found[type(step)] = Example(step, made[source], at)
+    found[MeasureForm] = Example(MeasureForm(), cases, at)
+    documents = [f"{row['query_id']}\tdoc\t1" for row in gold]
+    qrels.write_text("\n".join(["query-id\tcorpus-id\tscore", *documents]))
+    found[MeasureGoldCitations] = Example(MeasureGoldCitations(qrels=str(qrels)), cases, at)
 
 
 def add_benchmark(found: dict[type[Step], Example], at: Place) -> None:

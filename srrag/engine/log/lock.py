@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import uuid
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 import pydantic
 
 from srrag.storage.atomic_write import commit_json
+from srrag.storage.lease import Heartbeat, check_free
 from srrag.storage.mirror import shown, store_at
 from srrag.storage.process_identity import HOLDER, ProcessIdentity
 
@@ -36,7 +37,7 @@ class LogLock:
         self.beat_s = beat_s
         self.stale_s = stale_s
         self._number = 0
-        self._stop = threading.Event()
+        self._beats: Heartbeat | None = None
 
     def take(self) -> None:
         """Take the lock; raises ValueError that names the holder, or for an object store."""
@@ -49,10 +50,7 @@ class LogLock:
         me = ProcessIdentity.this()
         self._number = self._follow(me)
         self._holder = me
-        self._stop = threading.Event()
-        threading.Thread(
-            target=self._beat, args=(self._number, self._stop), name="log-lock", daemon=True
-        ).start()
+        self._beats = Heartbeat("log-lock", self.beat_s, partial(self._renew, self._number))
 
     def held(self) -> bool:
         """Whether this run still holds the log, which it may have lost while it was paused."""
@@ -60,7 +58,8 @@ class LogLock:
 
     def release(self) -> None:
         """Release the lock, if this run still holds it."""
-        self._stop.set()
+        if self._beats is not None:
+            self._beats.stop()
         if self.held():
             commit_json(self._path(self._number), asdict(self._holder) | {"released": True})
         self._number = 0
@@ -113,17 +112,14 @@ class LogLock:
                 f"{path} is damaged; delete it if no run writes {self.folder}, "
                 f"or wait for {self.stale_s:.0f} s"
             ) from None
-        if not holder.is_gone() and age_s < self.stale_s:
-            raise ValueError(f"{self.folder} is being written by {holder.told(age_s)}")
+        check_free(str(self.folder), holder, age_s, self.stale_s)
 
-    def _beat(self, number: int, stop: threading.Event) -> None:
-        while not stop.wait(self.beat_s):
-            try:
-                os.utime(self._path(number))
-            except FileNotFoundError:
-                return  # another run holds the log, as `held` will report
-            except OSError:
-                continue  # the file server is briefly unreachable; a missed heartbeat is harmless
+    def _renew(self, number: int) -> bool:
+        try:
+            os.utime(self._path(number))
+        except FileNotFoundError:
+            return False  # another run holds the log, as `held` will report
+        return True
 
     def _numbers(self) -> list[int]:
         return [int(path.stem[5:]) for path in self.folder.glob("lock-*.json")]

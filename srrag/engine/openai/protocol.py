@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pydantic
 
 from srrag.engine.call import Call, Reply, schema_json
+from srrag.errors import EngineError
 from srrag.llm.completion import Answer, Fault, one_line
 
 MAX_BODY_BYTES = 8 * 1024**2
@@ -47,7 +48,7 @@ _TOO_LONG = re.compile(
 )
 
 
-class AttemptError(Exception):
+class AttemptError(EngineError):
     """A failed attempt.
 
     `passing`: the failure is transient, and a retry after `wait_s` seconds may succeed. `refused`:

@@ -35,14 +35,17 @@ class Choice(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeChoice(Judge):
-    """One call an answer. By rules it is the option that the answer names, or is nearest to.
+    """Whether the `choice` of an answer is right; nobody is asked, and no choice is wrong.
+
+    Answers of systems that write no `choice` are read: one call an answer. By rules it is the
+    option that the answer names, or is nearest to.
 
     An answer that does not begin with yes, no or maybe, where these are the options, counts as no
     if its first paragraph negates, else as yes. Other options count by the share of their words
     that the answer holds. That is a floor for answers that quote, and no reading of them.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     reads: ClassVar[tuple[str, ...]] = (
         "query_id",
@@ -50,6 +53,8 @@ class JudgeChoice(Judge):
         "answer",
         "missing",
         "abstained",
+        "chooses",
+        "choice",
         "options",
         "gold_option",
     )
@@ -58,8 +63,8 @@ class JudgeChoice(Judge):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     def asks(self, case: Case) -> list[tuple[str, str]]:
-        """One prompt, if there is an answer and an option that is right."""
-        if case["missing"] or case["gold_option"] not in case["options"]:
+        """One prompt, if an option is right and there is an answer that does not say its choice."""
+        if case["missing"] or case["chooses"] or case["gold_option"] not in case["options"]:
             return []
         options = (quoted({"n": n, "option": o}) for n, o in enumerate(case["options"], 1))
         user = PROMPT.user(
@@ -84,6 +89,12 @@ class JudgeChoice(Judge):
             return
         if case["missing"]:
             yield ACCURACY.unanswered(case, case["gold_option"])
+        elif case["chooses"]:
+            choice = case["choice"]
+            chosen = case["options"][choice] if 0 <= choice < len(case["options"]) else None
+            reason = "no option was chosen" if chosen is None else f"it chose {chosen}"[:400]
+            right = chosen == case["gold_option"]
+            yield ACCURACY.settled(case, case["gold_option"], right, reason)
         elif fault := answers[0].fault:
             yield ACCURACY.failed(case, case["gold_option"], fault)
         else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from srrag.engine.client import DispatcherLostError, LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.llm.completion import Account, EngineStopped, Fault, one_line
 from srrag.runner.engines import Engines, Figures, check_held, check_prices, locked_log, log_folder
+from srrag.runner.ray.replicas import EngineReplica, ReplicaSession
 from srrag.step import Place
 
 MAX_RESTARTS = 20
@@ -34,70 +34,19 @@ MAX_RESTARTS = 20
 MAX_CALLS = 100_000
 """Calls that an actor may hold at a time; the host bounds the number of calls in flight."""
 
-_ALONE_TRIES = 2
 _PAUSE_S = 1.0
 
 
-class EngineReplica:
-    """An actor that holds one session of a model."""
-
-    def __init__(self, engine: Model) -> None:
-        """Keep the model; the session starts at the first call."""
-        self._engine = engine
-        self._opening = asyncio.Lock()
-        self._session: Session | None = None
+class ActorSession(ReplicaSession):
+    """A session over actors, in which a call that kills every replica is a fault of this call."""
 
     async def complete(self, call: Call) -> Reply:
-        """Answer one call; if the session is lost, the process exits and Ray restarts it."""
-        async with self._opening:
-            if self._session is None:
-                self._session = await self._engine.open()
+        """Answer a call; raises EngineStopped."""
         try:
-            return await self._session.complete(call)
-        except SessionLostError:
-            os._exit(1)  # Ray starts the actor again
-
-    async def close(self) -> None:
-        """Release the session."""
-        if self._session is not None:
-            await self._session.close()
-
-
-class ReplicaSession:
-    """A session over several replicas: each call goes to the replica with the fewest calls."""
-
-    def __init__(self, engine: Model, replicas: Sequence[ActorHandle[Any]]) -> None:
-        """Keep the actors."""
-        self._name = engine.name
-        self._replicas = replicas
-        self._load = [0] * len(replicas)
-        self._alone = asyncio.Lock()
-
-    async def complete(self, call: Call) -> Reply:
-        """Answer a call; if a replica dies, retry alone the calls that may have killed it."""
-        try:
-            return await self._sent(call)
-        except RayActorError:
-            pass
-        async with self._alone:
-            for _ in range(_ALONE_TRIES):
-                try:
-                    return await self._sent(call)
-                except RayActorError as error:
-                    detail = one_line(error)
-                    await asyncio.sleep(_PAUSE_S)
-        return Reply(fault=Fault("crash", f"the engine died under this call: {detail}"))
-
-    async def _sent(self, call: Call) -> Reply:
-        place = min(range(len(self._load)), key=self._load.__getitem__)
-        self._load[place] += 1
-        try:
-            reply: Reply = await self._replicas[place].complete.remote(call)
-            return reply
-        except RayTaskError as error:
-            raise EngineStopped(f"{self._name}: {one_line(error.cause)}") from None
-        finally:
-            self._load[place] -= 1
+            return await super().complete(call)
+        except SessionLostError as error:
+            fault = Fault("crash", f"the engine died under this call: {one_line(error)}")
+            return Reply(fault=fault)
 
     async def close(self) -> None:
         """Close every replica that still runs."""
@@ -133,7 +82,7 @@ class DispatcherActor:
 
 def _opener(engine: Model, handles: Sequence[ActorHandle[Any]]) -> Opener:
     async def opened() -> Session:
-        return ReplicaSession(engine, handles)
+        return ActorSession(engine.name, handles, alone=True, pause_s=_PAUSE_S)
 
     return opened
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 import ray
 
+from srrag.errors import SrragError
 from srrag.runner.engines import Figures
 from srrag.runner.progress import CallProgress, Progress, say
 from srrag.stage import Plan, Stage
 from srrag.storage.store import Store
 
 
-class StalledError(RuntimeError):
+class StalledError(SrragError, RuntimeError):
     """No part was finished for too long; the message names the stage and what it waits for."""
 
 

@@ -38,13 +38,16 @@ class QuoteJson(BaseModel):
 
 
 class Evidence(BaseModel):
-    """A window of a document, by the number that citations use."""
+    """A window of a document or what was made of one, by the number that citations use."""
 
     number: int
+    kind: str = Field(description="window, document, bullet, summary or finding")
     unit_id: str
     doc_id: str
     title: str
     section: str
+    char_start: int = Field(description="where the text begins in its document, -1 if reworded")
+    char_end: int
     text: str
     year: int
     grade: str
@@ -74,6 +77,8 @@ class AnswerJson(BaseModel):
     question: str
     answer: str
     insufficient: bool
+    choice: int | None = Field(None, description="index of the option chosen, if there are options")
+    option: str | None = None
     note: str
     notice: str
     support: Row | None = Field(

@@ -6,10 +6,9 @@ another one. Settings can move steps to further deployments, at the cost of one 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,14 +19,14 @@ from ray.serve.config import AutoscalingConfig, HTTPOptions
 from ray.serve.handle import DeploymentHandle
 
 from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply, Session, SessionLostError
 from srrag.runner.engines import engines_of
 from srrag.runner.ray.data import RayDataRunner
+from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
 from srrag.serve.errors import ApiError
 from srrag.serve.ray import retry_middleware
 from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
-from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener, pieces_of
+from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
 from srrag.serve.ray.loopback import keep_replica_here
 from srrag.serve.ray.step_worker import StepWorker
@@ -84,8 +83,11 @@ class ServerReplica:
         callers = {
             name: [DeploymentStepCaller(each) for each in shards] for name, shards in steps.items()
         }
-        openers = zip(_models(settings), map(opener, engines), strict=True)
-        self._host = PipelineService(settings, move=apart(settings, callers), openers=dict(openers))
+        openers = {
+            model: opener(model.name, engine)
+            for model, engine in zip(_models(settings), engines, strict=True)
+        }
+        self._host = PipelineService(settings, move=apart(settings, callers), openers=openers)
         self._peers = Peers(self._host.rate)
 
     def __serve_build_asgi_app__(self) -> Any:
@@ -118,44 +120,16 @@ class StepReplica:
         await self._host.close()
 
 
-class ModelReplica:
-    """One process: a session of one model, ready once the model is loaded."""
-
-    def __init__(self, model: Model) -> None:
-        """Bind the model; the first health check opens its session in the event loop."""
-        self._model = model
-        self._opening = asyncio.Lock()
-        self._session: Session | None = None
+class ModelReplica(EngineReplica):
+    """A replica of a model as a deployment."""
 
     async def check_health(self) -> None:
         """Load the model; Ray sends no calls to a replica before this has passed once."""
-        async with self._opening:
-            if self._session is None:
-                self._session = await self._model.open()
-
-    async def complete(self, call: Call) -> Reply:
-        """Answer a call; ends this process if the session is lost."""
-        try:
-            return await self._up().complete(call)
-        except SessionLostError:
-            os._exit(1)  # Ray starts another replica
-
-    async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Yield an answer's pieces, then the reply; ends this process if the session is lost."""
-        try:
-            async for piece in pieces_of(self._up(), call):
-                yield piece
-        except SessionLostError:
-            os._exit(1)
-
-    def _up(self) -> Session:
-        assert self._session is not None, "Ray asks no replica before its first health check"
-        return self._session
+        await self.load()
 
     async def __del__(self) -> None:
         """Release the session."""
-        if self._session is not None:
-            await self._session.close()
+        await self.close()
 
 
 def application(settings: ServeSettings, cluster: Cluster) -> Any:

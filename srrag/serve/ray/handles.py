@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +16,13 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from srrag.engine.call import Call, CallError, Opener, Reply, SessionLostError
+from srrag.engine.call import Call, CallError, Opener, Reply
 from srrag.llm.completion import EngineStopped, one_line
+from srrag.runner.ray.replicas import TRIES, ReplicaSession
 from srrag.serve.api_keys import Rate
 from srrag.serve.errors import ApiError, Refused, busy, late
 from srrag.serve.listeners import ClientGone
 from srrag.serve.remote_steps import RemoteCall
-
-TRIES = 3
-"""Attempts per call. The limit stops a call that itself kills replicas."""
 
 OPEN_S = 600.0
 """Seconds that opening a step may take, since it may load a model."""
@@ -97,44 +94,30 @@ class DeploymentStepCaller:
             return result
 
 
-def opener(handle: DeploymentHandle[Any]) -> Opener:
+def opener(name: str, handle: DeploymentHandle[Any]) -> Opener:
     """Return the opener of an engine that runs in another deployment."""
 
     async def opened() -> DeploymentSession:
-        return DeploymentSession(handle)
+        return DeploymentSession(name, [handle])
 
     return opened
 
 
-class DeploymentSession:
+class DeploymentSession(ReplicaSession):
     """An engine's session in another deployment, which streams tokens as they are generated."""
 
-    def __init__(self, handle: DeploymentHandle[Any]) -> None:
-        """Bind the deployment."""
-        self._handle = handle
-
-    async def complete(self, call: Call) -> Reply:
-        """Answer one call; raises EngineStopped, or SessionLostError if TRIES replicas died."""
-        reason = ""
-        for _ in range(TRIES):
-            response = self._handle.complete.remote(call)
-            try:
-                reply: Reply = await response
-                return reply
-            except RayActorError as error:
-                reason = one_line(error)
-            except RayServeException as error:
-                raise EngineStopped(f"the engine takes no call: {one_line(error)}") from error
-            except RayTaskError as error:
-                raise EngineStopped(one_line(error.cause)) from None
-        raise SessionLostError(reason)
+    async def _sent(self, call: Call) -> Reply:
+        try:
+            return await super()._sent(call)
+        except RayServeException as error:
+            raise EngineStopped(f"the engine takes no call: {one_line(error)}") from error
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
         """Yield the pieces of an answer, then the reply; if the replica dies, only a new reply.
 
         Raises CallError or EngineStopped.
         """
-        pieces: Any = self._handle.options(stream=True).stream.remote(call)
+        pieces: Any = self._replicas[0].options(stream=True).stream.remote(call)
         try:
             async for piece in pieces:
                 yield piece
@@ -148,23 +131,3 @@ class DeploymentSession:
             raise EngineStopped(one_line(error.cause)) from None
         finally:
             pieces.cancel()
-
-    async def close(self) -> None:
-        """Do nothing: the application owns the engine."""
-
-
-async def pieces_of(session: Any, call: Call) -> AsyncGenerator[str | Reply, None]:
-    """Yield the pieces of a session's answer, then the reply, which also carries a fault.
-
-    A session that cannot stream yields only the reply.
-    """
-    if not hasattr(session, "stream"):
-        yield await session.complete(call)
-        return
-    began = time.monotonic()
-    try:
-        async with aclosing(session.stream(call)) as items:
-            async for item in items:
-                yield item
-    except CallError as error:
-        yield Reply(fault=error.fault, seconds=time.monotonic() - began)

@@ -7,10 +7,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
 
+from srrag.isolate import isolated
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.search_dense import SearchDense
 from srrag.serve.batcher import Batcher, Ticket
@@ -82,18 +84,15 @@ class StepWorker:
         if len(tables) < len(tickets):
             self._open(work)
             return [pa.table({})] * len(tickets)
-        try:
-            out = self._done(work, pa.concat_tables(tables).combine_chunks())
-        except Exception as error:
-            if len(tickets) == 1:
-                return [error]
-            # Run the tables one by one, so that only the faulty one fails.
-            return [each for ticket in tickets for each in self._work(kind, [ticket])]
-        parts, start = [], 0
-        for table in tables:
-            parts.append(out.slice(start, len(table)))
-            start += len(table)
-        return list(parts)
+        ends = list(accumulate(map(len, tables), initial=0))
+
+        def run(start: int, stop: int) -> list[pa.Table | Exception]:
+            out = self._done(work, pa.concat_tables(tables[start:stop]).combine_chunks())
+            spans = zip(ends[start:stop], tables[start:stop], strict=True)
+            return [out.slice(end - ends[start], len(table)) for end, table in spans]
+
+        results = isolated(run, 0, len(tables), lambda number, error: [error])
+        return [each for result in results for each in result]
 
     def _done(self, work: RemoteCall, table: pa.Table) -> pa.Table:
         self._open(work)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.answer.cited import ABSTENTION, PARTIAL, CitedAnswer
-from srrag.answer.compose import ComposeAnswer
+from srrag.answer.cited import ABSTENTION, PARTIAL, ChosenAnswer, CitedAnswer
+from srrag.answer.compose import CHOOSE, ComposeAnswer
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import EVIDENCE, MISMATCHES, REJECT, SNIPPETS, empty_value
@@ -170,11 +170,34 @@ def test_options_are_shown_to_the_model_alone() -> None:
     options = pa.array([["Fewer\nsprains", "</question>"], []], pa.list_(pa.string()))
     offered = batch.set_column(batch.column_names.index("options"), "options", options)
     shown, bare = STEP.prompts(offered)
-    before, line, after = shown.user.partition('\nOptions: ["Fewer\\nsprains", "‹/question>"]\n')
-    assert line and f"{before}\n{after}" == bare.user, "a line below the question, and no other"
+    offer = f'\nOptions: ["Fewer\\nsprains", "‹/question>"]{CHOOSE}\n'
+    before, lines, after = shown.user.partition(offer)
+    assert lines and f"{before}\n{after}" == bare.user, "below the question, and nothing else"
+    assert (shown.schema, bare.schema) == (ChosenAnswer, CitedAnswer)
     assert shown.system == bare.system
     first, second = STEP.open(Place())(offered).drop(["query_id", "options"]).to_pylist()
-    assert first == second, "rules quote, whatever is offered"
+    assert first | {"choice": -1} == second, "rules quote, whatever is offered"
+
+
+@pytest.mark.parametrize(("number", "choice"), [(1, 0), (2, 1), (0, -1), (3, -1)])
+def test_the_model_chooses_by_number(number: int, choice: int) -> None:
+    said = {**json.loads(reply(("One.", [1]))), "choice": number}
+    assert chosen(said)["choice"] == choice
+    assert chosen({**said, "answer": [], "insufficient": True})["choice"] == -1
+
+
+def chosen(said: dict[str, Any]) -> dict[str, Any]:
+    """The row of a model's answer to a question with two options."""
+    batch = questions((QUESTION, evidence(FINDING, OTHER)))
+    options = pa.array([["Fewer sprains", "More sprains"]], pa.list_(pa.string()))
+    batch = batch.set_column(batch.column_names.index("options"), "options", options)
+    answer = read(json.dumps(said), ChosenAnswer)
+    rows: list[dict[str, Any]] = STEP.parse(batch, STEP.prompts(batch), [answer]).to_pylist()
+    return rows[0]
+
+
+def test_a_question_without_options_has_no_choice() -> None:
+    assert ruled(QUESTION, FINDING, OTHER)["choice"] == -1
 
 
 def test_rules_say_what_differs_in_what_they_quote() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.answer.select import SelectEvidence, fill_quota, limit
-from srrag.ids import content_id
+from srrag.ids import content_id, evidence_id
 from srrag.index.units import EVIDENCE_COLUMNS
 from srrag.schema import EVIDENCE, HITS
 from srrag.step import Place
@@ -29,8 +29,11 @@ class ThreeChunks:
             "parent_id": [f"c{n // 4}" for n in numbers],
             "year": [2000 + n for n in numbers],
             "grade": [GRADES.get(n, "C") for n in numbers],
+            "char_start": [100 * n for n in numbers],
+            "char_end": [100 * n + 50 for n in numbers],
         }
-        types = {name: pa.int32() if name == "year" else pa.string() for name in columns}
+        counts = ("year", "char_start", "char_end")
+        types = {name: pa.int32() if name in counts else pa.string() for name in columns}
         return pa.table({name: pa.array(columns[name], types[name]) for name in EVIDENCE_COLUMNS})
 
 
@@ -136,7 +139,8 @@ def test_evidence_carries_what_the_index_says() -> None:
     table = SelectEvidence().bind(ThreeChunks())(questions([5]))
     assert table.schema.field("evidence").type == EVIDENCE
     (item,) = table["evidence"].to_pylist()[0]
-    assert item["evidence_id"] == content_id("window", "w5")
+    assert item["evidence_id"] == content_id("window", "w5") == evidence_id("window", "w5", "any")
+    assert (item["kind"], item["char_start"], item["char_end"]) == ("window", 500, 550)
     assert (item["unit_id"], item["grade"], item["year"]) == ("w5", "C", 2005)
 
 

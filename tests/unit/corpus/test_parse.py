@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 from srrag.corpus.parse import ParseDocuments
+from srrag.corpus.pdf_text import join_lines
 from srrag.corpus.record import RawRecord, raw_table, refusal
 from srrag.schema import DOCUMENTS
 from srrag.step import Place
+from tests.papers import empty_zip, paper_pdf, recovered, scanned_pdf, word_file
 
 
 def parse(*records: RawRecord) -> list[dict[str, Any]]:
@@ -318,6 +320,93 @@ def test_a_pdf_must_begin_as_one() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("docling") is not None, reason="Docling is installed")
 def test_without_docling_a_pdf_says_what_to_install() -> None:
-    row = one("pdf", b"%PDF-1.7\n")
-    assert row["reject"]["reason"] == "missing_extra_pdf"
-    assert row["reject"]["detail"] == "file: pip install srrag[pdf]"
+    with pytest.raises(ValueError, match=r"pip install srrag\[pdf\]"):
+        ParseDocuments(pdf="docling").open(Place())
+
+
+def test_there_is_no_other_way_to_read_a_pdf() -> None:
+    with pytest.raises(ValueError, match="pdf=ocr: text or docling"):
+        ParseDocuments(pdf="ocr")
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_paper_in_columns_comes_out_as_it_reads(columns: int) -> None:
+    words = "Multidisciplinary rehabilitation reduced disability after vertebral fracture "
+    sections = [
+        (name, " ".join(f"{words}in group {name} {n} (P = 0.0{n}). It lasted." for n in range(60)))
+        for name in ("Background", "Methods", "Results", "Conclusions")
+    ]
+    row = one(
+        "pdf", paper_pdf("Exercise after fracture: a randomised trial", sections, columns=columns)
+    )
+    assert row["title"] == "Exercise after fracture: a randomised trial"
+    assert [line[3:] for line in row["text"].split("\n") if line.startswith("## ")] == [
+        name for name, _ in sections
+    ]
+    source = " ".join(f"{name} {text}" for name, text in sections)
+    assert recovered(source, row["text"].replace("## ", "")) > 0.99
+    assert "Journal of Invented Trials" not in row["text"]
+
+
+def test_a_short_last_column_stays_apart() -> None:
+    text = "Sentences of the left column end here. " * 90
+    row = one("pdf", paper_pdf("A title", [("Results", text)], columns=2))
+    assert recovered(text, row["text"].removeprefix("## Results")) > 0.99
+
+
+def test_a_scan_is_said_to_be_one() -> None:
+    row = one("pdf", scanned_pdf("Pain fell."))
+    assert row["reject"]["reason"] == "no_text_layer"
+    assert "1 with images: recognise the text first" in row["reject"]["detail"]
+
+
+@pytest.mark.parametrize("cut", [20, 200, 700])
+def test_a_cut_pdf_costs_itself(cut: int) -> None:
+    body = paper_pdf("A title", [("Results", "Pain fell. " * 50)])[:cut]
+    assert reason("pdf", body) in {"broken_pdf", "no_text_layer"}
+
+
+def test_words_broken_at_a_line_end_are_joined() -> None:
+    assert join_lines(["a multi-", "disciplinary team, COVID-", "19 and Cochran-", "Mantel"]) == (
+        "a multidisciplinary team, COVID-19 and Cochran-Mantel"
+    )
+
+
+# --- Word ----------------------------------------------------------------------------------
+
+
+def test_a_word_file_keeps_headings_and_tables() -> None:
+    row = one(
+        "docx",
+        word_file([("Heading1", "Ankle sprain"), ("Heading2", "Results"), ("", "Pain fell.")]),
+    )
+    assert (row["title"], row["text"]) == ("Ankle sprain", "## Results\n\nPain fell.")
+
+
+@pytest.mark.parametrize("body", [b"", b"PK\x03\x04 no archive", empty_zip()])
+def test_a_broken_word_file_costs_itself(body: bytes) -> None:
+    assert reason("docx", body) == "broken_docx"
+
+
+# --- plain text and tables -----------------------------------------------------------------
+
+
+def test_a_plain_text_takes_its_title_from_its_file() -> None:
+    assert one("text", b"Pain fell.")["title"] == "file"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_read(encoding: str) -> None:
+    row = one("text", "Pain fell \u2014 in 12 patients.\nNa\u00efve.".encode(encoding))
+    assert row["text"] == "Pain fell \u2014 in 12 patients.\nNa\u00efve."
+
+
+def test_cells_that_span_are_repeated() -> None:
+    page = (
+        "<table><tr><th rowspan=2>Drug</th><th colspan=2>Effect</th></tr>"
+        "<tr><th>a</th><th>b</th></tr><tr><td rowspan='x'>X</td><td>1</td><td>2</td></tr></table>"
+    )
+    lines = one("html", f"<html><body><h1>T</h1>{page}</body></html>".encode())["text"].split("\n")
+    assert lines == [
+        "| Drug | Effect | Effect |", "| --- | --- | --- |", "| Drug | a | b |", "| X | 1 | 2 |"
+    ]  # fmt: skip

@@ -66,7 +66,7 @@ def test_ids_are_printable_text() -> None:
 def test_folder_reads_sorted_and_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("z.md", "a.txt", "sub/b.HTM", "c.nxml", "d.pdf", "x.docx", "noext", ".hidden.md"):
-        (tmp_path / name).write_text("text")
+        (tmp_path / name).write_text(f"text of {name}")
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/x.md").write_text("hidden")
     records = list(ReadFolder(path=str(tmp_path)).scan())
@@ -75,7 +75,7 @@ def test_folder_reads_sorted_and_refuses_what_it_does_not_know(tmp_path: Path) -
         "c.nxml": "",
         "d.pdf": "",
         "noext": "unsupported_format",
-        "x.docx": "unsupported_format",
+        "x.docx": "",
         "z.md": "",
         "sub/b.HTM": "",
     }
@@ -83,9 +83,29 @@ def test_folder_reads_sorted_and_refuses_what_it_does_not_know(tmp_path: Path) -
         "text",
         "jats",
         "pdf",
+        "docx",
         "markdown",
         "html",
     ]
+
+
+def test_a_copy_or_a_link_is_no_second_piece_of_evidence(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Pain fell.")
+    (tmp_path / "b.md").write_text("Pain fell.")
+    (tmp_path / "c.md").symlink_to(tmp_path / "a.md")
+    (tmp_path / "d.md").write_text("Pain rose.")
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert reasons(records) == {
+        "a.md": "", "b.md": "duplicate_content", "c.md": "duplicate_content", "d.md": ""
+    }  # fmt: skip
+    assert records[1].detail == "b.md: the same bytes as a.md"
+
+
+def test_a_jsonl_line_without_text_names_its_keys(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "1", "content": "Pain fell.", "x": 1}\n')
+    [record] = ReadJsonl(path=str(tmp_path / "a.jsonl")).scan()
+    assert record.reason == "no_text"
+    assert "has the keys content, id, x; name yours, as in corpus.text=[content]" in record.detail
 
 
 def test_folder_takes_the_id_of_front_matter_and_finds_its_duplicates(tmp_path: Path) -> None:
@@ -121,7 +141,7 @@ def test_folder_follows_no_link_out(tmp_path: Path) -> None:
         "gone.md": "unreadable",
         "pipe.md": "not_a_file",
         "real.md": "",
-        "own.md": "",
+        "own.md": "duplicate_content",
     }
     assert not any(b"secret" in record.body for record in records)
 

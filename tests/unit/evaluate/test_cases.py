@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -97,6 +98,17 @@ def test_every_question_of_the_gold_is_a_case(tmp_path: Path) -> None:
     assert dict(found.missing) == {"empty": 1, "failed: timeout": 1, "not answered": 2}
     assert (found.without_gold, found.strangers) == (1, 1)
     assert cases[0]["text"] == "asked"
+
+
+def test_a_choice_counts_where_the_system_makes_one(tmp_path: Path) -> None:
+    rows = gold(tmp_path, {"id": "a", "yesno": "no"}, {"id": "b", "yesno": "no"})
+    table = answers({"query_id": "a"})
+    (unsaid, _) = make_cases(rows, table).table.to_pylist()
+    assert (unsaid["chooses"], unsaid["choice"]) == (False, -1)
+    chose = table.append_column("choice", pa.array([1], pa.int32()))
+    said, absent = make_cases(rows, chose).table.to_pylist()
+    assert (said["chooses"], said["choice"]) == (True, 1)
+    assert (absent["chooses"], absent["choice"], absent["missing"]) == (False, -1, "not answered")
 
 
 def test_answers_to_other_questions_are_refused(tmp_path: Path) -> None:

@@ -224,6 +224,15 @@ def test_the_nearest_option_by_rules(answer: str, right: float) -> None:
     assert values(by_rules(JudgeChoice(), table(given))) == {"choice_accuracy": [right]}
 
 
+@pytest.mark.parametrize(("choice", "right"), [(1, 1.0), (0, 0.0), (-1, 0.0)])
+def test_a_choice_is_read_and_nobody_is_asked(choice: int, right: float) -> None:
+    given = table(case(answer="Yes; there is no doubt.", chooses=True, choice=choice))
+    assert JudgeChoice().prompts(given) == []
+    out = by_rules(JudgeChoice(), given)
+    assert values(out) == {"choice_accuracy": [right]}
+    assert [row["asked"] for row in out] == [False]
+
+
 def test_an_abstention_chooses_nothing() -> None:
     given = table(case(answer="The evidence does not say.", abstained=True))
     assert values(by_rules(JudgeChoice(), given)) == {"choice_accuracy": [0.0]}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,18 @@ def found(index: SparseIndex, question: str, k: int = 10) -> list[str]:
     assert (scores > 0).all()
     assert (np.diff(scores) <= 0).all()
     return ids.to_pylist()  # type: ignore[no-any-return]
+
+
+def test_an_index_that_cannot_be_written_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = found(built(tmp_path / "index", [windows(TEXTS, tmp_path / "p.parquet")]), "knee")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    index = SparseIndex(tmp_path / "index")
+    assert index._view is not None
+    assert found(index, "knee") == expected != []
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ def test_evidence_joins_a_window_with_its_document(folder: Path) -> None:
     assert table.column_names == list(EVIDENCE_COLUMNS)
     assert table.to_pylist()[0] == {
         "unit_id": uid(2), "parent_id": "chunk", "doc_id": DOC_B, "source_id": "b", "pmid": "22",
-        "grade": "C", "title": "Beta", "section": "", "year": 2002, "text": "two",
+        "grade": "C", "title": "Beta", "section": "", "year": 2002, "char_start": 0, "char_end": 0,
+        "text": "two",
     }  # fmt: skip
     assert table["title"].to_pylist() == ["Beta", "Alpha"]
 

@@ -10,11 +10,16 @@ import pytest
 from srrag.hits import FoundWindows
 from srrag.index.encode import EncodeWindows
 from srrag.index.tokens import BuildTokenIndex
+from srrag.index.units import Units
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
+from srrag.rerank.documents import document_names
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
+from srrag.retrieve.questions import EncodeQuestions, question_table
+from srrag.retrieve.search_dense import SearchDense
 from srrag.schema import HITS
 from srrag.step import Place
+from srrag.storage.store import Store
 from tests.tiny_models import make_colbert
 from tests.unit.index.tables import uid, vectors
 
@@ -255,3 +260,61 @@ def test_a_colbert_reads_the_questions_itself(tmp_path: Path) -> None:
         )[0]
         scores = dict(row)
         assert [scores[n] for n in range(3)] == pytest.approx(expected.tolist(), abs=0.1)
+
+
+def test_weights_of_tokens(at: Place) -> None:
+    """The second token counts three times: windows 1, 2, 3, 4 then have 1, 4, 0 and 3."""
+    batch = asked(([X, Y], [(3, 0.9), (1, 0.8), (2, 0.6), (4, 0.5)], [], []))
+    weights = pa.array([np.array([1, 3], np.float32).tobytes()], pa.binary())
+    step = RerankMaxSim(blend=(), depth=0, weights="query_token_weights")
+    assert "query_token_weights" in step.reads
+    (row,) = reranked(step, batch.append_column("query_token_weights", weights), at)
+    assert [number for number, _ in row] == [2, 4, 1, 3]
+    assert [score for _, score in row] == pytest.approx([4, 3, 1, 0], abs=0.02)
+    none = batch.append_column("query_token_weights", pa.array([b""], pa.binary()))
+    assert reranked(step, none, at) == reranked(RerankMaxSim(blend=(), depth=0), batch, at)
+
+
+def test_wrong_weights_reject_the_question(at: Place) -> None:
+    batch = asked(([X, Y], [(1, 0.8)], [], []))
+    weights = pa.array([np.ones(3, np.float32).tobytes()], pa.binary())
+    step = RerankMaxSim(weights="query_token_weights")
+    with pytest.raises(ValueError, match="not one number for each of 2 tokens"):
+        step.open(at)(batch.append_column("query_token_weights", weights))
+    with pytest.raises(ValueError, match="not of `encoder`'s"):
+        RerankMaxSim(weights="w", encoder=Encoder())
+    with pytest.raises(ValueError, match="document is -1"):
+        RerankMaxSim(document=-1.0)
+
+
+def test_windows_of_the_best_document_rise(sample_root: Path) -> None:
+    """Documents keep their order; a document's windows get half of its best score."""
+    place = Place(artifacts=Store(sample_root).artifacts("default"), threads=1)
+    plain = ranked_documents(RerankMaxSim(blend=(), depth=0, hits="hits_dense"), place)
+    step = RerankMaxSim(blend=(), depth=0, hits="hits_dense", document=0.5)
+    assert step.needs() == ("tokens", "units")
+    for before, after in zip(plain, ranked_documents(step, place), strict=True):
+        assert list(dict.fromkeys(d for _, d, _ in before)) == list(
+            dict.fromkeys(d for _, d, _ in after)
+        )
+        best: dict[str, float] = {}
+        for _, document, score in before:
+            best.setdefault(document, score)
+        assert {u: s for u, _, s in after} == pytest.approx(
+            {u: s + 0.5 * best[d] for u, d, s in before}, abs=1e-4
+        )
+        assert [u for u, _, _ in before] != [u for u, _, _ in after]
+
+
+def ranked_documents(step: RerankMaxSim, place: Place) -> list[list[tuple[str, str, float]]]:
+    """The windows of two questions with their documents and scores, best first."""
+    rows = [{"query_id": t, "text": t} for t in ("ankle sprain cast", "tendon loading in runners")]
+    table = SearchDense(k=60).open(place)(EncodeQuestions().open(place)(question_table(rows)))
+    units = Units(place.artifact("units"))
+    found = []
+    for row in step.open(place)(table)["hits"].to_pylist():
+        ids = pa.array([hit["unit_id"] for hit in row])
+        names = document_names(units, ids).to_pylist()
+        scores = [hit["score"] for hit in row]
+        found.append(list(zip(ids.to_pylist(), names, scores, strict=True)))
+    return found

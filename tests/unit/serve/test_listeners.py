@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
+from srrag.bind import bind
 from srrag.retrieve.questions import question_table
-from srrag.runner.local import LocalRunner
-from srrag.runner.pipeline_run import PipelineRun
-from srrag.serve.listeners import ClientGone, Event, Listeners, aloud
-from srrag.spec import spec
+from srrag.serve.listeners import ClientGone, Event, Listeners, observed
+from srrag.step import bare
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 
@@ -17,9 +16,11 @@ from tests.unit.serve.serving import CAST, settings
 def opened(root: Path) -> Any:
     told = settings(root, "pipeline=bm25")
     pipeline = told.pipelines["bm25"]
-    at = PipelineRun(Store(root), "default", pipeline, LocalRunner()).place(told.at)
-    assert spec(aloud(pipeline)) == spec(pipeline), "the same pipeline, but for what is heard"
-    return aloud(pipeline).open(at)
+    at = bind(Store(root), "default", pipeline.needs(), told.at)
+    heard = observed(pipeline)
+    assert [*map(bare, heard.steps)] == [*pipeline.steps] and heard.writes == pipeline.writes
+    assert [step.identity() for step in heard.steps] == [s.identity() for s in pipeline.steps]
+    return heard.open(at)
 
 
 def questions(*ids: str) -> Any:

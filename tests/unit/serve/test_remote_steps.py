@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from srrag.bind import bind
 from srrag.errors import UsageError
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
-from srrag.runner.local import LocalRunner
-from srrag.runner.pipeline_run import PipelineRun
 from srrag.serve.engines import SharedEngines
 from srrag.serve.errors import ApiError, Refused, busy
 from srrag.serve.ray.step_worker import StepWorker
@@ -76,7 +75,7 @@ def callers_of(told: ServeSettings, loop: asyncio.AbstractEventLoop) -> dict[str
 
 def answers(told: ServeSettings, callers: Callers | None, texts: list[str]) -> list[dict[str, Any]]:
     (pipeline,) = told.pipelines.values()
-    at = PipelineRun(Store(told.root), "default", pipeline, LocalRunner()).place(told.at)
+    at = bind(Store(told.root), "default", pipeline.needs(), told.at)
     if callers is not None:
         version = build_version(Store(told.root), "default")
         pipeline = apart(told, callers)(pipeline, at, version)
@@ -146,7 +145,7 @@ def test_versions_are_opened_apart_and_the_oldest_goes(
     told = settings(sample_root, *APART[:1])
     host = StepWorker(told, "ranker")
     (pipeline,) = told.pipelines.values()
-    at = PipelineRun(Store(told.root), "default", pipeline, LocalRunner()).place(told.at)
+    at = bind(Store(told.root), "default", pipeline.needs(), told.at)
     for version in ("first", "second", "third"):
         opened = host.run(RemoteCall(0, version, dict(at.artifacts)), b"", 60)
         asyncio.run_coroutine_threadsafe(opened, loop).result(60)

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from srrag.bind import bind
 from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
-from srrag.runner.local import LocalRunner
-from srrag.runner.pipeline_run import PipelineRun
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, events, served, settings
 
@@ -40,7 +39,7 @@ def test_an_answer_is_that_of_the_pipeline_with_its_evidence(
 ) -> None:
     told = settings(sample_root)
     pipeline = told.pipelines["hybrid_maxsim"]
-    at = PipelineRun(Store(sample_root), "default", pipeline, LocalRunner()).place(told.at)
+    at = bind(Store(sample_root), "default", pipeline.needs(), told.at)
     row = pipeline.open(at)(question_table([{"query_id": "q", "text": CAST}])).to_pylist()[0]
     reply = client.post("/v1/answers", json=QUESTION).json()
     assert reply["answer"] == row["answer"]

@@ -1,0 +1,26 @@
+"""Bind the artifacts of a finished build to a place, so that steps can open there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from srrag.step import Place
+from srrag.storage.manifest import check_files
+from srrag.storage.mirror import store_at
+from srrag.storage.store import Store
+
+
+def bind(store: Store, build: str, needs: Iterable[str], at: Place) -> Place:
+    """Return the place with the artifacts of a build, whose needed stages are all there.
+
+    On a local disk the files of these stages are checked now, on an object store once a step opens
+    them. Raises ValueError that names a stage which is not built, or a damaged file.
+    """
+    artifacts = store.artifacts(build)
+    for stage in dict.fromkeys(needs):
+        if stage not in artifacts:
+            raise ValueError(f"pipeline: stage {stage!r} is not in build {build!r}")
+        if store_at(store.root) is None:
+            check_files(artifacts[stage])
+    return replace(at, artifacts=artifacts, root=store.root)

@@ -1,0 +1,140 @@
+"""The lines of a PDF in reading order, through pdfminer.six: columns, sizes, pages without text."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pdfminer.high_level import extract_pages
+from pdfminer.layout import LAParams, LTChar, LTContainer, LTFigure, LTImage, LTPage, LTTextLine
+from pdfminer.pdfdocument import PDFPasswordIncorrect
+
+from srrag.corpus.parsed import Unparsable
+
+MAX_PAGES = 1_000
+_CHAR_MARGIN = 1.5
+"""Gaps of more character widths than this split a line: less than any gutter between columns."""
+_GUTTER_STEPS = 60
+_CROSSING_SHARE = 0.3
+_COLUMN_SHARE = 0.05
+"""Of a page's lines; on a last page the right column may hold few."""
+_SAME_LINE = 0.5
+
+
+@dataclass(frozen=True)
+class PdfLine:
+    """A line of text with its box in points (origin at the foot of the page), size and weight."""
+
+    text: str
+    left: float
+    right: float
+    bottom: float
+    top: float
+    size: float
+    bold: bool
+
+
+def read_pages(body: bytes) -> list[list[PdfLine]]:
+    """The lines of each page in reading order; a page without text gives an empty list.
+
+    Raises Unparsable: "encrypted_pdf", "broken_pdf", or "no_text_layer" where pages hold only
+    images or fonts that map to no characters.
+    """
+    layout = LAParams(char_margin=_CHAR_MARGIN, boxes_flow=None, all_texts=True)
+    try:
+        found = list(extract_pages(io.BytesIO(body), maxpages=MAX_PAGES, laparams=layout))
+        pages = [in_reading_order(list(_lines(page))) for page in found]
+    except PDFPasswordIncorrect as error:
+        raise Unparsable("encrypted_pdf", "a password is needed") from error
+    except Exception as error:  # a damaged file raises almost anything in the parser
+        detail = (str(error).splitlines() or [""])[0]
+        raise Unparsable("broken_pdf", f"{type(error).__name__} {detail}".strip()) from error
+    if not found:
+        raise Unparsable("broken_pdf", "the file holds no page")
+    text = "".join(line.text for page in pages for line in page)
+    if not any(char.isalnum() for char in text):
+        images = sum(_holds_image(page) for page in found)
+        detail = f"{len(found)} pages without text, {images} with images: recognise the text first"
+        raise Unparsable("no_text_layer", detail)
+    if 10 * text.count("(cid:") > len(text.split()):
+        raise Unparsable("no_text_layer", "its fonts map to no characters")
+    return pages
+
+
+def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
+    """Order the lines of a page: down the left column, then the right, between full-width lines."""
+    gutter = _gutter(lines)
+    if gutter is None:
+        return _downwards(lines)
+    ordered: list[PdfLine] = []
+    band: list[PdfLine] = []
+    for line in _downwards(lines):
+        if line.left < gutter < line.right:
+            ordered += [*_columns(band, gutter), line]
+            band = []
+        else:
+            band.append(line)
+    return [*ordered, *_columns(band, gutter)]
+
+
+def _columns(band: Sequence[PdfLine], gutter: float) -> Iterator[PdfLine]:
+    yield from (line for line in band if line.right <= gutter)
+    yield from (line for line in band if line.right > gutter)
+
+
+def _gutter(lines: Sequence[PdfLine]) -> float | None:
+    """Where in the middle of a page the fewest lines cross, if it has two columns."""
+    if len(lines) < 6:
+        return None
+    left, right = min(line.left for line in lines), max(line.right for line in lines)
+    best: tuple[int, float, float] | None = None
+    for step in range(_GUTTER_STEPS + 1):
+        place = left + (right - left) * (0.3 + 0.4 * step / _GUTTER_STEPS)
+        crossing = sum(line.left < place < line.right for line in lines)
+        key = (crossing, abs(place - (left + right) / 2), place)
+        best = key if best is None else min(best, key)
+    assert best is not None
+    crossing, _, place = best
+    before = sum(line.right <= place for line in lines)
+    after = len(lines) - before - crossing
+    if crossing > _CROSSING_SHARE * len(lines) or min(before, after) < _COLUMN_SHARE * len(lines):
+        return None
+    return place
+
+
+def _downwards(lines: Sequence[PdfLine]) -> list[PdfLine]:
+    """Sort lines from the top; pieces on one line go from left to right."""
+    rows: list[list[PdfLine]] = []
+    for line in sorted(lines, key=lambda line: (-line.top, line.left)):
+        last = rows[-1][0] if rows else None
+        height = line.top - line.bottom
+        if last is not None and abs(last.bottom - line.bottom) <= _SAME_LINE * height:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [line for row in rows for line in sorted(row, key=lambda line: line.left)]
+
+
+def _lines(node: LTContainer) -> Iterator[PdfLine]:  # type: ignore[type-arg]
+    for child in node:
+        if isinstance(child, LTTextLine):
+            if (line := _line(child)) is not None:
+                yield line
+        elif isinstance(child, LTContainer):
+            yield from _lines(child)
+
+
+def _line(line: LTTextLine) -> PdfLine | None:
+    text = " ".join(line.get_text().split())
+    chars = [char for char in line if isinstance(char, LTChar)]
+    if not text or not chars:
+        return None
+    size = Counter(round(2 * char.size) / 2 for char in chars).most_common(1)[0][0]
+    bold = sum("bold" in char.fontname.lower() for char in chars) > len(chars) / 2
+    return PdfLine(text, line.x0, line.x1, line.y0, line.y1, size, bold)
+
+
+def _holds_image(page: LTPage) -> bool:
+    return any(isinstance(child, (LTFigure, LTImage)) for child in page)

@@ -1,0 +1,130 @@
+"""From the lines of a PDF to Markdown: title, headings, paragraphs, words joined over line ends."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+
+from srrag.corpus.boilerplate import page_furniture
+from srrag.corpus.pdf_lines import PdfLine
+
+_LARGER = 1.15
+_MAX_HEADING_CHARS = 120
+_MAX_TITLE_LINES = 5
+_PARAGRAPH_GAP = 1.45
+_INDENT_POINTS = 6.0
+_SHORT_LINE = 0.85
+_ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
+_BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
+_ITEM = re.compile(r"(?:[•▪‣◦*-]|\(?\d{1,2}[.)])\s+\S")
+_SECTION = re.compile(
+    r"(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:abstract|summary|background|introduction|aims?|objectives?"
+    r"|(?:materials? and |patients and )?methods?|results?|findings|discussion|conclusions?"
+    r"|limitations|funding|references|acknowledge?ments|appendix|recommendations?):?",
+    re.IGNORECASE,
+)
+
+
+def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
+    """The title (the largest type on the first page, "" if none stands out) and the Markdown.
+
+    Running headers, footers and page numbers are left out. A paragraph goes on over columns and
+    pages; a word that a hyphen breaks at a line's end becomes one word.
+    """
+    furniture = page_furniture([[line.text for line in page] for page in pages])
+    kept = [
+        [line for i, line in enumerate(page) if i not in drop]
+        for page, drop in zip(pages, furniture, strict=True)
+    ]
+    body = _body_size(kept)
+    title = _title(kept[0] if kept else [], body)
+    lines = [line for page in kept for line in page if line not in title]
+    text = "\n\n".join(_blocks(lines, body))
+    return join_lines([line.text for line in title]), text
+
+
+def join_lines(lines: Sequence[str]) -> str:
+    """Join the lines of a paragraph; a word broken by a hyphen becomes one.
+
+    A hyphen stays where the next line begins with a capital or a digit ("Cochran-" "Mantel",
+    "COVID-" "19").
+    """
+    text = ""
+    for line in lines:
+        if _BROKEN_WORD.search(text) and line[:1].islower():
+            text = text[:-1] + line
+        elif text.endswith("-") and not text.endswith(" -"):
+            text += line
+        else:
+            text = f"{text} {line}" if text else line
+    return text.replace("\u00ad", "")
+
+
+def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
+    sizes: Counter[float] = Counter()
+    for page in pages:
+        for line in page:
+            sizes[line.size] += len(line.text)
+    return sizes.most_common(1)[0][0] if sizes else 0.0
+
+
+def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
+    """The lines of the largest type on the first page, if it is larger than the body's."""
+    largest = max((line.size for line in first), default=0.0)
+    lines = [line for line in first if line.size == largest]
+    if largest < _LARGER * body or len(lines) > _MAX_TITLE_LINES:
+        return []
+    return lines
+
+
+def _blocks(lines: Sequence[PdfLine], body: float) -> Iterator[str]:
+    """Yield headings and paragraphs."""
+    steps = [above.bottom - below.bottom for above, below in pairwise(lines)]
+    usual = median([step for step in steps if step > 1] or [body or 1.0])
+    width = _column_width(lines)
+    paragraph: list[PdfLine] = []
+    for line in lines:
+        level = _heading_level(line, body)
+        if paragraph and (level or _begins(paragraph[-1], line, usual, width)):
+            yield join_lines([each.text for each in paragraph])
+            paragraph = []
+        if level:
+            yield f"{'#' * level} {line.text.strip('# ')}"
+        else:
+            paragraph.append(line)
+    if paragraph:
+        yield join_lines([each.text for each in paragraph])
+
+
+def _heading_level(line: PdfLine, body: float) -> int:
+    """2 for headings in larger type or of a known section, 3 for short bold lines, else 0."""
+    if len(line.text) > _MAX_HEADING_CHARS or not any(char.isalpha() for char in line.text):
+        return 0
+    if _SECTION.fullmatch(line.text):
+        return 2
+    if line.text.endswith((".", ",", ";")) or line.text[:1].islower():
+        return 0
+    if line.size >= _LARGER * body:
+        return 2
+    return 3 if line.bold else 0
+
+
+def _begins(above: PdfLine, line: PdfLine, usual: float, width: float) -> bool:
+    """Whether a line begins a paragraph of its own."""
+    ended = bool(_ENDS.search(above.text))
+    step = above.bottom - line.bottom
+    if step < 0:  # the next column or page: a sentence goes on unless it had ended
+        return ended and above.right - above.left < _SHORT_LINE * width
+    if step > _PARAGRAPH_GAP * usual:
+        return True
+    if _ITEM.match(line.text):
+        return ended or above.right - above.left < _SHORT_LINE * width
+    return ended and line.left - above.left > _INDENT_POINTS
+
+
+def _column_width(lines: Sequence[PdfLine]) -> float:
+    widths = sorted(line.right - line.left for line in lines)
+    return widths[int(0.9 * (len(widths) - 1))] if widths else 0.0

@@ -1,0 +1,109 @@
+"""What a fitted file was fitted on: short hashes of questions, documents and pairs.
+
+A file that was learned from data keeps such a block under the key `fitted_on`. An evaluation holds
+it against the questions of its benchmark, so that no figure over questions that a part was fitted
+on is taken for one of unseen questions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+KEY = "fitted_on"
+"""The key of the block in a fitted file."""
+DIGITS = 10
+"""Hex digits of a sha256 that are kept: of 10,000 × 10,000 different texts 1 in 10,000 collides."""
+_KINDS = ("questions", "documents", "pairs")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fitted part has seen, as hashes; `known` is False where nobody wrote it down."""
+
+    name: str
+    command: str = ""
+    questions: frozenset[str] = frozenset()
+    documents: frozenset[str] = frozenset()
+    pairs: frozenset[str] = frozenset()
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Places in the given questions and documents that a fitted part has seen."""
+
+    questions: tuple[int, ...]
+    documents: tuple[int, ...]
+
+
+def digest(*texts: str) -> str:
+    """Return the first DIGITS of the sha256 of a text, or of a pair, without case and marks."""
+    parts = (
+        " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold())) for text in texts
+    )
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:DIGITS]
+
+
+def fitted_on(
+    *,
+    name: str,
+    command: str,
+    questions: Iterable[str] = (),
+    documents: Iterable[str] = (),
+    pairs: Iterable[tuple[str, str]] = (),
+) -> dict[str, Any]:
+    """Return the block that a fitted file keeps under KEY, as JSON.
+
+    `name` says what was fitted, `command` how, `questions` and `pairs` are texts, `documents` texts
+    or ids. What chose a threshold belongs here as much as what weights were learned from.
+    """
+    seen = {
+        "questions": {digest(each) for each in questions},
+        "documents": {digest(each) for each in documents},
+        "pairs": {digest(*each) for each in pairs},
+    }
+    counts = {kind: len(found) for kind, found in seen.items() if found}
+    hashes = {kind: " ".join(sorted(found)) for kind, found in seen.items() if found}
+    return {"name": name, "command": command, "counts": counts, **hashes}
+
+
+def unknown(name: str) -> dict[str, Any]:
+    """Return the block of a part of which nobody knows what it was fitted on."""
+    return {"name": name, "unknown": True}
+
+
+def read_fitted(told: Mapping[str, Any], name: str, where: object = "") -> Fitted:
+    """Read the block of a fitted file; without one nothing is known.
+
+    `name` is that of a part without a block, `where` names the file. Raises ValueError for a block
+    that `fitted_on` did not write.
+    """
+    block = told.get(KEY)
+    if block is None:
+        return Fitted(name, known=False)
+    try:
+        if block.get("unknown"):
+            return Fitted(str(block["name"]), known=False)
+        seen = {kind: frozenset(str(block.get(kind, "")).split()) for kind in _KINDS}
+        counts = {kind: len(found) for kind, found in seen.items() if found}
+        if counts != block["counts"]:
+            raise ValueError(f"it counts {block['counts']} and holds {counts}")
+        name = str(block["name"])
+        return Fitted(
+            name, str(block["command"]), seen["questions"], seen["documents"], seen["pairs"]
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {KEY}: not what it was fitted on ({error!r})") from error
+
+
+def overlap(fitted: Fitted, questions: Sequence[str], documents: Sequence[str] = ()) -> Overlap:
+    """Find which questions (texts) and documents (texts or ids) a fitted part has seen."""
+    asked = (n for n, text in enumerate(questions) if digest(text) in fitted.questions)
+    read = (n for n, text in enumerate(documents) if digest(text) in fitted.documents)
+    return Overlap(tuple(asked), tuple(read))

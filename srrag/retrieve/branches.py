@@ -1,0 +1,199 @@
+"""Search a question in several wordings, each by itself, and pool what the searches found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.algo.pool import Reduce
+from srrag.hits import Ints, ranks
+from srrag.index.units import open_units
+from srrag.pipeline import Pipeline, PipelineSlice, added, chain
+from srrag.retrieve.pool import PoolHits, PoolKey, check_pool, pool_lists
+from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, empty_value
+from srrag.step import Function, Place, Step
+
+Against = Literal["branch", "question"]
+QUESTION = "question"
+"""The branch of the question in its own words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchBranches(Step):
+    """Search for the question and for each text of the column `branches`, and pool the hits.
+
+    A branch is a row of its own through `search`, then through `rerank` against its own text or
+    against the question's (`against`). BioGen reranks each branch at once, pools by PubMed article
+    with the highest score, and reranks no more (sections 7.1 and 8.1). `key`, `reduce` and `keep`
+    are those of PoolHits. `branches` is "" for the question alone. A text that is blank, or that
+    another branch has, is not searched. The columns that `search` and `rerank` write stay inside;
+    `found` says which branches found each window, with rank and score. A branch that is rejected
+    rejects its question.
+    """
+
+    search: Pipeline
+    rerank: tuple[Step, ...] = ()
+    branches: str = "reformulations"
+    against: Against = "branch"
+    key: PoolKey = "pmid"
+    reduce: Reduce = "max"
+    keep: int = 0
+    into: str = "hits_pooled"
+    found: str = "found"
+    units: str = "units"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the inner steps do not fit together, or a setting is unknown."""
+        object.__setattr__(self, "rerank", chain(self.rerank))
+        check_pool(self.key, self.reduce, self.keep)
+        if self.against not in get_args(Against):
+            raise ValueError(f"against is {self.against!r}: it can be branch or question")
+        if not self.search.rank or self.search.answer:
+            raise ValueError("search: a pipeline with `rank` and without `answer` is needed")
+        have = set(self.search.writes.names)
+        for step in self.rerank:
+            for name in step.reads:
+                if name not in have:
+                    raise ValueError(
+                        f"rerank: {type(step).__name__} reads column {name!r}, which no step "
+                        "before wrote"
+                    )
+            for item in added(step):
+                if item.name in have:
+                    raise ValueError(f"rerank: {type(step).__name__} would overwrite {item.name!r}")
+                have.add(item.name)
+        if self.rerank and not added(self.rerank[-1])[-1].type.equals(HITS):
+            raise ValueError("rerank: its last step has to write hits")
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question, and the texts of its branches."""
+        return (*QUESTIONS.names, *filter(None, (self.branches,)))
+
+    @property
+    def writes(self) -> pa.Schema:
+        """Every find of every branch, and the pooled hits."""
+        return pa.schema(
+            [
+                pa.field(self.found, FOUND),
+                pa.field(self.into, HITS),
+                pa.field("reject", REJECT),
+            ]
+        )
+
+    def needs(self) -> tuple[str, ...]:
+        """What the inner steps and the pool need."""
+        inner = [name for step in (self.search, *self.rerank) for name in step.needs()]
+        return tuple(dict.fromkeys([*inner, *self._pool().needs()]))
+
+    def identity(self) -> dict[str, Any]:
+        """The identities of the inner steps."""
+        return {"search": self.search.identity(), "rerank": self._after().identity()}
+
+    def open(self, at: Place) -> Function:
+        """Open the inner steps, and map the documents unless the key is the window."""
+        search, rerank = self.search.open(at), self._after().open(at)
+        units = None if self.key == "unit" else open_units(at, self.units)
+        ranked = added(self.rerank[-1])[-1].name if self.rerank else "hits"
+
+        def run(batch: pa.Table) -> pa.Table:
+            names, owners, texts = self._branches(batch)
+            asked = batch.select(QUESTIONS.names).take(pa.array(owners))
+            found = search(_worded(asked, texts))
+            if self.rerank:
+                words = asked["text"].to_pylist() if self.against == "question" else texts
+                found = rerank(_worded(found, words))
+            lists = found[ranked].combine_chunks()
+            by_branch = _by_branch(lists, names, owners)
+            pooled = pool_lists(*by_branch, batch.num_rows, units, self._pool())
+            finds = _finds(lists, names, owners, batch.num_rows)
+            rejects = _rejects(batch, found, owners)
+            kept = batch.drop_columns(["reject"])
+            for item, column in zip(self.writes, (finds, pooled, rejects), strict=True):
+                kept = kept.append_column(item, column)
+            return kept
+
+        return run
+
+    def _after(self) -> PipelineSlice:
+        return PipelineSlice(steps=self.rerank, before=self.search.steps)
+
+    def _pool(self) -> PoolHits:
+        return PoolHits(
+            hits=("hits",), key=self.key, reduce=self.reduce, keep=self.keep, units=self.units
+        )
+
+    def _branches(self, batch: pa.Table) -> tuple[list[str], Ints, list[str]]:
+        """The name, the row and the text of each branch, row by row."""
+        questions = batch["text"].to_pylist()
+        others = batch[self.branches].to_pylist() if self.branches else [[]] * len(questions)
+        names, owners, texts = [], [], []
+        for row, (question, versions) in enumerate(zip(questions, others, strict=True)):
+            told = {_plain(question): (QUESTION, question)}
+            for number, text in enumerate(versions, start=1):
+                if _plain(text):
+                    told.setdefault(_plain(text), (f"version {number}", text))
+            for name, text in told.values():
+                names.append(name)
+                owners.append(row)
+                texts.append(text)
+        return names, np.array(owners, np.int64), texts
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _worded(table: pa.Table, texts: list[str]) -> pa.Table:
+    place = table.column_names.index("text")
+    return table.set_column(place, table.schema.field("text"), pa.array(texts, pa.string()))
+
+
+def _by_branch(
+    lists: pa.Array, names: list[str], owners: Ints
+) -> tuple[list[pa.ChunkedArray], list[Ints]]:
+    """The lists of each branch by its name, the question's first, and their rows."""
+    columns, rows = [], []
+    labels = np.array(names, dtype=object)
+    for name in sorted(set(names), key=lambda each: (each != QUESTION, each)) or [QUESTION]:
+        some = np.flatnonzero(labels == name)
+        columns.append(pa.chunked_array([lists.take(pa.array(some))]))
+        rows.append(owners[some])
+    return columns, rows
+
+
+def _finds(lists: pa.Array, names: list[str], owners: Ints, num_rows: int) -> pa.Array:
+    """FOUND: a row for each window of each branch."""
+    sizes = np.asarray(pc.list_value_length(lists), np.int64)
+    flat = lists.flatten()
+    columns = {
+        "unit_id": pc.struct_field(flat, "unit_id"),
+        "channel": pa.array(np.repeat(np.array(names, dtype=object), sizes), pa.string()),
+        "round": np.ones(len(flat), np.int32),
+        "rank": ranks(sizes).astype(np.int32),
+        "score": pc.struct_field(flat, "score"),
+    }
+    fields = list(FOUND.value_type)
+    items = pa.StructArray.from_arrays(
+        [
+            pa.array(columns[item.name]).cast(item.type)
+            if item.name in columns
+            else pa.repeat(empty_value(item.type), len(flat)).cast(item.type)
+            for item in fields
+        ],
+        fields=fields,
+    )
+    offsets = np.concatenate([[0], np.cumsum(sizes)])[np.searchsorted(owners, range(num_rows + 1))]
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items).cast(FOUND)
+
+
+def _rejects(batch: pa.Table, found: pa.Table, owners: Ints) -> pa.Array:
+    """The reject of each question: its own, else that of its first branch that has one."""
+    rejects = batch["reject"].to_pylist()
+    for row, reject in zip(owners.tolist(), found["reject"].to_pylist(), strict=True):
+        rejects[row] = rejects[row] or reject
+    return pa.array(rejects, REJECT)
