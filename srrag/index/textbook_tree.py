@@ -78,7 +78,8 @@ class BuildTextbookTree(Build):
         small = _rows(inputs[self.small], ("unit_id", "parent_id", "char_start"))
         if not small:
             raise ValueError("there is no text unit to make a tree of")
-        roots = self._grouped(documents, big)
+        parents = {row["parent_id"] for row in small}
+        roots = self._grouped(documents, [row for row in big if row["unit_id"] in parents])
         order = {row["unit_id"]: n for n, row in enumerate(big_in_order(roots))}
         small = [row for row in small if row["parent_id"] in order]
         small.sort(key=lambda row: (order[row["parent_id"]], row["char_start"]))
