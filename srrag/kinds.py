@@ -94,6 +94,7 @@ MODULES: dict[str, str] = {
     "Pipeline": "srrag.pipeline",
     "PipelineSlice": "srrag.pipeline",
     "PoolHits": "srrag.retrieve.pool",
+    "RankLlamaModel": "srrag.model.rankllama",
     "RayDataRunner": "srrag.runner.ray.data",
     "ReadBeir": "srrag.corpus.read_beir",
     "ReadFolder": "srrag.corpus.read_folder",
