@@ -13,11 +13,11 @@ from srrag.errors import UsageError
 from srrag.experiment.degraded import lost_steps, step_keys, support_counts
 from srrag.formats import biogen, read_queries, write_lines, write_run
 from srrag.hits import unpack_hits
-from srrag.index.units import open_units
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 from srrag.storage.atomic_write import commit, commit_json, write_parquet
+from srrag.units import open_units
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

@@ -19,11 +19,11 @@ from srrag.export.runs import write_submissions, write_trec_runs
 from srrag.export.select import Selection, select_community, select_entity
 from srrag.export.texts import open_texts
 from srrag.export.youtu import write_nodes_and_edges, write_triples
-from srrag.index.units import Units
 from srrag.report.results import read_results
 from srrag.runner.progress import say
 from srrag.storage.manifest import check_files
 from srrag.storage.store import Store
+from srrag.units import Units
 
 Parts = Mapping[str, list[Path]]
 CHECKED = ("entities", "communities", "units")

@@ -10,13 +10,13 @@ from typing import Any
 from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.experiment.thresholds import asked, gold_scores, read_gold_questions, stated, tree_of
-from srrag.index.units import open_units
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.provenance import fitted_on
 from srrag.retrieve.search_tree import without_thresholds
 from srrag.retrieve.thresholds import QUANTILES, Thresholds, fit
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
+from srrag.units import open_units
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from srrag.config.compose import with_pipeline
 from srrag.errors import UsageError, reading
 from srrag.experiment.benchmark_files import rebuild, report, write
 from srrag.experiment.benchmark_stages import Counted, Stages, Standing
-from srrag.index.units import Units
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
 from srrag.runner.estimate import readable
@@ -37,6 +36,7 @@ from srrag.runner.part import live
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 from srrag.storage.store import Store
+from srrag.units import Units
 
 STEPS = ("dense", "questions", "support", "reference", "nuggets")
 

@@ -30,7 +30,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     summary["versions"] = pointer["versions"]
     artifacts = store.artifacts(config["build"])
     if "units" in artifacts:
-        from srrag.index.units import Units
+        from srrag.units import Units
 
         summary["grades"] = _counts(Units(artifacts["units"]).documents["grade"])
     if "entities" in artifacts:

@@ -15,7 +15,7 @@ from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.evaluate.pico import Extract, token_labels
 from srrag.extract.find_mentions import FindByTagger
-from srrag.extract.rules.mentions import read_mentions
+from srrag.mentions.find import read_mentions
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
 from srrag.train.group import Alone

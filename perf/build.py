@@ -141,7 +141,7 @@ def copy_corpus(source: Path, target: Path, limit: int) -> int:
 
 def window_texts(store: Any) -> list[str]:
     """The texts that the build encoded."""
-    from srrag.index.units import Units
+    from srrag.units import Units
 
     texts: list[str] = Units(store.artifacts("default")["units"]).units["text"].to_pylist()
     return texts

@@ -27,10 +27,11 @@ from srrag.ids import content_id
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
 from srrag.index.dense_shards import cut, train, write
-from srrag.index.parts import Matrix, read_live, unpack_vectors
+from srrag.index.parts import Matrix, unpack_vectors
 from srrag.runner.ray.map import over_ray
 from srrag.step import Place
 from srrag.storage.atomic_write import commit_json, write_parquet
+from srrag.storage.read_live import read_live
 
 DIMENSION, QUESTIONS, PART_ROWS, SHARDS, ROUNDS = 384, 500, 500, 4, 7
 KINDS: Mapping[str, Mapping[str, Any]] = {

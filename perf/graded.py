@@ -25,12 +25,12 @@ from srrag.algo.betr import GRADES, make_pairs
 from srrag.algo.intervals import bootstrap_interval
 from srrag.answer.select import SelectEvidence
 from srrag.evaluate.references import read_gold, resource_path, window_qrels
-from srrag.index.units import Units
 from srrag.step import Place
 from srrag.storage.store import Store
 from srrag.train.betr.fit import BetrSettings, fit
 from srrag.train.betr.pairs import sample_pairs
 from srrag.train.betr.simulate import TABLE_1, simulate_candidates
+from srrag.units import Units
 
 MARGINS = (0.0, 0.1287, 0.2575, 0.5151, 1.0, 2.0, 4.0)
 SAMPLE = "pkg://srrag/sample/questions.jsonl"

@@ -28,10 +28,10 @@ from srrag.config.compose import configure
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.formats import read_queries
 from srrag.hits import unpack_hits
-from srrag.index.units import open_units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.step import Place
+from srrag.units import open_units
 
 METRICS = ("nDCG@10", "recall@100")
 BATCH = 64

@@ -28,7 +28,6 @@ from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.evaluate.splits import SPLITS, split_of
 from srrag.formats import read_queries
 from srrag.hits import unpack_hits
-from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.rerank.maxsim import RerankMaxSim
@@ -38,6 +37,7 @@ from srrag.retrieve.search_dense import SearchDense
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import Units
 
 KEEP = (10, 25, 50, 100, 200, 400)
 MARGINS = (0.0, 0.1287, 0.2575, 0.5151, 1.0, 2.0, 4.0)

@@ -18,7 +18,7 @@ import torch
 
 from srrag.config.compose import configure
 from srrag.extract.find_mentions import FindByRules, FindByTagger, FindMentions
-from srrag.extract.rules.facts import extract_facts
+from srrag.extract.rule_facts import extract_facts
 from srrag.spec import build
 
 BATCH = 500

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from srrag.index.units import open_units
 from srrag.retrieve.channel import SearchChannel
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
@@ -27,6 +26,7 @@ from srrag.retrieve.search_sparse import SearchSparse
 from srrag.retrieve.tracks import SearchTracks, Track
 from srrag.step import Function, Place
 from srrag.storage.store import Store
+from srrag.units import open_units
 
 CHANNELS: dict[str, SearchChannel] = {
     "sparse": SearchSparse(),

@@ -89,7 +89,7 @@ MODULES: dict[str, str] = {
     "MergeEntities": "srrag.graph.entities",
     "MergeSynonyms": "srrag.graph.synonyms",
     "NoticeMismatch": "srrag.answer.mismatch",
-    "Ontology": "srrag.extract.ontology",
+    "Ontology": "srrag.ontology",
     "ParseDocuments": "srrag.corpus.parse",
     "Pipeline": "srrag.pipeline",
     "PipelineSlice": "srrag.pipeline",

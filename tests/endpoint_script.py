@@ -15,8 +15,8 @@ from typing import Any
 from srrag.config.compose import configure
 from srrag.corpus.chunk import estimate_tokens, pack_blocks
 from srrag.extract.answer_schema import MAX_ATTRIBUTES, MAX_FACTS, MAX_QUOTE_CHARS
-from srrag.extract.ontology import Ontology
-from srrag.extract.rules.facts import extract_facts
+from srrag.extract.rule_facts import extract_facts
+from srrag.ontology import Ontology
 from srrag.spec import build
 from tests.sample_json import answer_by_schema, asked_schema
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from srrag.answer.check_support import support_line
-from srrag.answer.extractive import GRADES
 from srrag.answer.provenance import why
+from srrag.grades import STUDIES
 
 Row = dict[str, Any]
 
@@ -34,7 +34,7 @@ def answer_json(row: Mapping[str, Any]) -> Row:
             {
                 "number": numbers[item["evidence_id"]],
                 **item,
-                "study": GRADES.get(item["grade"], ""),
+                "study": STUDIES.get(item["grade"], ""),
                 "quotes": _of(item, row.get("snippets", ())),
                 "mismatches": _of(item, row.get("mismatches", ())),
             }

@@ -16,16 +16,10 @@ from srrag.answer.cited import (
     best_grade,
 )
 from srrag.answer.extract import ChosenSentence, Extract
+from srrag.grades import STUDIES
 
 NUM_CORE = 2
 """Quotes in the first paragraph, of the one to three sentences that a model writes there."""
-GRADES = {
-    "A": "guideline or consensus",
-    "B": "systematic review or meta-analysis",
-    "C": "randomised trial",
-    "D": "cohort study",
-    "E": "other study",
-}
 LOW_GRADES = ("D", "E")
 DISAGREEMENT = "The papers quoted here do not agree on this."
 """Said of papers whose findings have opposite directions; it cites all of them."""
@@ -108,7 +102,7 @@ def _low(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> str:
     best = best_grade([n for choice in choices for n in choice.cites], grades)
     if best not in LOW_GRADES:
         return ""
-    return f"Nothing quoted here is above grade {best} ({GRADES[best]})."
+    return f"Nothing quoted here is above grade {best} ({STUDIES[best]})."
 
 
 def _asked(asked: str) -> str:
@@ -116,7 +110,7 @@ def _asked(asked: str) -> str:
 
 
 def _named(grade: str) -> str:
-    return f"Grade {grade}, {GRADES[grade]}" if grade in GRADES else "Without a grade"
+    return f"Grade {grade}, {STUDIES[grade]}" if grade in STUDIES else "Without a grade"
 
 
 def _sentence(text: str, cites: Sequence[int]) -> CitedSentence:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.algo.grounding import ground
 from srrag.answer.mismatch_rules import Source, rule_mismatches
 from srrag.answer.sentences import plain
-from srrag.extract.grounding import ground
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import inert, quoted
 from srrag.rows import Row, live, with_columns, with_rejects

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from srrag.algo.terms import terms
 from srrag.answer.populations import contradiction, traits
-from srrag.extract.rules.mentions import find_mentions
+from srrag.mentions.find import find_mentions
 
 _TREATMENTS = frozenset(("Intervention", "Device", "Arm"))
 _LOOSE_TEXT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from srrag.extract.rules.attributes import NUMBER_WORDS
+from srrag.mentions.values import NUMBER_WORDS
 
 EVER = 200
 RANGE = "range"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from srrag.index.grades import UNGRADED
+from srrag.grades import UNGRADED
 
 Row = dict[str, Any]
 

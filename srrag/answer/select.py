@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from srrag.ids import evidence_id
-from srrag.index.units import EVIDENCE_COLUMNS, Units
 from srrag.schema import EVIDENCE
 from srrag.step import Function, Place, Step
+from srrag.units import EVIDENCE_COLUMNS, Units
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,13 +11,13 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.algo.grounding import ground
 from srrag.answer.candidates import Passage
 from srrag.answer.extract import ExtractRule
 from srrag.answer.sentences import plain
-from srrag.extract.grounding import ground
-from srrag.extract.rules.mentions import find_mentions
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, inert
+from srrag.mentions.find import find_mentions
 from srrag.rows import Row, live, with_columns, with_rejects
 from srrag.schema import REJECT, SNIPPETS
 from srrag.step import LLMStep

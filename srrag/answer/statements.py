@@ -6,7 +6,7 @@ import re
 from typing import Literal, NamedTuple
 
 from srrag.algo.terms import terms
-from srrag.extract.rules.attributes import NUMBER_WORDS
+from srrag.mentions.values import NUMBER_WORDS
 
 Effect = Literal["up", "down", "better", "worse", "none"]
 

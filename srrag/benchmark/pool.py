@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.benchmark.relations import POOL, POOLED
-from srrag.index.units import Units
 from srrag.llm.completion import Fault
 from srrag.rows import Row, rejected
+from srrag.units import Units
 
 MAIN, CHALLENGE = "main", "challenge"
 _WINDOW = ("unit_id", "doc_id", "grade", "section", "char_start", "char_end", "text")

@@ -8,7 +8,7 @@ from typing import Any
 
 from srrag.answer.snippets import PART_OF
 from srrag.benchmark.detect_conclusions import conclusions
-from srrag.extract.rules.mentions import find_mentions
+from srrag.mentions.find import find_mentions
 
 _HEDGED = re.compile(
     r"\b(?:may|might|could|unclear|uncertain\w*|unknown|conflicting|inconclusive|preliminary|pilot|"

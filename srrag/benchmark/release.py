@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
-from srrag.answer.extractive import GRADES
 from srrag.benchmark.grade_support import RELEVANCE
 from srrag.benchmark.split_nuggets import joined
+from srrag.grades import STUDIES
 from srrag.rows import Row
 
 GOLD_KEYS = ("unit_id", "doc_id", "grade", "support", "reason", "char_start", "char_end")
@@ -77,7 +77,7 @@ def ideal_text(statements: Iterable[Row], grades: Mapping[str, str]) -> str:
 
 
 def _named(grade: str) -> str:
-    return f"Grade {grade}, {GRADES[grade]}" if grade in GRADES else "Without a grade"
+    return f"Grade {grade}, {STUDIES[grade]}" if grade in STUDIES else "Without a grade"
 
 
 def composition(rows: Sequence[Row]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from srrag.benchmark.relations import SEEDS
 from srrag.ids import content_id, question_id
-from srrag.index.units import Units
+from srrag.units import Units
 
 STRATA = ("grade", "condition")
 

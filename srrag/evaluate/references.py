@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from srrag.evaluate.retrieval import Qrels
-from srrag.index.units import Units
+from srrag.units import Units
 
 _PACKAGE = "pkg://"
 

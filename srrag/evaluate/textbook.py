@@ -13,7 +13,7 @@ from srrag.evaluate.judgements import Metric
 from srrag.evaluate.retrieval import Qrels, per_question
 from srrag.evaluate.scores import Scores
 from srrag.hits import unpack_hits
-from srrag.index.units import Units
+from srrag.units import Units
 
 DEPTH = 10
 RETURNED = 16

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.expand.invented import invented_numbers
-from srrag.extract.ontology import Ontology
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
+from srrag.ontology import Ontology
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT, SUBQUESTIONS
 from srrag.step import LLMStep

@@ -6,7 +6,7 @@ import re
 
 import Stemmer
 
-from srrag.extract.rules.mentions import find_mentions
+from srrag.mentions.find import find_mentions
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\W\d_]{3,}")

@@ -10,12 +10,12 @@ from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.experiment.rankings import read_windows
 from srrag.hits import unpack_hits
-from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.rerank.betr import RerankBETR, scorer
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.train.betr.pairs import Origin, sample_pairs, write_pairs
+from srrag.units import Units
 
 
 def betr_of(pipeline: Pipeline) -> RerankBETR | None:

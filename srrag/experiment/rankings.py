@@ -28,10 +28,10 @@ from srrag.evaluate.scores import Scores
 from srrag.evaluate.splits import questions_of
 from srrag.formats import read_queries
 from srrag.hits import unpack_hits
-from srrag.index.units import Units, open_units
 from srrag.retrieve.questions import question_table
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import Units, open_units
 
 
 @dataclass(frozen=True)

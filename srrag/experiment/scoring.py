@@ -21,12 +21,12 @@ from srrag.experiment.outcome import Outcome
 from srrag.experiment.rankings import Judged, read_articles, read_judged
 from srrag.experiment.record import with_windows
 from srrag.experiment.textbook import read_bench_textbook
-from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
 from srrag.step import Place, Step
 from srrag.storage.store import Store
+from srrag.units import Units
 
 
 class Bench(Protocol):

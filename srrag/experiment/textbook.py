@@ -20,13 +20,13 @@ from srrag.evaluate.textbook import gold_units, textbook_scores
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import Evaluated, bench_name, record, with_windows
 from srrag.experiment.systems import baseline_config, system_names
-from srrag.index.units import Units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
 from srrag.runner.progress import say
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import Units
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from srrag.evaluate.retrieval import read_qrels
 from srrag.index.tree_reader import Forest
-from srrag.index.units import Units
 from srrag.pipeline import Pipeline, chain
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_tree import SearchTree
 from srrag.step import Place
+from srrag.units import Units
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.topics import Topics, read_topics
-from srrag.index.units import Units
 from srrag.storage.mirror import pull_build
+from srrag.units import Units
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

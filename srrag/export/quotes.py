@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.index.units import Units
+from srrag.units import Units
 
 MAX_CHARS = 360
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from srrag.export.submission import check_submission, submission
 from srrag.formats import write_run
 from srrag.hits import unpack_hits
-from srrag.index.units import Units
 from srrag.storage.atomic_write import commit_json
+from srrag.units import Units
 
 _SHOWN = 3
 

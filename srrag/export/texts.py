@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.index.parts import read_live
+from srrag.storage.read_live import read_live
 
 _UNIT_COLUMNS = ("unit_id", "doc_id", "text")
 _DOCUMENT_COLUMNS = (

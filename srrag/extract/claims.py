@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from srrag.extract.answer_schema import Extraction, Fact
-from srrag.extract.ontology import DOCUMENT, HAS_ATTRIBUTE
+from srrag.ontology import DOCUMENT, HAS_ATTRIBUTE
 
 Row = dict[str, Any]
 

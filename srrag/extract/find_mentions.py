@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srrag.extract.rules.mentions import Mention, find_mentions, type_runs
+from srrag.mentions.find import Mention, find_mentions, type_runs
 from srrag.spec import place_field
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FindMentions(abc.ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FindByRules(FindMentions):
-    """The cue words and patterns of `srrag.extract.rules`."""
+    """The cue words and patterns of `srrag.mentions`."""
 
     @property
     def name(self) -> str:

@@ -19,17 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from srrag.extract.rules.tagger import LABELS, PLACE_SIZES, SCALE
-from srrag.extract.rules.tokens import (
-    EDGE,
-    LOCAL,
-    TOKEN,
-    Ints,
-    RuleTokens,
-    normal,
-    tokenise,
-    values_of,
-)
+from srrag.mentions.tagger import LABELS, PLACE_SIZES, SCALE
+from srrag.mentions.tokens import EDGE, LOCAL, TOKEN, Ints, RuleTokens, normal, tokenise, values_of
 
 Floats = npt.NDArray[np.float64]
 KINDS = ("word", "suffix3", "suffix4", "prefix4")

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from srrag.extract.ontology import Ontology
 from srrag.extract.proposals import Element, ProposalSupport, Row, Verdict, collect, grown, judge
+from srrag.ontology import Ontology
 from srrag.spec import spec
 from srrag.step import Build, Place
 from srrag.storage.manifest import check_part

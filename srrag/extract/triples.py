@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.algo.grounding import ground
 from srrag.extract.answer_schema import (
     MAX_ATTRIBUTES,
     MAX_FACTS,
@@ -20,12 +21,11 @@ from srrag.extract.answer_schema import (
 )
 from srrag.extract.claims import claims, proposals
 from srrag.extract.find_mentions import FindByRules, FindMentions
-from srrag.extract.grounding import ground
-from srrag.extract.ontology import Ontology
-from srrag.extract.rules.facts import extract_facts
+from srrag.extract.rule_facts import extract_facts
 from srrag.ids import content_id
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, inert, quoted
+from srrag.ontology import Ontology
 from srrag.schema import TRIPLES
 from srrag.step import Function, LLMStep, Place
 
@@ -132,7 +132,7 @@ class ExtractTriples(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Answer by the rules of `srrag.extract.rules`, from the mentions that `mentions` finds."""
+        """Answer by rules, from the mentions that `mentions` finds."""
         rows = pa.array([prompt.row for prompt in prompts], pa.int64())
         units = batch.select(["text", "section", "char_start"]).take(rows).to_pydict()
         answers = extract_facts(

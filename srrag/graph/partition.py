@@ -25,11 +25,11 @@ import pyarrow.parquet as pq
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.graph.grouping import group_ends, group_links
 from srrag.graph.tables import coding
-from srrag.index.parts import read_live
 from srrag.schema import EDGES, ENTITIES
 from srrag.step import ParallelMap
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit
+from srrag.storage.read_live import read_live
 
 _SPILL_FACTS = 1 << 17
 _GROUP_ROWS = 1 << 16

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from srrag.grades import GRADES
 from srrag.index.dense_shards import (
     Codec,
     Draft,
@@ -24,7 +25,6 @@ from srrag.index.dense_shards import (
     train,
     write,
 )
-from srrag.index.grades import GRADES
 from srrag.step import Build, ParallelMap, Place
 from srrag.storage.atomic_write import commit_json
 

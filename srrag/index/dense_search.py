@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from srrag.grades import GRADES
 from srrag.index.faiss_gpu import MAX_DEPTH, gpus, to_gpu
-from srrag.index.grades import GRADES
 from srrag.index.parts import Matrix
-from srrag.index.ranking import Ranked, merge, tied
+from srrag.ranking import Ranked, merge, tied
 from srrag.storage.atomic_write import read_json
 
 

@@ -17,13 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.grades import GRADES, counted_as
 from srrag.index.dense_search import Shard
 from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
-from srrag.index.grades import GRADES, counted_as
-from srrag.index.parts import Matrix, check_finite, read_live, unpack_vectors
-from srrag.index.ranking import merge
+from srrag.index.parts import Matrix, check_finite, unpack_vectors
+from srrag.ranking import merge
 from srrag.storage.atomic_write import commit
 from srrag.storage.mirror import fetch
+from srrag.storage.read_live import read_live
 
 _TRAINING_ROWS_PER_LIST = 64
 _SAMPLED_FROM = 16

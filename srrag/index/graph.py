@@ -22,12 +22,13 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from srrag.algo.graph_scores import segments, triple_lengths
-from srrag.index.lookup import Lookup
 from srrag.index.mentions import WindowSpans, mentioned
-from srrag.index.parts import read_live, unpack_vectors
+from srrag.index.parts import unpack_vectors
 from srrag.index.sparse import analyzer
 from srrag.model.embed import quantise_rows
 from srrag.step import Build, Place
+from srrag.storage.lookup import Lookup
+from srrag.storage.read_live import read_live
 
 Ints = npt.NDArray[np.int64]
 

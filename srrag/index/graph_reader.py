@@ -20,10 +20,10 @@ from srrag.algo.graph_scores import (
     inner_products,
     triple_scores,
 )
-from srrag.index.grades import counted_as
+from srrag.grades import counted_as
 from srrag.index.graph import CODED, DOCUMENT, MAX_NAME_TERMS, name_key
-from srrag.index.ranking import SCORE_DECIMALS
 from srrag.index.sparse import analyzer
+from srrag.ranking import SCORE_DECIMALS
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]

@@ -1,43 +1,18 @@
-"""Read a relation part by part, in the order given, without rejected rows."""
+"""Vectors of a relation as matrices, and links to files that several versions share."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from srrag.storage.manifest import check_part
-from srrag.storage.mirror import opened
 
 Matrix = npt.NDArray[np.float32]
-
-
-def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the live rows of each part, with these columns.
-
-    Each part is first checked against its receipt, once a process; raises DamagedError that names a
-    damaged part.
-    """
-    for path in paths:
-        check_part(path)
-        file = pq.ParquetFile(opened(path))
-        names = file.schema_arrow.names
-        wanted = [*columns, "reject"] if "reject" in names else list(columns)
-        table = file.read(columns=wanted)
-        if "reject" in names:
-            rejects = table["reject"]
-            if rejects.null_count < len(table):  # a filter copies all texts, and few parts need it
-                table = table.filter(pc.is_null(rejects))
-            table = table.drop_columns(["reject"])
-        yield table
 
 
 def unpack_vectors(column: pa.ChunkedArray) -> Matrix:

@@ -18,10 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
-from srrag.index.grades import GRADES, counted_as
-from srrag.index.parts import link_or_copy, read_live
-from srrag.index.ranking import Ranked, rank, tied
+from srrag.grades import GRADES, counted_as
+from srrag.index.parts import link_or_copy
+from srrag.ranking import Ranked, rank, tied
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.read_live import read_live
 
 _ANALYZER = "srrag_english"
 _MAX_TERM_CHARS = 64

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.maxsim import take_ragged
-from srrag.index.lookup import Lookup, write_lookup
-from srrag.index.parts import check_finite, read_live
+from srrag.index.parts import check_finite
 from srrag.step import Build, Place
+from srrag.storage.lookup import Lookup, write_lookup
+from srrag.storage.read_live import read_live
 
 
 @dataclass(frozen=True, kw_only=True)

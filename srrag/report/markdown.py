@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from srrag.answer.extractive import GRADES
+from srrag.grades import STUDIES
 from srrag.report import numbers
 from srrag.report.drilldown import Drilldown
 from srrag.report.row import Row
@@ -25,7 +25,7 @@ def render(
     lines = [f"# {_plain(title)}", "", _plain(summary), ""]
     for section in sections:
         lines += _section(section, plots)
-    grades = "; ".join(f"{letter} {study}" for letter, study in GRADES.items())
+    grades = "; ".join(f"{letter} {study}" for letter, study in STUDIES.items())
     lines += ["## Evidence grades", "", f"From the strongest design to the weakest: {grades}.", ""]
     lines += _provenance([row for section in sections for row in section.bench.rows])
     return "\n".join(lines)

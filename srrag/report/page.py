@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from srrag.answer.extractive import GRADES
+from srrag.grades import STUDIES
 from srrag.html import policy, templates
 from srrag.report.drilldown import Drilldown
 from srrag.report.section import BenchmarkSection, common_versions
@@ -34,7 +34,7 @@ def render(title: str, summary: str, sections: Sequence[BenchmarkSection]) -> st
         # The package's own script, not text of a document: a script element must not be escaped.
         script=script,
         style=style,
-        grades=GRADES,
+        grades=STUDIES,
         cost_names=COSTS,
         versions=common_versions(rows),
         origins=[{"row": row, "pipeline": _pretty(row.pipeline)} for row in rows],

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.hits import Offsets
-from srrag.index.units import Units, open_units
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.rankllama import RankLlamaModel
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
+from srrag.units import Units, open_units
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.index.units import Units
+from srrag.units import Units
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

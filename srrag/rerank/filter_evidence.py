@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.hits import pack_flat, ranks, unpack_hits
-from srrag.index.units import Units, open_units
 from srrag.model.filter import load_filter
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 from srrag.storage.sealed_folder import sealed_revision
+from srrag.units import Units, open_units
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

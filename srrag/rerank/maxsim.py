@@ -16,11 +16,11 @@ from srrag.algo.maxsim import maxsim
 from srrag.algo.rrf import min_max
 from srrag.hits import Offsets, codes, unpack_hits
 from srrag.index.tokens import TokenIndex
-from srrag.index.units import open_units
 from srrag.model.encoder import Encoder
 from srrag.rerank.documents import best_of_documents
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
+from srrag.units import open_units
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from srrag.algo.rrf import rank_scores
 from srrag.hits import Offsets, codes, pack_ranking, unpack_hits
-from srrag.index.ranking import SCORE_DECIMALS
+from srrag.ranking import SCORE_DECIMALS
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 

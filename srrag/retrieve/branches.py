@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from srrag.algo.pool import Reduce
 from srrag.hits import Ints, ranks
-from srrag.index.units import open_units
 from srrag.pipeline import Pipeline, PipelineSlice, added, chain
 from srrag.retrieve.pool import PoolHits, PoolKey, check_pool, pool_lists
 from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, empty_value
 from srrag.step import Function, Place, Step
+from srrag.units import open_units
 
 Against = Literal["branch", "question"]
 QUESTION = "question"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from srrag.algo.rrf import min_max, sum_shares
 from srrag.hits import codes, pack_ranking, unpack_hits
-from srrag.index.ranking import SCORE_DECIMALS
+from srrag.ranking import SCORE_DECIMALS
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 

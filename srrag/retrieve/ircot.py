@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.extract.ontology import Ontology
 from srrag.index.sparse import analyzer
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.ontology import Ontology
 from srrag.schema import REJECT
 from srrag.step import LLMStep
 

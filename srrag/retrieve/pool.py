@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from srrag.algo.pool import Pooled, Reduce, pool
 from srrag.hits import Ints, codes, pack_flat, ranks, unpack_hits
-from srrag.index.units import Units, open_units
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
+from srrag.units import Units, open_units
 
 PoolKey = Literal["unit", "document", "pmid"]
 KEYS = get_args(PoolKey)

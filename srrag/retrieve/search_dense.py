@@ -12,7 +12,7 @@ import pyarrow as pa
 from srrag.hits import FoundWindows, Offsets
 from srrag.index.dense_search import DenseIndex
 from srrag.index.parts import Matrix
-from srrag.index.ranking import pool
+from srrag.ranking import pool
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.step import Place
 

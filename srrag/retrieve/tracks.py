@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import RRF_K, rank_scores, reciprocal_rank_fusion
+from srrag.grades import GRADES, check_grades
 from srrag.hits import FoundWindows, codes, pack_ranking
-from srrag.index.grades import GRADES, check_grades
 from srrag.retrieve.channel import SearchChannel
 from srrag.schema import FOUND, HITS
 from srrag.step import Function, Place, Step

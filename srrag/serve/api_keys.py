@@ -1,4 +1,4 @@
-"""API keys and their rate limit."""
+"""API keys with their roles, and their rate limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_LINE = re.compile(r"(?P<name>[\w.-]{1,64})\s+(?P<hash>[0-9a-f]{64})")
+ROLES = ("reader", "runs", "admin")
+"""What a key may do: ask and browse; read stored runs too; reload the build too."""
+
+_LINE = re.compile(r"(?P<name>[\w.-]{1,64})\s+(?P<hash>[0-9a-f]{64})(?:\s+(?P<role>[a-z]+))?")
 _MAX_BUCKETS = 10_000
 
 
-def read_keys(path: Path) -> dict[str, str]:
-    """Read lines `name sha256-of-the-key`; raises ValueError that names a malformed line."""
-    keys: dict[str, str] = {}
+@dataclass(frozen=True)
+class ApiKey:
+    """The sha256 of a key, in hex, and its role."""
+
+    hash: str
+    role: str = ROLES[0]
+
+    def may(self, role: str) -> bool:
+        """Whether this key may do what a role may."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+def read_keys(path: Path) -> dict[str, ApiKey]:
+    """Read lines `name sha256-of-the-key [role]`; raises ValueError that names a malformed line."""
+    keys: dict[str, ApiKey] = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
         text = line.partition("#")[0].strip()
         if not text:
@@ -24,18 +39,21 @@ def read_keys(path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(text)
         if match is None or match["name"] in keys:
             raise ValueError(f"{path}: line {number} is not a new name and a sha256 in hex")
-        keys[match["name"]] = match["hash"]
+        role = match["role"] or ROLES[0]
+        if role not in ROLES:
+            raise ValueError(f"{path}: line {number}: {role!r} is none of {', '.join(ROLES)}")
+        keys[match["name"]] = ApiKey(match["hash"], role)
     if not keys:
         raise ValueError(f"{path} holds no key")
     return keys
 
 
-def owner(keys: Mapping[str, str], key: str) -> str | None:
+def owner(keys: Mapping[str, ApiKey], key: str) -> str | None:
     """The name of a key's owner, or None. Compares with every key, each time in constant time."""
     given = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
     found = None
     for name, known in keys.items():
-        if hmac.compare_digest(given, known):
+        if hmac.compare_digest(given, known.hash):
             found = name
     return found
 

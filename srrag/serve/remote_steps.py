@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.hits import FoundWindows, unpack_hits
-from srrag.index.ranking import rank
 from srrag.pipeline import Pipeline
+from srrag.ranking import rank
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.serve.listeners import audience
 from srrag.serve.settings import ServeSettings

@@ -10,7 +10,13 @@ from pathlib import Path
 from srrag.pipeline import Pipeline
 from srrag.retrieve.search_dense import SearchDense
 from srrag.runner.engines import engines_of
+from srrag.serve.api_keys import ApiKey
 from srrag.step import LLMStep, Place, Step, within
+
+_POSITIVE = (
+    "max_rows", "max_waiting", "calls", "timeout_s", "max_body_bytes", "body_s", "slow_bodies",
+    "per_caller", "burst",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +32,12 @@ class Limits:
     timeout_s: float = 60.0
     """Time limit of a request, which the header X-Timeout-S can shorten."""
     max_body_bytes: int = 256 * 1024
+    body_s: float = 10.0
+    """Time for the body of a request to arrive."""
+    slow_bodies: int = 64
+    """Bodies that may take longer than a second to arrive; one more cuts the oldest off."""
+    per_caller: int = 128
+    """Requests of one key (or address) in progress; the next is refused with 429."""
     max_documents: int = 256
     """Documents of one request to rerank."""
     drain_s: float = 30.0
@@ -41,7 +53,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit that is not positive."""
-        for name in ("max_rows", "max_waiting", "calls", "timeout_s", "max_body_bytes", "burst"):
+        for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise ValueError(f"limits.{name} is {getattr(self, name)}: it has to be positive")
 
@@ -88,8 +100,8 @@ class ServeSettings:
     at: Place = field(default_factory=Place)
     host: str = "127.0.0.1"
     port: int = 8080
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Name → sha256 of the API key; without keys, the server accepts every local caller."""
+    keys: Mapping[str, ApiKey] = field(default_factory=dict)
+    """API keys by owner; without keys, the server accepts every local caller."""
     limits: Limits = field(default_factory=Limits)
     log: Path | None = None
     """File for one JSON line per request; None for stderr, which Ray keeps in its log folder."""

@@ -11,7 +11,6 @@ from typing import Any
 from srrag.answer.check_support import gate_of
 from srrag.answer.streaming import uncited_of
 from srrag.bind import bind
-from srrag.index.units import Units, open_units
 from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
 from srrag.pipeline import Pipeline
@@ -27,6 +26,7 @@ from srrag.serve.text_scores import TextScores
 from srrag.spec import fingerprint
 from srrag.step import Function, Place, within
 from srrag.storage.store import Store
+from srrag.units import Units, open_units
 
 ENGINE_RETRY_S = 5.0
 WARM_UP = "Does exercise reduce pain?"

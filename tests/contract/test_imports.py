@@ -9,35 +9,28 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "kinds", "errors", "step", "stage", "spec", "ids", "pipeline", "rows", "html",
-        "degrade", "bind", "isolate", "formats", "hits", "provenance", "storage",
-        "llm"}  # fmt: skip
+        "degrade", "bind", "isolate", "formats", "hits", "provenance", "units", "grades", "ranking",
+        "ontology", "storage", "llm"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "graph", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "benchmark"}  # fmt: skip
 RUN = {"runner", "corpus", "index", "engine", *CORE}
 ALLOWED = {
     "algo": {"algo"},
     "model": {"model", "algo", *CORE},
+    "mentions": {"mentions", "algo", *CORE},
     "core": {*CORE, "algo"},
     "storage": CORE,
     "llm": CORE,
     "runner": RUN,
     "config": {"config", *RUN},
-    **{name: {name, "algo", "model", *CORE} for name in DOMAIN},
+    **{name: {name, "algo", "model", "mentions", *CORE} for name in DOMAIN},
 }
 # The sideways edges, each with its reason.
 SIDEWAYS = {
-    "retrieve": {
-        "index",
-        "extract",
-    },  # channels search indexes; rounds know the schema
-    "rerank": {"index"},  # token vectors and grades lie in indexes
-    "answer": {"index", "extract"},  # texts of windows; mentions of evidence
-    "evaluate": {"index"},  # gold windows by document
-    "graph": {"index"},  # parts and the units that a tree names
-    "export": {"index"},  # the graph as it is searched
-    "expand": {"extract"},  # anchors of a question have the types of the graph
-    "benchmark": {"index", "extract", "answer", "evaluate"},  # made by the rules that answer, judge
-    "report": {"answer"},  # shows an answer as a reply does
+    "retrieve": {"index"},  # channels search indexes
+    "rerank": {"index"},  # token vectors lie in an index
+    "benchmark": {"answer", "evaluate"},  # made by the rules that answer and judge
+    "report": {"answer"},  # shows an answer as the API does
 }
 for _name, _others in SIDEWAYS.items():
     ALLOWED[_name] = ALLOWED[_name] | _others

@@ -39,7 +39,6 @@ from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
 from srrag.index.textbook_tree import BuildTextbookTree
-from srrag.index.units import Units
 from srrag.llm.completion import read
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.encoder import Encoder
@@ -58,6 +57,7 @@ from srrag.spec import build, canonical, spec
 from srrag.step import LLMStep, Place, Step, StepWrapper, within
 from srrag.storage.store import Store
 from srrag.train.filter.report import write_model
+from srrag.units import Units
 from tests.sample_json import sample_json
 from tests.tiny_models import make_cross_encoder
 from tests.unit.train.filter_toys import tiny_encoder

@@ -18,10 +18,10 @@ from srrag.answer.unaided import AnswerUnaided
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
 from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
-from srrag.extract.ontology import Ontology
 from srrag.extract.triples import ExtractTriples
 from srrag.graph import describe
 from srrag.llm.completion import Answer, Prompt
+from srrag.ontology import Ontology
 from srrag.retrieve import ircot
 from srrag.schema import (
     ANCHORS,

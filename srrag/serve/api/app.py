@@ -138,11 +138,11 @@ def _add_chat(app: FastAPI, host: PipelineService) -> None:
     async def chat(body: ChatRequest, request: Request) -> dict[str, Any] | StreamingResponse:
         """OpenAI's chat completions; citations stand in the text and in `srrag`."""
         name = pipeline_of(host, body.model, field="model")
-        asked = ask(host, request, name, body.question(), aloud=body.stream, field="messages")
+        asked = ask(host, request, name, body.question(), aloud=bool(body.stream), field="messages")
         if body.stream:
-            events = chat_stream(asked, usage=body.counts_usage())
+            events = chat_stream(asked, usage=body.counts_usage(), ignored=body.ignored)
             return _streamed(events)
-        return chat_reply(asked, await asked.answered())
+        return chat_reply(asked, await asked.answered(), ignored=body.ignored)
 
 
 def _add_operations(app: FastAPI, host: PipelineService) -> None:

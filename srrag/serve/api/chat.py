@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -94,7 +94,7 @@ def model_card(host: PipelineService, name: str) -> Json:
     return found
 
 
-def chat_reply(asked: PendingQuestion, found: PipelineResult) -> Json:
+def chat_reply(asked: PendingQuestion, found: PipelineResult, ignored: Sequence[str]) -> Json:
     """Turn the result of a question into a chat completion."""
     reply = asked.reply(found, explained=False)
     message = {"role": "assistant", "content": reply.answer + sources(reply)}
@@ -102,11 +102,13 @@ def chat_reply(asked: PendingQuestion, found: PipelineResult) -> Json:
         **_head(asked, "chat.completion"),
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
         "usage": _usage(found.usage),
-        "srrag": extension(reply),
+        "srrag": extension(reply, ignored),
     }
 
 
-async def chat_stream(asked: PendingQuestion, usage: bool) -> AsyncIterator[str]:
+async def chat_stream(
+    asked: PendingQuestion, usage: bool, ignored: Sequence[str]
+) -> AsyncIterator[str]:
     """Yield the chunks of a streamed chat completion: the draft's tokens, then the final answer."""
     head = _head(asked, "chat.completion.chunk")
 
@@ -124,7 +126,7 @@ async def chat_stream(asked: PendingQuestion, usage: bool) -> AsyncIterator[str]
             elif name == "found":
                 reply = asked.reply(data, explained=False)
                 yield chunk({"content": sources(reply)})
-                yield chunk({}, "stop", srrag=extension(reply))
+                yield chunk({}, "stop", srrag=extension(reply, ignored))
                 if usage:
                     yield _data({**head, "choices": [], "usage": _usage(data.usage)})
     except ApiError as fault:
@@ -134,7 +136,7 @@ async def chat_stream(asked: PendingQuestion, usage: bool) -> AsyncIterator[str]
 
 
 def sources(reply: responses.AnswerJson) -> str:
-    """The answer's notice and its cited evidence as plain text; "" without either."""
+    """The answer's notes and its cited evidence as plain text; "" without either."""
     cited = {number for sentence in reply.sentences for number in sentence.citations}
     lines = [
         f"[{item.number}] Grade {item.grade or 'none'}. {item.title}"
@@ -143,13 +145,15 @@ def sources(reply: responses.AnswerJson) -> str:
         for item in reply.evidence
         if item.number in cited
     ]
-    notice = f"\n\nNote: {reply.notice}" if reply.notice else ""
-    return notice + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
+    said = filter(None, (reply.notice, reply.note, reply.support_note))
+    notes = "".join(f"\n\nNote: {note}" for note in said)
+    return notes + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
 
 
-def extension(reply: responses.AnswerJson) -> Json:
-    """The fields of the answer that OpenAI's format lacks."""
-    return reply.model_dump(exclude_none=True, exclude={"id", "question", "answer", "trace"})
+def extension(reply: responses.AnswerJson, ignored: Sequence[str]) -> Json:
+    """The fields of the answer that OpenAI's format lacks, and the options not followed."""
+    told = reply.model_dump(exclude_none=True, exclude={"id", "question", "answer", "trace"})
+    return {**told, "ignored": list(ignored)} if ignored else told
 
 
 def _head(asked: PendingQuestion, kind: str) -> Json:

@@ -9,11 +9,13 @@ import json
 import re
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from srrag.serve.api.pages import PAGE_PATHS
+from srrag.serve.api.slow_bodies import SlowBodies
 from srrag.serve.api_keys import owner
 from srrag.serve.errors import ApiError, busy
 from srrag.serve.service import PipelineService
@@ -26,6 +28,9 @@ OPEN_PATHS = ("/healthz", "/readyz", *PAGE_PATHS)
 
 BARE_PATHS = ("/admin/reload",)
 """POST paths that need no JSON body: the key header alone makes browsers send a preflight."""
+
+ROLE_PATHS = {"/admin/": "admin", "/v1/runs": "runs"}
+"""Beginnings of paths and the role that a key needs for them; the others need none."""
 
 QUEUED_PATHS = (
     "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search", "/v1/rerank",
@@ -59,6 +64,8 @@ class RequestContext:
     began: float
     deadline: float
     caller: str = ""
+    counted: str = ""
+    """The key or address under which it counts as in progress."""
     status: int = 0
     gone: bool = False
     """Whether the client has disconnected."""
@@ -75,6 +82,10 @@ class Gateway:
         """Bind the app and the service whose settings, metrics and logs apply."""
         self._app, self._host, self._settings = app, host, host.settings
         self._metrics, self._log, self._traces = host.metrics, host.log, host.traces
+        limits = host.settings.limits
+        self._slow = SlowBodies(limits.body_s, limits.slow_bodies)
+        self._at_once: Counter[str] = Counter()
+        """The requests in progress of each key or address."""
         self._reading: set[RequestContext] = set()
         """Requests that reserved a place in the queue and whose body is still arriving."""
 
@@ -111,7 +122,21 @@ class Gateway:
             await answer_fault(fault, passing, sent)
         finally:
             self._reading.discard(passing)
+            self._leave(passing)
             self._told(scope, headers, passing)
+
+    def _enter(self, client: str, passing: RequestContext) -> None:
+        """Count a request of a key or address; raises ApiError (429) above the limit."""
+        if self._at_once[client] >= self._settings.limits.per_caller:
+            raise ApiError(429, "at_once", "too many requests of this key at once", retry_s=1.0)
+        self._at_once[client] += 1
+        passing.counted = client
+
+    def _leave(self, passing: RequestContext) -> None:
+        if passing.counted:
+            self._at_once[passing.counted] -= 1
+            if not self._at_once[passing.counted]:
+                del self._at_once[passing.counted]
 
     def _check(self, scope: Scope, headers: dict[str, str], passing: RequestContext) -> None:
         settings, path = self._settings, scope["path"]
@@ -124,9 +149,16 @@ class Gateway:
             name = owner(settings.keys, _key(headers))
             if name is None:
                 raise ApiError(401, "unauthorized", "a valid API key is needed")
+            needed = next(
+                (role for at, role in ROLE_PATHS.items() if path.startswith(at)), "reader"
+            )
+            if not settings.keys[name].may(needed):
+                raise ApiError(403, "role", f"this key's role is not {needed}")
             passing.caller = name
         if path not in OPEN_PATHS and (wait := self._host.rate.wait_s(passing.caller or client)):
             raise ApiError(429, "rate", "too many requests of this key", retry_s=wait)
+        if path not in OPEN_PATHS:
+            self._enter(passing.caller or client or "?", passing)
         most = settings.limits.max_body_bytes
         if (length := headers.get("content-length", "0")).isdigit() and int(length) > most:
             raise too_large(most)
@@ -150,13 +182,17 @@ class Gateway:
 
     def _capped(self, receive: Any, passing: RequestContext) -> Any:
         """Wrap `receive` so that it raises ApiError when the body exceeds the limit."""
-        most, read = self._settings.limits.max_body_bytes, 0
+        most, read, whole = self._settings.limits.max_body_bytes, 0, False
 
         async def received() -> Any:
-            nonlocal read
-            message = await receive()
+            nonlocal read, whole
+            if whole:  # what comes now is the disconnect, for which there is no deadline
+                message = await receive()
+            else:
+                message = await self._in_time(receive, passing)
             passing.gone = message["type"] == "http.disconnect"
             if not message.get("more_body"):
+                whole = True
                 self._reading.discard(passing)
             if message["type"] == "http.request":
                 read += len(message.get("body", b""))
@@ -166,6 +202,13 @@ class Gateway:
             return message
 
         return received
+
+    async def _in_time(self, receive: Any, passing: RequestContext) -> Any:
+        try:
+            return await self._slow.message(receive, passing.began)
+        except ApiError as fault:
+            passing.fault = fault
+            raise
 
     def _told(self, scope: Scope, headers: dict[str, str], passing: RequestContext) -> None:
         # Label metrics by route, since every distinct value is a time series. A request that was

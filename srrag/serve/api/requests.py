@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
 
 EXAMPLE = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 MAX_HITS = 100
-MAX_MESSAGES = 64
+MAX_MESSAGES = 10_000
+"""Only the last message of the user counts; the size of the body is bounded elsewhere."""
+
+FIXED = frozenset(
+    ["temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "user", "metadata",
+     "store", "service_tier", "reasoning_effort", "parallel_tool_calls", "prompt_cache_key",
+     "safety_identifier", "verbosity"]
+)  # fmt: skip
+"""Options of OpenAI's that a pipeline fixes; an answer names those that it did not follow."""
 
 Grade = Literal["A", "B", "C", "D", "E"]
 
@@ -72,10 +80,18 @@ class ChatMessage(BaseModel):
         return self.content or ""
 
 
+class ChatFormat(BaseModel):
+    """The format of the reply: only text."""
+
+    type: Literal["text"]
+
+
 class ChatRequest(BaseModel):
     """OpenAI's chat completion: the last message of the user is the question.
 
-    Sampling options are taken and ignored: pipelines have their own. `model` names a pipeline.
+    `model` names a pipeline. Options of sampling are the pipeline's own: `srrag.ignored` names
+    those that were given. An option that would change the reply (max_tokens, stop, tools, a
+    response_format) is refused by name.
     """
 
     model_config = ConfigDict(
@@ -87,9 +103,24 @@ class ChatRequest(BaseModel):
 
     model: str = Field(max_length=100)
     messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
-    stream: bool = False
+    stream: bool | None = False
     stream_options: dict[str, Any] | None = None
     n: Literal[1] | None = None
+    response_format: ChatFormat | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        """Refuse an option that would change the reply."""
+        given = {name for name, value in (self.model_extra or {}).items() if value is not None}
+        if unknown := sorted(given - FIXED):
+            raise ValueError(f"{unknown[0]} is not supported; leave it out")
+        return self
+
+    @property
+    def ignored(self) -> list[str]:
+        """The options that were given and that the pipeline does not follow."""
+        extra = self.model_extra or {}
+        return sorted(name for name, value in extra.items() if value is not None)
 
     def question(self) -> str:
         """The last message of the user, "" if there is none."""

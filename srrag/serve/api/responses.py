@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from srrag.answer.answer_json import answer_json, steps_json, trace_json
-from srrag.index.units import Units
 from srrag.serve.snapshot import PipelineResult
+from srrag.units import Units
 
 Row = dict[str, Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -27,5 +28,10 @@ class AccessLog:
             print(line, file=sys.stderr, flush=True)
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8", errors="replace") as file:
+        with open(self.path, "a", encoding="utf-8", errors="replace", opener=_private) as file:
             file.write(line + "\n")
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that, if it is new, only its owner may read: lines hold callers and errors."""
+    return os.open(path, flags, mode=0o600)

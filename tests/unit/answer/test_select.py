@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from srrag.answer.select import SelectEvidence, fill_quota, limit
 from srrag.ids import content_id, evidence_id
-from srrag.index.units import EVIDENCE_COLUMNS
 from srrag.schema import EVIDENCE, HITS
 from srrag.step import Place
+from srrag.units import EVIDENCE_COLUMNS
 
 GRADES = {2: "A", 9: "A", 20: "A", 21: "A"}
 

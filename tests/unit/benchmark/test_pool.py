@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from srrag.benchmark.pool import in_turn, pooled
 from srrag.benchmark.relations import POOLED, QUESTIONED
-from srrag.index.units import Units
 from srrag.schema import HITS, REJECT, empty_value
 from srrag.storage.store import Store
+from srrag.units import Units
 
 BLANK = {field.name: empty_value(field.type) for field in QUESTIONED} | {"reject": None}
 

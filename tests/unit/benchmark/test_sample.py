@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from srrag.benchmark.relations import SEEDS
 from srrag.benchmark.sample import SampleSeeds, allocate, level
-from srrag.index.units import Units
 from srrag.storage.store import Store
+from srrag.units import Units
 
 
 def test_shares_are_equal_and_small_groups_are_filled_up() -> None:

@@ -13,7 +13,7 @@ from srrag.evaluate.pico import (
     token_f1,
     token_labels,
 )
-from srrag.extract.rules.mentions import read_mentions
+from srrag.mentions.find import read_mentions
 
 DATA = Path(__file__).parents[3] / ".." / "shared" / "data"
 EXPERT = DATA / "pico" / "ebmnlp_expert_test.jsonl"

@@ -13,9 +13,10 @@ from srrag.evaluate.references import (
     resource_path,
     window_qrels,
 )
-from srrag.index.units import BuildUnits, Units
+from srrag.index.units import BuildUnits
 from srrag.schema import UNITS
 from srrag.step import Place
+from srrag.units import Units
 from tests.unit.index.tables import documents, row, uid, write
 
 BRACE, REST = uid(100), uid(200)

@@ -9,9 +9,10 @@ import pytest
 from srrag.evaluate.datasets.textbook import half_of, read_chapters, read_textbook
 from srrag.evaluate.textbook import gold_units, textbook_scores
 from srrag.hits import FoundWindows
-from srrag.index.units import BuildUnits, Units
+from srrag.index.units import BuildUnits
 from srrag.schema import REJECT, UNITS
 from srrag.step import Place
+from srrag.units import Units
 from tests.unit.index.tables import documents, row, uid, write
 
 CHAPTERS = [

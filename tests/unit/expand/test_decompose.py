@@ -9,8 +9,8 @@ import yaml
 
 from srrag.expand.decompose import MAX_QUESTIONS, DecomposeQuestion, Decomposition, render
 from srrag.expand.picot_anchors import FindAnchors
-from srrag.extract.ontology import Ontology
 from srrag.llm.completion import read
+from srrag.ontology import Ontology
 from srrag.spec import build
 from srrag.step import Place
 from tests.unit.expand.asking import (

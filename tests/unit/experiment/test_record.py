@@ -11,11 +11,11 @@ from srrag.config.compose import configure
 from srrag.evaluate.judgements import Metric
 from srrag.evaluate.scores import Scores, compare
 from srrag.experiment.record import Evaluated, bench_name, record, with_windows
-from srrag.index.units import Units
 from srrag.report.results import read_results
 from srrag.schema import HITS
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import Units
 from tests.unit.report.toy_results import toy_answers, toy_judgements
 
 

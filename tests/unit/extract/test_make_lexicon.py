@@ -11,8 +11,8 @@ from srrag.extract.make_lexicon import (
     read_examples,
     with_pieces,
 )
-from srrag.extract.rules.tagger import best_path, emissions, parse_lexicon
-from srrag.extract.rules.tokens import tokenise
+from srrag.mentions.tagger import best_path, emissions, parse_lexicon
+from srrag.mentions.tokens import tokenise
 
 
 def corpus(path: Path) -> Path:

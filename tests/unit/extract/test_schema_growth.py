@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from srrag.extract.ontology import Ontology
 from srrag.extract.schema_growth import PROPOSALS, GrowSchema
+from srrag.ontology import Ontology
 from srrag.schema import TRIPLES
 from srrag.spec import build
 from srrag.step import Place

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from srrag.extract.find_mentions import FindByRules, FindByTagger
-from srrag.extract.rules.mentions import find_mentions, label_runs, type_runs
+from srrag.mentions.find import find_mentions, label_runs, type_runs
 from srrag.spec import build, spec
 from srrag.storage.sealed_folder import seal
 

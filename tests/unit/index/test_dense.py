@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.grades import GRADES, UNGRADED
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
-from srrag.index.grades import GRADES, UNGRADED
 from srrag.index.parts import unpack_vectors
-from srrag.index.ranking import SCORE_DECIMALS, pool, rank
+from srrag.ranking import SCORE_DECIMALS, pool, rank
 from srrag.schema import UNITS
 from srrag.step import Place
 from tests.unit.index.tables import hashed, row, uid, vectors, write

@@ -17,7 +17,7 @@ from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex, Shard
 from srrag.index.dense_shards import Codec, Draft, Part, Rows, ShardSettings, cut, train, write
 from srrag.index.faiss_gpu import gpus
-from srrag.index.ranking import merge
+from srrag.ranking import merge
 from srrag.schema import UNITS
 from srrag.step import Place
 from tests.unit.index.tables import hashed, row, vectors

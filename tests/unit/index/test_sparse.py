@@ -9,7 +9,7 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.index.grades import GRADES, UNGRADED
+from srrag.grades import GRADES, UNGRADED
 from srrag.index.sparse import BuildSparseIndex, SparseIndex, analyzer
 from srrag.schema import UNITS
 from srrag.step import Place, PreviousVersion

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from srrag.index.units import Units
 from srrag.rerank.documents import best_places, document_names
 from srrag.storage.store import Store
+from srrag.units import Units
 
 
 def test_the_best_of_each_document_by_hand() -> None:

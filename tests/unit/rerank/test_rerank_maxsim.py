@@ -10,7 +10,6 @@ import pytest
 from srrag.hits import FoundWindows
 from srrag.index.encode import EncodeWindows
 from srrag.index.tokens import BuildTokenIndex
-from srrag.index.units import Units
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.rerank.documents import document_names
@@ -20,6 +19,7 @@ from srrag.retrieve.search_dense import SearchDense
 from srrag.schema import HITS
 from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.units import Units
 from tests.tiny_models import make_colbert
 from tests.unit.index.tables import uid, vectors
 

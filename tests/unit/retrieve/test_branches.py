@@ -62,7 +62,7 @@ def rows(made: SearchBranches, place: Place, *questions: tuple[str, Sequence[str
 
 
 def documents(place: Place, row: Any) -> list[str]:
-    from srrag.index.units import open_units
+    from srrag.units import open_units
 
     ids = [hit["unit_id"] for hit in row["hits_pooled"]]
     found: list[str] = open_units(place).document_keys(ids).to_pylist()

@@ -85,7 +85,7 @@ def found_by(
 
 
 def titles(row: dict[str, Any], place: Place) -> set[str]:
-    from srrag.index.units import open_units
+    from srrag.units import open_units
 
     ids = [hit["unit_id"] for hit in row["hits_fused"]]
     return set(open_units(place).take_evidence(ids)["title"].to_pylist())

@@ -28,7 +28,7 @@ CHAT = {"model": "srrag", "messages": [{"role": "user", "content": CAST}]}
 def real(root: Path, folder: Path) -> dict[str, str]:
     """What a server of a built root answers, by the file that shows it."""
     keys = folder / "keys"
-    keys.write_text(f"clinic {KEY_HASH}\n")
+    keys.write_text(f"clinic {KEY_HASH} admin\n")
     told = settings(store_runs(root, folder), f"api_keys={keys}", *PIPELINE)
     with served(told, headers=KEY) as (client, _):
         found = {f"{name}.json": as_json(cut(body)) for name, body in replies(client).items()}

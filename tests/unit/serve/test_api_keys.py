@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.serve.api_keys import Rate, owner, read_keys
+from srrag.serve.api_keys import ROLES, Rate, owner, read_keys
 
 
 def sha(key: str) -> str:
@@ -31,6 +31,7 @@ def test_a_file_of_hashes_names_the_owner_of_a_key(tmp_path: Path) -> None:
         (f"{sha('one')}", "line 1"),
         (f"a {sha('one')}\na {sha('two')}", "line 2"),
         ("# nobody\n", "no key"),
+        (f"a {sha('one')} owner", "line 1: 'owner' is none of reader, runs, admin"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, text: str, says: str) -> None:
@@ -39,6 +40,13 @@ def test_a_wrong_line_is_named(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         read_keys(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_role_holds_those_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"a {sha('a')}\nb {sha('b')} runs\nc {sha('c')} admin\n")
+    may = {name: [key.may(role) for role in ROLES] for name, key in read_keys(path).items()}
+    assert may == {"a": [True, False, False], "b": [True, True, False], "c": [True, True, True]}
 
 
 def test_a_bucket_gives_a_burst_and_then_its_rate() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from srrag.errors import UsageError
+from srrag.serve.api_keys import ApiKey
 from srrag.serve.settings import Limits, is_loopback
 from tests.unit.serve.serving import settings
 
@@ -31,7 +32,9 @@ def test_a_start_that_is_open_to_others_needs_a_key(sample_root: Path, tmp_path:
         settings(sample_root, "host=0.0.0.0")
     keys = tmp_path / "keys"
     keys.write_text(f"clinic {'0' * 64}\n")
-    assert settings(sample_root, "host=0.0.0.0", f"api_keys={keys}").keys == {"clinic": "0" * 64}
+    assert settings(sample_root, "host=0.0.0.0", f"api_keys={keys}").keys == {
+        "clinic": ApiKey("0" * 64)
+    }
     with pytest.raises(UsageError, match="nowhere"):
         settings(sample_root, "api_keys=/nowhere")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.index.parts import read_live
 from srrag.storage.manifest import DamagedError, check_part
+from srrag.storage.read_live import read_live
 from srrag.storage.store import Store
 from tests.unit.storage.test_store import receipt
 

@@ -243,7 +243,7 @@ def test_without_keys_nobody_is_let_in_by_the_name_that_he_asks_for(
         body = {"json": QUESTION, "headers": {"host": "127.0.0.1:8080"}}
         assert code(client.post("/v1/answers/stream", **body)) == (403, "host")
     keys = tmp_path / "keys"
-    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()}\n")
+    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()} admin\n")
     told = settings(sample_root, "pipeline=bm25", f"api_keys={keys}")
     with served(told, client=came, headers={"x-api-key": "secret"}) as (client, _):
         assert client.get("/v1/models").status_code == 200
@@ -330,7 +330,7 @@ def test_the_description_has_examples(client: TestClient) -> None:
 
 def test_keys_let_in_and_bound_their_owner(sample_root: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
-    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()}\n")
+    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()} admin\n")
     told = settings(
         sample_root, "pipeline=bm25", f"api_keys={keys}", "limits.per_minute=1", "limits.burst=3"
     )
@@ -350,9 +350,50 @@ def test_keys_let_in_and_bound_their_owner(sample_root: Path, tmp_path: Path) ->
         assert code(slow) == (429, "rate") and 1 <= int(slow.headers["retry-after"]) <= 60
 
 
+@pytest.mark.parametrize(
+    ("role", "statuses"),
+    [("reader", (200, 403, 403)), ("runs", (200, 200, 403)), ("", (200, 403, 403))],
+)
+def test_a_key_does_what_its_role_may(
+    sample_root: Path, tmp_path: Path, role: str, statuses: tuple[int, ...]
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()} {role}\n")
+    key = {"authorization": "Bearer secret"}
+    with served(settings(sample_root, "pipeline=bm25", f"api_keys={keys}")) as (client, _):
+        asked = [client.get("/v1/models", headers=key), client.get("/v1/runs", headers=key)]
+        asked.append(client.post("/admin/reload", headers=key))
+        assert tuple(each.status_code for each in asked) == statuses
+        assert code(asked[-1]) == (403, "role")
+
+
+@pytest.mark.parametrize(
+    ("option", "status"),
+    [
+        ({"temperature": 0.2, "seed": 1}, 200), ({"stream": None, "n": 1}, 200),
+        ({"response_format": {"type": "text"}, "stop": None}, 200),
+        ({"max_tokens": 20}, 400), ({"stop": ["."]}, 400), ({"tools": []}, 400), ({"n": 2}, 400),
+        ({"response_format": {"type": "json_object"}}, 400),
+    ],
+)  # fmt: skip
+def test_an_option_of_a_chat_is_followed_named_or_refused(
+    client: TestClient, option: dict[str, Any], status: int
+) -> None:
+    chat = {"model": "srrag", "messages": [{"role": "user", "content": CAST}], **option}
+    told = client.post("/v1/chat/completions", json=chat)
+    assert told.status_code == status
+    if status == 200:
+        wanted = ["seed", "temperature"] if "seed" in option else []
+        assert told.json()["srrag"].get("ignored", []) == wanted
+    else:
+        assert next(iter(option)) in told.json()["error"]["message"] + str(
+            told.json()["error"]["field"]
+        )
+
+
 def test_a_reload_needs_no_body(sample_root: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
-    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()}\n")
+    keys.write_text(f"clinic {hashlib.sha256(b'secret').hexdigest()} admin\n")
     key = {"authorization": "Bearer secret"}
     with served(settings(sample_root, "pipeline=bm25", f"api_keys={keys}")) as (client, host):
         bare = client.post("/admin/reload", headers=key)

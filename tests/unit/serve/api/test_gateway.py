@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from srrag.serve.api import gateway
+from srrag.serve.api import gateway, slow_bodies
 from srrag.serve.api.gateway import Gateway
 from srrag.serve.service import PipelineService
 from tests.unit.serve.serving import settings
@@ -67,5 +67,51 @@ def test_a_body_on_its_way_has_its_place(
         monkeypatch.setattr(gateway, "_READING_S", 0.0)
         assert await Caller(app).ended() == 200, "who sends slowly keeps nobody out"
         assert [await each.ended() for each in (*let_in[1:], later)] == [200] * 3
+
+    asyncio.run(asked())
+
+
+def test_a_body_that_does_not_come_in_time_is_given_up(sample_root: Path) -> None:
+    told = settings(sample_root, "pipeline=bm25", "limits.body_s=0.05")
+    app = Gateway(reads, PipelineService(told))
+
+    async def asked() -> None:
+        slow = Caller(app)
+        assert await slow.now() == 0
+        await asyncio.sleep(0.1)
+        assert slow.status == 408
+        assert await Caller(app).ended() == 200, "others are served"
+
+    asyncio.run(asked())
+
+
+def test_one_more_slow_body_cuts_the_oldest_off(
+    sample_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_bodies, "SLOW_S", 0.0)
+    told = settings(sample_root, "pipeline=bm25", "limits.slow_bodies=2")
+    app = Gateway(reads, PipelineService(told))
+
+    async def asked() -> None:
+        callers = []
+        for _ in range(3):
+            callers.append(Caller(app))
+            await callers[-1].now()
+        assert [each.status for each in callers] == [408, 0, 0]
+        assert [await each.ended() for each in callers[1:]] == [200, 200]
+
+    asyncio.run(asked())
+
+
+def test_a_caller_has_so_many_requests_at_once(sample_root: Path) -> None:
+    told = settings(sample_root, "pipeline=bm25", "limits.per_caller=2")
+    app = Gateway(reads, PipelineService(told))
+
+    async def asked() -> None:
+        first, second = Caller(app), Caller(app)
+        assert await Caller(app).now() == 429
+        assert await first.ended() == 200
+        assert await Caller(app).ended() == 200, "a place is free again"
+        assert await second.ended() == 200
 
     asyncio.run(asked())

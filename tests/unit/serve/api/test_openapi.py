@@ -75,7 +75,7 @@ def test_the_description_says_where_a_key_is_needed(
     sample_root: Path, tmp_path: Path, keyed: bool
 ) -> None:
     keys = tmp_path / "keys"
-    keys.write_text(f"clinic {KEY_HASH}\n")
+    keys.write_text(f"clinic {KEY_HASH} admin\n")
     told = settings(sample_root, "pipeline=bm25", *([f"api_keys={keys}"] if keyed else []))
     key = {"authorization": KEY["authorization"]}
     with served(told, headers=key) as (client, _):
@@ -133,7 +133,7 @@ def test_faults_are_those_of_the_examples(
     description: dict[str, Any], sample_root: Path, tmp_path: Path
 ) -> None:
     keys = tmp_path / "keys"
-    keys.write_text(f"clinic {KEY_HASH}\n")
+    keys.write_text(f"clinic {KEY_HASH} admin\n")
     told = settings(
         sample_root, "pipeline=bm25", f"api_keys={keys}",
         "limits.max_body_bytes=5000", "limits.burst=7", "limits.per_minute=1",

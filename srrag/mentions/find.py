@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from srrag.extract.rules.blocks import find_breaks, in_blocks
-from srrag.extract.rules.patterns import bounded
-from srrag.extract.rules.tagger import LABELS, best_path, emissions, margins, shipped_lexicon
-from srrag.extract.rules.tokens import HEADINGS, tokenise
+from srrag.mentions.blocks import find_breaks, in_blocks
+from srrag.mentions.patterns import bounded
+from srrag.mentions.tagger import LABELS, best_path, emissions, margins, shipped_lexicon
+from srrag.mentions.tokens import HEADINGS, tokenise
 
 MAX_CHARS = 300
 PATTERN_CONFIDENCE = 0.9

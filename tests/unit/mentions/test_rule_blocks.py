@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.extract.rules.attributes import find_values
-from srrag.extract.rules.blocks import find_breaks, in_blocks
-from srrag.extract.rules.mentions import find_mentions
+from srrag.mentions.blocks import find_breaks, in_blocks
+from srrag.mentions.find import find_mentions
+from srrag.mentions.values import find_values
 
 TEXT = """## Scope
 Adults with low back pain were given supervised exercise.

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from srrag.extract.ontology import ANY, HAS_ATTRIBUTE, Ontology
+from srrag.ontology import ANY, HAS_ATTRIBUTE, Ontology
 from srrag.spec import build, spec
 
-SCHEMAS = Path(__file__).parents[3] / "conf" / "schema"
+SCHEMAS = Path(__file__).parents[2] / "conf" / "schema"
 
 # SR-RAG Table S1.
 PICO_ENTITIES = """Population Condition Intervention Comparator Outcome Timepoint Arm Device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from srrag.extract.rules.patterns import bounded
+from srrag.mentions.patterns import bounded
 
 
 class Value(NamedTuple):

@@ -1,4 +1,4 @@
-"""Evidence grades partition every index: A guidelines … E other studies (sr-rag, Methods)."""
+"""Evidence grades, which partition every index (sr-rag, Methods)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-GRADES = ("A", "B", "C", "D", "E")
+STUDIES = {
+    "A": "guideline or consensus",
+    "B": "systematic review or meta-analysis",
+    "C": "randomised trial",
+    "D": "cohort study",
+    "E": "other study",
+}
+"""What studies each grade holds, for readers."""
+GRADES = tuple(STUDIES)
 UNGRADED = "E"
 """The grade that a window without a grade counts as."""
 

@@ -13,7 +13,7 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
-from srrag.extract.rules.tokens import LOCAL, NUM_PLACES, NUM_SHAPES, NUM_ZONES, Ints, RuleTokens
+from srrag.mentions.tokens import LOCAL, NUM_PLACES, NUM_SHAPES, NUM_ZONES, Ints, RuleTokens
 
 LABELS = ("", "P", "I", "O")
 SCALE = 16
@@ -87,7 +87,7 @@ def _dense(
 def shipped_lexicon() -> Lexicon:
     """The lexicon that comes with the package."""
     return parse_lexicon(
-        resources.files("srrag.extract.rules").joinpath("lexicon.tsv").read_text("utf-8")
+        resources.files("srrag.mentions").joinpath("lexicon.tsv").read_text("utf-8")
     )
 
 

@@ -6,15 +6,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from srrag.extract.ontology import DOCUMENT, Ontology
-from srrag.extract.rules.attributes import Value, find_values, timepoint
-from srrag.extract.rules.mentions import (
+from srrag.mentions.find import (
     MAX_CHARS,
     PATTERN_CONFIDENCE,
     Mention,
     find_mentions,
     lower_same_length,
 )
+from srrag.mentions.values import Value, find_values, timepoint
+from srrag.ontology import DOCUMENT, Ontology
 
 Find = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[list[Mention]]]
 """Maps texts, section names and document-start flags to the typed mentions of each text."""

@@ -1,7 +1,7 @@
 import numpy as np
 
-from srrag.extract.rules.tagger import best_path, emissions, parse_lexicon, shipped_lexicon
-from srrag.extract.rules.tokens import TOKEN, shape, tokenise
+from srrag.mentions.tagger import best_path, emissions, parse_lexicon, shipped_lexicon
+from srrag.mentions.tokens import TOKEN, shape, tokenise
 
 LEXICON = shipped_lexicon()
 

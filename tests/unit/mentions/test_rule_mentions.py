@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from srrag.extract.rules.attributes import find_values, timepoint
-from srrag.extract.rules.mentions import find_mentions, lower_same_length, read_mentions, zone_of
-from srrag.extract.rules.patterns import bounded
+from srrag.mentions.find import find_mentions, lower_same_length, read_mentions, zone_of
+from srrag.mentions.patterns import bounded
+from srrag.mentions.values import find_values, timepoint
 
 
 def types_of(text: str) -> dict[str, str]:
