@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.ids import content_id
-from srrag.index.lookup import write_lookup
-from srrag.index.parts import read_live, unpack_vectors
+from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.lookup import write_lookup
+from srrag.storage.read_live import read_live
 
 Floats = npt.NDArray[np.float32]
 Row = dict[str, Any]

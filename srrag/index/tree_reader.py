@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.index.lookup import Lookup
 from srrag.index.textbook_tree import BTU_VECTORS, BTUS, ROOTS, STUS, TITLE_VECTORS, read_table
+from srrag.storage.lookup import Lookup
 from srrag.storage.mirror import pull_build
 
 Floats = npt.NDArray[np.float32]

@@ -13,8 +13,8 @@ import pyarrow as pa
 from srrag.algo.ranges import flat_ranges, group_means, top_means
 from srrag.algo.rrf import min_max, rank_scores
 from srrag.hits import codes, pack_ranking, unpack_hits
-from srrag.index.ranking import SCORE_DECIMALS
 from srrag.index.tree_reader import Forest
+from srrag.ranking import SCORE_DECIMALS
 from srrag.retrieve.thresholds import Thresholds, read_thresholds
 from srrag.schema import HITS
 from srrag.spec import fingerprint, spec
