@@ -97,6 +97,7 @@ MODULES: dict[str, str] = {
     "RankLlamaModel": "srrag.model.rankllama",
     "RayDataRunner": "srrag.runner.ray.data",
     "ReadBeir": "srrag.corpus.read_beir",
+    "ReadCnxml": "srrag.corpus.read_cnxml",
     "ReadFolder": "srrag.corpus.read_folder",
     "ReadJsonl": "srrag.corpus.read_jsonl",
     "ReadPubmed": "srrag.corpus.read_pubmed",
