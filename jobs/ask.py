@@ -24,6 +24,7 @@ from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.progress import say
+from srrag.standing import mark as marked_as
 
 _WIDTH = 96
 
@@ -87,9 +88,12 @@ def readable(summary: dict[str, Any]) -> str:
         source = item["pmid"] or item["source_id"]
         head = f"[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
         head += f", {item['year']})" if item["year"] else ")"
+        if told := marked_as(item):
+            head = f"[{item['number']}] {told.upper()} {head.partition('] ')[2]}"
         lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
     lost = [f"{each['step']} gave nothing. {each['fault']}" for each in summary["degraded"]]
-    notes = (summary.get("notice"), summary.get("note"), summary.get("support_note"), *lost)
+    names = ("standing_note", "notice", "note", "support_note")
+    notes = (*(summary.get(name) for name in names), *lost)
     for said in filter(None, notes):
         lines += ["", textwrap.fill(f"Note: {said}", _WIDTH)]
     lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]

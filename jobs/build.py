@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
+from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
 from srrag.runner.build import BuildJob
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.runner.progress import say
@@ -18,16 +20,21 @@ _NAMED = 10
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Build what is missing in `root` from `corpus`."""
     reader = factory.make(config["corpus"], "corpus")
+    store = Store(config["root"])
+    if config["statuses"] and config["stages"].get("standing"):
+        notices = read_statuses(Path(config["statuses"]))
+        kept = list_name(notices) if config["estimate"] else keep_statuses(store, notices)
+        config["stages"]["standing"]["run"]["statuses"] = kept
     plan = factory.plan(config, reader)
     if config["estimate"]:
-        summary = EstimateJob(Store(config["root"]), plan, config["build"]).run(
+        summary = EstimateJob(store, plan, config["build"]).run(
             reader.scan(), factory.place(config)
         )
         say(readable(summary))
         config["out"] = None  # an estimate leaves no trace
         return summary
     job = BuildJob(
-        store=Store(config["root"]),
+        store=store,
         plan=plan,
         runner=factory.runner(config),
         name=config["build"],

@@ -88,6 +88,9 @@ def readable(summary: dict[str, Any]) -> str:
             + (f": {growth['elements']}" if growth["accepted"] else "")
             + f"; {summary['schema_report']}"
         )
+    if standing := summary["figures"].get("standing"):
+        told = (f"{name.replace('_', ' ')} {n:,}" for name, n in standing.items() if name != "ok")
+        lines.append(f"  papers that are not in order: {', '.join(told) or 'none'}")
     for title in ("grades", "entity_types", "attribute_types"):
         counts = summary.get(title, {})
         total = max(1, sum(counts.values()))

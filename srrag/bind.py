@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from srrag.step import Place
+from srrag.step import OPTIONAL, Place
 from srrag.storage.manifest import check_files
 from srrag.storage.mirror import store_at
 from srrag.storage.store import Store
@@ -20,6 +20,8 @@ def bind(store: Store, build: str, needs: Iterable[str], at: Place) -> Place:
     artifacts = store.artifacts(build)
     for stage in dict.fromkeys(needs):
         if stage not in artifacts:
+            if stage in OPTIONAL:
+                continue
             raise ValueError(f"pipeline: stage {stage!r} is not in build {build!r}")
         if store_at(store.root) is None:
             check_files(artifacts[stage])

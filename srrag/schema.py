@@ -51,6 +51,17 @@ DOCUMENTS = relation(
     ("metadata", _STRING),
 )
 
+# What records say of papers: `about` is an id ("pmid:1", "doi:10.1/x", "pmcid:PMC1"), or "" for the
+# record itself, `link` the paper that says it, "" where none is named.
+NOTICES = relation(
+    ("doc_id", _STRING),
+    ("source_id", _STRING),
+    ("about", _STRING),
+    ("standing", _STRING),
+    ("link", _STRING),
+    ("said_by", _STRING),
+)
+
 UNITS = relation(
     ("unit_id", _STRING),
     ("doc_id", _STRING),
@@ -215,6 +226,22 @@ EVIDENCE = pa.list_(
             pa.field("char_end", _INT),
             pa.field("text", _STRING),
             pa.field("score", _FLOAT),
+            pa.field("standing", _STRING),
+            pa.field("standing_link", _STRING),
+        ]
+    )
+)
+
+# Papers that were found but must not be cited, with their standing.
+LEFT_OUT = pa.list_(
+    pa.struct(
+        [
+            pa.field("doc_id", _STRING),
+            pa.field("source_id", _STRING),
+            pa.field("pmid", _STRING),
+            pa.field("title", _STRING),
+            pa.field("standing", _STRING),
+            pa.field("standing_link", _STRING),
         ]
     )
 )

@@ -18,6 +18,9 @@ from srrag.storage.mirror import store_at
 
 Function = Callable[[pa.Table], pa.Table]
 
+OPTIONAL = frozenset(["standing"])
+"""Stages that builds of older versions lack: what needs one goes on without it and says so."""
+
 
 ParallelMap = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Calls a function on each item, on any node that sees the root; returns the values in order."""

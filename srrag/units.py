@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from srrag.step import Place
 from srrag.storage.lookup import Lookup
+from srrag.storage.mapped_table import MappedTable
 from srrag.storage.mirror import pull_build
 
 UNIT_COLUMNS = (
@@ -31,8 +32,9 @@ class Units:
     def __init__(self, folder: Path) -> None:
         """Map the files; nothing is read before a query."""
         pull_build(folder)
-        self.units = pa.ipc.open_file(pa.memory_map(str(folder / "units.arrow"))).read_all()
-        self.documents = pa.ipc.open_file(pa.memory_map(str(folder / "documents.arrow"))).read_all()
+        self._units = MappedTable.at(folder / "units.arrow")
+        self._documents = MappedTable.at(folder / "documents.arrow")
+        self.units, self.documents = self._units.table, self._documents.table
         self._unit_rows = Lookup(folder, "units")
         self._document_rows = Lookup(folder, "documents")
 
@@ -42,12 +44,11 @@ class Units:
 
     def take(self, unit_ids: Sequence[str], columns: Sequence[str] = UNIT_COLUMNS) -> pa.Table:
         """Return the windows with these ids, in order; raises ValueError for an unknown id."""
-        rows = self._unit_rows.find(unit_ids)
-        return self.units.select(list(columns)).take(pa.array(rows))
+        return self._units.take(self._unit_rows.find(unit_ids), columns)
 
     def take_documents(self, doc_ids: Sequence[str]) -> pa.Table:
         """Return the documents with these ids, in order."""
-        return self.documents.take(pa.array(self._document_rows.find(doc_ids)))
+        return self._documents.take(self._document_rows.find(doc_ids))
 
     def take_evidence(self, unit_ids: Sequence[str]) -> pa.Table:
         """Return EVIDENCE_COLUMNS of the windows with these ids: their text and source."""

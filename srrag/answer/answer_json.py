@@ -8,6 +8,7 @@ from typing import Any
 from srrag.answer.check_support import support_line
 from srrag.answer.provenance import why
 from srrag.grades import STUDIES
+from srrag.standing import standing_note
 
 Row = dict[str, Any]
 
@@ -41,10 +42,19 @@ def answer_json(row: Mapping[str, Any]) -> Row:
             for item in row["evidence"]
         ],
         **({"notice": row["notice"]} if "notice" in row else {}),
+        **_standing(row, numbers),
         **_support(row),
         "degraded": degraded(row),
         "trace": {"steps": steps_json(row["trace"])},
     }
+
+
+def _standing(row: Mapping[str, Any], numbers: Mapping[str, int]) -> Row:
+    """Papers that were not cited for their standing, and a line on those that were."""
+    cited = {numbers[each] for item in row["sentences"] for each in item["evidence_ids"]}
+    left_out = row.get("left_out") or []
+    note = standing_note(row["evidence"], cited, left_out)
+    return {"left_out": left_out, "standing_note": note}
 
 
 def _chosen(row: Mapping[str, Any]) -> Row:

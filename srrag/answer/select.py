@@ -10,12 +10,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from srrag.ids import evidence_id
-from srrag.schema import EVIDENCE
+from srrag.schema import EVIDENCE, LEFT_OUT
+from srrag.standing import HIDDEN, Standings
 from srrag.step import Function, Place, Step
-from srrag.units import EVIDENCE_COLUMNS, Units
+from srrag.units import Units
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+_TEXT = pa.string()
 
 
 class Windows(Protocol):
@@ -42,12 +45,22 @@ class SelectEvidence(Step):
     less; never below `min_score`. How close is close enough is not published. The default is the
     span u_A − u_E of Table 1: a window may lack as much as the grade may weigh anywhere. That
     holds for logits, so with scores of another kind (rank fusion, blends) leave `quota` at 0.
+
+    Windows of retracted and deleted papers are not taken (`status` "hide"), nor those of a paper
+    whose later version was found too; `left_out` names the papers that would have been. With "show"
+    they are taken like any other. Each piece of evidence has its paper's `standing`, "" if the
+    build has no stage of that name.
     """
 
     version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("hits",)
-    writes: ClassVar[pa.Schema] = pa.schema([pa.field("evidence", EVIDENCE, nullable=False)])
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("left_out", LEFT_OUT, nullable=False),
+            pa.field("evidence", EVIDENCE, nullable=False),
+        ]
+    )
 
     k: int = 12
     max_per_chunk: int = 3
@@ -56,6 +69,8 @@ class SelectEvidence(Step):
     quota_grade: str = "A"
     quota_margin: float = 0.5151
     units: str = "units"
+    standing: str = "standing"
+    status: str = "hide"
 
     def __post_init__(self) -> None:
         """Raise ValueError for an empty block, or a quota that no block can fill."""
@@ -65,17 +80,20 @@ class SelectEvidence(Step):
             raise ValueError(f"quota is {self.quota}: at least 0 and at most k = {self.k}")
         if self.quota_grade not in tuple("ABCDE") or not self.quota_margin >= 0:
             raise ValueError("quota_grade is a letter of A to E, quota_margin at least 0")
+        if self.status not in ("hide", "show"):
+            raise ValueError(f"status is {self.status!r}: it can be 'hide' or 'show'")
 
     def open(self, at: Place) -> Function:
-        """Map the windows of the build."""
-        return self.bind(Units(at.artifact(self.units)))
+        """Map the windows of the build, and read the standing of its papers."""
+        return self.bind(Units(at.artifact(self.units)), Standings.of(at, self.standing))
 
     def needs(self) -> tuple[str, ...]:
-        """The units index."""
-        return (self.units,)
+        """The units index, and the standing of papers where it is built."""
+        return (self.units, self.standing)
 
-    def bind(self, windows: Windows) -> Function:
+    def bind(self, windows: Windows, standings: Standings | None = None) -> Function:
         """The function on tables over these windows."""
+        known = standings or Standings(None)
 
         def run(batch: pa.Table) -> pa.Table:
             hits = batch.column("hits").combine_chunks()
@@ -83,20 +101,40 @@ class SelectEvidence(Step):
             flat = hits.flatten()
             ids = pc.struct_field(flat, "unit_id")
             listed = ids.to_pylist()
-            said = windows.take(listed, ("parent_id", "grade"))
-            ranks = pc.struct_field(flat, "rank").to_numpy(zero_copy_only=False)
+            said = windows.take(listed, ("parent_id", "grade", "doc_id"))
+            ranks = pc.struct_field(flat, "rank").to_numpy(zero_copy_only=False).astype(np.int64)
             scores = pc.struct_field(flat, "score")
             values = scores.to_numpy().astype(np.float64)
-            kept = self._select(rows, ranks.astype(np.int64), values, said)
-            units = windows.take_evidence([listed[i] for i in kept])
-            evidence = _lists(units, scores.take(pa.array(kept)), rows[kept], batch.num_rows)
-            return _with_column(batch, "evidence", evidence)
+            told, links = known.find(said["doc_id"].to_pylist())
+            hidden = np.zeros(len(rows), bool)
+            if self.status == "hide":
+                hidden |= np.array([each in HIDDEN for each in told], bool)
+            if self.status == "hide" and "superseded" in told:
+                found = windows.take_evidence(listed)["pmid"].to_pylist()
+                hidden |= _succeeded(rows, told, links, found)
+            kept = self._select(rows, ranks, values, said, np.ones(len(rows), bool))
+            gone = kept[hidden[kept]]
+            if gone.size:
+                kept = self._select(rows, ranks, values, said, ~hidden)
+
+            def taken(places: Ints) -> pa.Table:
+                units = windows.take_evidence([listed[n] for n in places])
+                units = units.append_column("standing", pa.array([told[n] for n in places], _TEXT))
+                return units.append_column(
+                    "standing_link", pa.array([links[n] for n in places], _TEXT)
+                )
+
+            evidence = _lists(taken(kept), scores.take(pa.array(kept)), rows[kept], batch.num_rows)
+            left_out = _papers(taken(gone), rows[gone], batch.num_rows)
+            return _with_column(_with_column(batch, "evidence", evidence), "left_out", left_out)
 
         return run
 
-    def _select(self, rows: Ints, ranks: Ints, scores: Floats, said: pa.Table) -> Ints:
-        """Positions of the hits that make the blocks, by row and rank."""
-        good = np.ones(len(rows), bool) if self.min_score is None else scores >= self.min_score
+    def _select(
+        self, rows: Ints, ranks: Ints, scores: Floats, said: pa.Table, allowed: NDArray[np.bool_]
+    ) -> Ints:
+        """Positions of the allowed hits that make the blocks, by row and rank."""
+        good = allowed if self.min_score is None else allowed & (scores >= self.min_score)
         some = np.flatnonzero(good)
         chunks = _codes(said.column("parent_id"))
         pool = some[limit(rows[some], ranks[some], chunks[some], self.max_per_chunk)]
@@ -162,7 +200,7 @@ def _codes(column: pa.ChunkedArray) -> Ints:
 def _lists(units: pa.Table, scores: pa.Array, rows: Ints, num_rows: int) -> pa.Array:
     """The evidence column: the units of each row, which come sorted by row."""
     ids = zip(units.column("unit_id").to_pylist(), units.column("text").to_pylist(), strict=True)
-    columns = {name: units.column(name) for name in EVIDENCE_COLUMNS if name != "parent_id"}
+    columns = {name: units.column(name) for name in units.column_names if name != "parent_id"}
     columns["evidence_id"] = pa.array([evidence_id("window", *each) for each in ids], pa.string())
     columns["kind"] = pa.array(["window"] * units.num_rows, pa.string())
     columns["score"] = scores
@@ -176,6 +214,25 @@ def _lists(units: pa.Table, scores: pa.Array, rows: Ints, num_rows: int) -> pa.A
     values = pa.StructArray.from_arrays(arrays, fields=list(item))
     offsets = np.searchsorted(rows, np.arange(num_rows + 1)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values, type=EVIDENCE)
+
+
+def _succeeded(
+    rows: Ints, told: Sequence[str], links: Sequence[str], pmids: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Whether each hit is of a paper whose later version was found for the same question."""
+    found = {(row, f"pmid:{pmid}") for row, pmid in zip(rows.tolist(), pmids, strict=True) if pmid}
+    pairs = zip(rows.tolist(), told, links, strict=True)
+    return np.array([t == "superseded" and (row, link) in found for row, t, link in pairs], bool)
+
+
+def _papers(units: pa.Table, rows: Ints, num_rows: int) -> pa.Array:
+    """The LEFT_OUT column: each paper once a question."""
+    names = [field.name for field in LEFT_OUT.value_type]
+    found: list[list[dict[str, str]]] = [[] for _ in range(num_rows)]
+    for row, paper in zip(rows.tolist(), units.select(names).to_pylist(), strict=True):
+        if paper not in found[row]:
+            found[row].append(paper)
+    return pa.array(found, LEFT_OUT)
 
 
 def _with_column(batch: pa.Table, name: str, column: pa.Array) -> pa.Table:

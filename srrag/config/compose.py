@@ -21,7 +21,7 @@ FREE_TEXT = ("question", "entity")
 
 PATHS = (
     "root", "out", "results", "bench.path", "bench.answers", "bench.answerable", "graph.path",
-    "completions",
+    "completions", "statuses",
 )  # fmt: skip
 """Keys whose value is a single file or folder, in every job that has them."""
 

@@ -7,7 +7,8 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from srrag.corpus.place import is_inside, relative_name, resolve, walk
@@ -16,6 +17,8 @@ from srrag.spec import place_field
 
 _OPEN = re.compile(rb"<PubmedArticle(?=[\s>])")
 _CLOSE = b"</PubmedArticle>"
+_DELETED_OPEN = b"<DeleteCitation"
+_DELETED_CLOSE = b"</DeleteCitation>"
 _PMID = re.compile(rb"<PMID\b[^<>]{0,40}>\s{0,9}(\d{1,12})\s{0,9}</PMID>")
 _BLOCK_BYTES = 1 << 20
 _RATIO_FLOOR_BYTES = 1 << 24
@@ -32,6 +35,10 @@ class _Refused(Exception):
         self.reason = reason
 
 
+class _Unreadable(_Refused):
+    """Stops the reading of a file at its bytes: too many, or broken."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadPubmed:
     """Articles of .xml.gz and .xml files: one file, or a folder and its subfolders.
@@ -40,7 +47,8 @@ class ReadPubmed:
     article costs only itself and no entity is ever expanded. Decompression stops with a refusal at
     `max_file_bytes` out, or at `max_ratio` times the bytes read once 16 MiB are out. Files are read
     in descending order of name, because PubMed's later files revise earlier articles and the first
-    record of an id is kept.
+    record of an id is kept. An article that DeleteCitation names, in its own file or a later one,
+    becomes a refusal "deleted"; each file is passed over once to find these lists.
     """
 
     path: str = place_field()
@@ -55,18 +63,24 @@ class ReadPubmed:
         files = [file for file in entries if file.name.endswith((".xml", ".xml.gz"))]
         if not files:
             raise ValueError(f"{self.path}: no .xml or .xml.gz file")
-        return unique(self._records(sorted(files, reverse=True), root))
+        files.sort(key=lambda file: (file.name, file), reverse=True)
+        return unique(self._records(files, root))
 
     def _records(self, files: list[Path], root: Path) -> Iterator[RawRecord]:
+        gone: dict[str, str] = {}
         for file in files:
             name = relative_name(file, root)
             number = 0
             try:
                 if root.is_dir() and not is_inside(file, root):
                     raise _Refused("outside_folder", "leads out of the folder")
+                for pmid in self._deleted(file):
+                    gone.setdefault(pmid, name)
                 for body in self._articles(file):
                     number += 1
-                    yield _record(f"{name}:{number}", body)
+                    record = _record(f"{name}:{number}", body)
+                    deleted_in = gone.get(record.source_id, "")
+                    yield _without(record, deleted_in) if deleted_in else record
             except _Refused as error:
                 detail = f"{name}: {error}, {number} articles read before"
                 yield refusal(name, "pubmed", error.reason, detail)
@@ -89,6 +103,27 @@ class ReadPubmed:
         if _OPEN.search(buffer):
             raise _Refused("broken_xml", "the file ends within an article")
 
+    def _deleted(self, file: Path) -> Iterator[str]:
+        """Yield the PMIDs of the DeleteCitation lists; a broken end is reported with the articles.
+
+        Later files are read before, so an article that came back after its deletion stays.
+        """
+        buffer = b""
+        with suppress(_Unreadable):
+            for block in self._blocks(file):
+                buffer += block
+                while (start := buffer.find(_DELETED_OPEN)) >= 0 and (
+                    end := buffer.find(_DELETED_CLOSE, start)
+                ) >= 0:
+                    yield from _pmids(buffer[start:end])
+                    buffer = buffer[end + len(_DELETED_CLOSE) :]
+                buffer = buffer[start:] if start >= 0 else buffer[-len(_DELETED_OPEN) :]
+                if len(buffer) > self.max_article_bytes:
+                    detail = f"a DeleteCitation of over {self.max_article_bytes} bytes"
+                    raise _Refused("too_large", detail)
+        if buffer.startswith(_DELETED_OPEN):
+            yield from _pmids(buffer)
+
     def _blocks(self, file: Path) -> Iterator[bytes]:
         """Yield the decompressed bytes, checked against the caps."""
         out = 0
@@ -99,14 +134,24 @@ class ReadPubmed:
                 while block := stream.read1(_BLOCK_BYTES):  # keep the data before a broken end
                     out += len(block)
                     if out > self.max_file_bytes:
-                        raise _Refused("too_large", f"over {self.max_file_bytes} bytes of XML")
+                        raise _Unreadable("too_large", f"over {self.max_file_bytes} bytes of XML")
                     if out > max(_RATIO_FLOOR_BYTES, self.max_ratio * packed.tell()):
-                        raise _Refused("gzip_bomb", f"expands over {self.max_ratio} times")
+                        raise _Unreadable("gzip_bomb", f"expands over {self.max_ratio} times")
                     yield block
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise _Refused("broken_gzip", f"{error}") from error
+            raise _Unreadable("broken_gzip", f"{error}") from error
         except OSError as error:
-            raise _Refused("unreadable", f"{error.strerror}") from error
+            raise _Unreadable("unreadable", f"{error.strerror}") from error
+
+
+def _pmids(text: bytes) -> Iterator[str]:
+    return (found[1].decode("ascii") for found in _PMID.finditer(text))
+
+
+def _without(record: RawRecord, deleted_in: str) -> RawRecord:
+    """Make the refusal of a deleted article, which holds nothing of it."""
+    detail = f"{record.source}: PMID {record.source_id} was deleted by {deleted_in}"
+    return replace(record, body=b"", reason="deleted", detail=detail)
 
 
 def _record(source: str, body: bytes) -> RawRecord:

@@ -137,7 +137,7 @@ def _origin(run: PipelineRun | None, config: Mapping[str, Any]) -> dict[str, Any
     if run is None:
         return {}
     pointer, plan = run.store.read_pointer(config["build"])["stages"], run.alone.plan
-    read = {name: pointer[name]["fingerprint"] for name in run.pipeline.needs()}
+    read = {name: pointer[name]["fingerprint"] for name in run.pipeline.needs() if name in pointer}
     return {
         "pipeline": spec(run.pipeline),
         "fingerprints": read | {name: plan.fingerprint(name) for name in plan.paths[0]},

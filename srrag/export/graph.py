@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.topics import Topics, read_topics
+from srrag.standing import Standings
 from srrag.storage.mirror import pull_build
 from srrag.units import Units
 
@@ -35,6 +36,7 @@ class Graph:
     `heads` and `tails` are rows of the entities table, one an edge; `community` is the position in
     `community_ids` of every entity, -1 for none; `kept` says which entities are selected. An edge
     is selected if both its ends are. `tree` is the folder of the knowledge tree, if there is one.
+    `standings` knows which papers are retracted.
     """
 
     entities: Path
@@ -47,6 +49,7 @@ class Graph:
     kept: Bools
     units: Units | None = None
     tree: Path | None = None
+    standings: Standings = field(default_factory=lambda: Standings(None))
 
     @cached_property
     def topics(self) -> Topics:
@@ -206,6 +209,7 @@ def open_graph(artifacts: Mapping[str, Path]) -> Graph:
         kept=np.ones(len(ids), np.bool_),
         units=Units(Path(artifacts["units"])) if "units" in artifacts else None,
         tree=Path(artifacts["tree"]) if "tree" in artifacts else None,
+        standings=Standings(Path(artifacts["standing"]) if "standing" in artifacts else None),
     )
 
 

@@ -88,7 +88,9 @@ def write_graphrag(graph: Graph, texts: Texts, folder: Path) -> dict[str, int]:
         "text_units": _write(
             folder / "text_units.parquet", TEXT_UNITS, _text_units(graph, links, texts)
         ),
-        "documents": _write(folder / "documents.parquet", DOCUMENTS, _documents(links, texts)),
+        "documents": _write(
+            folder / "documents.parquet", DOCUMENTS, _documents(graph, links, texts)
+        ),
     }
 
 
@@ -261,7 +263,7 @@ def _text_units(graph: Graph, links: _Links, texts: Texts) -> Iterator[dict[str,
         start = stop
 
 
-def _documents(links: _Links, texts: Texts) -> Iterator[dict[str, Any]]:
+def _documents(graph: Graph, links: _Links, texts: Texts) -> Iterator[dict[str, Any]]:
     coded = links.unit_docs.dictionary_encode()
     codes = coded.indices.to_numpy().astype(np.int64)
     units = distinct(codes, np.arange(len(codes)))
@@ -270,6 +272,10 @@ def _documents(links: _Links, texts: Texts) -> Iterator[dict[str, Any]]:
         place = pc.index_in(table["doc_id"], value_set=wanted).combine_chunks().to_numpy()
         lists = units.lists(0, len(wanted), links.unit_ids)
         facts = table.select(["source_id", "grade", "year", "pmid", "condition"]).to_pylist()
+        for row, standing in zip(
+            facts, graph.standings.find(table["doc_id"].to_pylist())[0], strict=True
+        ):
+            row["standing"] = standing
         yield {
             "id": table["doc_id"],
             "title": table["title"],

@@ -126,6 +126,8 @@ def _with_quotes(graph: Graph, items: Sequence[Row]) -> list[Row]:
     doc_ids = sorted({m["doc_id"] for item in items for m in item["mentions"]})
     columns = ["doc_id", "title", "source_id", "grade", "year", "pmid"]
     documents: list[Row] = graph.units.take_documents(doc_ids).select(columns).to_pylist()
+    for document, standing in zip(documents, graph.standings.find(doc_ids)[0], strict=True):
+        document["standing"] = standing
     number = {document["doc_id"]: n for n, document in enumerate(documents)}
     rank = {grade: n for n, grade in enumerate(GRADES)}
     passages = Passages(graph.units, doc_ids)

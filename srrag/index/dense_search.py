@@ -8,13 +8,13 @@ from pathlib import Path
 import faiss
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from srrag.grades import GRADES
 from srrag.index.faiss_gpu import MAX_DEPTH, gpus, to_gpu
 from srrag.index.parts import Matrix
 from srrag.ranking import Ranked, merge, tied
 from srrag.storage.atomic_write import read_json
+from srrag.storage.mapped_table import MappedTable
 
 
 class Shard:
@@ -32,13 +32,12 @@ class Shard:
         self.rescored = rescored
         self.index = index if gpu is None else to_gpu(index, gpu)
         self.most = self.index.ntotal if gpu is None else min(self.index.ntotal, MAX_DEPTH)
-        ids = pa.ipc.open_file(pa.memory_map(str(path.with_suffix(".arrow")))).read_all()
-        self.ids: pa.Array = ids["unit_id"].combine_chunks()
+        self.ids = MappedTable.at(path.with_suffix(".arrow"))
 
     def search(self, queries: Matrix, k: int) -> list[Ranked]:
         """Return at least the k best of each query, unordered."""
         found = self._nearest(queries, k) if self.vectors is None else self._rescored(queries, k)
-        return [(self.ids.take(pa.array(rows)), scores) for rows, scores in found]
+        return [(self.ids.take_column(rows, "unit_id"), scores) for rows, scores in found]
 
     def _nearest(
         self, queries: Matrix, k: int

@@ -231,7 +231,7 @@ def _recall(shard: Shard, matrix: Matrix, seed: int) -> float:
     _, truth = faiss.knn(matrix[rows], matrix, depth, metric=faiss.METRIC_INNER_PRODUCT)
     found = [merge([hits], depth)[0] for hits in shard.search(matrix[rows], depth)]
     shared = [
-        pc.is_in(ids, value_set=shard.ids.take(pa.array(best))).true_count
+        pc.is_in(ids, value_set=shard.ids.take_column(best, "unit_id")).true_count
         for ids, best in zip(found, truth, strict=True)
     ]
     return float(np.mean(shared)) / depth

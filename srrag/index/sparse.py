@@ -22,6 +22,7 @@ from srrag.grades import GRADES, counted_as
 from srrag.index.parts import link_or_copy
 from srrag.ranking import Ranked, rank, tied
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.mapped_table import MappedTable
 from srrag.storage.read_live import read_live
 
 _ANALYZER = "srrag_english"
@@ -150,7 +151,7 @@ class SparseIndex:
         self._searcher = self._index.searcher()
         self._schema = _schema()
         self._analyzer = analyzer()
-        self.ids = _read_ids(folder)["unit_id"].combine_chunks()
+        self.ids = MappedTable.at(folder / _IDS)
 
     def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
         """Return the k best units of each question by BM25; no grades means all."""
@@ -168,12 +169,13 @@ class SparseIndex:
     def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
         terms = list(dict.fromkeys(self._analyzer.analyze(question)))
         if not terms:
-            return self.ids.slice(0, 0), np.zeros(0, np.float32)
+            return pa.array([], pa.string()), np.zeros(0, np.float32)
         query = self._within(self._any("text", terms), grades)
         hits = self._hits(query, k)
         rows = self._searcher.fast_field_values("row", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
-        return rank(self.ids.take(pa.array(rows, pa.int64())), scores, k)
+        found = self.ids.take_column(np.asarray(rows, np.int64), "unit_id")
+        return rank(found, scores, k)
 
     def _any(self, name: str, terms: Sequence[str]) -> tantivy.Query:
         term = tantivy.Query.term_query

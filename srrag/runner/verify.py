@@ -16,6 +16,7 @@ from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.inventory import damaged_parts
 from srrag.runner.part import count_reasons, live
 from srrag.runner.rejects import rejects_of, rejects_path
+from srrag.standing import STANDINGS
 from srrag.storage.atomic_write import read_json
 from srrag.storage.manifest import manifest_files
 from srrag.storage.store import Receipt, Store
@@ -63,6 +64,7 @@ def verify(store: Store, build: str) -> dict[str, Any]:
         rows[name] = totals
     if not problems:
         _verify_documents(rows, problems)
+    problems += _verify_standing(store, stages)
     problems += [*_verify_rejects(store, build, pointer), *Tombstones.problems(store.root)]
     problems += [problem for _, problem in damaged_parts(store.root)]
     if (store.root / "forgetting.json").exists():
@@ -83,6 +85,27 @@ def amiss(store: Store, stages: dict[str, Any], name: str, part: str) -> list[st
         except (ValueError, OSError, KeyError) as error:
             problems.append(f"{name}: part {part}: {error}")
     return problems
+
+
+def _verify_standing(store: Store, stages: dict[str, Any]) -> Iterator[str]:
+    """Check that each standing is a known one, of a document or notice that the build holds."""
+    if "standing" not in stages or "notices" not in stages:
+        return
+    folder = store.stage_dir("standing", stages["standing"]["fingerprint"])
+    try:
+        table = pq.read_table(folder / "standing.parquet", columns=["doc_id", "standing"])
+        raw = [
+            store.read_part("raw", stages["raw"]["fingerprint"], part, ["raw_id"], checked=False)
+            for part in stages["raw"]["parts"]
+        ]
+    except (OSError, ValueError, KeyError):
+        return  # the check of these files reports it
+    told = set(table["standing"].to_pylist()) - set(STANDINGS)
+    yield from (f"standing: {each!r} is no standing" for each in sorted(told))
+    held = pa.concat_tables(raw)["raw_id"]
+    absent = table.filter(pc.invert(pc.is_in(table["doc_id"], value_set=held.combine_chunks())))
+    if absent.num_rows:
+        yield f"standing: document {absent['doc_id'][0]} is not in this build"
 
 
 def _is_of(manifest: Path, fingerprint: str) -> bool:

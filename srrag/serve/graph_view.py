@@ -99,6 +99,7 @@ class Paper(BaseModel):
     grade: str
     year: int
     pmid: str
+    standing: str = ""
 
 
 class Drawing(BaseModel):

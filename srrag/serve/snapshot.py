@@ -24,6 +24,7 @@ from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
 from srrag.serve.text_scores import TextScores
 from srrag.spec import fingerprint
+from srrag.standing import Standings
 from srrag.step import Function, Place, within
 from srrag.storage.store import Store
 from srrag.units import Units, open_units
@@ -51,6 +52,7 @@ class PipelineResult:
     """The windows of the snapshot that made the row, which may have been replaced since."""
     batch_rows: int = 1
     usage: Usage = field(default_factory=Usage)
+    standings: Standings = field(default_factory=lambda: Standings(None))
     terms: Mapping[str, Any] | None = None
     """The terms of BETR, if the pipeline ranks by it."""
 
@@ -88,6 +90,7 @@ class Snapshot:
             self._answer[name] = told.open(at)
             self._rank[name] = told.ranking().open(at)
         self.units: Units = open_units(at)
+        self.standings = Standings.of(at)
         self.texts = TextScores(_encoder_of(settings), at)
         self.terms = {name: terms_of(p) for name, p in settings.pipelines.items()}
         self._uncited = {name: uncited_of(p) for name, p in settings.pipelines.items()}
@@ -138,7 +141,9 @@ class Snapshot:
     ) -> PipelineResult | Exception:
         if row["reject"] is None:
             # Usage is exact: batches with a model have one row, and rules use no tokens.
-            return PipelineResult(row, self.version, self.units, batch_rows, usage, terms)
+            return PipelineResult(
+                row, self.version, self.units, batch_rows, usage, self.standings, terms
+            )
         reject = row["reject"]
         message = f"{reject['stage']}: {reject['detail']}"
         return ApiError(422, reject["reason"].lower(), message)

@@ -81,7 +81,7 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
         assert build(node) is not None
     if job == "build":
         plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
-        assert [stage.name for stage in plan.steps][:2] == ["parsed", "documents"]
+        assert [stage.name for stage in plan.steps][:3] == ["notices", "parsed", "documents"]
 
 
 @pytest.mark.parametrize("choice", sorted(path.stem for path in CONF.glob("engine/*.yaml")))

@@ -296,6 +296,12 @@ function tally(grades) {
     element("span", {}, badge(grade === "none" ? "" : grade),
       `${several(count, "document")}`)));
 }
+const STANDINGS = {
+  deleted: "Deleted", retracted: "Retracted", concern: "Expression of concern",
+  superseded: "Superseded", corrected: "Corrected", preprint: "Preprint",
+  retraction_notice: "Retraction notice", concern_notice: "Notice of concern",
+  correction_notice: "Correction notice",
+};
 function mentionList(item, heading, sources = true) {
   const shown = [];
   let last = -1;
@@ -305,6 +311,8 @@ function mentionList(item, heading, sources = true) {
     if (sources && mention.document !== last) {
       const where = [source.pmid ? `PMID ${source.pmid}` : source.source_id, source.year || null];
       head.push(element("div", { className: "source" }, badge(source.grade),
+        STANDINGS[source.standing]
+          ? element("span", { className: "standing", textContent: STANDINGS[source.standing] }) : null,
         element("span", { textContent: source.title || source.source_id })),
         element("div", { className: "where", textContent: where.filter(Boolean).join(" · ") }));
     }

@@ -177,7 +177,7 @@ function evidence(detail) {
     if (item.relevant) meta.append(make("span", "relevant", "found"), " · ");
     if (cited.has(item.number)) meta.append(make("span", "cited", "found"), " · ");
     meta.append([item.study, item.section, item.year || "", ""].filter((part, n) => part || n === 3).join(" · "), source(item));
-    summary.append(make("span", item.number, "number"), badge(item.grade), make("span", item.title || item.source_id || item.unit_id), meta);
+    summary.append(make("span", item.number, "number"), badge(item.grade), ...standing(item), make("span", item.title || item.source_id || item.unit_id), meta);
     const window_ = make("div", "", "window");
     window_.append(quoted(item.text, item.quotes));
     for (const m of item.mismatches) {
@@ -188,6 +188,11 @@ function evidence(detail) {
     list.append(entry);
   }
   return list;
+}
+
+function standing(item) {
+  return item.standing && item.standing !== "ok"
+    ? [make("span", item.standing.replaceAll("_", " "), "fault")] : [];
 }
 
 function source(item) {

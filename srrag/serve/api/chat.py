@@ -20,6 +20,7 @@ from srrag.serve.api.sse import KEEP_ALIVE
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from srrag.serve.snapshot import PipelineResult
+from srrag.standing import mark
 
 Json = dict[str, Any]
 
@@ -142,10 +143,11 @@ def sources(reply: responses.AnswerJson) -> str:
         f"[{item.number}] Grade {item.grade or 'none'}. {item.title}"
         + (f" ({item.year})" if item.year else "")
         + (f". PMID {item.pmid}" if item.pmid else "")
+        + (f". {told.upper()}" if (told := mark(item.model_dump())) else "")
         for item in reply.evidence
         if item.number in cited
     ]
-    said = filter(None, (reply.notice, reply.note, reply.support_note))
+    said = filter(None, (reply.standing_note, reply.notice, reply.note, reply.support_note))
     notes = "".join(f"\n\nNote: {note}" for note in said)
     return notes + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
 

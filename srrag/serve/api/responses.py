@@ -57,6 +57,10 @@ class Evidence(BaseModel):
     source_id: str
     pmid: str
     score: float
+    standing: str = Field(
+        "", description='in the literature: ok, retracted, concern, …; "" unknown'
+    )
+    standing_link: str = Field("", description="the paper that says so, as pmid:… or doi:…")
     quotes: list[QuoteJson]
     mismatches: list[MismatchJson]
 
@@ -81,6 +85,10 @@ class AnswerJson(BaseModel):
     option: str | None = None
     note: str
     notice: str
+    standing_note: str = Field("", description="cited or left-out papers that are not in order")
+    left_out: list[Row] = Field(
+        default_factory=list, description="papers found but not cited: retracted, deleted, …"
+    )
     support: Row | None = Field(
         None, description="sentences and citations that the support gate saw, kept and dropped"
     )
@@ -117,6 +125,7 @@ class Hit(BaseModel):
     grade: str
     source_id: str
     pmid: str
+    standing: str = Field("", description='in the literature: ok, retracted, …; "" unknown')
 
 
 class Hits(BaseModel):
@@ -218,6 +227,9 @@ def hits(found: PipelineResult, *, id: str, k: int, pipeline: str) -> Hits:
     row = found.row
     ranked = row["hits"][:k]
     windows = found.units.take_evidence([hit["unit_id"] for hit in ranked]).to_pylist()
+    standings, _ = found.standings.find([item["doc_id"] for item in windows])
+    for item, standing in zip(windows, standings, strict=True):
+        item["standing"] = standing
     return Hits(
         id=id,
         query=row["text"],

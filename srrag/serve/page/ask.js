@@ -64,7 +64,7 @@ function hear(name, data) {
 
 function clear() {
   for (const id of ["answer", "rests", "evidence", "reasons", "steps"]) at(id).replaceChildren();
-  for (const id of ["notice", "note", "left-out", "result", "feedback", "why", "examples"]) at(id).hidden = true;
+  for (const id of ["notice", "note", "standing", "left-out", "result", "feedback", "why", "examples"]) at(id).hidden = true;
   fail(null);
   [draft, shown] = [{ text: "", evidence: [] }, null];
   at("by").textContent = "";
@@ -93,7 +93,7 @@ export function show(reply) {
   at("rests").replaceChildren(restsOn(reply) ?? "");
   // Without an answer, mismatches of the passages are of little interest.
   for (const [id, text] of [["notice", reply.insufficient ? "" : reply.notice], ["note", reply.note],
-    ["left-out", leftOut(reply)]]) {
+    ["standing", reply.standing_note], ["left-out", leftOut(reply)]]) {
     at(id).textContent = text;
     at(id).hidden = !text;
   }

@@ -116,9 +116,22 @@ function card(item, cited, reply, side) {
   return make("details", { className: `card${cited ? " cited" : ""}`, id: `e${side}${item.number}` },
     make("summary", {},
       make("span", { className: "number" }, String(item.number)), badge(item.grade),
-      make("span", { className: "title" }, titleOf(item)),
+      make("span", { className: "title" }, standingMark(item), titleOf(item)),
       make("span", { className: "facts" }, facts.filter(Boolean).join(" · "), ...mismatchChips(item))),
     opened(item, cited, reply));
+}
+
+const STANDINGS = {
+  deleted: "Deleted", retracted: "Retracted", concern: "Expression of concern",
+  superseded: "Superseded", corrected: "Corrected", preprint: "Preprint",
+  retraction_notice: "Retraction notice", concern_notice: "Notice of concern",
+  correction_notice: "Correction notice",
+};
+
+// A red mark before the title of a paper that is not in order in the literature.
+function standingMark(item) {
+  const said = STANDINGS[item.standing];
+  return said ? make("span", { className: "standing", title: item.standing_link || "" }, said) : null;
 }
 
 function opened(item, cited, reply) {

@@ -161,7 +161,8 @@ function drawSide(side, other, name) {
   const open = showEvidence(list, side, name);
   const said = make("div", { className: `said${side.insufficient ? " insufficient" : ""}` },
     ...paragraphs(side.answer, side.evidence, open));
-  node.append(...[restsOn(side), said, side.note && make("p", { className: "quiet" }, side.note),
+  node.append(...[restsOn(side), said, side.standing_note && make("p", { className: "standing" }, side.standing_note),
+    side.note && make("p", { className: "quiet" }, side.note),
     side.notice && make("p", { className: "quiet" }, side.notice), list].filter(Boolean));
   if (other?.sentences) mark(node, said, side, other, name);
   return node;

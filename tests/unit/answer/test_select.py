@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from srrag.answer.select import SelectEvidence, fill_quota, limit
 from srrag.ids import content_id, evidence_id
 from srrag.schema import EVIDENCE, HITS
+from srrag.standing import Standings
 from srrag.step import Place
 from srrag.units import EVIDENCE_COLUMNS
 
@@ -163,3 +164,43 @@ def test_place_without_windows_is_refused() -> None:
     for wrong in ({"quota_grade": "F"}, {"quota_grade": ""}, {"quota_margin": -1.0}):
         with pytest.raises(ValueError, match="quota_grade"):
             SelectEvidence(**wrong)
+
+
+class Told(Standings):
+    """w1 and w3 are of retracted papers, w5 of one whose later version is the paper of w7."""
+
+    def __init__(self) -> None:
+        self.known = True
+
+    def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+        told = {"doc_id 1": "retracted", "doc_id 3": "deleted", "doc_id 5": "superseded"}
+        links = {"doc_id 1": "pmid:pmid 9", "doc_id 5": "pmid:pmid 7"}
+        return [told.get(n, "ok") for n in doc_ids], [links.get(n, "") for n in doc_ids]
+
+
+def test_retracted_papers_are_left_out_and_named() -> None:
+    step = SelectEvidence(k=3, max_per_chunk=4)
+    row = step.bind(ThreeChunks(), Told())(questions([2, 1, 8, 3, 9])).to_pylist()[0]
+    assert [(each["unit_id"], each["standing"]) for each in row["evidence"]] == [
+        ("w2", "ok"), ("w8", "ok"), ("w9", "ok"),
+    ]  # fmt: skip
+    assert [
+        (each["title"], each["standing"], each["standing_link"]) for each in row["left_out"]
+    ] == [("title 1", "retracted", "pmid:pmid 9")], "w3 would not have been taken anyway"
+
+
+def test_show_takes_them_with_their_mark() -> None:
+    step = SelectEvidence(k=3, max_per_chunk=4, status="show")
+    row = step.bind(ThreeChunks(), Told())(questions([2, 1, 8])).to_pylist()[0]
+    assert [each["standing"] for each in row["evidence"]] == ["ok", "retracted", "ok"]
+    assert row["left_out"] == []
+    with pytest.raises(ValueError, match="status is 'some'"):
+        SelectEvidence(status="some")
+
+
+def test_a_superseded_paper_gives_way_to_its_later_version_alone() -> None:
+    run = SelectEvidence(k=3, max_per_chunk=4).bind(ThreeChunks(), Told())
+    both, alone = run(questions([5, 7, 2], [5, 2])).to_pylist()
+    assert [each["unit_id"] for each in both["evidence"]] == ["w7", "w2"]
+    assert [each["unit_id"] for each in alone["evidence"]] == ["w5", "w2"]
+    assert [each["standing"] for each in both["left_out"]] == ["superseded"]

@@ -20,8 +20,7 @@ COLLECTION = """<col:collection xmlns:col="http://cnx.rice.edu/collxml"
 </col:content></col:subcollection></col:content></col:collection>"""
 HEAD = '<document xmlns="http://cnx.rice.edu/cnxml"{}><title>{}</title><content>{}</content>'
 INTRO = (
-    '<figure id="f0"><media><image src="../../media/one.jpg"/></media></figure>'
-INTRO += "<para>Hello.</para>"
+    '<figure id="f0"><media><image src="../../media/one.jpg"/></media></figure><para>Hello.</para>'
 )
 SECTION = """<section class="learning-objectives"><title>Learning Outcomes</title>
 <list><item>Define pain.</item></list></section>

@@ -1,0 +1,131 @@
+"""What a record says of the standing of papers: of itself, and of others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+from srrag.corpus.inline_xml import inline_text
+from srrag.corpus.safe_xml import local_name, xml_root
+from srrag.standing import of_types
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One statement: the paper named by `about` has a standing, as `link` says.
+
+    `about` and `link` are ids as "pmid:1", "doi:10.1/x" or "pmcid:PMC1"; `about` is "" for the
+    record itself, `link` "" where the other paper is not named.
+    """
+
+    about: str
+    standing: str
+    link: str
+    said_by: str
+
+
+# PubMed's RefType: the standing of the record itself, and that of the paper it names ("" none).
+# https://www.nlm.nih.gov/bsd/licensee/elements_descriptions.html#commentscorrections
+_REFERENCES: dict[str, tuple[str, str]] = {
+    "RetractionIn": ("retracted", "retraction_notice"),
+    "RetractionOf": ("retraction_notice", "retracted"),
+    "PartialRetractionIn": ("concern", ""),
+    "PartialRetractionOf": ("retraction_notice", "concern"),
+    "RetractedandRepublishedIn": ("retracted", ""),
+    "RetractedandRepublishedFrom": ("ok", "retracted"),
+    "ExpressionOfConcernIn": ("concern", "concern_notice"),
+    "ExpressionOfConcernFor": ("concern_notice", "concern"),
+    "ErratumIn": ("corrected", ""),
+    "ErratumFor": ("correction_notice", "corrected"),
+    "CorrectedandRepublishedIn": ("superseded", ""),
+    "CorrectedandRepublishedFrom": ("ok", "superseded"),
+    "UpdateIn": ("superseded", ""),
+    "UpdateOf": ("ok", "superseded"),
+    "CommentOn": ("ok", ""),
+}
+# JATS: `article-type` of the notice or paper, and `related-article-type`, of which the values are
+# those of JATS4R (https://jats4r.niso.org/) and those that PMC's files use.
+_ARTICLE_TYPES = {
+    "retraction": "retraction_notice",
+    "partial-retraction": "retraction_notice",
+    "expression-of-concern": "concern_notice",
+    "correction": "correction_notice",
+    "preprint": "preprint",
+}
+_RELATED: dict[str, tuple[str, str]] = {
+    "retracted-article": ("retraction_notice", "retracted"),
+    "retraction-forward": ("retracted", ""),
+    "retraction": ("retracted", ""),
+    "partial-retraction": ("concern", ""),
+    "partially-retracted-article": ("retraction_notice", "concern"),
+    "object-of-concern": ("concern_notice", "concern"),
+    "expression-of-concern": ("concern", ""),
+    "concern-forward": ("concern", ""),
+    "corrected-article": ("correction_notice", "corrected"),
+    "correction-forward": ("corrected", ""),
+    "correction": ("corrected", ""),
+    "updated-article": ("ok", "superseded"),
+    "update": ("superseded", ""),
+    "republication": ("superseded", ""),
+    "republished-article": ("ok", "superseded"),
+    "preprint": ("ok", "superseded"),
+    "commentary-article": ("ok", ""),
+}
+_XLINK = "{http://www.w3.org/1999/xlink}href"
+_ANY = re.compile(
+    rb"CommentsCorrections\b|related-article\b|[Rr]etract|[Cc]oncern|[Pp]reprint|Erratum"
+    rb"|article-type=.correction"
+)
+
+
+def may_speak(body: bytes) -> bool:
+    """Whether a body holds a word of any notice; most do not and need no parsing."""
+    return _ANY.search(body) is not None
+
+
+def pubmed_notices(body: bytes) -> list[Notice]:
+    """Read publication types and CommentsCorrections of a <PubmedArticle>."""
+    root = xml_root(body)
+    path = ".//Article/PublicationTypeList/PublicationType"
+    types = [inline_text(node) for node in root.iterfind(path)]
+    found = [Notice("", standing, "", "type") for standing in of_types(types)]
+    for node in root.iterfind(".//CommentsCorrectionsList/CommentsCorrections"):
+        own, other = _REFERENCES.get(node.get("RefType") or "", ("", ""))
+        pmid = (node.findtext("PMID") or "").strip()
+        found += _pair(own, other, f"pmid:{pmid}" if pmid else "", "pubmed")
+    return found
+
+
+def jats_notices(body: bytes) -> list[Notice]:
+    """Read the article type and the related articles of a JATS article."""
+    root = xml_root(body)
+    article = root if local_name(root) == "article" else root.find(".//{*}article")
+    if article is None:
+        return []
+    kind = (article.get("article-type") or "").lower()
+    found = [Notice("", _ARTICLE_TYPES[kind], "", "jats")] if kind in _ARTICLE_TYPES else []
+    for node in article.iterfind("./{*}front/{*}article-meta/{*}related-article"):
+        own, other = _RELATED.get((node.get("related-article-type") or "").lower(), ("", ""))
+        found += _pair(own, other, _related_id(node), "jats")
+    return found
+
+
+def _pair(own: str, other: str, link: str, said_by: str) -> Iterator[Notice]:
+    if own:
+        yield Notice("", own, link, said_by)
+    if other and link:
+        yield Notice(link, other, "", said_by)
+
+
+def _related_id(node: etree._Element) -> str:
+    kind = (node.get("ext-link-type") or "").lower()
+    told = (node.get(_XLINK) or "").strip()
+    if kind in ("pmid", "pubmed") and told.isdigit():
+        return f"pmid:{told}"
+    if kind in ("pmc", "pmcid") and told:
+        return f"pmcid:PMC{told.upper().removeprefix('PMC')}"
+    found = re.search(r"10\.\d{4,9}/\S+", told)
+    return f"doi:{found[0].lower()}" if found else ""

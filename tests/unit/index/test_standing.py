@@ -1,0 +1,97 @@
+"""The standing of documents: of several statements the gravest, found by any id."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from srrag.corpus.notices import Notice
+from srrag.corpus.statuses import keep_statuses
+from srrag.ids import content_id
+from srrag.index.standing import BuildStanding
+from srrag.schema import DOCUMENTS, NOTICES, empty_value
+from srrag.standing import Standings
+from srrag.step import Place
+from srrag.storage.store import Store
+
+DOCS = {
+    "1": {"pmid": "1", "title": "Lamps"},
+    "2": {"pmid": "2", "title": "RETRACTED: Rings", "metadata": '{"doi": "10.1/B"}'},
+    "3": {"pmid": "3", "metadata": '{"publication_types": ["Preprint"]}'},
+    "4": {"pmid": "", "metadata": '{"doi": "10.1/D", "article_type": "retraction", '
+          '"publication_types": ["Retracted Publication"]}'},
+    "5": {"pmid": "", "metadata": '{"pmcid": "PMC55"}'},
+    "6": {"pmid": "6", "title": "Retracted muscles"},
+}  # fmt: skip
+NOTES = [
+    ("9", "pmid:1", "corrected", ""),
+    ("8", "pmid:1", "concern", ""),
+    ("8", "", "concern_notice", "pmid:1"),
+    ("7", "pmcid:PMC55", "retracted", ""),
+]
+
+
+def written(tmp_path: Path, name: str, rows: list[dict[str, object]], schema: pa.Schema) -> Path:
+    blank = {field.name: empty_value(field.type) for field in schema} | {"reject": None}
+    path = tmp_path / f"{name}.parquet"
+    pq.write_table(pa.Table.from_pylist([blank | row for row in rows], schema=schema), path)
+    return path
+
+
+def built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: list[Notice] | None = None
+) -> dict[str, tuple[str, str]]:
+    """Standing and link by source id, as a search sees it."""
+    monkeypatch.setattr("srrag.storage.read_live.check_part", lambda path: None)
+    documents = [{"doc_id": content_id(n), "source_id": n, **row} for n, row in DOCS.items()]
+    notes = [
+        {"doc_id": content_id(n), "source_id": n, "about": about, "standing": standing,
+         "link": link, "said_by": "pubmed"} for n, about, standing, link in NOTES
+    ]  # fmt: skip
+    inputs = {
+        "documents": [written(tmp_path, "documents", documents, DOCUMENTS)],
+        "notices": [written(tmp_path, "notices", notes, NOTICES)],
+    }
+    store = Store(tmp_path / "root")
+    name = keep_statuses(store, listed) if listed else ""
+    out = tmp_path / "out"
+    out.mkdir()
+    BuildStanding(statuses=name).build(inputs, out, Place(root=store.root))
+    monkeypatch.setattr("srrag.standing.pull_build", lambda folder: folder)
+    found = Standings(out).find([content_id(n) for n in (*DOCS, "8")])
+    return dict(zip((*DOCS, "8"), zip(*found, strict=True), strict=True))
+
+
+def test_the_gravest_statement_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert built(tmp_path, monkeypatch) == {
+        "1": ("concern", "pmid:8"),
+        "2": ("retracted", ""),
+        "3": ("preprint", ""),
+        "4": ("retraction_notice", ""),
+        "5": ("retracted", "pmid:7"),
+        "6": ("ok", ""),
+        "8": ("concern_notice", "pmid:1"),
+    }
+
+
+def test_a_list_names_papers_by_any_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [
+        Notice("doi:10.1/d", "superseded", "doi:10.1/e", "list"),
+        Notice("source_id:6", "deleted", "", "list"),
+        Notice("pmid:1", "corrected", "", "list"),
+        Notice("pmid:404", "retracted", "", "list"),
+    ]
+    found = built(tmp_path, monkeypatch, listed)
+    assert found["4"] == ("superseded", "doi:10.1/e")
+    assert found["6"] == ("deleted", "")
+    assert found["1"] == ("concern", "pmid:8"), "what a list says does not make it lighter"
+
+
+def test_a_list_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give statuses=… again"):
+        BuildStanding(statuses="0" * 32).build({"notices": []}, tmp_path, Place(root=tmp_path))
+
+
+def test_without_the_stage_nothing_is_known() -> None:
+    assert Standings.of(Place()).find(["a" * 32]) == ([""], [""])
