@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.ids import content_id
 from srrag.index.graph import BuildGraphIndex
-from srrag.index.graph_reader import GraphIndex, GraphLimits, GraphQuestion, GraphWeights
+from srrag.index.graph_reader import GraphIndex, GraphQuestion
 from srrag.index.units import BuildUnits
-from srrag.schema import COMMUNITIES, DOCUMENTS, EDGES, ENTITIES, UNITS, VECTORS, empty_value
+from srrag.schema import COMMUNITIES, DOCUMENTS, EDGES, ENTITIES, UNITS, empty_value
 from srrag.step import Place
 
 DIMENSION = 384
@@ -82,7 +82,7 @@ def write_graph(nodes: int, core: float, root: Path) -> dict[str, list[Path]]:
         "communities": [root / "communities"],
         "windows": [root / "windows.parquet"],
         "documents": [root / "documents.parquet"],
-        "vectors": [root / "vectors.parquet"],
+        "tree": [root / "tree"],
         "units": [root / "units"],
     }
 
@@ -95,8 +95,6 @@ def _write_windows(windows: int, draw: np.random.Generator, root: Path) -> dict[
     own = {"doc_id": [doc_ids[n] for n in document], "char_start": start}
     _write(UNITS, root / "windows.parquet", unit_id=unit_ids, **own, char_end=start + WINDOW_CHARS)
     _write(DOCUMENTS, root / "documents.parquet", doc_id=doc_ids)
-    vectors = [_unit(draw.standard_normal((1, DIMENSION)))[0].tobytes() for _ in range(windows)]
-    _write(VECTORS, root / "vectors.parquet", unit_id=unit_ids, vector=vectors)
     return {"unit_id": pa.array(unit_ids), "doc_id": pa.array(own["doc_id"]), "start": start}
 
 
@@ -168,13 +166,13 @@ def measure(nodes: int, core: float, root: Path, questions: int) -> dict[str, An
     found["inputs_peak_mib"] = round(before)
     size = sum(path.stat().st_size for path in (root / "index").iterdir())
     found["index_mib"] = round(size / 2**20, 1)
-    index = GraphIndex(root / "index", GraphWeights(), GraphLimits())
+    index = GraphIndex(root / "index")
     draw = np.random.default_rng(1)
     seconds, cpu = [], []
     for number in range(questions + 5):
-        vector = _unit(draw.standard_normal((1, DIMENSION)))
+        vector = _unit(draw.standard_normal((1, DIMENSION))).tobytes()
         text = f"does {WORDS[number % 9]} {WORDS[number // 9 % 9]} 3 improve gait in adults?"
-        question = GraphQuestion(text, vector[0], vector, vector, vector)
+        question = GraphQuestion(text, vector, vector, vector)
         started, busy = time.perf_counter(), time.process_time()
         (reached,) = index.search(question, 120)
         seconds.append(time.perf_counter() - started)

@@ -65,6 +65,7 @@ MODULES: dict[str, str] = {
     "GradeDocuments": "srrag.corpus.grade_documents",
     "GradeSupport": "srrag.benchmark.grade_support",
     "GraphLimits": "srrag.index.graph_reader",
+    "GraphWalk": "srrag.index.graph_reader",
     "GraphWeights": "srrag.index.graph_reader",
     "GrowSchema": "srrag.extract.schema_growth",
     "GuessQuestions": "srrag.evaluate.judges.relevancy",

@@ -7,6 +7,8 @@ import numpy as np
 from srrag.algo.maxsim import take_ragged
 
 _BLOCK_ROWS = 2048
+RELATION_WEIGHT = 0.3
+"""Share of a relation's name in the vector of a triple; its two ends have 1 each."""
 
 
 def inner_products(values: np.ndarray, scale: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -29,16 +31,22 @@ def inner_products(values: np.ndarray, scale: np.ndarray, queries: np.ndarray) -
 
 
 def triple_lengths(
-    values: np.ndarray, scale: np.ndarray, heads: np.ndarray, tails: np.ndarray
+    values: np.ndarray,
+    scale: np.ndarray,
+    heads: np.ndarray,
+    tails: np.ndarray,
+    between: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
-    """Length of the sum of the two end vectors of each triple, float32 (m,), never 0.
+    """Length of each triple's vector: head + relation + tail, float32 (m,), never 0.
 
-    An end equal to len(values) has no vector and adds nothing.
+    An end equal to len(values) has no vector and adds nothing. `between` holds the vectors of the
+    relations (r, d) and the relation of each triple (m,).
     """
+    relations, codes = between
     found = np.empty(len(heads), dtype=np.float32)
     for start in range(0, len(heads), _BLOCK_ROWS):
         block = slice(start, start + _BLOCK_ROWS)
-        total = np.zeros((len(heads[block]), values.shape[1]), dtype=np.float32)
+        total = relations[codes[block]].astype(np.float32)
         for ends in (heads[block], tails[block]):
             known = ends < len(values)
             rows = ends[known]
@@ -48,15 +56,42 @@ def triple_lengths(
 
 
 def triple_scores(
-    scores: np.ndarray, heads: np.ndarray, tails: np.ndarray, lengths: np.ndarray
+    scores: np.ndarray,
+    heads: np.ndarray,
+    tails: np.ndarray,
+    lengths: np.ndarray,
+    between: np.ndarray,
 ) -> np.ndarray:
-    """Cosine of the question with each triple, whose vector is the sum of its end vectors: (m,).
+    """Cosine of the question with each triple, whose vector is head + relation + tail: (m,).
 
-    It is computed from the scores (n,) of the ends, so no triple is encoded or stored.
+    It is computed from the scores (n,) of the ends and those `between` (m,) of the relations, so no
+    triple is encoded or stored.
     """
     padded = np.append(scores, np.float32(0))
-    found: np.ndarray = (padded[heads] + padded[tails]) / lengths
+    found: np.ndarray = (padded[heads] + padded[tails] + between) / lengths
     return found
+
+
+def word_cover(
+    windows: np.ndarray, words: np.ndarray, values: np.ndarray, weights: np.ndarray, size: int
+) -> np.ndarray:
+    """Weighted mean over a question's words of the best value of each in a window: float32 (size,).
+
+    `windows`, `words` and `values` (m,) are finds: a name in this window has this word, and
+    `values` says how well the name fits. `weights` (words,) are those of the words.
+    """
+    found = np.zeros(size, np.float64)
+    if not len(windows):
+        return found.astype(np.float32)
+    key = windows.astype(np.int64) * len(weights) + words
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    best = np.maximum.reduceat(values[order], starts)
+    window, word = np.divmod(key[starts], len(weights))
+    np.add.at(found, window, best * weights[word])
+    covered: np.ndarray = (found / max(float(weights.sum()), 1e-9)).astype(np.float32)
+    return covered
 
 
 def best_by_segment(scores: np.ndarray, members: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""The opened graph index: finds windows by the entities, triples and communities they mention."""
+"""The opened graph index: finds windows by the entities, triples and topics that they mention."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +12,66 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy import sparse
 
 from srrag.algo.graph_scores import (
+    RELATION_WEIGHT,
     best_by_segment,
     best_members,
     candidates,
     inner_products,
     triple_scores,
+    word_cover,
 )
+from srrag.algo.maxsim import take_ragged
+from srrag.algo.random_walk import RESTART, STEPS, walk
 from srrag.grades import counted_as
-from srrag.index.graph import CODED, DOCUMENT, MAX_NAME_TERMS, name_key
-from srrag.index.sparse import analyzer
+from srrag.index.graph import CODED
+from srrag.index.graph_names import Linked, Names
+from srrag.index.graph_walk import DOCUMENT
 from srrag.ranking import SCORE_DECIMALS
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
+_PARTIAL = 0.3
+"""Worth of a word in a name that the question otherwise lacks; in a name that it holds, 1.3."""
+_SEMANTIC = 0.5
+"""Share of a name's cosine in the weight of a walk's seed; that of its words is 1."""
+_SHARPNESS = 3
+"""Power of a seed's weight."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GraphWeights:
-    """The weight of each part of the evidence in a window's score.
+    """The weight of each part in a window's score; no part holds the window's own vector.
 
-    `context` weighs the cosine of the question with the window itself; `entity`, `triple` and
-    `community` the cosine with the best of each that it mentions. `exact` is the maximum bonus of
-    an entity whose whole name is in the question.
+    `entities`: names that the question holds, in words and by vector. `triples`: the best triple,
+    in words and by vector. `communities`: the best topic, by its description and its keyword.
+    `spread`: how often a walk from the linked entities comes by.
     """
 
-    context: float = 1.0
-    entity: float = 0.1
-    exact: float = 0.4
-    triple: float = 0.1
-    community: float = 0.05
+    entities: float = 1.0
+    triples: float = 0.25
+    communities: float = 0.1
+    spread: float = 2.0
+
+
+PARTS = tuple(item.name for item in fields(GraphWeights))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphWalk:
+    """A walk with `restart` from at most `seeds` entities over `steps` links; 0 steps: no walk."""
+
+    restart: float = RESTART
+    steps: int = STEPS
+    seeds: int = 30
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for impossible settings."""
+        if not 0 <= self.restart <= 1 or self.steps < 0 or self.seeds < 1:
+            raise ValueError("walk: restart is 0…1, steps 0 or more, seeds 1 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,32 +79,39 @@ class GraphLimits:
     """Limits of a search to nodes and triples of some types.
 
     Empty means no limit; `relations` limits only triples. `communities` keeps the windows of that
-    many best communities; 0 keeps all.
+    many best communities; 0 keeps all. `off_type` is what a node counts that is of none of the
+    types that a question asks for: 1 as much as any other, 0 nothing.
     """
 
     entity_types: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
     communities: int = 0
+    off_type: float = 0.9
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a share outside 0…1."""
+        if not 0 <= self.off_type <= 1 or self.communities < 0:
+            raise ValueError("limits: off_type is 0…1, communities 0 or more")
 
 
 @dataclass(frozen=True)
 class GraphQuestion:
-    """A question: its text and vector, and vectors (n, d) for each part; none skips the part."""
+    """A question: its text, and for each part float32 vectors (n, d) as bytes, b"" for none."""
 
     text: str
-    vector: Floats
-    entity: Floats
-    triple: Floats
-    community: Floats
+    entity: bytes
+    triple: bytes
+    community: bytes
     types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Windows, best first, each with its best node, edge and community, or ""."""
+    """Windows, best first, each with its parts and its best node, edge and community, or ""."""
 
     unit_ids: pa.Array
     scores: Floats
+    parts: Mapping[str, Floats]
     entity_ids: pa.Array
     edge_ids: pa.Array
     community_ids: pa.Array
@@ -84,111 +120,197 @@ class Reached:
 class GraphIndex:
     """Maps the files and scores the whole graph, so the search is exact."""
 
-    def __init__(self, folder: Path, weights: GraphWeights, limits: GraphLimits) -> None:
-        """Map the arrays and compute the masks of the limits."""
+    def __init__(
+        self,
+        folder: Path,
+        weights: GraphWeights | None = None,
+        limits: GraphLimits | None = None,
+        steps: GraphWalk | None = None,
+    ) -> None:
+        """Map the arrays; raises ValueError for an index of another version."""
+        if not (folder / "walk.values.npy").exists():
+            raise ValueError(f"{folder}: a graph index of another version; run the build again")
         self._folder = folder
-        self._weights = weights
-        self._limits = limits
-        self._nodes = self._vectors("nodes")
-        self._windows = self._vectors("windows")
-        self._communities = self._vectors("communities")
-        self._mentions = {
-            name: (self._array(f"window_{name}"), self._array(f"window_{name}.offsets"))
-            for name in ("nodes", "edges", "communities")
-        }
+        self._weights = weights or GraphWeights()
+        self._limits = limits or GraphLimits()
+        self._walk = steps or GraphWalk()
+        self._nodes, self._topics = self._vectors("nodes"), self._vectors("communities")
+        self._shown = {name: self._ragged(f"window_{name}") for name in ("nodes", "edges")}
+        self._windows_of = self._ragged("node_windows")
         self._edges = [self._array(f"edge_{n}") for n in ("heads", "tails", "lengths")]
-        self._names = self._array("names.keys"), self._array("names.rows")
-        self._rarity = self._array("rarity")
+        self._relations = self._array("relation_vectors")
+        self._topic_of = self._array("node_communities"), self._array("node_keywords")
+        self._rarity = self._array("rarity").astype(np.float32)
+        self._names = Names(self._array)
+        self._steps = self._transitions()
         self._ids = {name: self._id_column(name) for name in ("nodes", "edges", "communities")}
         self._unit_ids = self._id_column("windows")
-        self._analyzer = analyzer()
         self._codes = {name: (self._array(name), self._words(name)) for name in CODED}
         self._is_document = self._mask("node_types", (DOCUMENT,))
-        self._relation_fits = self._mask("edge_relations", limits.relations)
+        self._relation_fits = self._mask("edge_relations", self._limits.relations)
 
     def search(
         self, question: GraphQuestion, k: int, tracks: Sequence[Sequence[str]] = ((),)
     ) -> list[Reached]:
-        """Return for each track the k best windows of its grades that mention any graph element.
+        """Return for each track the k best windows of its grades that any part reaches.
 
         A track without grades takes all. The scores of the graph are computed once for all tracks.
         """
-        entity, triple, community = self._scores(question)
-        evidence = {"nodes": entity, "edges": triple, "communities": community}
-        best = {n: best_by_segment(evidence[n], *self._mentions[n]) for n in evidence}
-        weights = self._weights
-        score = weights.context * inner_products(*self._windows, question.vector[None])[0]
-        shares = {
-            "nodes": weights.entity, "edges": weights.triple, "communities": weights.community,
-        }  # fmt: skip
-        for name, weight in shares.items():
-            # Missing parts and negative cosines do not lower a window's score.
-            score += np.float32(weight) * np.maximum(best[name], 0)
-        score[~self._reached(best, bool(question.types))] = -np.inf
-        return [self._best(score, evidence, k, grades) for grades in tracks]
+        linked = self._names.link(question.text)
+        fit = self._type_fit(question.types)
+        cosines = _nearest(inner_products(*self._nodes, self._rows(question.entity)), len(fit))
+        in_words = _best_at(linked.nodes, linked.links, len(fit))
+        node = (in_words + np.maximum(cosines, 0)) * fit
+        node[self._is_document | (fit == 0)] = -np.inf
+        edge = self._triples(question, in_words, linked, fit)
+        topic = self._topic(question, cosines, fit)
+        shown = best_by_segment(np.maximum(cosines, 0) * fit, *self._shown["nodes"])
+        parts: dict[str, Floats] = {
+            "entities": np.float32(0.5) * (self._covered(linked, fit) + _floor(shown)),
+            "triples": _floor(best_by_segment(edge, *self._shown["edges"])),
+            "communities": _floor(best_by_segment(topic, *self._shown["nodes"])),
+            "spread": self._spread(in_words, cosines, fit),
+        }
+        score: Floats = np.zeros(len(self._unit_ids), np.float32)
+        for name in PARTS:
+            score += np.float32(getattr(self._weights, name)) * parts[name]
+        score[~self._reached(node, edge, topic, parts, bool(question.types))] = -np.inf
+        best = {"nodes": node, "edges": edge, "topics": topic}
+        return [self._best(score, parts, best, k, grades) for grades in tracks]
 
     def _best(
-        self, score: Floats, evidence: Mapping[str, Floats], k: int, grades: Sequence[str]
+        self,
+        score: Floats,
+        parts: Mapping[str, Floats],
+        best: Mapping[str, Floats],
+        k: int,
+        grades: Sequence[str],
     ) -> Reached:
-        """Return the k best windows of these grades with their paths."""
+        """Return the k best windows of these grades with their parts and paths."""
         within = np.where(self._graded(grades), score, -np.inf) if grades else score
         rows = candidates(within, k, SCORE_DECIMALS)
         ids = self._unit_ids.take(pa.array(rows))
         order = np.lexsort((np.asarray(ids), -np.round(score[rows], SCORE_DECIMALS)))[:k]
-        paths = [self._path(name, evidence[name], rows[order]) for name in evidence]
-        return Reached(ids.take(pa.array(order)), score[rows[order]], *paths)
+        rows = rows[order]
+        topics = best_members(best["topics"], *self._shown["nodes"], rows)
+        topics = np.where(topics < 0, -1, self._topic_of[0][topics])
+        return Reached(
+            ids.take(pa.array(order)),
+            score[rows],
+            {name: values[rows] for name, values in parts.items()},
+            self._named("nodes", best_members(best["nodes"], *self._shown["nodes"], rows)),
+            self._named("edges", best_members(best["edges"], *self._shown["edges"], rows)),
+            self._named("communities", topics),
+        )
 
-    def _reached(self, best: Mapping[str, Floats], typed: bool) -> Bools:
-        """Mask the windows with any hit; communities count only if no type is required."""
-        found = {name: np.isfinite(scores) for name, scores in best.items()}
-        reached: Bools = found["nodes"] | found["edges"]
-        if not (typed or self._limits.entity_types or self._limits.relations):
-            reached |= found["communities"]
-        return reached & found["communities"] if self._limits.communities else reached
+    def _named(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
+        """The ids of these rows; "" for a row below 0."""
+        return pc.fill_null(self._ids[name].take(pa.array(rows, mask=rows < 0)), "")
 
-    def _scores(self, question: GraphQuestion) -> tuple[Floats, Floats, Floats]:
-        """Return the scores of all nodes, edges and communities; -inf outside the limits."""
-        types = self._limits.entity_types
-        if question.types:
-            types = tuple(set(types) & set(question.types)) if types else question.types
-            types = types or ("",)
-        nodes = inner_products(*self._nodes, question.entity)
-        entity = _nearest(nodes)
-        named = self._named(question.text)
-        entity[named] += np.float32(self._weights.exact) * self._rarity[named]
-        entity[self._is_document | ~self._mask("node_types", types)] = -np.inf
-        if question.triple is not question.entity:
-            nodes = inner_products(*self._nodes, question.triple)
-        ends = [triple_scores(scores, *self._edges) for scores in nodes]
-        triple = _nearest(np.stack(ends)) if ends else np.full(len(self._edges[0]), -np.inf, "f4")
-        fits = self._mask("edge_head_types", types) | self._mask("edge_tail_types", types)
-        triple[~(fits & self._relation_fits)] = -np.inf
-        community = _nearest(inner_products(*self._communities, question.community))
-        if 0 < self._limits.communities < len(community):
-            order = np.argsort(-np.round(community, SCORE_DECIMALS), kind="stable")
-            community[order[self._limits.communities :]] = -np.inf
-        return entity, triple, community
+    def _reached(
+        self,
+        node: Floats,
+        edge: Floats,
+        topic: Floats,
+        parts: Mapping[str, Floats],
+        typed: bool,
+    ) -> Bools:
+        """Mask the windows with any hit; the communities' limit drops those without a topic.
 
-    def _named(self, text: str) -> npt.NDArray[np.int32]:
-        """Return the nodes whose whole name is in the text, term by term."""
-        terms = self._analyzer.analyze(text)
-        runs = {
-            name_key(terms[start:end])
-            for start in range(len(terms))
-            for end in range(start + 1, min(len(terms), start + MAX_NAME_TERMS) + 1)
-        }
-        wanted = np.array(sorted(runs), np.uint64)
-        keys, rows = self._names
-        low, high = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
-        found = [rows[a:b] for a, b in zip(low, high, strict=True)]
-        return np.concatenate([np.zeros(0, np.int32), *found])
+        Topics and walks alone lead to a window only if the search is not limited to a type.
+        """
+        limited = bool(self._limits.entity_types or self._limits.relations)
+        limited |= typed and self._limits.off_type == 0
+        on_topic = np.isfinite(best_by_segment(topic, *self._shown["nodes"]))
+        found: Bools = (parts["entities"] > 0) & np.isfinite(
+            best_by_segment(node, *self._shown["nodes"])
+        )
+        found |= np.isfinite(best_by_segment(edge, *self._shown["edges"])) & (parts["triples"] > 0)
+        if not limited:
+            found |= (parts["communities"] > 0) | (parts["spread"] > 0)
+        return found & on_topic if self._limits.communities else found
 
-    def _path(self, name: str, scores: Floats, windows: npt.NDArray[np.int64]) -> pa.Array:
-        """Return each window's best mentioned element by id; "" if it mentions none."""
-        members, offsets = self._mentions[name]
-        rows = best_members(scores, members, offsets, windows)
-        ids = self._ids[name].take(pa.array(rows, mask=rows < 0))
-        return pc.fill_null(ids, "")
+    def _type_fit(self, asked: Sequence[str]) -> Floats:
+        """What each node counts: 0 outside the limits, `off_type` if the question asks others."""
+        fit = self._mask("node_types", self._limits.entity_types).astype(np.float32)
+        if asked:
+            fit[~self._mask("node_types", tuple(asked))] *= np.float32(self._limits.off_type)
+        return fit
+
+    def _covered(self, linked: Linked, fit: Floats) -> Floats:
+        """How much of the question each window's names hold, word by word, 0…1."""
+        places, ends = take_ragged(self._windows_of[1], linked.nodes)
+        windows = self._windows_of[0][places]
+        entry = np.repeat(np.arange(len(linked.nodes)), np.diff(ends))
+        values = (_PARTIAL + linked.fit) / (1 + _PARTIAL) * fit[linked.nodes]
+        return word_cover(
+            windows, linked.words[entry], values[entry], linked.weights, len(self._unit_ids)
+        )
+
+    def _triples(
+        self, question: GraphQuestion, in_words: Floats, linked: Linked, fit: Floats
+    ) -> Floats:
+        """Score all triples: mean of their cosine and of what their ends hold of the question."""
+        heads, tails, lengths = self._edges
+        codes, _ = self._codes["edge_relations"]
+        asked = self._rows(question.triple)
+        nodes = inner_products(*self._nodes, asked)
+        between = RELATION_WEIGHT * (asked @ self._relations.T)
+        cosines = [
+            triple_scores(scores, heads, tails, lengths, said[codes])
+            for scores, said in zip(nodes, between, strict=True)
+        ]
+        ends = np.append(in_words, np.float32(0))
+        score = (ends[heads] + ends[tails]) / 2
+        if cosines:
+            score = (score + np.maximum(np.max(cosines, axis=0), 0)) / 2
+        ends = np.append(fit, np.float32(0))
+        score = score * np.maximum(ends[heads], ends[tails])
+        typed = self._limits.entity_types
+        fits = self._mask("edge_head_types", typed) | self._mask("edge_tail_types", typed)
+        score[~(fits & self._relation_fits) | (score <= 0)] = -np.inf
+        found: Floats = score.astype(np.float32)
+        return found
+
+    def _topic(self, question: GraphQuestion, cosines: Floats, fit: Floats) -> Floats:
+        """Score each node by its community's description and by the keyword it hangs under."""
+        community, keyword = self._topic_of
+        asked = self._rows(question.community)
+        told = _floor(_nearest(inner_products(*self._topics, asked), len(self._topics[0])))
+        best = self._limits.communities
+        if 0 < best < len(told):
+            order = np.argsort(-np.round(told, SCORE_DECIMALS), kind="stable")
+            told[order[best:]] = -np.inf
+        central = np.where(keyword >= 0, np.maximum(cosines, 0)[keyword], 0)
+        score = (told[community] + central) / 2
+        score[fit == 0] = -np.inf
+        found: Floats = score.astype(np.float32)
+        return found
+
+    def _spread(self, in_words: Floats, cosines: Floats, fit: Floats) -> Floats:
+        """How often a walk from the linked entities comes by each window: √(p / max p), 0…1."""
+        num = len(self._unit_ids)
+        if not self._walk.steps or not len(fit):
+            return np.zeros(num, np.float32)
+        semantic = np.where(self._is_document, 0, np.maximum(cosines, 0))
+        weight = _scaled(in_words) + _SEMANTIC * _scaled(semantic)
+        weight = weight**_SHARPNESS * self._rarity * fit
+        weight[self._is_document] = 0
+        order = np.argsort(-np.round(weight, SCORE_DECIMALS), kind="stable")[: self._walk.seeds]
+        seeds = np.zeros(self._steps.shape[0], np.float32)
+        seeds[order] = weight[order]
+        visits = walk(self._steps, seeds, self._walk.restart, self._walk.steps)
+        return np.sqrt(_scaled(visits[len(fit) : len(fit) + num])).astype(np.float32)
+
+    def _rows(self, vectors: bytes) -> Floats:
+        """The vectors as rows (n, d)."""
+        return np.frombuffer(vectors, np.float32).reshape(-1, self._nodes[0].shape[1])
+
+    def _transitions(self) -> sparse.csr_array:
+        offsets = self._array("walk.offsets")
+        size = len(offsets) - 1
+        arrays = self._array("walk.values"), self._array("walk.columns"), offsets
+        return sparse.csr_array(arrays, shape=(size, size))
 
     def _graded(self, grades: Sequence[str]) -> Bools:
         """Mask the windows of these grades."""
@@ -208,6 +330,9 @@ class GraphIndex:
     def _vectors(self, name: str) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
         return self._array(f"{name}.vectors"), self._array(f"{name}.scales")
 
+    def _ragged(self, name: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        return self._array(name), self._array(f"{name}.offsets")
+
     def _array(self, name: str) -> npt.NDArray[Any]:
         """Map an array as a plain ndarray view, since np.memmap is slow to index."""
         return np.asarray(np.load(self._folder / f"{name}.npy", mmap_mode="r"))
@@ -221,7 +346,26 @@ class GraphIndex:
         return table["id"].combine_chunks()
 
 
-def _nearest(scores: Floats) -> Floats:
-    """Return the maximum over vectors (m, n) → (n,); -inf without a vector."""
-    found: Floats = scores.max(axis=0, initial=-np.inf)
+def _nearest(scores: Floats, size: int) -> Floats:
+    """Return the maximum over vectors (m, n) → (n,); 0 without a vector."""
+    found: Floats = scores.max(axis=0) if len(scores) else np.zeros(size, np.float32)
+    return found
+
+
+def _best_at(rows: npt.NDArray[np.int64], values: Floats, size: int) -> Floats:
+    """The best value of each row, 0 for none: (size,)."""
+    found = np.zeros(size, np.float32)
+    np.maximum.at(found, rows, values)
+    return found
+
+
+def _scaled(values: Floats) -> Floats:
+    """Divide by the maximum, so that the best is 1."""
+    found: Floats = values / max(float(values.max(initial=0)), 1e-12)
+    return found
+
+
+def _floor(scores: Floats) -> Floats:
+    """0 in place of a score below it."""
+    found: Floats = np.maximum(scores, np.float32(0))
     return found

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from srrag.hits import FoundWindows
-from srrag.index.graph_reader import GraphIndex, GraphLimits, GraphQuestion, GraphWeights, Reached
+from srrag.index.graph_reader import (
+    PARTS,
+    GraphIndex,
+    GraphLimits,
+    GraphQuestion,
+    GraphWalk,
+    GraphWeights,
+    Reached,
+)
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.schema import HITS, PATHS
 from srrag.step import Place
@@ -18,13 +26,18 @@ from srrag.step import Place
 
 @dataclass(frozen=True, kw_only=True)
 class SearchGraph(SearchChannel):
-    """Find the `k` best windows (Table S3 of sr-rag: 120) that mention an entity or triple.
+    """Find the `k` best windows (Table S3 of sr-rag: 120) that the evidence graph leads to.
 
-    Entities, triples and communities are matched separately, each by the vectors in its own column:
-    float32 vectors per question, or none to skip the part. `types` names a column that lists, per
-    question, the entity types to search. The column of paths holds, for each hit, the entity, edge
-    and community that contribute most to it.
+    Entities, triples and communities are matched separately, each by the words of the question and
+    by the vectors in its own column: float32 vectors per question, or none to go by words; entities
+    also by the question's own. A walk from the entities spreads over the graph. `types` names a
+    column that lists, per question, the entity types that it asks for; "" asks for none.
+
+    The column of paths holds, for each hit, the entity, edge and community that contribute most to
+    it; `<into>_parts` holds the parts of its score (`srrag.index.graph_reader.PARTS`).
     """
+
+    version: ClassVar[int] = 2
 
     index: str = "graph"
     into: str = "hits_graph"
@@ -36,6 +49,7 @@ class SearchGraph(SearchChannel):
     types: str = ""
     weights: GraphWeights = field(default_factory=GraphWeights)
     limits: GraphLimits = field(default_factory=GraphLimits)
+    walk: GraphWalk = field(default_factory=GraphWalk)
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -46,16 +60,23 @@ class SearchGraph(SearchChannel):
 
     @property
     def writes(self) -> pa.Schema:
-        """The path to each hit of this channel, and the hits."""
-        return pa.schema([pa.field(self.paths, PATHS), pa.field(self.into, HITS)])
+        """The path to each hit of this channel, the parts of its score, and the hits."""
+        parts = pa.list_(pa.struct([pa.field(name, pa.float32()) for name in PARTS]))
+        return pa.schema(
+            [
+                pa.field(self.paths, PATHS),
+                pa.field(f"{self.into}_parts", parts),
+                pa.field(self.into, HITS),
+            ]
+        )
 
     def columns(self, found: FoundWindows) -> list[pa.Array]:
-        """The paths and the hits."""
-        return [found.path_lists(), found.hits()]
+        """The paths, the parts and the hits."""
+        return [found.path_lists(), found.part_lists(), found.hits()]
 
     def searcher(self, at: Place) -> Search:
         """Map the index."""
-        index = GraphIndex(at.artifact(self.index), self.weights, self.limits)
+        index = GraphIndex(at.artifact(self.index), self.weights, self.limits, self.walk)
 
         def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
             rows = [index.search(row, self.k, tracks) for row in self._questions(batch)]
@@ -64,25 +85,24 @@ class SearchGraph(SearchChannel):
         return search
 
     def _questions(self, batch: pa.Table) -> list[GraphQuestion]:
-        names = ("query_vector", self.entity_vectors, self.triple_vectors, self.community_vectors)
+        names = (self.entity_vectors, self.triple_vectors, self.community_vectors)
         columns = {name: batch[name].to_pylist() for name in names}
         texts = batch["text"].to_pylist()
         types = batch[self.types].to_pylist() if self.types else [()] * len(texts)
-        found = []
-        for row, text in enumerate(texts):
-            vector = np.frombuffer(columns["query_vector"][row], np.float32)
-            # One array per column, so that parts that share a column are scored once.
-            vectors: dict[str, Any] = {
-                name: np.frombuffer(column[row], np.float32).reshape(-1, len(vector))
-                for name, column in columns.items()
-            }
-            entity, triple, community = (vectors[name] for name in names[1:])
-            found.append(GraphQuestion(text, vector, entity, triple, community, tuple(types[row])))
-        return found
+        if self.entity_vectors != "query_vector":  # an entity's best of the question and its parts
+            whole = batch["query_vector"].to_pylist()
+            own = zip(whole, columns[self.entity_vectors], strict=True)
+            columns = columns | {self.entity_vectors: [a + b for a, b in own]}
+        vectors = zip(*(columns[name] for name in names), strict=True)
+        return [
+            GraphQuestion(text, entity, triple, community, tuple(asked))
+            for text, (entity, triple, community), asked in zip(texts, vectors, types, strict=True)
+        ]
 
 
 def _found(reached: Sequence[Reached]) -> FoundWindows:
     return FoundWindows.of(
         [(item.unit_ids, item.scores) for item in reached],
         [(item.entity_ids, item.edge_ids, item.community_ids) for item in reached],
+        [*(item.parts for item in reached), dict.fromkeys(PARTS, np.zeros(0, np.float32))],
     )

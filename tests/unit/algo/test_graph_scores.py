@@ -13,6 +13,7 @@ from srrag.algo.graph_scores import (
     segments,
     triple_lengths,
     triple_scores,
+    word_cover,
 )
 
 VALUES = np.array([[127, 0], [0, 127], [-127, 0]], np.int8)
@@ -39,14 +40,28 @@ def test_nothing_to_score_and_nothing_to_ask() -> None:
     assert inner_products(VALUES, SCALE, np.zeros((0, 2))).shape == (0, 3)
 
 
-def test_a_triple_scores_as_the_sum_of_its_ends_would() -> None:
-    heads, tails = np.array([0, 1, 0, 2]), np.array([1, 3, 2, 0])
-    lengths = triple_lengths(VALUES, SCALE, heads, tails)
+def test_a_triple_scores_as_the_sum_of_its_vectors_would() -> None:
+    heads, tails = np.array([0, 1, 0, 2, 1]), np.array([1, 3, 2, 0, 1])
+    relations, codes = np.array([[0.0, 0.0], [2.0, 0.0]]), np.array([0, 0, 0, 0, 1])
+    lengths = triple_lengths(VALUES, SCALE, heads, tails, (relations, codes))
     query = np.array([[0.6, 0.8]])
-    found = triple_scores(inner_products(VALUES, SCALE, query)[0], heads, tails, lengths)
+    between = (query @ relations.T)[0][codes]
+    found = triple_scores(inner_products(VALUES, SCALE, query)[0], heads, tails, lengths, between)
     # (1, 1) / √2, then an end without a vector, then ends that cancel out.
     assert found[:2] == pytest.approx([1.4 / np.sqrt(2), 0.8], abs=1e-3)
-    assert found[2:] == pytest.approx([0, 0], abs=1e-6)
+    assert found[2:4] == pytest.approx([0, 0], abs=1e-6)
+    # (0, 1) + (2, 0) + (0, 1), of length 2 √2.
+    assert found[4] == pytest.approx((1.2 + 1.6) / np.sqrt(8), abs=1e-3)
+
+
+def test_words_cover_a_window_by_their_best_names() -> None:
+    """Window 0 holds word 0 twice (the better counts) and word 1; window 2 holds word 1."""
+    windows, words = np.array([0, 0, 0, 2]), np.array([0, 1, 0, 1])
+    values = np.array([0.2, 1.0, 0.8, 0.5], np.float32)
+    found = word_cover(windows, words, values, np.array([3.0, 1.0], np.float32), 3)
+    assert found == pytest.approx([(3 * 0.8 + 1) / 4, 0, 0.125])
+    none = np.zeros(0, np.int64)
+    assert not word_cover(none, none, none, np.zeros(0, np.float32), 3).any()
 
 
 @settings(deadline=None)

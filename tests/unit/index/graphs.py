@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.units import BuildUnits
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
 from srrag.step import Place
-from tests.unit.index.tables import documents, hashed, row, uid, vectors, write
+from tests.unit.index.tables import documents, hashed, row, uid, write
 
 ANKLE, KNEE, TAPE, PAIN, STUDY = (hashed(name) for name in ("ankle", "knee", "tape", "pain", "d0"))
 DOSE = hashed("dose")
@@ -33,8 +34,11 @@ EDGES_MADE = [
 ]
 GROUPS = {"ankles": [ANKLE, TAPE, STUDY, DOSE], "knees": [KNEE, PAIN]}
 GRADES = "ABCA"
-DIMENSION = 8
-WINDOWS = np.eye(DIMENSION)[[5, 6, 7, 5, 6]]
+PMIDS = ("", "17", "17")
+"""Windows 0 and 1 are one document, 2 to 4 one paper in two."""
+DIMENSION = 384
+"""That of the packaged encoder, which encodes what the tree says."""
+NUM_WINDOWS = 5
 
 
 def mention(window: int) -> dict[str, object]:
@@ -80,7 +84,7 @@ def make(folder: Path) -> dict[str, list[Path]]:
             UNITS, unit_id=uid(n), doc_id=hashed(f"document {n // 2}"), grade=f"{GRADES}E"[n],
             char_start=n % 2 * 100, char_end=n % 2 * 100 + 100,
         )
-        for n in range(len(WINDOWS))
+        for n in range(NUM_WINDOWS)
     ]  # fmt: skip
     paths = {
         "entities": [folder / "graph"],
@@ -88,16 +92,19 @@ def make(folder: Path) -> dict[str, list[Path]]:
         "windows": [write(windows, UNITS, folder / "windows.parquet")],
         "documents": [
             documents(
-                [{"doc_id": hashed(f"document {n}"), "title": f"Title {n}"} for n in range(3)],
+                [
+                    {"doc_id": hashed(f"document {n}"), "title": f"Title {n}", "pmid": PMIDS[n]}
+                    for n in range(3)
+                ],
                 folder / "documents.parquet",
             )
-        ],
-        "vectors": [
-            vectors([uid(n) for n in range(len(WINDOWS))], WINDOWS, folder / "vectors.parquet")
         ],
         "units": [folder / "units"],
     }
     BuildUnits().build(paths, folder / "units", Place())
+    (folder / "tree").mkdir()
+    paths["tree"] = [folder / "tree"]
+    BuildKnowledgeTree().build(paths, folder / "tree", Place())
     return paths
 
 

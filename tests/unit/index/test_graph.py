@@ -1,31 +1,34 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.index.graph import BuildGraphIndex
-from srrag.index.graph_reader import GraphIndex, GraphLimits, GraphQuestion, GraphWeights, Reached
+from srrag.index.graph_reader import (
+    PARTS,
+    GraphIndex,
+    GraphLimits,
+    GraphQuestion,
+    GraphWalk,
+    GraphWeights,
+    Reached,
+)
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES
 from srrag.step import Place
 from srrag.storage.atomic_write import write_parquet
-from tests.unit.index.graphs import (
-    ANKLE,
-    AXES,
-    DIMENSION,
-    KNEE,
-    PAIN,
-    TAPE,
-    WINDOWS,
-    index,
-    make,
-)
-from tests.unit.index.tables import hashed, uid, vectors
+from tests.unit.index.graphs import ANKLE, AXES, DIMENSION, KNEE, PAIN, TAPE, index, make
+from tests.unit.index.tables import hashed
 
-PLAIN = GraphWeights(context=1.0, entity=1.0, exact=0.5, triple=1.0, community=1.0)
-NONE = np.zeros((0, DIMENSION), np.float32)
+OPEN = GraphLimits(off_type=1.0)
+STRICT = GraphLimits(off_type=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -33,127 +36,190 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return index(tmp_path_factory.mktemp("graph"))
 
 
-def towards(*keys: str) -> np.ndarray:
+def towards(*keys: str) -> bytes:
     """One vector a key, (n, d)."""
-    return np.eye(DIMENSION, dtype=np.float32)[[AXES[key] for key in keys]].reshape(-1, DIMENSION)
+    return np.eye(DIMENSION, dtype=np.float32)[[AXES[key] for key in keys]].tobytes()
 
 
 def ask(
     folder: Path,
-    limits: GraphLimits | None = None,
+    weigh: str = "",
     text: str = "what?",
     k: int = 9,
-    weights: GraphWeights = PLAIN,
+    limits: GraphLimits = OPEN,
     grades: tuple[str, ...] = (),
-    **parts: object,
+    steps: GraphWalk | None = None,
+    **asked: object,
 ) -> Reached:
-    given: dict[str, object] = {"entity": NONE, "triple": NONE, "community": NONE, **parts}
-    question = GraphQuestion(text, np.zeros(DIMENSION, np.float32), **given)  # type: ignore[arg-type]
-    (found,) = GraphIndex(folder, weights, limits or GraphLimits()).search(question, k, [grades])
+    """Search by one part of the score, or by all."""
+    weights = GraphWeights(**{part: float(part == weigh) for part in PARTS})
+    given: dict[str, object] = {"entity": b"", "triple": b"", "community": b"", **asked}
+    question = GraphQuestion(text, **given)  # type: ignore[arg-type]
+    opened = GraphIndex(folder, weights if weigh else None, limits, steps)
+    (found,) = opened.search(question, k, [grades])
     return found
 
 
-def numbers(found: Reached) -> list[int]:
-    return [int(key[:16], 16) for key in found.unit_ids.to_pylist()]
+def numbers(found: Reached, least: float = 1e-6) -> list[int]:
+    """The windows with at least this score."""
+    kept = found.unit_ids.filter(pa.array(found.scores >= least))
+    return [int(key[:16], 16) for key in kept.to_pylist()]
+
+
+def scores(found: Reached) -> dict[int, float]:
+    return dict(zip(numbers(found, -1), found.scores.tolist(), strict=True))
 
 
 def test_an_entity_leads_to_the_windows_that_mention_it(folder: Path) -> None:
-    found = ask(folder, entity=towards(ANKLE))
-    assert numbers(found)[:2] == [0, 1]
-    assert found.scores[:2] == pytest.approx([1, 1], abs=0.01)
+    found = ask(folder, "entities", entity=towards(ANKLE))
+    assert numbers(found) == [0, 1]
+    assert found.scores[:2] == pytest.approx([0.5, 0.5], abs=0.01)
     assert found.entity_ids.to_pylist()[:2] == [ANKLE, ANKLE]
-    assert set(found.edge_ids.to_pylist()) == {""}
-    assert 4 not in numbers(found), "a window that mentions nothing is not of the graph"
 
 
 def test_of_several_vectors_the_nearest_counts(folder: Path) -> None:
-    found = ask(folder, entity=towards(ANKLE, KNEE))
-    assert numbers(found)[:3] == [0, 1, 2]
+    found = ask(folder, "entities", entity=towards(ANKLE, KNEE))
+    assert numbers(found) == [0, 1, 2]
     assert found.entity_ids.to_pylist()[:3] == [ANKLE, ANKLE, KNEE]
 
 
+def test_a_name_is_found_by_its_words(folder: Path) -> None:
+    """The question holds all of "ankle sprains" and half of "knee pain"."""
+    found = ask(folder, "entities", text="Do ankle sprains cause pain?")
+    assert numbers(found)[0] == 1, "it mentions ankle sprains and pain"
+    told = scores(found)
+    assert told[1] > told[0] > told[3] > 0
+    assert told[1] == pytest.approx(0.5, abs=1e-3), "every known word, each in a whole name"
+    assert found.entity_ids[0].as_py() == ANKLE
+
+
+def test_an_alias_and_an_abbreviation_are_names(tmp_path: Path) -> None:
+    paths = make(tmp_path / "inputs")
+    path = paths["entities"][0] / "entities.parquet"
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        if row["entity_id"] == KNEE:
+            row["mentions"][0]["name"] = "gonalgia"
+            row["name"] = "knee pain syndrome (KPS)"
+    write_parquet(pa.Table.from_pylist(rows, schema=ENTITIES), path)
+    (tmp_path / "out").mkdir()
+    BuildGraphIndex().build(paths, tmp_path / "out", Place())
+    for text in ("Is gonalgia chronic?", "What is KPS?", "syndrome, knee pain"):
+        assert numbers(ask(tmp_path / "out", "entities", text=text))[0] == 2, text
+
+
 def test_a_triple_leads_to_the_window_that_states_it(folder: Path) -> None:
-    question = towards(TAPE) + towards(KNEE)
-    found = ask(folder, triple=question / np.sqrt(2))
+    assert set(numbers(ask(folder, "triples", triple=towards(TAPE)))) == {0, 1, 2}
+    found = ask(folder, "triples", triple=towards(TAPE), text="taping for knee pain")
     assert numbers(found)[0] == 2
     assert found.edge_ids[0].as_py() == hashed("eases")
-    assert found.scores[0] == pytest.approx(1, abs=0.01)
+
+
+def test_the_relation_is_part_of_a_triple(folder: Path) -> None:
+    (vector,) = load(Encoder(), "cpu", 1).encode(["reports outcome"], "query")
+    found = ask(folder, "triples", triple=vector.astype(np.float32).tobytes())
+    assert found.edge_ids[0].as_py() == hashed("reports")
 
 
 def test_an_attribute_is_reached_through_its_entity(folder: Path) -> None:
-    found = ask(folder, triple=towards(TAPE), limits=GraphLimits(relations=("has_attribute",)))
-    assert (numbers(found), found.edge_ids.to_pylist()) == ([1], [hashed("dosed")])
-    assert found.scores[0] == pytest.approx(1, abs=0.01)
+    only = GraphLimits(relations=("has_attribute",), off_type=1.0)
+    found = ask(folder, "triples", triple=towards(TAPE), limits=only)
+    assert (numbers(found), found.edge_ids.to_pylist()[0]) == ([1], hashed("dosed"))
 
 
-def test_a_document_speaks_by_its_windows(folder: Path) -> None:
-    mean = (WINDOWS[0] + WINDOWS[1]) / np.sqrt(2)
-    only = GraphLimits(relations=("reports_outcome",))
-    found = ask(folder, triple=mean[None].astype(np.float32), limits=only)
-    assert found.edge_ids.to_pylist() == [hashed("reports")]
-    assert found.scores[0] == pytest.approx(1 / np.sqrt(2), abs=0.01)
+def test_a_document_holds_no_vector_of_its_windows(folder: Path) -> None:
+    """Its node's vector is 0: what a window says comes in by the names in it."""
+    types = np.load(folder / "node_types.npy")
+    words = (folder / "node_types.json").read_text()
+    document = types == json.loads(words).index("Document")
+    assert document.sum() == 1
+    assert not np.load(folder / "nodes.vectors.npy")[document].any()
 
 
-def test_a_community_leads_to_its_members_windows(folder: Path) -> None:
-    best = towards(KNEE)
-    found = ask(folder, entity=towards(PAIN), community=best, limits=GraphLimits(communities=1))
-    assert set(numbers(found)) == {1, 2, 3}
-    assert set(found.community_ids.to_pylist()) == {"knees"}
-    assert len(numbers(ask(folder, entity=towards(PAIN), community=best))) == 4
-    alone = ask(folder, community=best)
-    assert numbers(alone)[:3] == [1, 2, 3]
-    assert set(alone.entity_ids.to_pylist()) == {""}
-    assert len(ask(folder, community=best, types=("Condition",)).unit_ids) == 0
+def test_a_community_is_found_by_its_description_and_its_keyword(folder: Path) -> None:
+    (vector,) = load(Encoder(), "cpu", 1).encode(["knee pain, pain"], "query")
+    asked = vector.astype(np.float32).tobytes()
+    found = ask(folder, "communities", community=asked)
+    assert set(numbers(found)[:3]) == {1, 2, 3}
+    assert set(found.community_ids.to_pylist()[:3]) == {"knees"}
+    by_keyword = ask(folder, "communities", community=asked, entity=towards(KNEE))
+    assert by_keyword.scores[0] > found.scores[0]
 
 
-def test_a_name_that_the_question_holds_gains_by_its_rarity(folder: Path) -> None:
-    plain = ask(folder, entity=towards(PAIN))
-    named = ask(folder, entity=towards(PAIN), text="Is taping good for an ankle sprain?")
-    rarity = np.log1p(5 / 2) / np.log1p(5)
-    assert plain.scores[numbers(plain).index(0)] == pytest.approx(0, abs=0.01)
-    assert named.scores[numbers(named).index(0)] == pytest.approx(0.5 * rarity, abs=0.01)
-    assert named.entity_ids[numbers(named).index(0)].as_py() in (ANKLE, TAPE)
+def test_the_best_communities_filter_windows(folder: Path) -> None:
+    (vector,) = load(Encoder(), "cpu", 1).encode(["knee pain, pain"], "query")
+    asked = vector.astype(np.float32).tobytes()
+    every = ask(folder, entity=towards(ANKLE), community=asked)
+    only = GraphLimits(communities=1, off_type=1.0)
+    kept = ask(folder, entity=towards(ANKLE), community=asked, limits=only)
+    assert 0 in numbers(every)
+    assert set(numbers(kept)) == {1, 2, 3}, "window 0 mentions no member of the best one"
+
+
+def test_a_walk_finds_a_window_two_relations_away(folder: Path) -> None:
+    """Ankle sprains ← taping → knee pain: window 2 names neither the ankle nor its neighbours."""
+    one = ask(folder, "spread", text="ankle sprains", steps=GraphWalk(steps=1, seeds=1))
+    assert numbers(one) == [0, 1]
+    far = ask(folder, "spread", text="ankle sprains", steps=GraphWalk(steps=3, seeds=1))
+    assert numbers(far)[:2] != [] and 2 in numbers(far)
+    assert 2 not in numbers(ask(folder, "entities", text="ankle sprains"))
+    none = ask(folder, "spread", text="ankle sprains", steps=GraphWalk(steps=0))
+    assert numbers(none) == []
+
+
+def test_a_walk_passes_from_a_window_to_others_of_its_paper(folder: Path) -> None:
+    """Window 4 mentions nothing, and is of one paper (pmid 17) with windows 2 and 3."""
+    found = ask(folder, "spread", text="knee pain", steps=GraphWalk(steps=3, seeds=1))
+    assert 4 in numbers(found)
+    assert found.entity_ids[numbers(found).index(4)].as_py() == ""
 
 
 def test_types_and_grades_limit_what_is_found(folder: Path) -> None:
     both = towards(TAPE, KNEE)
-    only = ask(folder, limits=GraphLimits(entity_types=("Condition",)), entity=both)
-    assert numbers(only) == [2, 0, 1]
-    assert set(only.entity_ids.to_pylist()) == {ANKLE, KNEE}
-    assert numbers(ask(folder, grades=("C",), entity=both)) == [2]
-    assert numbers(ask(folder, entity=both, types=("Condition",))) == [2, 0, 1]
-    outside = ask(
-        folder, limits=GraphLimits(entity_types=("Outcome",)), entity=both, types=("Condition",)
-    )
-    assert len(outside.unit_ids) == 0
-    assert len(ask(folder, entity=both, types=("Dragon",)).unit_ids) == 0
+    only = GraphLimits(entity_types=("Condition",))
+    found = ask(folder, "entities", limits=only, entity=both)
+    assert numbers(found) == [2]
+    assert set(found.entity_ids.to_pylist()) <= {ANKLE, KNEE, ""}
+    assert numbers(ask(folder, "entities", grades=("C",), entity=both)) == [2]
+    asked = ask(folder, "entities", entity=both, types=("Condition",), limits=STRICT)
+    assert numbers(asked) == [2]
+    outside = GraphLimits(entity_types=("Outcome",), off_type=0.0)
+    none = ask(folder, "entities", limits=outside, entity=both, types=("Condition",))
+    assert len(none.unit_ids) == 0
+
+
+def test_a_node_of_another_type_counts_less(folder: Path) -> None:
+    half = GraphLimits(off_type=0.5)
+    plain = ask(folder, "entities", entity=towards(TAPE))
+    typed = ask(folder, "entities", entity=towards(TAPE), types=("Condition",), limits=half)
+    assert scores(typed)[0] == pytest.approx(scores(plain)[0] / 2, abs=1e-3)
+    same = ask(folder, "entities", entity=towards(TAPE), types=("Intervention",), limits=half)
+    assert scores(same)[0] == pytest.approx(scores(plain)[0])
 
 
 def test_each_track_has_its_own_best_windows(folder: Path) -> None:
     """Windows 0 and 3 are A, 1 is B, 2 is C; pain is mentioned by 1, 2 and 3."""
-    question = GraphQuestion("?", np.zeros(DIMENSION, np.float32), towards(PAIN), NONE, NONE)
-    index = GraphIndex(folder, PLAIN, GraphLimits())
+    question = GraphQuestion("?", towards(PAIN), b"", b"")
+    opened = GraphIndex(folder, GraphWeights(triples=0, communities=0, spread=0))
     tracks = [("A",), ("B", "C", "D", "E"), ("D",), ()]
-    first, rest, nothing, every = index.search(question, 1, tracks)
+    first, rest, nothing, every = opened.search(question, 1, tracks)
     assert [numbers(found) for found in (first, rest, nothing, every)] == [[3], [1], [], [1]]
     assert first.entity_ids.to_pylist() == [PAIN]
     assert len(nothing.entity_ids) == 0
-    (alone,) = index.search(question, 9, [("A",)])
-    assert numbers(alone) == [3, 0]
+    assert all(len(nothing.parts[name]) == 0 for name in PARTS)
+
+
+def test_the_parts_add_up_to_the_score(folder: Path) -> None:
+    found = ask(folder, text="knee pain", entity=towards(KNEE), triple=towards(KNEE))
+    weights = GraphWeights()
+    total = sum(getattr(weights, name) * found.parts[name] for name in PARTS)
+    assert tuple(found.parts) == PARTS
+    assert found.scores == pytest.approx(total, abs=1e-5)
+    assert all((found.parts[name] >= 0).all() for name in PARTS)
 
 
 def test_k_bounds_the_windows_and_ties_go_by_id(folder: Path) -> None:
-    assert numbers(ask(folder, entity=towards(PAIN), k=2)) == [1, 2]
-
-
-def test_the_windows_own_vector_counts_as_context(folder: Path) -> None:
-    question = GraphQuestion("?", WINDOWS[3].astype(np.float32), NONE, NONE, NONE)
-    (found,) = GraphIndex(folder, PLAIN, GraphLimits()).search(question, 2)
-    assert numbers(found) == []  # no part was asked, so nothing was reached
-    question = GraphQuestion("?", WINDOWS[3].astype(np.float32), towards(PAIN), NONE, NONE)
-    (found,) = GraphIndex(folder, PLAIN, GraphLimits()).search(question, 2)
-    assert numbers(found) == [3, 0]
-    assert found.scores == pytest.approx([2, 1], abs=0.01)
+    assert numbers(ask(folder, "entities", entity=towards(PAIN), k=2)) == [1, 2]
 
 
 def test_the_index_does_not_depend_on_the_run(tmp_path: Path) -> None:
@@ -166,11 +232,22 @@ def test_the_index_does_not_depend_on_the_run(tmp_path: Path) -> None:
 
 def test_vectors_of_two_encoders_are_refused(tmp_path: Path) -> None:
     paths = make(tmp_path / "inputs")
-    ids = [uid(n) for n in range(len(WINDOWS))]
-    paths["vectors"] = [vectors(ids, WINDOWS[:, :4], tmp_path / "other.parquet")]
+    np.save(paths["communities"][0] / "entity_vectors.npy", np.eye(5, dtype=np.float16))
     (tmp_path / "out").mkdir()
     with pytest.raises(ValueError, match="both need one encoder"):
         BuildGraphIndex().build(paths, tmp_path / "out", Place())
+
+
+def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="another version"):
+        GraphIndex(tmp_path)
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="restart"):
+        GraphWalk(restart=1.5)
+    with pytest.raises(ValueError, match="off_type"):
+        GraphLimits(off_type=2.0)
 
 
 def test_a_graph_without_entities_is_searched_in_vain(tmp_path: Path) -> None:
@@ -184,6 +261,7 @@ def test_a_graph_without_entities_is_searched_in_vain(tmp_path: Path) -> None:
     np.save(paths["communities"][0] / "entity_vectors.npy", np.zeros((0, DIMENSION), np.float16))
     empty = pa.table({"entity_id": pa.array([], pa.string())})
     write_parquet(empty, paths["communities"][0] / "entity_vectors.parquet")
+    BuildKnowledgeTree().build(paths, paths["tree"][0], Place())
     (tmp_path / "out").mkdir()
     figures = BuildGraphIndex().build(paths, tmp_path / "out", Place())
     assert figures["windows_reached"] == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.index.graph_reader import GraphLimits, GraphWeights
+from srrag.index.graph_reader import PARTS, GraphLimits, GraphWeights
 from srrag.retrieve.search_graph import SearchGraph
 from srrag.schema import HITS, PATHS
 from srrag.spec import build, spec
@@ -21,6 +21,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def packed(*keys: str) -> bytes:
     return np.eye(DIMENSION, dtype=np.float32)[[AXES[key] for key in keys]].tobytes()
 
+
+ENTITIES_ALONE = GraphWeights(triples=0.0, communities=0.0, spread=0.0)
 
 QUESTIONS = pa.table(
     {
@@ -39,6 +41,8 @@ def test_hits_and_paths_stand_side_by_side(place: Place) -> None:
     assert out.schema.field("paths_graph").type == PATHS
     for row in out.to_pylist():
         assert len(row["hits_graph"]) == len(row["paths_graph"]) > 0
+        assert len(row["hits_graph_parts"]) == len(row["hits_graph"])
+        assert tuple(row["hits_graph_parts"][0]) == PARTS
         assert [hit["rank"] for hit in row["hits_graph"]] == [*range(1, len(row["hits_graph"]) + 1)]
     first = out.to_pylist()[1]
     assert first["hits_graph"][0]["unit_id"] == uid(2)
@@ -48,13 +52,16 @@ def test_hits_and_paths_stand_side_by_side(place: Place) -> None:
 
 def test_each_part_reads_its_own_column(place: Place) -> None:
     own = SearchGraph(
-        entity_vectors="node_vectors", types="node_types", weights=GraphWeights(entity=1.0)
+        entity_vectors="node_vectors",
+        types="node_types",
+        weights=ENTITIES_ALONE,
+        limits=GraphLimits(off_type=0.0),
     )
     assert set(own.reads) == {"text", "query_vector", "node_vectors", "node_types"}
     rows = own.open(place)(QUESTIONS).to_pylist()
     assert {path["entity_id"] for path in rows[0]["paths_graph"]} <= {ANKLE, KNEE, ""}
-    assert {path["entity_id"] for path in rows[1]["paths_graph"]} == {""}, "no vector, no entity"
-    assert rows[2]["paths_graph"][0]["entity_id"] == TAPE
+    assert rows[1]["paths_graph"][0]["entity_id"] == KNEE, "no vector, but a word of its name"
+    assert {path["entity_id"] for path in rows[2]["paths_graph"]} - {""} == {TAPE, PAIN}
 
 
 def test_batches_do_not_change_what_is_found(place: Place) -> None:
@@ -65,7 +72,7 @@ def test_batches_do_not_change_what_is_found(place: Place) -> None:
 
 
 def test_limits_and_weights_are_identity() -> None:
-    step = SearchGraph(limits=GraphLimits(relations=("treats",)), weights=GraphWeights(context=0.5))
+    step = SearchGraph(limits=GraphLimits(relations=("treats",)), weights=GraphWeights(spread=0.5))
     assert build(spec(step)) == step
     assert spec(step) != spec(SearchGraph())
 

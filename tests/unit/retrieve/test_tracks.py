@@ -176,7 +176,7 @@ def test_the_order_of_the_channels_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_the_graph_says_what_led_to_a_window(tmp_path: Path) -> None:
-    """Windows 0 and 3 of the small graph are A, 1 is B, 2 is C."""
+    """Windows 0 and 3 of the small graph are A, 1 is B, 2 is C, 4 is E, of one paper with 3."""
     place = Place(artifacts={"graph": graph_index(tmp_path)})
     axes = np.eye(GRAPH_DIMENSION, dtype=np.float32)
     vectors = [axes[AXES[key]].tobytes() for key in (ANKLE, KNEE, PAIN)]
@@ -190,7 +190,7 @@ def test_the_graph_says_what_led_to_a_window(tmp_path: Path) -> None:
         strict=True,
     ):  # fmt: skip
         assert {f["unit_id"] for f in row if f["track"] == "guidelines"} == {uid(0), uid(3)}
-        assert {f["unit_id"] for f in row if f["track"] == "studies"} == {uid(1), uid(2)}
+        assert {f["unit_id"] for f in row if f["track"] == "studies"} == {uid(1), uid(2), uid(4)}
         led: dict[str, Any] = dict(zip(single, paths, strict=True))
         for find in row:
             assert {name: find[name] for name in led[find["unit_id"]]} == led[find["unit_id"]]
