@@ -57,6 +57,7 @@ MODULES: dict[str, str] = {
     "FindAnchors": "srrag.expand.picot_anchors",
     "FindByRules": "srrag.extract.find_mentions",
     "FindByTagger": "srrag.extract.find_mentions",
+    "FindFigures": "srrag.answer.figures",
     "FindKeywords": "srrag.expand.keywords",
     "FindSnippets": "srrag.answer.snippets",
     "FindSupport": "srrag.evaluate.judges.evidence_support",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +29,19 @@ Floats = npt.NDArray[np.float32]
 Row = dict[str, Any]
 
 ROOTS, BTUS, STUS = "roots.arrow", "btus.arrow", "stus.arrow"
+FIGURES, DOCUMENTS = "figures.arrow", "documents.arrow"
 BTU_VECTORS, TITLE_VECTORS = "btu_vectors.npy", "title_vectors.npy"
 _DOCUMENT = ("doc_id", "source_id", "title", "metadata")
+# A line that begins with a figure's name and holds its caption, with its image's name at the end.
+_CAPTION = re.compile(
+    r"^[ \t]*Figure (\d+(?:\.\d+)*)[.:] *(.*?)(?: *\[([^\[\]\n]+\.\w{2,5})\])?[ \t]*$", re.MULTILINE
+)
 _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildTextbookTree(Build):
-    """Writes the forest: roots with their titles' vectors, BTUs with vectors, STUs in order.
+    """Writes the forest: roots with their titles' vectors, BTUs with vectors, STUs, figures.
 
     With `roots: chapter` the documents that share `book` and `chapter` in their metadata form a
     root; a document without a chapter is a root by itself. With `document` every document is one.
@@ -46,6 +51,8 @@ class BuildTextbookTree(Build):
     2,200. A root's titles are the chapter's and those of its documents. An update reads the vectors
     of titles and BTUs that stand from the former version.
     """
+
+    version: ClassVar[int] = 2
 
     roots: Literal["chapter", "document"] = "chapter"
     encoder: Encoder
@@ -91,12 +98,14 @@ class BuildTextbookTree(Build):
         write_lookup(ids, out, "stus")
         made = self._write_btus(roots, first, ids, inputs, out, former)
         titles = self._write_roots(roots, out, at, former)
+        figures = _write_figures(roots, out)
         return {
             "roots": len(roots),
             "btus": len(order),
             "stus": len(ids),
             "btus_made": made,
             "titles_encoded": titles,
+            "figures": figures,
         }
 
     def _grouped(self, documents: Sequence[Row], big: Sequence[Row]) -> list[Row]:
@@ -178,6 +187,28 @@ class BuildTextbookTree(Build):
         flat = [known[title] for each in titles for title in each]
         np.save(out / TITLE_VECTORS, np.array(flat, np.float32))
         return len(new)
+
+
+def _write_figures(roots: Sequence[Row], out: Path) -> int:
+    """Write the book of each document, and the figures by the captions in the BTUs.
+
+    The first caption of a number counts. Returns the number of figures.
+    """
+    documents, figures, seen = [], [], set()
+    for document in (each for root in roots for each in root["documents"]):
+        book = document["place"].book
+        documents.append({"doc_id": document["doc_id"], "book": book})
+        for match in _CAPTION.finditer("\n".join(unit["text"] for unit in document["btus"])):
+            number, caption, image = match[1], match[2].strip(), match[3] or ""
+            if book and (book, number) not in seen:
+                seen.add((book, number))
+                row = {"book": book, "number": number, "caption": caption, "image": image}
+                figures.append(row)
+    names = ("book", "number", "caption", "image")
+    schema = pa.schema([pa.field(name, pa.string()) for name in names])
+    _save(pa.Table.from_pylist(figures, schema=schema), out / FIGURES)
+    _save(pa.table({n: [row[n] for row in documents] for n in ("doc_id", "book")}), out / DOCUMENTS)
+    return len(figures)
 
 
 @dataclass(frozen=True)

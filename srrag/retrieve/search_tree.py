@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,7 @@ from srrag.algo.rrf import min_max, rank_scores
 from srrag.hits import codes, pack_ranking, unpack_hits
 from srrag.index.tree_reader import Forest
 from srrag.ranking import SCORE_DECIMALS
-from srrag.retrieve.thresholds import Thresholds, read_thresholds
+from srrag.retrieve.thresholds import QUANTILES, Thresholds, read_thresholds
 from srrag.schema import HITS
 from srrag.spec import fingerprint, spec
 from srrag.step import Function, Place, Step
@@ -71,6 +71,8 @@ class SearchTree(Step):
     thresholds: str = field(default="", compare=False, metadata={"identity": False})
     set_to: Thresholds | None = None
     """Thresholds given here, in place of a file's."""
+    moved: Mapping[str, float] = field(default_factory=dict)
+    """What is added to single thresholds, to see what each is worth (appendix A.2)."""
     route: tuple[str, ...] = ()
     roots: int = 2
     most_roots: int = 28
@@ -86,6 +88,11 @@ class SearchTree(Step):
             raise ValueError("roots is 1 or 2, and most_roots at least 0")
         if self.scores not in ("vectors", "texts"):
             raise ValueError(f"scores is {self.scores!r}: vectors or texts")
+        unknown = sorted(set(self.moved) - set(QUANTILES))
+        if unknown:
+            raise ValueError(
+                f"moved: no threshold {unknown[0]!r}; there are {', '.join(QUANTILES)}"
+            )
         needed = "text_scorer" if self.scores == "texts" else "scorer"
         if not hasattr(self.scorer, needed):
             kind = "texts" if self.scores == "texts" else "pairs"
@@ -127,9 +134,13 @@ class SearchTree(Step):
 
     def bounds(self) -> Thresholds | None:
         """The thresholds; None for none. Raises ValueError for those of another scorer."""
-        if self.set_to is not None:
-            return self.set_to
-        return read_thresholds(self.thresholds, self.scorer_name()) if self.thresholds else None
+        found = self.set_to
+        if found is None and self.thresholds:
+            found = read_thresholds(self.thresholds, self.scorer_name())
+        if found is None or not self.moved:
+            return found
+        moved = {name: getattr(found, name) + by for name, by in self.moved.items()}
+        return replace(found, **moved)
 
     def open(self, at: Place) -> Function:
         """Map the tree, and load the scorer."""
@@ -346,7 +357,7 @@ _NOTHING: tuple[Ints, Floats] = (np.zeros(0, np.int64), np.zeros(0))
 
 def without_thresholds(step: SearchTree) -> SearchTree:
     """The same search of every STU of the first root, for fitting."""
-    return replace(step, thresholds="", set_to=None)
+    return replace(step, thresholds="", set_to=None, moved={})
 
 
 def _matrix(batch: pa.Table, column: str) -> npt.NDArray[np.float32]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +181,12 @@ def test_wrong_settings_are_refused() -> None:
         SearchTree(scorer=Products(), scores="texts")
     with pytest.raises(ValueError, match="scores is 'words'"):
         SearchTree(scorer=Products(), scores="words")  # type: ignore[arg-type]
+
+
+def test_one_threshold_is_moved() -> None:
+    step = SearchTree(scorer=Products(), set_to=BOUNDS, moved={"stu_candidate": 0.1})
+    assert step.bounds() == replace(BOUNDS, stu_candidate=BOUNDS.stu_candidate + 0.1)
+    with pytest.raises(ValueError, match="out of order: stu_definite"):
+        SearchTree(scorer=Products(), set_to=BOUNDS, moved={"stu_candidate": 0.5}).bounds()
+    with pytest.raises(ValueError, match="no threshold 'btu'"):
+        SearchTree(scorer=Products(), moved={"btu": 0.5})
