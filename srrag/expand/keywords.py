@@ -55,9 +55,9 @@ class FindKeywords(Step):
             vectors = model.encode(words, "query") if words else np.zeros((0, 1), np.float32)
             found = []
             for each, query in zip(listed, own, strict=True):
-                cosines = vectors[[places[word] for word in each]] @ query if each else []
+                cosines = vectors[[places[word] for word in each]] @ query if each else np.zeros(0)
                 order = np.argsort(-np.round(cosines, 5), kind="stable")[: self.most]
-                found.append([each[n] for n in order])
+                found.append([each[n] for n in order.tolist()])
             phrases = sorted({" ".join(each) for each in found if each})
             encoded = dict(zip(phrases, model.encode(phrases, "query"), strict=True))
             packed = [

@@ -151,9 +151,9 @@ def _read(model: RankLlamaModel, device: str) -> tuple[Any, Any]:
             model.base, num_labels=1, dtype=getattr(torch, model.dtype), use_safetensors=True,
             **options,
         )  # fmt: skip
-        revision = {"revision": model.adapter_revision} if model.adapter_revision else {}
-        config = PeftConfig.from_pretrained(model.adapter, **revision)
-        adapted = PeftModel.from_pretrained(network, model.adapter, config=config, **revision)
+        pinned = {"revision": model.adapter_revision} if model.adapter_revision else {}
+        config = PeftConfig.from_pretrained(model.adapter, **pinned)
+        adapted = PeftModel.from_pretrained(network, model.adapter, config=config, **pinned)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         first = (str(error).strip().splitlines() or [repr(error)])[0]
         raise ValueError(f"RankLLaMA {model.base!r} + {model.adapter!r}: {first}") from error

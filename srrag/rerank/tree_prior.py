@@ -79,7 +79,8 @@ class RerankTreePrior(Reranker):
             cosines = _products(queries, index.take_vectors(names))
             lexical = channel_scores(ids, offsets, unpack_hits(batch[self.lexical]))
             channels = [min_max(lexical, rows), min_max(cosines, rows)]
-            chapter = sum(best_of(each, rows, forest.btu_root[btus], self.top) for each in channels)
+            roots = forest.btu_root[btus]
+            chapter = np.sum([best_of(each, rows, roots, self.top) for each in channels], axis=0)
             heads = _products(queries, forest.btu_vectors[btus])
             btu = min_max(heads, rows) + best_of(channels[0], rows, btus)
             total: Floats = (channels[0] + channels[1]) / 2
