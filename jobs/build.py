@@ -12,6 +12,7 @@ from srrag.runner.build import BuildJob
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.runner.progress import say
 from srrag.runner.rejects import read_rejects, readable_rejects
+from srrag.runner.summary import headline
 from srrag.storage.store import Store
 
 _NAMED = 10
@@ -48,20 +49,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if named := readable_rejects(read_rejects(store, job.name), _NAMED):
         say(f"rejected: {summary['rejected']:,}\n{named}")
     return headline(summary)
-
-
-def headline(summary: dict[str, Any]) -> dict[str, Any]:
-    """Move the most important figures to the top."""
-    rows, figures = summary["rows"], summary["figures"]
-    first = {
-        "documents": rows.get("documents", 0),
-        "windows": rows.get("windows", 0),
-        "triples": rows.get("triples", 0),
-        "entities": figures.get("entities", {}).get("entities", 0),
-        "edges": figures.get("entities", {}).get("edges", 0),
-        "communities": figures.get("communities", {}).get("communities", 0),
-    }
-    return {**first, **summary}
 
 
 if __name__ == "__main__":

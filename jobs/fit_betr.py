@@ -30,7 +30,7 @@ from srrag.train.betr.fit import (
 )
 from srrag.train.betr.pair_file import PairFile, contradictions, read_pairs
 from srrag.train.betr.report import check_wandb, log_to_wandb, table_1, write_report
-from srrag.train.betr.select import Fitter, Outcome, choose_and_fit
+from srrag.train.betr.select import FitOutcome, Fitter, choose_and_fit
 from srrag.train.group import Alone
 
 SETTINGS = ("sigma_a", "solver", "learning_rate", "epochs", "patience")
@@ -186,7 +186,7 @@ def _fit_here(task: BetrTask, *, file: PairFile, state: Path) -> Fit:
     return run_task(task, Alone(state / f"{fingerprint(task.plain())}.json"), file)
 
 
-def intervals(train: dict[str, Any], file: PairFile, outcome: Outcome) -> Certainty:
+def intervals(train: dict[str, Any], file: PairFile, outcome: FitOutcome) -> Certainty:
     """Intervals from the queries that the parameters were fitted to."""
     return certainty(
         file.pairs.select(outcome.fitted),
@@ -198,13 +198,13 @@ def intervals(train: dict[str, Any], file: PairFile, outcome: Outcome) -> Certai
     )
 
 
-def split_table(file: PairFile, outcome: Outcome) -> pa.Table:
+def split_table(file: PairFile, outcome: FitOutcome) -> pa.Table:
     """Which queries were held out."""
     parts_ = np.where(outcome.training, "training", "validation")
     return pa.table({"query_id": file.query_ids, "part": parts_.tolist()})
 
 
-def split_counts(outcome: Outcome) -> dict[str, Any]:
+def split_counts(outcome: FitOutcome) -> dict[str, Any]:
     """The split in figures."""
     return {
         "training_queries": int(outcome.training.sum()),
@@ -214,7 +214,7 @@ def split_counts(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def summarise(outcome: Outcome, stated: dict[str, Any]) -> dict[str, Any]:
+def summarise(outcome: FitOutcome, stated: dict[str, Any]) -> dict[str, Any]:
     """The job's figures."""
     held_out = outcome.held_out
     return {

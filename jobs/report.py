@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from srrag.errors import UsageError, check_numbers
-from srrag.report import markdown, page
-from srrag.report.forest import draw
 from srrag.report.results import Results, read_results
 from srrag.report.section import BenchmarkSection, section
 from srrag.report.view import benches
+from srrag.report.write import write_report
 from srrag.runner.progress import say
-from srrag.storage.atomic_write import commit
-
-Plots = Mapping[tuple[str, str], str]
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -63,35 +57,6 @@ def _sections(results: Results, config: Mapping[str, Any]) -> list[BenchmarkSect
     options = {key: config[key] for key in ("worst", "resamples", "seed")}
     shown = benches(results.rows, config["metrics"])
     return [section(results, bench, **options) for bench in shown]
-
-
-def write_report(
-    results: Results, sections: Sequence[BenchmarkSection], title: str, out: Path
-) -> list[str]:
-    """Write the page, the Markdown and the plots; returns the names of the files."""
-    plots: dict[tuple[str, str], str] = {}
-    for each in sections:
-        for forest in each.forests:
-            name = f"plots/{_slug(each.bench.name)}-{_slug(forest.metric.name)}.png"
-            plots[each.bench.name, forest.metric.name] = name
-            commit(out / name, partial(draw, forest))
-    summary = f"{_counted(results, sections)} Made from {results.folder}."
-    texts = {
-        "report.html": page.render(title, summary, sections),
-        "report.md": markdown.render(title, summary, sections, plots),
-    }
-    for name, text in texts.items():
-        commit(out / name, lambda path, text=text: path.write_text(text, "utf-8"))  # type: ignore[misc]
-    return [*texts, *plots.values()]
-
-
-def _counted(results: Results, sections: Sequence[BenchmarkSection]) -> str:
-    rows, benchmarks = len(results.rows), len(sections)
-    return f"{rows} row{'s' * (rows != 1)} on {benchmarks} benchmark{'s' * (benchmarks != 1)}."
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "all"
 
 
 if __name__ == "__main__":

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
-from srrag.serve.api_keys import read_keys
-from srrag.serve.settings import Deployment, Limits, ServeSettings
+from srrag.serve.configured import settings_of
 from srrag.storage.mirror import shown
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _POLL_S = 1.0
 
 
@@ -51,95 +43,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         say("stopped")
     seconds = round(time.monotonic() - up, 1)
     return {"url": url, "pipelines": list(settings.pipelines), "seconds": seconds}
-
-
-def settings_of(config: dict[str, Any]) -> ServeSettings:
-    """Read the server's settings; raises UsageError that names a wrong key."""
-    pipelines: dict[str, Pipeline] = {}
-    for name, chosen in {_chosen(config): config, **_others(config)}.items():
-        if chosen["build"] != config["build"]:
-            theirs, ours = chosen["build"], config["build"]
-            raise UsageError(f"also: {name} asks build {theirs!r}, this server {ours!r}")
-        pipelines[name] = factory.make(chosen["pipeline"], "pipeline")
-        factory.pipeline_run(config, pipelines[name])
-    limits = factory.make_as(Limits, config["limits"], "limits")
-    try:
-        return ServeSettings(
-            root=Path(config["root"]).expanduser().resolve(),
-            pipelines=pipelines,
-            build=config["build"],
-            at=factory.place(config),
-            host=config["host"],
-            port=config["port"],
-            keys=read_keys(Path(config["api_keys"])) if config["api_keys"] else {},
-            limits=limits,
-            log=_log_file(config["log"]),
-            log_questions=config["log_questions"],
-            apart=_apart(config),
-            traces=config["traces"],
-            runs=tuple(Path(folder).expanduser().resolve() for folder in config["runs"]),
-        )
-    except (ValueError, OSError) as error:
-        raise UsageError(str(error)) from error
-
-
-def _apart(config: dict[str, Any]) -> dict[str, Deployment]:
-    """The deployments beside that of the ingress."""
-    made = {}
-    for name, given in (config["deployments"] or {}).items():
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"deployments.{name}: a name is small letters, digits and _")
-        device = {"device": config["profile"]["device"]}
-        made[name] = factory.make_as(Deployment, device | given, f"deployments.{name}")
-    return made
-
-
-def application(args: dict[str, Any]) -> Any:
-    """The application for `serve deploy`: `args.overrides` are those of `srrag serve`.
-
-    There the host is that of the cluster's HTTP options, which only a key can guard: without
-    api_keys, the overrides have to say that host is a loopback address.
-    """
-    from srrag.serve.ray.deployments import Cluster
-    from srrag.serve.ray.deployments import application as on_ray
-
-    overrides = [str(each) for each in args.get("overrides", ())]
-    config = {
-        **configure("serve", overrides),
-        "command": shlex.join(["srrag", "serve", *overrides]),
-    }
-    if not config["api_keys"] and not any(each.startswith("host=") for each in overrides):
-        raise UsageError("api_keys=FILE is needed, or host=127.0.0.1 as http_options has it")
-    cluster = factory.make_as(Cluster, config["ray"], "ray")
-    return on_ray(settings_of(config), cluster)
-
-
-def _log_file(path: str | None) -> Path | None:
-    if path is None:
-        return None
-    file = Path(path).expanduser().resolve()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        said = f"{error.strerror}; log=FILE elsewhere, or log=null for stderr"
-        raise UsageError(f"log={file}: {said}") from error
-    return file
-
-
-def _arguments(config: dict[str, Any]) -> list[str]:
-    return shlex.split(config["command"])[2:]
-
-
-def _chosen(config: dict[str, Any]) -> str:
-    """The name under which the command chose its pipeline."""
-    names = [text.partition("=")[2] for text in _arguments(config) if text[:9] == "pipeline="]
-    return names[-1] if names else "hybrid_maxsim"
-
-
-def _others(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The configuration of each pipeline in `also`, by the same command otherwise."""
-    rest = [text for text in _arguments(config) if not text.lstrip("+~").startswith("pipeline")]
-    return {name: configure("serve", [*rest, f"pipeline={name}"]) for name in config["also"]}
 
 
 if __name__ == "__main__":

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.forget import names
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.errors import UsageError
-from srrag.runner.deletion.find_ids import traces_of
-from srrag.runner.deletion.tombstones import Tombstones
+from srrag.formats import read_ids
+from srrag.runner.deletion.find_ids import prove_forgotten
 from srrag.runner.progress import say
 from srrag.runner.verify import verify
 from srrag.storage.store import Store
@@ -27,7 +24,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         result["problems"] += [f"completions: {problem}" for problem in proof.problems]
         result["ok"] = not result["problems"]
         result["completions"] = proof.totals.as_dict() if proof.totals else None
-    documents = names(config["forgotten"], "forgotten")
+    documents = read_ids(config["forgotten"], "forgotten")
     if config["forgotten"] is not None:
         result["traces"] = prove_forgotten(store, documents, folder)
         told = [problem for problem in result["problems"] if problem not in result["traces"]]
@@ -45,22 +42,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             f"{paid['paid_twice']:,} paid twice"
         )
     return result
-
-
-def prove_forgotten(store: Store, documents: Sequence[str], log: Path) -> list[str]:
-    """List the traces left of documents.
-
-    Only a deletion records the tombstones by which units and prompts are found. Raises UsageError
-    for an empty list, and if a document has no tombstone while no trace is left.
-    """
-    if not documents:
-        raise UsageError("forgotten= is empty: name a doc_id")
-    traces = [trace for document in documents for trace in traces_of(store, document, log)]
-    known = Tombstones.of(store.root)
-    never = [document for document in documents if not known.has(document)]
-    if never and not traces:
-        raise UsageError(f"forgotten={never[0]}: no document of this doc_id was forgotten here")
-    return traces
 
 
 if __name__ == "__main__":

@@ -25,11 +25,11 @@ from typing import Any
 import aiohttp
 import psutil
 
-from jobs.serve import settings_of
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
+from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, served
 
 CLIENTS = (1, 8, 32)

@@ -33,9 +33,9 @@ from typing import Any
 import aiohttp
 import psutil
 
-from jobs.serve import settings_of
 from srrag.config.compose import configure
 from srrag.evaluate.references import read_gold, resource_path
+from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, served
 
 PORT = 8156

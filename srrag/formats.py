@@ -84,3 +84,18 @@ def write_lines(path: Path, rows: Iterable[Any]) -> None:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     commit(path, write)
+
+
+def read_ids(value: Any, key: str) -> list[str]:
+    """Parse ids: one id, a list, or @FILE with one id a line."""
+    if value is None:
+        return []
+    given = value if isinstance(value, list) and value else [value]
+    if any(isinstance(item, bool) or not isinstance(item, (str, int)) for item in given):
+        raise UsageError(f"{key}={value}: ids are texts; put quotes around them")
+    if str(given[0]).startswith("@"):
+        try:
+            given = Path(str(given[0])[1:]).read_text("utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{key}={value}: {error}") from error
+    return [str(item).strip() for item in given if str(item).strip()]

@@ -19,7 +19,7 @@ from srrag.answer.coverage import (
     Floats,
     Frequencies,
     Held,
-    Source,
+    TextSource,
     features,
     held,
     lacked_words,
@@ -143,13 +143,13 @@ class JudgeAnswerable(Step):
         return run
 
 
-def sources(evidence: Sequence[Mapping[str, Any]]) -> list[Source]:
+def sources(evidence: Sequence[Mapping[str, Any]]) -> list[TextSource]:
     """Convert evidence to the sources of the gate.
 
     A document is a paper: windows with the same PubMed id, or else the same title, belong together.
     """
     return [
-        Source(
+        TextSource(
             item["pmid"] or item["title"] or item["doc_id"],
             f"{item['title']}\n{item['section']}\n{item['text']}",
         )

@@ -63,7 +63,7 @@ GENERAL = frozenset(terms(_GENERAL_TEXT))
 """Words common to all questions; their absence from the evidence says nothing."""
 
 
-class Source(NamedTuple):
+class TextSource(NamedTuple):
     """A piece of evidence: its document, and its title, section and text as one."""
 
     document: str
@@ -107,7 +107,7 @@ def count_texts(texts: Iterable[str], least: int) -> Frequencies:
     return Frequencies(number, kept)
 
 
-def held(question: str, sources: Sequence[Source], frequencies: Frequencies) -> Held:
+def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies) -> Held:
     """Which words of the question the sources hold, without numbers, letters and stop words."""
     stems = {
         stem: word

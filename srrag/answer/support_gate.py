@@ -73,7 +73,7 @@ MIN_CONTENT = 2
 
 
 @dataclass(frozen=True)
-class Fit:
+class GateFit:
     """Weights of the measures, and the least score of support far from and near to the words."""
 
     weights: Mapping[str, float]
@@ -98,12 +98,12 @@ def vetoed(found: Signs) -> bool:
 
 
 @cache
-def fitted(path: Path = FITTED) -> Fit:
+def fitted(path: Path = FITTED) -> GateFit:
     """The packaged fit; raises ValueError for a file that is of other measures."""
     said = json.loads(path.read_text("utf-8"))
     if list(said["weights"]) != list(measures(Signs(*[0.0] * len(Signs._fields)))):
         raise ValueError(f"{path}: weights of {', '.join(said['weights'])}, which are others")
-    return Fit(said["weights"], said["bias"], **said["threshold"])
+    return GateFit(said["weights"], said["bias"], **said["threshold"])
 
 
 class Verdict(NamedTuple):
@@ -122,7 +122,7 @@ class Gate:
     """
 
     def __init__(
-        self, question: str, windows: Sequence[Window], encode: Encode, fit: Fit | None = None
+        self, question: str, windows: Sequence[Window], encode: Encode, fit: GateFit | None = None
     ) -> None:
         """Bind what the sentences are checked against."""
         self._question = _plain(question)

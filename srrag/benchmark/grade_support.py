@@ -33,7 +33,7 @@ _LEVELS: tuple[tuple[Level, float], ...] = (("strong", 0.6), ("supportive", 0.43
 """Shares of the conclusion's words from which the rules take a passage to support it so."""
 
 
-class Support(Answer):
+class PassageSupport(Answer, title="Support"):
     """How far a passage supports an answer, and the stretch that does."""
 
     reason: Annotated[str, StringConstraints(max_length=300)]
@@ -76,7 +76,7 @@ class GradeSupport(LLMStep):
                     section=quoted(each["section"]),
                     passage=fenced("passage", each["text"]),
                 ),
-                Support,
+                PassageSupport,
                 max_tokens=self.max_tokens,
             )
             for row, question in live(batch, self.reads)
@@ -147,7 +147,7 @@ def _row(question: Row, answers: dict[str, Completion]) -> Row:
     }
 
 
-def _gold(candidate: Row, answer: Support, span: tuple[int, int]) -> Row:
+def _gold(candidate: Row, answer: PassageSupport, span: tuple[int, int]) -> Row:
     start, end = span
     names = ("unit_id", "doc_id", "source_id", "grade", "title", "year", "text")
     return {
@@ -169,7 +169,7 @@ def _distinct(gold: Sequence[Row]) -> list[Row]:
     return list(found.values())
 
 
-def _rule(question: Row, candidate: Row) -> Support:
+def _rule(question: Row, candidate: Row) -> PassageSupport:
     """Grade by the share of the conclusion's words; quote the sentence that has most of them."""
     found = entails(candidate["text"], question["conclusion"], question["text"])
     words = set(content_stems(question["conclusion"]))
@@ -184,4 +184,4 @@ def _rule(question: Row, candidate: Row) -> Support:
     if found.verdict != "contradicted" and best:
         verdict = next((name for name, least in _LEVELS if found.score >= least), "unrelated")
     quote = best if verdict in RELEVANCE else ""
-    return Support(reason=found.reason[:300], support=verdict, quote=quote)
+    return PassageSupport(reason=found.reason[:300], support=verdict, quote=quote)

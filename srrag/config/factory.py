@@ -56,6 +56,20 @@ def place(config: Mapping[str, Any]) -> Place:
     )
 
 
+def training_place(config: Mapping[str, Any]) -> Place:
+    """The place of a training, which asks no model and so has neither log nor budget."""
+    return place({**config, "root": None, "budget": dict.fromkeys(("max_tokens", "max_usd"))})
+
+
+def seeds(given: Any, key: str) -> list[int]:
+    """The seeds of trainings; raises UsageError unless they are different whole numbers from 0."""
+    listed = given if isinstance(given, list) else [given]
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
+    if not listed or not whole or min(listed) < 0 or len(set(listed)) < len(listed):
+        raise UsageError(f"{key}={given}: different whole numbers from 0 are needed")
+    return listed
+
+
 def account(config: Mapping[str, Any]) -> Account:
     """The completions log and the budget's ceilings; raises UsageError that names a bad key."""
     ceilings = config["budget"]

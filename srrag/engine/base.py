@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from srrag.engine.call import Session
-from srrag.llm.completion import Engine, Prompt
+from srrag.llm.completion import Answer, Engine, Prompt
 from srrag.spec import place_field
 
 
@@ -48,6 +48,10 @@ class Model(Engine):
     def started(self) -> Self:
         """The engine without seed and temperature; engines equal in the rest share a session."""
         return replace(self, seed=0, temperature=None)
+
+    def appended(self, schema: type[Answer]) -> str:
+        """What the engine adds to the system text of a prompt with this schema; "" for nothing."""
+        return ""
 
     def sampled(self, prompt: Prompt) -> Prompt:
         """The prompt with this engine's temperature, if the prompt sets none."""

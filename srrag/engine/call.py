@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from srrag.errors import EngineError
 from srrag.kinds import hashed
-from srrag.llm.completion import Answer, Engine, Fault, Prompt
+from srrag.llm.completion import Answer, Engine, Enums, Fault, Prompt
 from srrag.spec import canonical, spec
 
 
@@ -44,7 +45,8 @@ class Call:
 class Reply:
     """The result of a call: a text, or a fault that concerns this call alone.
 
-    `finish` is "stop", or "length" for an answer cut off at `max_tokens`. `retries` counts the
+    `finish` is "stop", "length" for an answer cut off at `max_tokens`, or "looped" for one that was
+    cut off since it repeated itself. `retries` counts the
     attempts after the first. A call without an answer has 0 tokens.
     """
 
@@ -95,6 +97,16 @@ def schema_json(schema: type[Answer]) -> str:
     Guided decoding generates the fields in this order, so declare reasons before judgements.
     """
     return json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+
+
+def allowed(schema: Any, enums: Enums) -> Any:
+    """Return a JSON schema in which the named fields ("Model.field") allow these values alone."""
+    shape = copy.deepcopy(schema)
+    models = {**shape.get("$defs", {}), shape.get("title", ""): shape}
+    for name, values in enums:
+        model, _, field = name.partition(".")
+        models[model]["properties"][field] = {"type": "string", "enum": list(values)}
+    return shape
 
 
 @lru_cache(maxsize=64)

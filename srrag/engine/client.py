@@ -20,6 +20,7 @@ from srrag.llm.completion import (
     Prompt,
     Usage,
     read,
+    read_logged,
     tally,
 )
 
@@ -80,7 +81,7 @@ class LogClient:
         usage = Usage()
         for key, entry in entries.items():
             # Parse again, since this version may accept an answer that an older one rejected.
-            completion = read(entry.text, prompts[key].schema)
+            completion = read_logged(entry.text, entry.fault, prompts[key].schema)
             if completion.fault is not None and entry.fault:
                 completion = Completion(entry.text, fault=Fault(entry.fault, entry.detail))
             known[key] = completion

@@ -21,7 +21,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Examples:
+class AbstainExamples:
     """Training rows: FEATURES, whether the evidence answers, the fold, and the kind of question.
 
     A question and the copies made from it share a fold.
@@ -34,7 +34,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class AbstainFit:
     """Weights of FEATURES and intercept, the threshold, and cross-fitted figures."""
 
     weights: Floats
@@ -49,7 +49,7 @@ def make_examples(
     own: Mapping[str, frozenset[str]],
     frequencies: Frequencies,
     k: int,
-) -> Examples:
+) -> AbstainExamples:
     """Make examples: answerable questions, the same without their documents, unanswerable ones.
 
     `evidence` holds more than `k` pieces a question, so that `k` remain after removing `own` (the
@@ -72,7 +72,7 @@ def make_examples(
         if each.answerable:
             left = [e for e in found if e["source_id"] not in own.get(each.query_id, frozenset())]
             add(each, left, 0.0, "removed")
-    return Examples(np.array(rows), np.array(labels), np.array(folds), kinds)
+    return AbstainExamples(np.array(rows), np.array(labels), np.array(folds), kinds)
 
 
 def fold_of(query_id: str) -> int:
@@ -80,7 +80,7 @@ def fold_of(query_id: str) -> int:
     return int(content_id("fold", query_id)[:15], 16) % FOLDS
 
 
-def fit(examples: Examples, answer_share: float, ridge: float) -> Fitted:
+def fit(examples: AbstainExamples, answer_share: float, ridge: float) -> AbstainFit:
     """Fit to all examples; the threshold lets `answer_share` of the answerable ones pass.
 
     The threshold comes from cross-fitted probabilities. Raises ValueError if all examples have the
@@ -100,7 +100,7 @@ def fit(examples: Examples, answer_share: float, ridge: float) -> Fitted:
         f"passed_{kind}": round(float((crossed[places] >= threshold).mean()), 4)
         for kind, places in _places(examples.kinds).items()
     }
-    return Fitted(weights, bias, threshold, figures)
+    return AbstainFit(weights, bias, threshold, figures)
 
 
 def _places(kinds: Sequence[str]) -> dict[str, list[int]]:
@@ -120,7 +120,9 @@ def _fitted(features_: Floats, labels: Floats, ridge: float) -> tuple[Floats, fl
     return scaled, float(bias - scaled @ mean)
 
 
-def stated(fitted: Fitted, frequencies: Frequencies, origin: Mapping[str, Any]) -> dict[str, Any]:
+def stated(
+    fitted: AbstainFit, frequencies: Frequencies, origin: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the content of `answerable.json`: the model and its origin."""
     return {
         "features": list(FEATURES),

@@ -31,16 +31,7 @@ def check(config: dict[str, Any]) -> None:
         raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
     if train["shard"] and not train["workers"]:
         raise UsageError("train.shard=true: weights are parted over workers; set train.workers")
-    seed_list(train)
-
-
-def seed_list(train: dict[str, Any]) -> list[int]:
-    """Return the seeds; raises UsageError if there is none or one is not a whole number."""
-    seeds = train["seeds"] if isinstance(train["seeds"], list) else [train["seeds"]]
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
-    if not seeds or not whole or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise UsageError(f"train.seeds={train['seeds']}: different whole numbers from 0 are needed")
-    return seeds
+    factory.seeds(train["seeds"], "train.seeds")
 
 
 def read_base(train: dict[str, Any]) -> Base:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -236,3 +237,22 @@ def _communities(artifacts: Mapping[str, Path], ids: pa.Array) -> tuple[Ints, li
     codes = pc.index_in(_column(path, "community_id"), value_set=pa.array(names, pa.string()))
     mine = codes.take(pc.index_in(ids, value_set=members))
     return np.asarray(pc.fill_null(mine, -1).to_numpy(zero_copy_only=False)).astype(np.int64), names
+
+
+def node_types(graph: Graph) -> dict[str, Any]:
+    """Nodes by type as in §2.1 of sr-rag: medical entities apart from documents and attributes."""
+    types = pq.read_table(graph.entities, columns=["type"])["type"]
+    is_value = pa.array(graph.attribute_nodes())
+    is_core = pc.and_not(pc.not_equal(types, DOCUMENT_TYPE), is_value)
+    return {
+        "nodes": len(types),
+        "core_entities": pc.sum(is_core).as_py() or 0,
+        "entity_types": value_counts(types.filter(is_core)),
+        "attribute_types": value_counts(types.filter(is_value)),
+    }
+
+
+def value_counts(column: pa.ChunkedArray) -> dict[str, int]:
+    """Count the values of a column, the most frequent first."""
+    counts = {item["values"]: item["counts"] for item in pc.value_counts(column).to_pylist()}
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

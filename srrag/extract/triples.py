@@ -23,7 +23,7 @@ from srrag.extract.claims import claims, proposals
 from srrag.extract.find_mentions import FindByRules, FindMentions
 from srrag.extract.rule_facts import extract_facts
 from srrag.ids import content_id
-from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.completion import Completion, Enums, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, inert, quoted
 from srrag.ontology import Ontology
 from srrag.schema import TRIPLES
@@ -116,6 +116,7 @@ class ExtractTriples(LLMStep):
             batch.column(name).to_pylist() for name in ("view", "section", "text")
         )
         live = batch.column("reject").is_null().to_pylist()
+        enums = _enums(self.ontology)
         return [
             Prompt(
                 row=row,
@@ -126,6 +127,7 @@ class ExtractTriples(LLMStep):
                 ),
                 schema=Extraction,
                 max_tokens=self.max_tokens,
+                enums=enums,
             )
             for row in range(batch.num_rows)
             if live[row] and views[row] == "chunk" and texts[row].strip()
@@ -240,6 +242,19 @@ _WANTED: Mapping[str, str] = {
     "ungrounded": "The passage does not hold these quotes: {}. Copy each quote from it, unchanged "
     "and in one stretch, or leave the claim out.",
 }
+
+
+def _enums(ontology: Ontology) -> Enums:
+    """Return the types, relations and attributes of the schema; proposals stay free."""
+    types, attributes = tuple(ontology.entities), tuple(sorted(ontology.attributes))
+    fields = {
+        "Fact.head_type": types,
+        "Fact.relation": tuple(sorted(ontology.relations)),
+        "Fact.tail_type": types,
+        "Attribute.entity_type": types,
+        "Attribute.attribute": attributes,
+    }
+    return tuple((name, values) for name, values in fields.items() if values)
 
 
 def _told(kind: str, words: Sequence[str]) -> str:

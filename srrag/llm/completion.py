@@ -16,17 +16,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from string import Template
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pydantic
 
 from srrag.errors import Halt
+from srrag.llm.loops import repeated
+from srrag.llm.salvage import salvaged
 
 
 class Answer(pydantic.BaseModel):
     """Base of every output schema: guides the decoding and parses the text; no stray keys."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
+
+    salvage: ClassVar[bool] = False
+    """Whether the complete items of an answer that was cut off are an answer."""
+
+
+Enums = tuple[tuple[str, tuple[str, ...]], ...]
+"""Allowed values of fields of an answer, each named as "Model.field"."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,9 @@ class Prompt:
 
     `row` is its row in the batch. `slot` distinguishes several prompts of a row, `draw` several
     samples of a prompt. The answer follows `schema`. In a retry, `turns` holds the former answers,
-    each with what was wrong with it.
+    each with what was wrong with it. `enums` lists the values that guided decoding allows for
+    fields, by "Model.field"; they follow from what the system text says, so they are no part of a
+    completion's key.
     """
 
     row: int
@@ -47,15 +58,17 @@ class Prompt:
     max_tokens: int = 1024
     draw: int = 0
     turns: tuple[tuple[str, str], ...] = ()
+    enums: Enums = ()
 
 
 @dataclass(frozen=True)
 class Fault:
     """Why an answer is unusable: a kind for counting, and a detail that the model is shown.
 
-    Kinds of bad output: empty, whitespace, refusal, truncated, invalid_json, wrong_type, and those
-    of a step's own check (ungrounded, nonsense, …). Kinds of failed calls: too_long, refused_call,
-    timeout, server, connection, crash.
+    Kinds of bad output: empty, whitespace, refusal, truncated, looped (it repeated itself),
+    example (it hands back the prompt's), invalid_json, wrong_type, and those of a step's own
+    check (ungrounded, nonsense, …). Kinds of failed calls: too_long, refused_call, timeout, server,
+    connection, crash.
     """
 
     kind: str
@@ -63,8 +76,9 @@ class Fault:
 
 
 LOST = (
-    "empty", "whitespace", "refusal", "truncated", "invalid_json", "wrong_type", "nonsense",
-    "too_long", "refused_call", "timeout", "server", "connection", "crash",
+    "empty", "whitespace", "refusal", "truncated", "looped", "example", "invalid_json",
+    "wrong_type", "nonsense", "too_long", "refused_call", "timeout", "server", "connection",
+    "crash",
 )  # fmt: skip
 """Kinds of faults that leave no usable answer, so that the row is rejected."""
 
@@ -84,6 +98,9 @@ class Completion:
     fault: Fault | None = None
     paid: bool = False
 
+
+CUT_OFF = ("length", "looped")
+"""Ends of an answer that is not whole."""
 
 _FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -108,7 +125,18 @@ def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
     try:
         return Completion(text, value=schema.model_validate_json(body))
     except pydantic.ValidationError as error:
+        cut = schema.salvage and finish in CUT_OFF
+        if cut and (rescued := salvaged(body, schema)) is not None:
+            return Completion(text, value=rescued)
         return Completion(text, fault=_fault(text, finish, error))
+
+
+def read_logged(text: str, fault: str, schema: type[Answer]) -> Completion:
+    """Parse an answer of the log, with its fault then ("" for none), as `read` would have then.
+
+    An answer that an older version found to be cut off is read as one.
+    """
+    return read(text, schema, "length" if fault in ("", "truncated", "looped") else "stop")
 
 
 def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
@@ -116,10 +144,13 @@ def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
     where = ".".join(map(str, first["loc"]))
     detail = f"{where}: {first['msg']}" if where else str(first["msg"])
     detail = detail.encode("utf-8", "replace").decode()[:_MAX_DETAIL_CHARS]
-    if finish == "length":
+    if finish in CUT_OFF:
         # A weak model under guided decoding may emit whitespace up to the token limit.
-        blank = re.search(r"\s{50,}", text)
-        return Fault("whitespace" if blank else "truncated", "The answer was cut off: too long.")
+        if re.search(r"\s{50,}", text):
+            return Fault("whitespace", "The answer was cut off: too long.")
+        if finish == "looped" or repeated(text) is not None:
+            return Fault("looped", "The answer repeated itself without an end.")
+        return Fault("truncated", "The answer was cut off: too long.")
     if first["type"] != "json_invalid":
         return Fault("wrong_type", detail)
     start = text.lstrip()[:300]

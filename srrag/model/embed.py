@@ -176,3 +176,13 @@ def _budgeted(order: np.ndarray, lengths: np.ndarray, budget: int) -> Iterator[n
         used += int(lengths[row])
     if start < len(order):
         yield order[start:]
+
+
+def check_similar(encoder: Encoder) -> str:
+    """Check on the CPU that similar texts are nearer than unlike ones; raises ValueError if not."""
+    model = load(encoder, device="cpu", threads=1)
+    vectors = model.encode(["ankle sprain", "sprained ankle", "tax law"])
+    near, far = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
+    if not near > far:
+        raise ValueError(f"{encoder.model}: similar texts are not nearer ({near:.2f}, {far:.2f})")
+    return f"{encoder.model}: {vectors.shape[1]} dimensions, similar {near:.2f} > unlike {far:.2f}"

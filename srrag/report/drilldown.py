@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from srrag.answer.answer_json import answer_json, trace_json
 from srrag.report.results import STRATA, Results
 from srrag.report.row import Row
-from srrag.report.view import Bench, Column
+from srrag.report.view import BenchmarkView, Column
 from srrag.schema import EVIDENCE, empty_value
 
 MAX_EVIDENCE = 20
@@ -69,7 +69,7 @@ class _Known:
     others: Mapping[str, Mapping[str, tuple[float | None, str]]]
 
 
-def drilldown(results: Results, bench: Bench, row: Row, worst: int | None) -> Drilldown:
+def drilldown(results: Results, bench: BenchmarkView, row: Row, worst: int | None) -> Drilldown:
     """The `worst` questions of a system; None for all."""
     metric = bench.main[0] if bench.main else None
     known = _Known(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from srrag.report.row import Row
-from srrag.report.view import Bench, Column, mark_of
+from srrag.report.view import BenchmarkView, Column, mark_of
 
 INK, GREY = "#1c2127", "#8a9099"
 _PADDING = 0.06
@@ -44,7 +44,7 @@ class Forest:
         return (value - self.low) / (self.high - self.low)
 
 
-def forest(bench: Bench, column: Column) -> Forest:
+def forest(bench: BenchmarkView, column: Column) -> Forest:
     """Make the plot of a metric."""
     marks = tuple(_mark(bench, row, column) for row in bench.rows)
     numbers = [n for mark in marks for n in (mark.value, mark.low, mark.high) if n is not None]
@@ -59,7 +59,7 @@ def forest(bench: Bench, column: Column) -> Forest:
     return Forest(column, marks, first, last, tuple(ticks), baseline)
 
 
-def _mark(bench: Bench, row: Row, column: Column) -> ForestMark:
+def _mark(bench: BenchmarkView, row: Row, column: Column) -> ForestMark:
     figure = row.metrics.get(column.name)
     label = row.name
     if len(label) > _MAX_LABEL:  # what sets systems apart often stands last

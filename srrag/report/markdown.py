@@ -10,7 +10,7 @@ from srrag.report import numbers
 from srrag.report.drilldown import Drilldown
 from srrag.report.row import Row
 from srrag.report.section import BenchmarkSection, BreakdownTable, common_versions
-from srrag.report.view import COSTS, Bench, Cell, Column, Table
+from srrag.report.view import COSTS, BenchmarkView, Cell, Column, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&$~])")
 
@@ -91,7 +91,9 @@ def _systems(table: Table, costs: bool) -> Iterator[str]:
     yield from _notes(table.notes)
 
 
-def _broken_down(metric: Column, parts: Sequence[BreakdownTable], bench: Bench) -> Iterator[str]:
+def _broken_down(
+    metric: Column, parts: Sequence[BreakdownTable], bench: BenchmarkView
+) -> Iterator[str]:
     rows = [
         [part.kind, stratum.name, numbers.count(stratum.questions), *map(_cell, stratum.cells)]
         for part in parts

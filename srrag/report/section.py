@@ -15,7 +15,17 @@ from srrag.report.forest import Forest, forest
 from srrag.report.results import STRATA, Results
 from srrag.report.row import Failure, Row
 from srrag.report.seeds import spreads
-from srrag.report.view import Bench, Cell, Column, Notes, Table, cell, explained, mark_of, table
+from srrag.report.view import (
+    BenchmarkView,
+    Cell,
+    Column,
+    Notes,
+    Table,
+    cell,
+    explained,
+    mark_of,
+    table,
+)
 
 MAX_FAILURES = 20
 """Failures shown of one benchmark; how many more there are is said."""
@@ -61,7 +71,7 @@ class SeedLine:
 class BenchmarkSection:
     """All that is shown of a benchmark; `lost` says first what failed."""
 
-    bench: Bench
+    bench: BenchmarkView
     size: str
     lost: tuple[str, ...]
     table: Table
@@ -80,7 +90,7 @@ class BenchmarkSection:
 
 
 def section(
-    results: Results, bench: Bench, *, worst: int | None, resamples: int, seed: int
+    results: Results, bench: BenchmarkView, *, worst: int | None, resamples: int, seed: int
 ) -> BenchmarkSection:
     """Compute a section with details of each system's `worst` questions, None for all."""
     failures = [(row.name, each) for row in bench.rows for each in row.failures]
@@ -124,11 +134,11 @@ def common_versions(rows: Sequence[Row]) -> str:
     return ", ".join(f"{name} {version}" for name, version in first.items())
 
 
-def _names(bench: Bench) -> list[str]:
+def _names(bench: BenchmarkView) -> list[str]:
     return [row.name for row in bench.rows]
 
 
-def _size(results: Results, bench: Bench) -> str:
+def _size(results: Results, bench: BenchmarkView) -> str:
     asked = max(row.questions for row in bench.rows)
     lost = sum(row.state == "failed" for row in bench.rows)
     systems = len(bench.rows)
@@ -138,14 +148,14 @@ def _size(results: Results, bench: Bench) -> str:
     return f"{text}{f', of which {lost} failed as a whole' if lost else ''}.{unknown}"
 
 
-def _over_seeds(bench: Bench) -> Iterator[SeedLine]:
+def _over_seeds(bench: BenchmarkView) -> Iterator[SeedLine]:
     for each in spreads(bench.rows):
         found = (each.metrics.get(column.name) for column in bench.main)
         cells = (numbers.NONE if pair is None else numbers.spread(*pair) for pair in found)
         yield SeedLine(each.name, ", ".join(each.seeds), tuple(cells))
 
 
-def _compared(bench: Bench) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
+def _compared(bench: BenchmarkView) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
     notes = Notes()
     found = []
     for row in bench.rows:

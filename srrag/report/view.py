@@ -81,7 +81,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchmarkView:
     """The rows and columns that a report shows of one benchmark."""
 
     name: str
@@ -105,7 +105,7 @@ class Bench:
         return tuple(column for column in self.columns if column not in self.main)
 
 
-def benches(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> list[Bench]:
+def benches(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> list[BenchmarkView]:
     """The benchmarks in their order; raises ValueError for a metric that no row has.
 
     `metrics` are the columns of the first table; None for MAIN.
@@ -118,7 +118,7 @@ def benches(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> list[B
     for bench in dict.fromkeys(row.bench for row in rows):
         own = tuple(row for row in rows if row.bench == bench)
         columns = _columns(own)
-        found.append(Bench(bench, own, columns, _main(own, columns, metrics)))
+        found.append(BenchmarkView(bench, own, columns, _main(own, columns, metrics)))
     return found
 
 
@@ -147,7 +147,7 @@ def _main(
     return tuple(chosen or columns)[:MAX_MAIN]
 
 
-def table(bench: Bench, columns: Sequence[Column]) -> Table:
+def table(bench: BenchmarkView, columns: Sequence[Column]) -> Table:
     """Make the table of a benchmark with these columns; notes explain missing values."""
     notes = Notes()
     lines = []
@@ -211,7 +211,7 @@ def _costs(row: Row, notes: Notes) -> tuple[Cell, ...]:
     )
 
 
-def explained(bench: Bench) -> str:
+def explained(bench: BenchmarkView) -> str:
     """What the marks and intervals of a table mean, in a line or two."""
     text = (
         "Values with 95 % bootstrap intervals over questions. What failed counts as worst, and "

@@ -4,6 +4,9 @@ Every prompt is rendered and counted. Finished stages and answers in the log cos
 answer is unknown, the rules of the step answer, so that later stages have input; the rules' answers
 determine the number of later prompts and the expected length of answers. A build whose prompts
 depend on its own results predicts them, on the high side.
+
+The bounds ("at most") count every prompt with all its tries, each answer at its limit, and after a
+step whose answers decide how many prompts follow (`most`), as many as can follow.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from srrag.engine.call import key_of
 from srrag.engine.count_tokens import TokenCounter
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.ids import segment_id
-from srrag.llm.completion import Prompt, read
+from srrag.llm.completion import Engine, Prompt, read, read_logged
+from srrag.llm.retry_invalid import MAX_AGAIN_TOKENS
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import known_rows, segments
@@ -33,6 +37,8 @@ from srrag.stage import Plan, Stage
 from srrag.step import Function, LLMStep, Place
 from srrag.storage.store import Store
 
+_COUNTS = ("prompts", "cached", "calls", "tokens_in", "tokens_out")
+_BOUNDS = ("calls_max", "tokens_in_max", "tokens_out_max")
 _FACTS = ["kind", "head", "head_type", "relation", "tail", "tail_type"]
 
 
@@ -46,15 +52,18 @@ class Estimate:
     tokens_in: int = 0
     tokens_out: int = 0
     """Tokens of the rules' answers in the same schema."""
+    calls_max: int = 0
+    """Calls with all tries of each prompt, and as many prompts as earlier answers can make."""
+    tokens_in_max: int = 0
     tokens_out_max: int = 0
-    """Tokens if every answer reaches its limit."""
+    """Tokens if besides every answer reaches its limit."""
     usd: float = 0.0
     usd_max: float = 0.0
     hours: float | None = None
 
     def add(self, other: Estimate) -> None:
         """Add the estimate of another stage."""
-        for name in ("prompts", "cached", "calls", "tokens_in", "tokens_out", "tokens_out_max"):
+        for name in (*_COUNTS, *_BOUNDS):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.usd += other.usd
         self.usd_max += other.usd_max
@@ -66,6 +75,15 @@ class Estimate:
         hours = None if self.hours is None else round(self.hours, 4)
         rounded = {"usd": round(self.usd, 4), "usd_max": round(self.usd_max, 4), "hours": hours}
         return {**vars(self), **rounded}
+
+
+@runtime_checkable
+class Widening(Protocol):
+    """A step whose answers decide how many prompts later steps have."""
+
+    def most(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Return the answers after which there are the most of them."""
+        ...
 
 
 @runtime_checkable
@@ -84,15 +102,15 @@ class Counting:
         """Keep the step, the log and the token counter."""
         self.step = step
         self.found = Estimate()
-        self._log = log
-        self._tokens = tokens
+        self.log = log
+        self.tokens = tokens
         self._seen: set[bytes] = set()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Render and count the prompts, then parse the logged answers or the rules' answers."""
         prompts = self.step.prompts(batch)
         keys = [key_of(self.step.engine, prompt) for prompt in prompts]
-        known = self._log.lookup(keys)
+        known = self.log.lookup(keys)
         guesses = self.step.baseline(batch, prompts) if prompts else []
         self._count(
             {
@@ -104,7 +122,9 @@ class Counting:
         self.found.prompts += len(prompts)
         self.found.cached += sum(key in known for key in keys)
         answers = [
-            read(known[key].text if key in known else guess, prompt.schema)
+            read_logged(known[key].text, known[key].fault, prompt.schema)
+            if key in known
+            else read(guess, prompt.schema)
             for key, prompt, guess in zip(keys, prompts, guesses, strict=True)
         ]
         return self.step.parse(batch, prompts, answers)
@@ -112,16 +132,62 @@ class Counting:
     def _count(self, new: dict[bytes, tuple[Prompt, str]]) -> None:
         self._seen.update(new)
         prompts = [prompt for prompt, _ in new.values()]
-        self.found.add(_counted(self._tokens, prompts, [guess for _, guess in new.values()]))
+        guesses = [guess for _, guess in new.values()]
+        self.found.add(_counted(self.tokens, self.step.engine, prompts, guesses, self.step.again))
 
 
-def _counted(tokens: TokenCounter, prompts: Sequence[Prompt], guesses: Sequence[str]) -> Estimate:
+class Widest:
+    """An opened LLMStep that counts as many prompts as its input can make, and parses no facts."""
+
+    def __init__(self, counting: Counting) -> None:
+        """Share step, log and token counter with the counting of the expected prompts."""
+        self.step, self._log, self._tokens = counting.step, counting.log, counting.tokens
+        self.found = Estimate()
+        self._seen: set[bytes] = set()
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Count the prompts, and answer as the step does for the most of later ones."""
+        step, prompts = self.step, self.step.prompts(batch)
+        keys = [key_of(step.engine, prompt) for prompt in prompts]
+        known = self._log.lookup(keys)
+        new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in known}
+        asked = [prompt for key, prompt in new.items() if key not in self._seen]
+        self._seen.update(new)
+        self.found.add(_counted(self._tokens, step.engine, asked, [], step.again))
+        if not (step.keeps_rows or isinstance(step, Widening)):
+            return step.writes.empty_table()
+        widest = step.most if isinstance(step, Widening) else step.baseline
+        guesses = widest(batch, prompts) if prompts else []
+        answers = [
+            read_logged(known[key].text, known[key].fault, prompt.schema)
+            if key in known
+            else read(guess, prompt.schema)
+            for key, prompt, guess in zip(keys, prompts, guesses, strict=True)
+        ]
+        return step.parse(batch, prompts, answers)
+
+
+def _counted(
+    tokens: TokenCounter,
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    guesses: Sequence[str],
+    again: int,
+) -> Estimate:
     """Return the estimate for calls with these prompts."""
+    asked = tokens.prompts(prompts)
+    if isinstance(engine, Model):
+        extra = [engine.appended(prompt.schema) for prompt in prompts]
+        asked = [n + m for n, m in zip(asked, tokens.texts(extra), strict=True)]
+    tries = 1 + again
+    shown = sum(prompt.max_tokens + MAX_AGAIN_TOKENS for prompt in prompts)
     return Estimate(
         calls=len(prompts),
-        tokens_in=sum(tokens.prompts(prompts)),
+        tokens_in=sum(asked),
         tokens_out=sum(tokens.texts(guesses)),
-        tokens_out_max=sum(prompt.max_tokens for prompt in prompts),
+        calls_max=tries * len(prompts),
+        tokens_in_max=tries * sum(asked) + again * shown,
+        tokens_out_max=tries * sum(prompt.max_tokens for prompt in prompts),
     )
 
 
@@ -147,10 +213,17 @@ class EstimateJob:
                 opened[stage.name] = Counting(stage.step, log, _counter(models[0]))
             else:
                 opened[stage.name] = stage.step.open(at)
+        widest = {
+            name: Widest(function) if isinstance(function, Counting) else function
+            for name, function in opened.items()
+        }
+        widens = any(isinstance(stage.step, Widening) for stage in stages)
         documents, parts = 0, []
         facts: list[pa.Table] = []
         for part, table in self._raw(Tombstones.of(self.store.root).passed(records)):
             made = self._run(stages, opened, part, table)
+            if widens:
+                self._run(stages, widest, part, table)
             parts.append(part)
             documents += table.num_rows
             facts += [
@@ -159,6 +232,10 @@ class EstimateJob:
                 if asking and stage.step.writes.equals(TRIPLES)
             ]
             say(f"{documents:,} documents counted")
+        for name, function in widest.items():
+            if widens and isinstance(function, Widest):
+                for bound in _BOUNDS:
+                    setattr(opened[name].found, bound, getattr(function.found, bound))  # type: ignore[union-attr]
         foretold = {
             stage.name: self._foretold(stage, facts, parts)
             for stage in asking
@@ -177,7 +254,8 @@ class EstimateJob:
             return engine, Estimate()
         assert isinstance(stage.run, Foretelling)
         prompts, guesses = stage.run.foretold(facts)
-        found = _counted(_counter(engine), prompts, guesses)
+        again = getattr(stage.run, "again", 1)
+        found = _counted(_counter(engine), engine, prompts, guesses, again)
         return engine, replace(found, prompts=len(prompts))
 
     def _raw(self, records: Iterable[RawRecord]) -> Iterator[tuple[str, pa.Table]]:
@@ -196,7 +274,7 @@ class EstimateJob:
     def _run(
         self,
         stages: Sequence[Stage],
-        opened: dict[str, Function | Counting],
+        opened: Mapping[str, Function],
         part: str,
         table: pa.Table,
     ) -> dict[str, pa.Table]:
@@ -264,19 +342,21 @@ def figures_of(
 
 
 def _priced(found: Estimate, engine: Model) -> Estimate:
-    rates = engine.tokens_per_s_in, engine.tokens_per_s_out
-    seconds = None
-    if rates[1] is not None:
-        seconds = found.tokens_out / rates[1]
-        seconds += found.tokens_in / rates[0] if rates[0] is not None else 0.0
-    hours = None if seconds is None else seconds / 3600
-    machine = engine.hourly_usd * (hours or 0.0)
+    hours = _hours(engine, found.tokens_in, found.tokens_out)
+    machine = engine.hourly_usd * hours
     return replace(
         found,
         usd=engine.price(found.tokens_in, found.tokens_out) + machine,
-        usd_max=engine.price(found.tokens_in, found.tokens_out_max) + machine,
-        hours=hours,
+        usd_max=engine.price(found.tokens_in_max, found.tokens_out_max)
+        + engine.hourly_usd * _hours(engine, found.tokens_in_max, found.tokens_out_max),
+        hours=hours if engine.tokens_per_s_out is not None else None,
     )
+
+
+def _hours(engine: Model, tokens_in: int, tokens_out: int) -> float:
+    """Return the hours at the engine's rates, 0 where it names none."""
+    rates = (engine.tokens_per_s_in, tokens_in), (engine.tokens_per_s_out, tokens_out)
+    return sum(tokens / rate for rate, tokens in rates if rate) / 3600
 
 
 def readable(summary: dict[str, Any]) -> str:
@@ -289,7 +369,9 @@ def readable(summary: dict[str, Any]) -> str:
             f"{name:<12}{row['calls']:>12,}{row['cached']:>12,}{row['tokens_in']:>16,}"
             f"{row['tokens_out']:>16,}{row['tokens_out_max']:>16,}{row['usd']:>12,.2f}{hours:>9}"
         )
-    lines.append("tokens out: as long as the rules' answers; at most: every answer at its limit")
+    lines.append(
+        "tokens out: as long as the rules' answers; at most: every try, each answer at its limit"
+    )
     if summary["foretold"]:
         told = ", ".join(summary["foretold"])
         lines.append(f"{told}: foretold by a rate on the high side; it asks about what is built")

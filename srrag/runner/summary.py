@@ -78,3 +78,52 @@ def calls_made(usage: Mapping[str, Usage], documents: int) -> dict[str, Any]:
         "retries": total.retries,
         "usage": {name: stage.as_dict() for name, stage in usage.items()},
     }
+
+
+def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the most important figures to the top."""
+    rows, figures = summary["rows"], summary["figures"]
+    first = {
+        "documents": rows.get("documents", 0),
+        "windows": rows.get("windows", 0),
+        "triples": rows.get("triples", 0),
+        "entities": figures.get("entities", {}).get("entities", 0),
+        "edges": figures.get("entities", {}).get("edges", 0),
+        "communities": figures.get("communities", {}).get("communities", 0),
+    }
+    return {**first, **summary}
+
+
+def readable(summary: Mapping[str, Any]) -> str:
+    """The figures, for a terminal."""
+    lines = [f"build {summary['build']} in {summary['root']}", ""]
+    # A node of the graph is an entity, a document or a value of an attribute.
+    names = {"entities": "nodes"}
+    for name in ("documents", "windows", "triples", "entities", "edges", "communities"):
+        lines.append(f"  {names.get(name, name):<14}{summary[name]:>10,}")
+    lines.append(f"  {'rejected':<14}{summary['rejected']:>10,}")
+    for stage, reasons in summary["rejects"].items():
+        for reason, count in reasons.items():
+            lines.append(f"    {stage + ': ' + reason:<32}{count:>8,}")
+    if "core_entities" in summary:
+        core, nodes = summary["core_entities"], summary["nodes"]
+        values = sum(summary["attribute_types"].values())
+        lines.append(
+            f"  nodes: {core:,} entities ({100 * core / max(1, nodes):.1f} %), "
+            f"{nodes - core - values:,} documents, {values:,} values of attributes"
+        )
+    if growth := summary["figures"].get("schema_growth"):
+        lines.append(
+            f"  schema growth: {growth['accepted']:,} of {growth['proposed']:,} proposals accepted"
+            + (f": {growth['elements']}" if growth["accepted"] else "")
+            + f"; {summary['schema_report']}"
+        )
+    if standing := summary["figures"].get("standing"):
+        told = (f"{name.replace('_', ' ')} {n:,}" for name, n in standing.items() if name != "ok")
+        lines.append(f"  papers that are not in order: {', '.join(told) or 'none'}")
+    for title in ("grades", "entity_types", "attribute_types"):
+        counts = summary.get(title, {})
+        total = max(1, sum(counts.values()))
+        shown = (f"{k or 'none'} {v:,} ({100 * v / total:.1f} %)" for k, v in counts.items())
+        lines.append(f"  {title.replace('_', ' ')}: {'  '.join(shown)}")
+    return "\n".join(lines) + "\n"

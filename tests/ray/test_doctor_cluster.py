@@ -13,8 +13,10 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from jobs import doctor_cluster
+from jobs.doctor import cluster_probes
 from srrag.config.compose import configure
+from srrag.runner.doctor import Probe
+from srrag.runner.ray import doctor
 from srrag.runner.ray.capacity import lacking
 from srrag.runner.ray.nodes import Node
 
@@ -37,11 +39,11 @@ def cluster() -> Iterator[str]:
 def checks(address: str, root: Path, *overrides: str) -> dict[str, str]:
     given = ["profile=ray", f"profile.runner.address={address}", f"root={root}"]
     given += [f"cluster.serve_port={free_port()}", *overrides]
-    probes = doctor_cluster.probes(configure("doctor", given))
+    probes = cluster_probes(configure("doctor", given))
     return {name: told(probe) for name, probe in probes.items()}
 
 
-def told(probe: doctor_cluster.Probe) -> str:
+def told(probe: Probe) -> str:
     try:
         return probe()
     except ValueError as error:
@@ -124,26 +126,26 @@ def test_a_head_without_gpus_has_the_same_versions() -> None:
     cpu = {"ray": "2.60.0", "torch": "2.13.0+cpu"}
     gpu = {"ray": "2.60.0", "torch": "2.13.0", "vllm": "0.32.0"}
     head, worker = node("head", versions=cpu), node("worker", gpus=8, versions=gpu)
-    told_ = doctor_cluster.versions([head, worker])
+    told_ = doctor.versions([head, worker])
     assert told_ == "ray 2.60.0, torch 2.13.0, vllm 0.32.0"
     bare = node("bare", gpus=8, versions={**gpu, "vllm": "0.33.0"})
     with pytest.raises(ValueError, match=r"vllm: 0\.32\.0 on worker, 0\.33\.0 on bare"):
-        doctor_cluster.versions([head, worker, bare])
+        doctor.versions([head, worker, bare])
     with pytest.raises(ValueError, match="on worker, none on other"):
-        doctor_cluster.versions([head, worker, node("other", gpus=1, versions=cpu)])
+        doctor.versions([head, worker, node("other", gpus=1, versions=cpu)])
     with pytest.raises(ValueError, match=r"ray: 2\.60\.0 on head, 2\.59\.0 on late"):
-        doctor_cluster.versions([head, node("late", versions={**cpu, "ray": "2.59.0"})])
+        doctor.versions([head, node("late", versions={**cpu, "ray": "2.59.0"})])
 
 
 def test_gpus_want_their_faiss_and_ports_their_ways() -> None:
     good = [node("head"), node("worker", gpus=8)]
-    assert doctor_cluster.faiss(good) == "on 1 nodes with GPUs"
+    assert doctor.faiss(good) == "on 1 nodes with GPUs"
     with pytest.raises(ValueError, match="worker has FAISS for the CPU"):
-        doctor_cluster.faiss([node("worker", gpus=8, faiss_on_gpu=False)])
-    assert doctor_cluster.ports(good, 8000).endswith("(0 nodes)")
-    assert doctor_cluster.ports(good, None) == "Ray's are reached from all nodes"
+        doctor.faiss([node("worker", gpus=8, faiss_on_gpu=False)])
+    assert doctor.ports(good, 8000).endswith("(0 nodes)")
+    assert doctor.ports(good, None) == "Ray's are reached from all nodes"
     with pytest.raises(ValueError, match=r"head does not reach 10\.0\.0\.2:6380"):
-        doctor_cluster.ports([node("head", unreached=("10.0.0.2:6380",))], 8000)
+        doctor.ports([node("head", unreached=("10.0.0.2:6380",))], 8000)
 
 
 def test_a_worker_that_fits_no_node_is_named(cluster: str) -> None:
@@ -166,4 +168,4 @@ def test_no_cluster_is_one_failed_check(tmp_path: Path) -> None:
 
 
 def test_a_profile_without_a_cluster_asks_none(tmp_path: Path) -> None:
-    assert doctor_cluster.probes(configure("doctor", [f"root={tmp_path}"])) == {}
+    assert cluster_probes(configure("doctor", [f"root={tmp_path}"])) == {}

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from srrag.engine.base import Model
 from srrag.engine.call import Session
 from srrag.engine.openai.circuit_breaker import GRACE_S
-from srrag.engine.openai.protocol import DROPPED
-from srrag.llm.completion import EngineStopped
+from srrag.engine.openai.protocol import DROPPED, appended
+from srrag.llm.completion import Answer, EngineStopped
 from srrag.spec import place_field
 
 STRUCTURED = ("json_schema", "json_object", "none")
@@ -97,6 +97,10 @@ class HttpEngine(Model):
             why = "holds what no key can hold" if key else "is not set"
             raise EngineStopped(f"{self.name}: the environment variable {self.api_key_env} {why}")
         return key
+
+    def appended(self, schema: type[Answer]) -> str:
+        """The wish for compact JSON, and the schema unless the endpoint enforces it."""
+        return appended(schema, self.structured)
 
     async def open(self) -> Session:
         """Open a session without sending anything; raises EngineStopped if the key is unset."""

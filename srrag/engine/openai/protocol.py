@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 
 import pydantic
 
-from srrag.engine.call import Call, Reply, schema_json
+from srrag.engine.call import Call, Reply, allowed, schema_json
 from srrag.errors import EngineError
-from srrag.llm.completion import Answer, Fault, one_line
+from srrag.llm.completion import Answer, Enums, Fault, one_line
 
 MAX_BODY_BYTES = 8 * 1024**2
 MAX_WAIT_S = 120.0
 """Upper limit of a Retry-After header, in seconds."""
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
+COMPACT = "\n\nWrite the JSON on one line, without indentation or blanks between its parts."
+"""Asked of every endpoint: indentation is up to half of an answer's tokens."""
 FILTERED = "I cannot answer: the content filter of the endpoint withheld the answer."
 LENGTHS = frozenset({"minLength", "maxLength"})
 NUMBERS = frozenset(
@@ -86,6 +88,7 @@ class Dialect:
     def request(self, call: Call, *, stream: bool = False) -> bytes:
         """Render the JSON body of a call."""
         messages = call.messages()
+        messages[0]["content"] += appended(call.prompt.schema, self.structured)
         body: dict[str, Any] = {
             "model": self.model,
             "messages": messages,
@@ -95,21 +98,28 @@ class Dialect:
         }
         schema = call.prompt.schema
         if self.structured == "json_schema":
-            body["response_format"] = _response_format(schema, self.strict, self.bounds)
-        else:
-            # Without guided decoding, the prompt has to state the schema.
-            shape = f"\n\nAnswer with one JSON object of this JSON schema:\n{schema_json(schema)}"
-            messages[0]["content"] += shape
-            if self.structured == "json_object":
-                body["response_format"] = {"type": "json_object"}
+            body["response_format"] = _response_format(
+                schema, self.strict, self.bounds, call.prompt.enums
+            )
+        elif self.structured == "json_object":
+            body["response_format"] = {"type": "json_object"}
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
+def appended(schema: type[Answer], structured: str) -> str:
+    """Return what is added to a system text: without guided decoding it has to state the schema."""
+    if structured == "json_schema":
+        return COMPACT
+    return f"{COMPACT}\n\nAnswer with one JSON object of this JSON schema:\n{schema_json(schema)}"
+
+
 @lru_cache(maxsize=256)
-def _response_format(schema: type[Answer], strict: bool, bounds: str) -> dict[str, Any]:
-    shape = json.loads(schema_json(schema))
+def _response_format(
+    schema: type[Answer], strict: bool, bounds: str, enums: Enums
+) -> dict[str, Any]:
+    shape = allowed(json.loads(schema_json(schema)), enums)
     name = re.sub(r"[^\w-]", "_", schema.__name__, flags=re.ASCII)[:64]
     return {
         "type": "json_schema",
@@ -203,7 +213,7 @@ def as_reply(call: Call, text: str, finish: str, usage: EndpointUsage | None) ->
     text = FILTERED if finish == "content_filter" else text
     return Reply(
         text=text,
-        finish="length" if finish == "length" else "stop",
+        finish=finish if finish in ("length", "looped") else "stop",
         tokens_in=tokens_in,
         tokens_out=estimate_tokens(text) if tokens_out is None else tokens_out,
     )

@@ -20,6 +20,7 @@ from srrag.engine.openai.circuit_breaker import CircuitBreaker
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import AttemptError
 from srrag.llm.completion import Fault
+from srrag.llm.loops import LoopWatch, repeated
 
 CONNECT_S = 10.0
 
@@ -155,6 +156,7 @@ class HttpSession:
     async def _pieces(self, call: Call, body: bytes) -> AsyncGenerator[str | Reply]:
         texts: list[str] = []
         finish, usage, last = "", None, False
+        watch = LoopWatch()
         try:
             async with self._sent(body, self._silence) as response:
                 async for line in _lines(response):
@@ -163,6 +165,9 @@ class HttpSession:
                     if event.text:
                         texts.append(event.text)
                         yield event.text
+                        if watch.loops(event.text):
+                            finish = "looped"  # closing the connection ends the generation
+                            break
                     if last := event.last:
                         break
         except AttemptError:
@@ -172,7 +177,10 @@ class HttpSession:
         if not (finish or last):
             raise AttemptError("connection", "the stream ended before the answer was complete")
         self._breaker.succeeded()
-        yield protocol.as_reply(call, "".join(texts), finish, usage)
+        reply = protocol.as_reply(call, "".join(texts), finish, usage)
+        if finish == "looped":
+            reply = replace(reply, text=reply.text[: repeated(reply.text)])
+        yield reply
 
     @asynccontextmanager
     async def _sent(

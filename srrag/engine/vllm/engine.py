@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 DEVICES = ("cuda", "cpu")
+STREAM_TOKENS = 16
+"""Tokens that leave the engine at once: each delivery costs time that generation needs."""
+TEMPLATES = ("chat_template.jinja", "chat_template.json")
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 ENVIRONMENT = {
@@ -159,6 +162,8 @@ class VllmEngine(Model):
             (self.folder, self.revision),
             (self.lora_folder, self.lora_revision),
         ):
+            if folder is not None and folder == self.folder:
+                _check_template(Path(folder))
             if folder is not None and (found := folder_revision(Path(folder))) != revision:
                 raise ValueError(f"{folder}: holds {found}, and not {revision} as the run began")
 
@@ -203,6 +208,7 @@ class VllmEngine(Model):
             "max_num_seqs": self.max_num_seqs,
             "enforce_eager": self.enforce_eager,
             "enable_prefix_caching": True,
+            "stream_interval": STREAM_TOKENS,
             # vLLM's CPU build crashes on a chunked prefill if the call has a seed.
             "enable_chunked_prefill": False if self.device == "cpu" else None,
             "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
@@ -234,3 +240,17 @@ class VllmEngine(Model):
         from vllm.lora.request import LoRARequest
 
         return LoRARequest(self.lora, 1, str(self._lora_path()))
+
+
+def _check_template(folder: Path) -> None:
+    """Raise ValueError if a model has no chat template: every call would fail by itself."""
+    settings = folder / "tokenizer_config.json"
+    told = json.loads(settings.read_text("utf-8")) if settings.exists() else {}
+    named = any((folder / name).exists() for name in TEMPLATES) or "tekken.json" in {
+        path.name for path in folder.iterdir()
+    }
+    if not (told.get("chat_template") or named):
+        raise ValueError(
+            f"engine.model={folder}: no chat template ({TEMPLATES[0]}, or `chat_template` in "
+            "tokenizer_config.json); a base model cannot answer"
+        )

@@ -9,7 +9,7 @@ import mmap
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.engine.log.completion_log import CompletionLog
+from srrag.errors import UsageError
 from srrag.runner.deletion.prompt_keys import asked_keys
 from srrag.runner.deletion.tombstones import Tombstones, mark
 from srrag.runner.inventory import unexplained
@@ -173,3 +174,19 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def prove_forgotten(store: Store, documents: Sequence[str], log: Path) -> list[str]:
+    """List the traces left of documents.
+
+    Only a deletion records the tombstones by which units and prompts are found. Raises UsageError
+    for an empty list, and if a document has no tombstone while no trace is left.
+    """
+    if not documents:
+        raise UsageError("forgotten= is empty: name a doc_id")
+    traces = [trace for document in documents for trace in traces_of(store, document, log)]
+    known = Tombstones.of(store.root)
+    never = [document for document in documents if not known.has(document)]
+    if never and not traces:
+        raise UsageError(f"forgotten={never[0]}: no document of this doc_id was forgotten here")
+    return traces

@@ -23,7 +23,7 @@ class Fitter:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FitOutcome:
     """The chosen fit, and the queries it was fitted to."""
 
     settings: BetrSettings
@@ -41,7 +41,7 @@ class Outcome:
 
 def choose_and_fit(
     file: PairFile, tasks: Sequence[BetrTask], fitter: Fitter, *, refit: bool = True
-) -> Outcome:
+) -> FitOutcome:
     """Compare the tasks on the held-out queries; fit the best to all queries if `refit`.
 
     A single task needs no held-out queries; with too few queries, none are held out. Raises
@@ -59,7 +59,7 @@ def choose_and_fit(
                 f"compares nothing; fix train.objective and train.tau, or change the share"
             )
         only = dataclasses.replace(tasks[0], share=0.0)
-        return Outcome(only.settings, fitter.fit(only), everyone, only.num_queries, everyone)
+        return FitOutcome(only.settings, fitter.fit(only), everyone, only.num_queries, everyone)
     fits = fitter.compare(tasks)
     best = choose(fits)
     task, chosen = tasks[best], fits[best]
@@ -70,14 +70,14 @@ def choose_and_fit(
     if not refit:
         num_queries = task.num_queries - held
         fit, fitted = chosen, training
-        return Outcome(task.settings, fit, fitted, num_queries, training, chosen, compared)
+        return FitOutcome(task.settings, fit, fitted, num_queries, training, chosen, compared)
     settings = task.settings
     if settings.solver == "adam":
         # Train for the number of epochs at which validation stopped.
         settings = dataclasses.replace(settings, epochs=len(chosen.curve), patience=0)
     final = dataclasses.replace(task, settings=settings, share=0.0)
     fit = fitter.fit(final)
-    return Outcome(settings, fit, everyone, task.num_queries, training, chosen, compared)
+    return FitOutcome(settings, fit, everyone, task.num_queries, training, chosen, compared)
 
 
 def choose(fits: Sequence[Fit]) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srrag.answer.support_gate import FAULTS, FITTED, Fit, Gate, fitted
+from srrag.answer.support_gate import FAULTS, FITTED, Gate, GateFit, fitted
 from srrag.answer.support_signs import Floats, Signs, Window, measures, signs, verbatim
 
 BED_REST = Window(
@@ -150,7 +150,7 @@ def test_a_fit_of_other_measures_is_refused(tmp_path: Path) -> None:
 
 def test_no_score_outweighs_a_number_of_its_own() -> None:
     best = Signs(1, 1, 1, 0.0, 0, 0, 0, 1, 1, 0, 0, 0, 0)
-    sure = Fit(dict.fromkeys(measures(best), 9.0), 9.0, 0.1, 0.1)
+    sure = GateFit(dict.fromkeys(measures(best), 9.0), 9.0, 0.1, 0.1)
     assert sure.supports(best)
     assert not sure.supports(best._replace(missing_numbers=0.1))
     assert not sure.supports(best._replace(population=1.0))

@@ -10,7 +10,7 @@ import pytest
 from srrag.answer.answerable import parse_model
 from srrag.answer.coverage import FEATURES, Frequencies
 from srrag.evaluate.near_topic import NearTopic
-from srrag.experiment.abstain import FOLDS, Examples, fit, make_examples, read_texts, stated
+from srrag.experiment.abstain import FOLDS, AbstainExamples, fit, make_examples, read_texts, stated
 
 FREQUENCIES = Frequencies(100, {"pain": 50})
 
@@ -42,14 +42,14 @@ def test_the_threshold_lets_the_share_pass_and_the_file_is_read_again() -> None:
     features = random.normal(size=(400, len(FEATURES))) + labels[:, None]
     folds = np.arange(400) % FOLDS
     kinds = ["answerable" if each else "P" for each in labels]
-    fitted = fit(Examples(features, labels, folds, kinds), 0.9, 1.0)
+    fitted = fit(AbstainExamples(features, labels, folds, kinds), 0.9, 1.0)
     assert fitted.figures["passed_answerable"] == pytest.approx(0.9, abs=0.01)
     assert fitted.figures["passed_P"] < 0.3
     model = parse_model(stated(fitted, FREQUENCIES, {"side": "develop"}))
     assert model.weights == pytest.approx(fitted.weights, abs=1e-5)
     assert model.frequencies == FREQUENCIES
     with pytest.raises(ValueError, match="same label"):
-        fit(Examples(features, np.ones(400), folds, kinds), 0.9, 1.0)
+        fit(AbstainExamples(features, np.ones(400), folds, kinds), 0.9, 1.0)
 
 
 def test_texts_are_read_from_passages_and_sections(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.organize import coverage, read_graph, run
+from jobs.organize import run
 from srrag.config.compose import configure
 from srrag.errors import UsageError
+from srrag.graph.foreign import coverage, read_graph
 from srrag.ids import file_sha256
 
 NODES = [

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
         ([], "answers= is missing"),
         (["answers=none.parquet"], "answers.system=none.parquet: there is no such file"),
         (["answers=[{A}]"], "answers: name the systems"),
-        (["answers={A}", "gold=none.jsonl"], "gold=none.jsonl does not exist"),
+        (["answers={A}", "gold=none.jsonl"], "gold=none.jsonl: there is no such file"),
         (["answers={A}", "form=stars"], "form=stars: there are likert, rasrag"),
         (["answers={A}", "questions=some"], "questions=some: a whole number, at least 1"),
         (["import=3"], "key.json: there is no such file"),

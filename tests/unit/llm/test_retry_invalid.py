@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -136,3 +136,43 @@ def test_a_fresh_client_ends_too() -> None:
     (answer,) = ask(client, [prompt("a")], no_check)
     assert answer.fault is not None
     assert client.asked == [("a", 4), ("a", 5)]
+
+
+@dataclass
+class Prompts:
+    """Gives one text after the other and keeps the prompts."""
+
+    texts: list[str]
+    finish: str = "stop"
+    fresh: bool = False
+    prompts: list[Prompt] = field(default_factory=list)
+
+    def complete(
+        self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
+    ) -> list[Completion]:
+        if not may_call[0]:
+            return [Completion(fault=NOT_ASKED)]
+        self.prompts += prompts
+        return [read(self.texts[attempt], prompts[0].schema, self.finish)]
+
+
+@pytest.mark.parametrize("finish", ["length", "looped"])
+def test_what_was_cut_off_is_asked_for_afresh_and_by_chance(finish: str) -> None:
+    client = Prompts(['{"word": "wo', good("x")], finish)
+    (answer,) = ask(client, [prompt("a")], no_check)
+    assert answer.value == Word(word="x")
+    first, second = client.prompts
+    assert (second.turns, first.temperature, second.temperature) == ((), 0.0, 0.7)
+    assert second.user.startswith("a\n\n") and "wo" not in second.user.split()[-1:]
+    assert "One JSON object" in second.user
+
+
+def test_an_example_is_no_answer() -> None:
+    asked = replace(prompt("Is heat good?"), system='Such as {"word": "cold and wet"}.')
+    client = Prompts([good("cold and wet"), good("cold and wet")])
+    (answer,) = ask(client, [asked], no_check)
+    assert answer.value is None and answer.fault is not None
+    assert answer.fault.kind == "example"
+    said = replace(asked, user="Is it cold and wet?")
+    (answer,) = ask(Prompts([good("cold and wet")]), [said], no_check)
+    assert answer.value == Word(word="cold and wet"), "the question says it too"

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
+from srrag.config import factory
+from srrag.config.compose import configure
+from srrag.corpus.chunk import ChunkBySections
+from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.record import RawRecord
+from srrag.extract.triples import ExtractTriples
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.entities import MergeEntities
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
@@ -69,3 +74,27 @@ def test_a_tree_that_stands_costs_nothing(tmp_path: Path) -> None:
 def test_without_a_model_there_is_nothing_to_estimate(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the engine is 'rules', which calls nothing"):
         estimated(tmp_path, BuildKnowledgeTree())
+
+
+def test_the_bound_holds_every_try_of_the_most_chunks(tmp_path: Path) -> None:
+    """Six paragraphs: the rules make one chunk of them, a model may make six."""
+    engine = ToyModel(tokenizer="utf8", usd_per_mtok_in=1.0, usd_per_mtok_out=1.0)
+    pico = factory.make(configure("build", [f"root={tmp_path}"])["schema"], "schema")
+    extract = ExtractTriples(engine=engine, ontology=pico, max_tokens=1000)
+    stages = [
+        Stage("parsed", ParseDocuments(), ("raw",)),
+        Stage("chunks", ChunkBySections(engine=engine, max_tokens=100), ("parsed",)),
+        Stage("triples", extract, ("chunks",)),
+    ]
+    plan = Plan("raw", "source", stages)
+    text = "# Title\n\n" + "\n\n".join(f"Paragraph {n} on pain and exercise." for n in range(6))
+    records = [RawRecord("a", "a", "markdown", text.encode())]
+    told = EstimateJob(Store(tmp_path), plan).run(records, Place(root=tmp_path))
+    chunks, triples = told["stages"]["chunks"], told["stages"]["triples"]
+    assert (chunks["calls"], chunks["calls_max"]) == (1, 2)
+    assert (triples["calls"], triples["calls_max"]) == (1, 12)
+    assert triples["tokens_out_max"] == 12 * 1000
+    assert triples["tokens_in_max"] > 6 * (triples["tokens_in"] + 1000)
+    assert told["usd_max"] == pytest.approx(
+        (told["tokens_in_max"] + told["tokens_out_max"]) / 1e6, abs=1e-4
+    )

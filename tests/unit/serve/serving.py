@@ -16,7 +16,6 @@ from typing import Any
 import uvicorn
 from starlette.testclient import TestClient
 
-from jobs.serve import settings_of
 from srrag.answer.cited import CitedAnswer
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.sentences import split_sentences
@@ -25,6 +24,7 @@ from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply
 from srrag.pipeline import Pipeline
 from srrag.serve.api.app import create_app
+from srrag.serve.configured import settings_of
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import ServeSettings
 from srrag.spec import place_field

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from ray.serve.schema import ServeDeploySchema
 
-from jobs.serve import application
 from srrag.errors import UsageError
+from srrag.serve.configured import application
 
 CONFIG = Path(__file__).resolve().parents[3] / "cluster" / "serve.yaml"
 
@@ -45,7 +45,7 @@ def names(application: Any) -> list[str]:
 
 def test_serve_deploy_understands_the_file(sample_root: Path) -> None:
     config = ServeDeploySchema.model_validate(yaml.safe_load(CONFIG.read_text("utf-8")))
-    assert config.applications[0].import_path == "jobs.serve:application"
+    assert config.applications[0].import_path == "srrag.serve.configured:application"
     assert config.http_options.host == "127.0.0.1"
     assert names(application(args(sample_root))) == ["srrag"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from srrag.engine.call import Call
+from srrag.engine.call import Call, key_of
 from srrag.engine.openai import protocol
+from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Answer, Prompt, read
 
 
@@ -202,3 +204,22 @@ def test_a_line_of_a_stream(line: bytes, event: protocol.Event) -> None:
 def test_an_error_within_a_stream_is_trouble() -> None:
     with pytest.raises(protocol.AttemptError, match="out of memory"):
         protocol.read_event(b'data: {"error": {"message": "out of memory"}}')
+
+
+@pytest.mark.parametrize("structured", ["json_schema", "json_object", "none"])
+def test_every_endpoint_is_asked_for_compact_json(structured: str) -> None:
+    system, user = body(structured)["messages"]
+    assert "on one line" in system["content"]
+    assert system["content"] == "Be brief." + protocol.appended(Shape, structured)
+    assert user["content"] == "What helps?"
+
+
+def test_the_schema_allows_the_prompt_s_values_alone() -> None:
+    prompt = replace(CALL.prompt, enums=(("Item.minimum", ("b", "a")),))
+    dialect = protocol.Dialect("m", "json_schema", True, "all")
+    sent = json.loads(dialect.request(replace(CALL, prompt=prompt)))
+    schema = sent["response_format"]["json_schema"]["schema"]
+    field = schema["$defs"]["Item"]["properties"]["minimum"]
+    assert field == {"type": "string", "enum": ["b", "a"]}
+    assert "enum" not in json.dumps(Shape.model_json_schema()), "the model's own is as it was"
+    assert key_of(HttpEngine(model="m"), prompt) == key_of(HttpEngine(model="m"), CALL.prompt)

@@ -299,3 +299,15 @@ def test_aiohttp_errors_that_hold_headers_never_leave(monkeypatch: pytest.Monkey
     answer = asyncio.run(scene())
     assert answer.fault is not None and answer.fault.kind == "connection"
     assert key not in repr(answer) and aiohttp.ClientResponseError.__name__ in answer.fault.detail
+
+
+def test_a_stream_that_loops_is_left_and_keeps_its_first_copy() -> None:
+    item = '{"name":"the same object of a small model, again and again","n":1}'
+    with serve(Endpoint(script=lambda request: '{"items":[' + ",".join([item] * 300))) as endpoint:
+        pieces: list[str] = []
+        answer = within(engine_at(endpoint.url), lambda session: listen(session, pieces))
+    assert answer.finish == "looped"
+    assert answer.text.count(item) <= 2
+    heard = "".join(pieces)
+    assert len(answer.text) < len(heard) < 60 * len(item)
+    assert answer.tokens_out > len(answer.text) // 8, "what was thrown away was paid for"

@@ -128,6 +128,20 @@ def test_a_guide_keeps_order_and_bounds_but_for_lengths_of_strings() -> None:
     assert item["required"] == ["zeta", "maxLength"]
 
 
+def test_a_guide_allows_the_listed_values_alone() -> None:
+    shape = json.loads(guide(Shape, (("Item.zeta", ("one", "two")),)))
+    assert shape["$defs"]["Item"]["properties"]["zeta"]["enum"] == ["one", "two"]
+
+
+def test_a_folder_without_a_chat_template_is_refused_at_the_start(folder: Path) -> None:
+    engine = VllmEngine(model=str(folder), device="cpu")
+    with pytest.raises(ValueError, match=r"engine\.model=.*: no chat template") as raised:
+        engine._check_folders()
+    assert "\n" not in str(raised.value)
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    VllmEngine(model=str(folder), device="cpu")._check_folders()
+
+
 _CHILD = """
 import pickle, subprocess, sys, time
 if sys.argv[1:]:

@@ -10,7 +10,7 @@ import pytest
 from srrag.algo.betr import Floats
 from srrag.train.betr.fit import BetrSettings, BetrTask, run_task
 from srrag.train.betr.pair_file import PairFile, read_pairs
-from srrag.train.betr.select import Fitter, Outcome, choose, choose_and_fit
+from srrag.train.betr.select import FitOutcome, Fitter, choose, choose_and_fit
 from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
 
 
@@ -19,7 +19,7 @@ def selected(
     settings: tuple[BetrSettings, ...] = (
         BetrSettings(objective="posterior", tau=1.0), BetrSettings(objective="paper", tau=0.1),
     ),
-) -> tuple[PairFile, list[BetrTask], Outcome]:  # fmt: skip
+) -> tuple[PairFile, list[BetrTask], FitOutcome]:  # fmt: skip
     path = tmp_path / "pairs.parquet"
     pq.write_table(pairs_table(simulate_pairs(u, num_queries=num_queries)), path)
     file = read_pairs(path)

@@ -1,77 +1,93 @@
-"""The part of `srrag doctor` that asks every node of a Ray cluster."""
+"""Is every node of a Ray cluster ready?"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from srrag.config import factory
-from srrag.errors import UsageError
-from srrag.runner.progress import say
+import ray
+
+from srrag.runner.doctor import Probe
 from srrag.runner.ray.data import RayDataRunner
+from srrag.runner.ray.nodes import Node, nodes_of, token_is_asked_for
+from srrag.stage import Resources
 from srrag.storage.mirror import shown
-from srrag.storage.store import Store
-
-if TYPE_CHECKING:
-    from srrag.runner.ray.nodes import Node
 
 MAX_CLOCK_S = 1.0
 """Heartbeats and deadlines are compared between nodes; a second is far below the shortest."""
 
-Probe = Callable[[], str]
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What a cluster should have; the checks of what is null are left out."""
+
+    nodes: int | None = None
+    gpus: int = 0
+    gpu_memory_gb: float = 0.0
+    memory_gb: float = 0.0
+    model: str | None = None
+    """Folder of a model, which has to be on every node."""
+    serve_port: int | None = None
+    wait_s: float = 0.0
+    """Seconds to wait for the nodes."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid number of nodes or port."""
+        nodes, port = self.nodes or 0, self.serve_port
+        if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 0:
+            raise ValueError(f"nodes={nodes}: a whole number from 0 is needed")
+        if port is not None and (isinstance(port, bool) or port not in range(1, 2**16)):
+            raise ValueError(f"serve_port={port}: a port from 1 to {2**16 - 1} is needed")
 
 
-def probes(config: Mapping[str, Any]) -> dict[str, Probe]:
-    """Checks of the cluster that the profile's runner joins; none if it joins none.
+def probes(
+    runner: RayDataRunner,
+    root: Path,
+    expected: Expected,
+    workers: Mapping[str, Resources],
+    *,
+    on_gpus: bool,
+) -> dict[str, Probe]:
+    """Ask every node of the cluster that a runner joins; returns the checks of their answers.
 
-    Raises UsageError for an invalid number of nodes or folder.
+    `workers` are the resources of a worker by stage, `on_gpus` says that indexes lie on GPUs.
+    Without a cluster, the only check fails.
     """
-    runner = factory.runner(config)
-    if not isinstance(runner, RayDataRunner) or runner.address == "local":
-        return {}
-    asked = config["cluster"]
     try:
-        found = ask(runner, asked, Store(config["root"]).root)
+        nodes, with_token = ask(runner, expected, root)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error)
         return {"nodes": lambda: _fail(f"no cluster at {runner.address}: {reason}")}
-    nodes, with_token = found
-    if asked["model"] is None:
-        say("     models     not checked: cluster.model names no folder")
+    folder = expected.model
     return {
-        "nodes": lambda: count(nodes, asked["nodes"]),
-        "gpus": lambda: gpus(nodes, asked["gpus"], asked["gpu_memory_gb"]),
-        "memory": lambda: memory(nodes, asked["memory_gb"]),
+        "nodes": lambda: count(nodes, expected.nodes),
+        "gpus": lambda: gpus(nodes, expected.gpus, expected.gpu_memory_gb),
+        "memory": lambda: memory(nodes, expected.memory_gb),
         "versions": lambda: versions(nodes),
         "clocks": lambda: clocks(nodes),
-        "storage": lambda: storage(nodes, shown(Path(config["root"]))),
-        **({"models": lambda: models(nodes, asked["model"])} if asked["model"] else {}),
-        "workers": lambda: workers(config, nodes),
-        **({} if config["profile"]["device"] == "cpu" else {"gpu faiss": lambda: faiss(nodes)}),
-        "ports": lambda: ports(nodes, asked["serve_port"]),
+        "storage": lambda: storage(nodes, shown(root)),
+        **({} if folder is None else {"models": lambda: models(nodes, folder)}),
+        "workers": lambda: fit(workers, nodes),
+        **({"gpu faiss": lambda: faiss(nodes)} if on_gpus else {}),
+        "ports": lambda: ports(nodes, expected.serve_port),
         "token": lambda: token(with_token),
     }
 
 
-def ask(runner: RayDataRunner, asked: Mapping[str, Any], root: Path) -> tuple[list[Node], bool]:
+def ask(runner: RayDataRunner, expected: Expected, root: Path) -> tuple[list[Node], bool]:
     """Return every node of the cluster, and whether the cluster asks for a token."""
-    import ray
-
-    from srrag.runner.ray.nodes import nodes_of, token_is_asked_for
-
     root.mkdir(parents=True, exist_ok=True)
-    model = None if asked["model"] is None else Path(asked["model"])
-    wait_for, port = asked["nodes"] or 1, asked["serve_port"]
-    if isinstance(wait_for, bool) or not isinstance(wait_for, int) or wait_for < 0:
-        raise UsageError(f"cluster.nodes={wait_for}: a whole number from 0 is needed")
-    if port is not None and (isinstance(port, bool) or port not in range(1, 2**16)):
-        raise UsageError(f"cluster.serve_port={port}: a port from 1 to {2**16 - 1} is needed")
     started = runner.connect()
     try:
-        wait_s = asked["wait_s"]
-        found = nodes_of(root, model, wait_for=wait_for, wait_s=wait_s, serve_port=port)
+        found = nodes_of(
+            root,
+            None if expected.model is None else Path(expected.model),
+            wait_for=expected.nodes or 1,
+            wait_s=expected.wait_s,
+            serve_port=expected.serve_port,
+        )
         return found, token_is_asked_for()
     finally:
         if started:
@@ -158,11 +174,9 @@ def models(nodes: Sequence[Node], folder: str) -> str:
     return f"{folder} on {len(nodes)} nodes"
 
 
-def workers(config: Mapping[str, Any], nodes: Sequence[Node]) -> str:
-    """The largest worker of the profile fits on some node."""
-    table = config["profile"]["resources"]
-    for stage in table:
-        need = factory.resources(config, stage)
+def fit(workers: Mapping[str, Resources], nodes: Sequence[Node]) -> str:
+    """The worker of every stage fits on some node."""
+    for stage, need in workers.items():
         if not any(node.cpus >= need.cpus and node.gpus >= need.gpus for node in nodes):
             return _fail(
                 f"profile.resources.{stage}: no node has {need.cpus:g} CPU and {need.gpus:g} GPU"

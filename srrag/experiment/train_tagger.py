@@ -1,0 +1,190 @@
+"""Train taggers with several seeds, score them on expert labels, and write the best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srrag.algo.token_f1 import Counts, figures, macro_f1_interval, token_counts
+from srrag.errors import UsageError, reading
+from srrag.evaluate.pico import Extract, token_labels
+from srrag.extract.find_mentions import FindByTagger
+from srrag.mentions.find import read_mentions
+from srrag.runner.progress import say
+from srrag.spec import fingerprint
+from srrag.train.group import Alone
+from srrag.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
+from srrag.train.tagger.folder import write_card, write_tagger
+from srrag.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.train.tagger.training import run_plain
+
+FitTagger = Callable[[TaggerTask], dict[str, Any]]
+"""Trains a tagger: returns `weights`, `lean`, `held_out` and `curve`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainTaggerJob:
+    """Taggers on the abstracts of `crowd`, a seed each; `expert` judges them and chooses none."""
+
+    crowd: Path
+    expert: Path | None
+    settings: TaggerSettings
+    seeds: Sequence[int]
+    validation_share: float
+    split_seed: int
+    device: str
+    out: Path
+    resamples: int
+    """Of the intervals of the figures."""
+    command: str
+
+    def run(self, fit: FitTagger) -> dict[str, Any]:
+        """Train a tagger for each seed, score all, and write the best on held-out abstracts."""
+        started = time.perf_counter()
+        with reading(*filter(None, (self.crowd, self.expert))):
+            crowd = read_abstracts(self.crowd)
+            expert = read_abstracts(self.expert) if self.expert else []
+        try:
+            training, held = split(crowd, self.validation_share, self.split_seed)
+        except ValueError as error:
+            raise UsageError(f"{self.crowd}: {error}") from error
+        self._check_apart(crowd, expert)
+        found = []
+        for seed in self.seeds:
+            task = self._task(crowd, seed)
+            say(f"seed {seed}: {len(training)} abstracts to learn from, {len(held)} held out")
+            found.append((task, result := fit(task), self._stated(task, result, training, held)))
+        chosen = max(range(len(found)), key=lambda i: found[i][2]["held_out"]["token_macro_F1"])
+        # The expert file is read for figures only, when everything is chosen.
+        for place, (task, result, facts) in enumerate(found):
+            folder = self.out / ("model" if place == chosen else f"seed-{task.seed}")
+            weights = Path(task.state) / result["weights"]
+            write_tagger(folder, self.settings, weights, result["lean"], facts)
+            if expert:
+                facts["expert"] = score(folder, expert, self.resamples)
+                write_card(folder, self.settings, facts)
+        return {
+            **summarise([facts for _, _, facts in found], chosen),
+            "model": str(self.out / "model"),
+            "revision": FindByTagger(model=str(self.out / "model")).revision,
+            "rules": scored(expert, read_mentions, self.resamples) if expert else None,
+            "out": str(self.out),
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+
+    def _stated(
+        self,
+        task: TaggerTask,
+        result: dict[str, Any],
+        training: Sequence[Abstract],
+        held: Sequence[Abstract],
+    ) -> dict[str, Any]:
+        """What model card and manifest say of a training; the expert figures come last."""
+        return {
+            "seed": task.seed,
+            **{name: result[name] for name in ("lean", "held_out", "curve")},
+            "training_abstracts": len(training),
+            "held_out_abstracts": len(held),
+            "crowd": {"file": Path(task.crowd).name, "fingerprint": task.fingerprint},
+            "settings": task.plain()["settings"],
+            "command": self.command,
+            "expert": None,
+        }
+
+    def _check_apart(self, crowd: Sequence[Abstract], expert: Sequence[Abstract]) -> None:
+        """Raise UsageError if the file to score on holds a text that is learned from."""
+        texts = {abstract.text for abstract in crowd}
+        for place, abstract in enumerate(expert, start=1):
+            if abstract.text in texts:
+                raise UsageError(f"{self.expert} line {place}: the text stands in {self.crowd}")
+
+    def _task(self, crowd: Sequence[Abstract], seed: int) -> TaggerTask:
+        """A training with its folder of checkpoints, which bears the name of what it is."""
+        task = TaggerTask(
+            crowd=str(self.crowd.resolve()),
+            fingerprint=fingerprint_of(crowd),
+            settings=self.settings,
+            share=self.validation_share,
+            split_seed=self.split_seed,
+            seed=seed,
+            device=self.device,
+            state="",
+        )
+        state = self.out.resolve() / "state" / fingerprint(task.identity())
+        return replace(task, state=str(state))
+
+
+def tagger_fit(workers: int, threads: int) -> FitTagger:
+    """Trainings in this process, or with `workers` on the Ray that this process has joined."""
+    if not workers:
+
+        def here(task: TaggerTask) -> dict[str, Any]:
+            import torch
+
+            torch.set_num_threads(threads)
+            return run_plain(task.plain(), Alone(Path(task.state) / "state.json"))
+
+        return here
+    from srrag.runner.ray.train import train_on_ray
+
+    def there(task: TaggerTask) -> dict[str, Any]:
+        state = Path(task.state)
+        gpu = task.device != "cpu"
+        return train_on_ray(
+            run_plain, task.plain(), workers=workers, folder=state, name="ray", use_gpu=gpu
+        )
+
+    return there
+
+
+def score(folder: Path, expert: Sequence[Abstract], resamples: int) -> dict[str, Any]:
+    """Figures on the expert file: of the tagger's tokens, and of the mentions made of them."""
+    tagger = FindByTagger(model=str(folder.resolve()))
+    return {
+        "documents": len(expert),
+        "tokens": scored(expert, tagger.label, resamples),
+        "mentions": scored(expert, tagger.read, resamples),
+    }
+
+
+def scored(expert: Sequence[Abstract], extract: Extract, resamples: int) -> dict[str, Any]:
+    """Token figures as `evaluate.pico` counts them, with the interval of the macro F1."""
+    counts: Counts = np.stack(
+        [token_counts(a.labels, token_labels(a.text, extract(a.text))) for a in expert]
+    )
+    low, high = macro_f1_interval(counts, resamples=resamples)
+    rounded = {name: round(value, 4) for name, value in figures(counts.sum(0)).items()}
+    return {**rounded, "interval": [round(low, 4), round(high, 4)]}
+
+
+def summarise(found: Sequence[dict[str, Any]], chosen: int) -> dict[str, Any]:
+    """Return the main figures, then those of every seed."""
+    first: dict[str, Any] = {"seed": found[chosen]["seed"], "settings": found[chosen]["settings"]}
+    if found[chosen]["expert"]:
+        # By the mentions, as the rules are scored; `tokens` are what the tagger labels alone.
+        macro = [facts["expert"]["mentions"]["token_macro_F1"] for facts in found]
+        first = {
+            "token_macro_F1": found[chosen]["expert"]["mentions"]["token_macro_F1"],
+            "mean_over_seeds": round(sum(macro) / len(macro), 4),
+            "lowest": min(macro),
+            "highest": max(macro),
+            **first,
+        }
+    kept = ("seed", "lean", "held_out", "expert", "curve")
+    return {**first, "seeds": [{key: facts[key] for key in kept} for facts in found]}
+
+
+def readable(found: Sequence[dict[str, Any]]) -> str:
+    """Macro F1 a seed, for a terminal."""
+    lines = ["token macro-F1   held out   expert, tokens   expert, mentions"]
+    for facts in found:
+        cells = [f"{facts['held_out']['token_macro_F1']:.4f}"]
+        if expert := facts["expert"]:
+            cells += [f"{expert[name]['token_macro_F1']:.4f}" for name in ("tokens", "mentions")]
+        lines.append(f"  seed {facts['seed']:<10}" + "       ".join(cells))
+    return "\n".join(lines)

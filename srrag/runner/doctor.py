@@ -1,0 +1,129 @@
+"""Is this machine ready: Python, packages, model, device, memory and disk?
+
+A probe returns what it found in one line, or raises ValueError, OSError, RuntimeError or
+ImportError with what is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from srrag.storage import mirror
+from srrag.storage.atomic_write import commit_json, read_json
+
+Probe = Callable[[], str]
+
+_EXTRAS = {"pdf": "docling", "vllm": "vllm", "wandb": "wandb"}
+_MIN_FREE_GB = 5.0
+
+
+def probes(
+    model: Probe, root: Path, *, device: str, on_cluster: bool, cpus: float
+) -> dict[str, Probe]:
+    """Return the probes of this machine.
+
+    `model` probes the encoder; `cpus` is what one worker of every stage takes together.
+    `on_cluster` says that the device is on the nodes of a cluster, and so not checked here.
+    """
+    return {
+        "python": _python,
+        "packages": _packages,
+        "model": model,
+        "device": lambda: _device(device, on_cluster),
+        "faiss": lambda: _faiss(device, on_cluster),
+        "cpus": lambda: _cpus(cpus),
+        "disk": lambda: _disk(root),
+    }
+
+
+def extras() -> dict[str, bool]:
+    """Whether each optional package is installed."""
+    return {name: importlib.util.find_spec(each) is not None for name, each in _EXTRAS.items()}
+
+
+def outcome(check: Probe) -> dict[str, Any]:
+    """Run a probe: whether it holds, and what it says."""
+    try:
+        return {"ok": True, "detail": check()}
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        return {"ok": False, "detail": " ".join(str(error).split())}
+
+
+def _python() -> str:
+    if sys.version_info[:2] != (3, 11):
+        raise ValueError(f"Python {sys.version.split()[0]}; 3.11 is what the pins are tested with")
+    return sys.version.split()[0]
+
+
+def _packages() -> str:
+    names = ("ray", "torch", "transformers", "sentence-transformers", "pyarrow")
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+
+
+def _device(device: str, on_cluster: bool) -> str:
+    import torch
+
+    if device == "cpu":
+        return "cpu"
+    if on_cluster:
+        return f"{device}, on the nodes of the cluster"
+    if not torch.cuda.is_available():
+        raise ValueError(f"profile asks for {device}, but there is no GPU that torch can use")
+    return f"{torch.cuda.get_device_name(0)}, {torch.cuda.device_count()} of them"
+
+
+def _faiss(device: str, on_cluster: bool) -> str:
+    import faiss
+
+    version = f"faiss {faiss.__version__}"
+    if device == "cpu" or on_cluster:
+        return version
+    if not (found := faiss.get_num_gpus()):
+        raise ValueError(
+            f"{version} finds no GPU, so the dense index would be on the CPU; "
+            f"install faiss-gpu=={faiss.__version__} in place of faiss-cpu"
+        )
+    return f"{version}, {found} GPUs"
+
+
+def _cpus(asked: float) -> str:
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    hint = "; bf16 instructions: embedder=minilm_bf16 is faster here" if has_bf16() else ""
+    return f"{os.cpu_count()} cores, {memory_gb:.0f} GB; one worker a stage takes {asked:g}{hint}"
+
+
+def has_bf16() -> bool:
+    """Whether this CPU multiplies bfloat16 matrices natively (Linux on x86 says so)."""
+    path = Path("/proc/cpuinfo")
+    flags = set(path.read_text().split()) if path.exists() else set()
+    return bool(flags & {"avx512_bf16", "amx_bf16"})
+
+
+def _disk(root: Path) -> str:
+    if mirror.store_at(root):
+        probe = root / f".doctor-{uuid.uuid4().hex}"
+        commit_json(probe, {})
+        try:
+            read_json(probe)
+        finally:
+            mirror.remove(probe)
+        return f"{mirror.shown(root)} is written and read; here {_free(root)} stands for it"
+    return _free(root)
+
+
+def _free(root: Path) -> str:
+    there = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
+    free_gb = shutil.disk_usage(there).free / 2**30
+    if free_gb < _MIN_FREE_GB:
+        raise ValueError(f"{there} has {free_gb:.1f} GB free; {_MIN_FREE_GB:g} GB is the least")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"{there} cannot be written")
+    return f"{there}: {free_gb:.0f} GB free"
