@@ -44,7 +44,9 @@ def parse_cnxml(body: bytes) -> Parsed:
             link.text = labels.get(link.get("target-id") or "", "")
     dropped = frozenset(told["drop"])
     text = "\n\n".join(_blocks(content, 2, dropped, labels))
-    place = {name: told[name] for name in ("book", "chapter", "chapter_title", "order")}
+    place: dict[object, object] = {
+        name: told[name] for name in ("book", "chapter", "chapter_title", "order")
+    }
     return Parsed(str(told["title"]), text, {**plain_metadata(place), "encoding": "utf-8"})
 
 
