@@ -15,10 +15,12 @@ import pyarrow as pa
 from srrag.config import factory
 from srrag.engine.base import Model
 from srrag.errors import UsageError
+from srrag.evaluate.chance import chance, readable_chance
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.scores import figure
 from srrag.experiment.configurations import Configuration, configurations
 from srrag.experiment.outcome import Outcome
+from srrag.experiment.pairs import paired, readable_pairs
 from srrag.experiment.record import bench_name, score_tables
 from srrag.experiment.scoring import Bench, read_bench
 from srrag.experiment.table import compared, readable
@@ -81,8 +83,16 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     write_results(out, made, tables, gold)
     summary = _summary(made, outcomes, sweeps, bench, before)
     summary |= {"baseline": baseline, "out": str(out)}
+    pairs = paired(
+        {name: each.scores for name, each in outcomes.items()},
+        config["sweep"].get("pairs") or {},
+        {row["query_id"]: str(row.get(config["bench"].get("by") or "", "")) for row in bench.gold},
+    )
+    summary["chance"] = chance(getattr(bench, "rows", ()), config["bench"].get("by"))
+    summary["pairs"] = [each.as_dict() for each in pairs]
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    say(readable(made, baseline))
+    told = "\n".join([*readable_chance(summary["chance"]), readable_pairs(pairs)])
+    say(readable(made, baseline) + told)
     return summary
 
 
@@ -228,6 +238,7 @@ def _summary(
         "failed": failed,
         "broken_judges": broken,
         "questions": len(bench.gold),
+        "faulty_questions": len(getattr(bench, "faulty", ())),
         "without_gold": len(bench.gold) - bench.questions.num_rows,
         "failed_questions": sum(row.failed for row in made),
         "stages": sum(len(sweep.plan.steps) for sweep in sweeps),

@@ -26,13 +26,13 @@ from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.formats import read_queries
 from srrag.hits import unpack_hits
 from srrag.index.graph_reader import PARTS, GraphWeights
-from srrag.index.units import open_units
 from srrag.pipeline import Pipeline
 from srrag.retrieve.fuse import FuseRanks
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
 from srrag.retrieve.search_graph import SearchGraph
 from srrag.retrieve.search_sparse import SearchSparse
+from srrag.units import open_units
 
 BATCH = 64
 MIN_PAPERS = 4

@@ -244,6 +244,19 @@ class Pipeline(Step):
         return self.whole.open(at)
 
 
+def chained(*items: Step) -> Pipeline:
+    """Put steps and pipelines in one pipeline; the steps up to the column `hits` rank.
+
+    `a >> b` calls this. Raises ValueError if a step reads what none before it wrote.
+    """
+    steps = [
+        step for item in items for step in (item.steps if isinstance(item, Pipeline) else (item,))
+    ]
+    ranked = [n for n, step in enumerate(steps) if "hits" in (each.name for each in added(step))]
+    end = ranked[-1] + 1 if ranked else 0
+    return Pipeline(rank=tuple(steps[:end]), answer=tuple(steps[end:]))
+
+
 def _numbered(rows: pa.Table) -> pa.Table:
     return rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
 

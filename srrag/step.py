@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from srrag.llm.completion import Account, Client, Completion, Engine, Fault, Pro
 from srrag.llm.retry_invalid import ask
 from srrag.storage.manifest import check_files
 from srrag.storage.mirror import store_at
+
+if TYPE_CHECKING:
+    from srrag.pipeline import Pipeline
 
 Function = Callable[[pa.Table], pa.Table]
 
@@ -94,6 +97,12 @@ class Step(abc.ABC):
     def identity(self) -> dict[str, Any]:
         """What determines the output besides the fields, such as the content of prompt files."""
         return {}
+
+    def __rshift__(self, other: Step) -> Pipeline:
+        """Chain two steps or pipelines; see srrag.pipeline.chained."""
+        from srrag.pipeline import chained
+
+        return chained(self, other)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,34 +1,83 @@
-"""Choosing among a question's options by rules: yes or no, an option's name, or its words."""
+"""Choosing among a question's options by rules: yes or no, a direction, or an option's words.
+
+What the rules cannot read they leave open (NO_CHOICE); they never guess.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from srrag.algo.terms import terms
+from srrag.answer.candidates import Candidate, Passage, candidates
+from srrag.answer.direction import Direction, direction
+from srrag.answer.extract import ExtractRule
+from srrag.answer.sentence_features import asked_outcome
+from srrag.answer.sentences import plain
 from srrag.schema import NO_CHOICE
 
 POLAR = frozenset(("yes", "no", "maybe"))
+NUM_QUOTES = 2
+"""Sentences from which yes or no is read: the first paragraph of an answer by rules."""
+QUESTION_WEIGHT, FINDING_WEIGHT = 0.3, 0.1
+"""What a sentence's share of the question, and a result or conclusion, add to its share of the
+outcome."""
+
 _BEGINS = re.compile(r"\W*(yes|no|maybe)\b", re.IGNORECASE)
 _NEGATES = re.compile(
     r"\b(?:no|not|nor|never|neither|none|without|cannot)\b|n['’]t\b", re.IGNORECASE
 )
+_SAME = re.compile(
+    r"\bno\b.{0,30}\b(?:differen|chang|effect)|\b(?:unchanged|similar|same|equal|stayed|remained)",
+    re.IGNORECASE,
+)
+_UP = re.compile(r"\b(?:increas|rise|rose|higher|greater|more\b|went up)", re.IGNORECASE)
+_DOWN = re.compile(r"\b(?:decreas|fall|fell|lower|reduc|declin|less\b|went down)", re.IGNORECASE)
+_EFFECT = re.compile(
+    r"\beffects? of (?P<I>.+?),? (?:compared (?:with|to)|versus|vs\.?) (?P<C>.+?),? "
+    r"on (?P<O>.+?)\W*$",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
-def choose(text: str, options: Sequence[str]) -> int:
-    """The index of the option that a text settles on, NO_CHOICE for none.
+class Chosen(NamedTuple):
+    """The index of an option or NO_CHOICE, what it was read from, and its passages from 1."""
 
-    Yes, no and maybe are read from the text's stance. Other options are chosen if the text names
-    them, else by the share of their words that it holds; a tie is no choice.
-    """
+    option: int
+    reason: str
+    cites: tuple[int, ...] = ()
+
+
+class Asked(NamedTuple):
+    """Intervention, comparator and outcome of a question, "" for what it does not name."""
+
+    intervention: str
+    comparator: str
+    outcome: str
+
+
+def choose(question: str, options: Sequence[str], passages: Sequence[Passage]) -> Chosen:
+    """Choose the option that the passages, best first, speak for; equal options are one."""
+    if not passages:
+        return Chosen(NO_CHOICE, "There is no evidence.")
     folded = [option.strip().casefold() for option in options]
-    if not text.strip():
-        return NO_CHOICE
     if POLAR.issuperset(folded):
-        said = stance(text)
-        return folded.index(said) if said in folded else NO_CHOICE
-    named = first_named(text, options)
-    return named if named != NO_CHOICE else nearest(text, options)
+        return polar(question, folded, passages)
+    if told := directions(options):
+        return by_direction(question, told, passages)
+    return lexical(question, options, passages)
+
+
+def polar(question: str, options: Sequence[str], passages: Sequence[Passage]) -> Chosen:
+    """Read yes or no from the stance of the best quotes; without a quote there is no choice."""
+    quotes = ExtractRule(min_coverage=0.0)(question, passages).choices[:NUM_QUOTES]
+    if not quotes:
+        return Chosen(NO_CHOICE, "No sentence of the evidence is on the question.")
+    text = " ".join(quote.text for quote in quotes)
+    said = stance(text)
+    index = options.index(said) if said in options else NO_CHOICE
+    return Chosen(index, text, tuple(dict.fromkeys(n for quote in quotes for n in quote.cites)))
 
 
 def stance(text: str) -> str:
@@ -38,19 +87,75 @@ def stance(text: str) -> str:
     return "no" if _NEGATES.search(text) else "yes"
 
 
-def first_named(text: str, options: Sequence[str]) -> int:
-    """The option that a text names first; of two that begin there, the longer one."""
-    places = []
-    for n, option in enumerate(options):
-        named = re.search(rf"\b{re.escape(option.strip())}(?!\w)", text, re.IGNORECASE)
-        if named and option.strip():
-            places.append((named.start(), -len(option), n))
-    return min(places)[2] if places else NO_CHOICE
+def directions(options: Sequence[str]) -> list[Direction]:
+    """The direction that each option names; [] unless each names another one."""
+    found: list[Direction] = []
+    for option in options:
+        if _SAME.search(option):
+            found.append("same")
+        elif bool(_UP.search(option)) != bool(_DOWN.search(option)):
+            found.append("increased" if _UP.search(option) else "decreased")
+    distinct = len(found) == len(options) == len(set(found))
+    return found if distinct and len(found) > 1 else []
 
 
-def nearest(text: str, options: Sequence[str]) -> int:
-    """The option with the largest share of its words in a text; NO_CHOICE for a tie or none."""
-    held = {*terms(text)}
-    scores = [len(held & {*terms(each)}) / max(1, len({*terms(each)})) for each in options]
+def by_direction(question: str, told: Sequence[Direction], passages: Sequence[Passage]) -> Chosen:
+    """Choose by the direction in the best sentence of the first passage's paper.
+
+    Sentences rank by the share of the outcome's and the question's words that they hold, results
+    and conclusions first. Those that tell no direction are passed over; if none does, the whole
+    passages are read.
+    """
+    asked = parts(question)
+    paper = [n for n, each in enumerate(passages) if not n or each.title == passages[0].title]
+    found = [each for each in candidates(passages) if each.passage in paper and not each.plan]
+    found.sort(key=lambda each: -_on_question(each, asked.outcome, question))
+    texts = [(each.core, each.passage) for each in found]
+    texts += [(plain(passages[n].text), n) for n in paper]
+    for text, passage in texts:
+        if said := direction(text, *asked):
+            index = told.index(said) if said in told else NO_CHOICE
+            return Chosen(index, text, (passage + 1,))
+    return Chosen(NO_CHOICE, "No sentence of the first paper tells a direction.")
+
+
+def _on_question(each: Candidate, outcome: str, question: str) -> float:
+    """How far a sentence is on the outcome and on the question."""
+    words, whole = {*terms(outcome)}, {*terms(question)}
+    return (
+        len(words & each.stems) / max(1, len(words))
+        + QUESTION_WEIGHT * len(whole & each.stems) / max(1, len(whole))
+        + FINDING_WEIGHT * (each.role in ("result", "conclusion"))
+    )
+
+
+def parts(question: str) -> Asked:
+    """The parts of "effect of I, compared with C, on O"; of other questions the outcome alone."""
+    found = _EFFECT.search(question)
+    return (
+        Asked(found["I"], found["C"], found["O"])
+        if found
+        else Asked("", "", asked_outcome(question))
+    )
+
+
+def lexical(question: str, options: Sequence[str], passages: Sequence[Passage]) -> Chosen:
+    """Choose the option whose own words the passages hold most, passages weighted by 1 / rank.
+
+    Words that the question or every option holds tell nothing. A tie is no choice.
+    """
+    words = [{*terms(option)} for option in options]
+    common = set.intersection(*words) if len(words) > 1 else set()
+    own = [each - common - {*terms(question)} for each in words]
+    texts = [{*terms(f"{passage.title} {passage.text}")} for passage in passages]
+    scores = [
+        sum(len(each & text) / max(1, len(each)) / rank for rank, text in enumerate(texts, start=1))
+        for each in own
+    ]
     best = max(scores, default=0.0)
-    return scores.index(best) if best > 0 and scores.count(best) == 1 else NO_CHOICE
+    rivals = {options[n].strip().casefold() for n, score in enumerate(scores) if score == best}
+    if best == 0 or len(rivals) > 1:
+        return Chosen(NO_CHOICE, "No option is nearer to the evidence than the others.")
+    index = scores.index(best)
+    cites = tuple(n for n, text in enumerate(texts, start=1) if own[index] & text)
+    return Chosen(index, f"The evidence holds its words: {', '.join(sorted(own[index]))}.", cites)

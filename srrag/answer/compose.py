@@ -48,7 +48,7 @@ class ComposeAnswer(LLMStep):
 
     The model sees the `options` of a multiple-choice question and chooses one, whose index is
     `choice` (NO_CHOICE for none, and in every abstention); the search does not use them (MIRAGE's
-    question-only retrieval). The rules choose by what they quote.
+    question-only retrieval). The rules quote whatever is offered, and choose by `choose_rules`.
 
     The paragraphs, separated by blank lines, are the answer, the evidence by grade, and the limits.
     Citations outside the evidence block are dropped and counted in `invalid_citations`. A sentence
@@ -117,7 +117,9 @@ class ComposeAnswer(LLMStep):
                     question=quoted(question["text"]),
                     options=_offered(question["options"]),
                     num_evidence=len(question["evidence"]),
-                    evidence="\n".join(_lines(question["evidence"], self._marked(question))),
+                    evidence="\n".join(
+                        evidence_lines(question["evidence"], self._marked(question))
+                    ),
                     differences=_listed(self._differences(question)),
                 ),
                 self.choice_schema if question["options"] else self.schema,
@@ -151,15 +153,8 @@ class ComposeAnswer(LLMStep):
             rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
             extract = rule(question["text"], passages)
             answer = quoted_answer(extract, [each.grade for each in passages], differences)
-            answers.append(self._ruled(answer, question["options"]).model_dump_json())
+            answers.append(_ruled(answer, question, passages).model_dump_json())
         return answers
-
-    def _ruled(self, answer: CitedAnswer, options: Sequence[str]) -> CitedAnswer:
-        """The quotes in the schema of their prompt, with a choice if there are options."""
-        if not options:
-            return answer
-        core = " ".join(sentence.text for sentence in answer.answer)
-        return ChosenAnswer(**answer.model_dump(), choice=choose(core, options) + 1)
 
     def _marked(self, question: Row) -> dict[str, list[str]]:
         """The snippets of each piece of evidence, by its id."""
@@ -249,7 +244,15 @@ class ComposeAnswer(LLMStep):
         }
 
 
-def _lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[str]:
+def _ruled(answer: CitedAnswer, question: Row, passages: Sequence[Passage]) -> CitedAnswer:
+    """The quotes in the schema of their prompt, with a choice if there are options."""
+    if not question["options"]:
+        return answer
+    chosen = choose(question["text"], question["options"], passages)
+    return ChosenAnswer(**answer.model_dump(), choice=chosen.option + 1)
+
+
+def evidence_lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[str]:
     """Evidence as JSON lines; the content cannot break out of a JSON string."""
     for number, item in enumerate(evidence, 1):
         snippets = marked.get(item["evidence_id"])

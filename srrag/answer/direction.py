@@ -18,17 +18,18 @@ _SAME = re.compile(
     r"lack of)\b[^.;]{0,60}?\b(?:differ\w*|change[sd]?|effects?|affect\w*|significan\w*|improve\w*|"
     r"increase\w*|decrease\w*|reduc\w*|associat\w*|benefi\w*|superior\w*|influence\w*|alter\w*)\b"
     r"|\b(?:similar\w*|comparable|equivalent|unchanged|non-?significan\w*|equal(?:ly)?|the same|"
-    r"non-?inferior|as effective as|ns)\b|\bp\s?(?:>|=\s?0?\.[1-9])",
+    r"non-?inferior|as effective as|identical\w*|ns)\b|\bp\s?(?:>|=\s?0?\.(?:[1-9]|0[5-9]))",
     re.IGNORECASE,
 )
 _UP = re.compile(
     r"\b(?:increas\w*|higher|greater|more|rise[sn]?|rose|elevat\w*|longer|larger|gain\w*|better|"
-    r"superior|enhanc\w*|exceed\w*|stronger|faster|accelerat\w*)\b",
+    r"superior|enhanc\w*|exceed\w*|stronger|faster|accelerat\w*|highest|longest|later)\b",
     re.IGNORECASE,
 )
 _DOWN = re.compile(
     r"\b(?:decreas\w*|lower\w*|reduc\w*|less|fewer|fell|fall|declin\w*|shorter|smaller|diminish\w*|"
-    r"attenuat\w*|suppress\w*|prevent\w*|worse\w*|inferior|dropp?\w*|alleviat\w*|relie[fv]\w*)\b",
+    r"attenuat\w*|suppress\w*|prevent\w*|worse\w*|inferior|dropp?\w*|alleviat\w*|relie[fv]\w*|"
+    r"lowest|lesser|fewest|shortest|earlier)\b",
     re.IGNORECASE,
 )
 _BETTER = re.compile(r"\b(?:improv\w*|benefi\w*|effective\w*)\b", re.IGNORECASE)

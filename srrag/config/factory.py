@@ -11,7 +11,7 @@ from srrag.errors import UsageError
 from srrag.llm.completion import Account
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of
-from srrag.runner.pipeline_run import PipelineRun, check_encoder
+from srrag.runner.pipeline_run import PipelineRun, check_pipeline
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.schema import RAW
@@ -154,10 +154,5 @@ def pipeline_run(
         raise UsageError("pipeline: it cites freely, which is for `srrag evaluate` alone")
     store = Store(config["root"])
     store.check()
-    for step in within(pipeline):
-        encoder = getattr(step, "encoder", None)
-        if encoder is not None:
-            check_encoder(
-                store, config["build"], spec(encoder), getattr(step, "encoded", "vectors")
-            )
+    check_pipeline(store, config["build"], pipeline)
     return PipelineRun(store, config["build"], pipeline, runner(config), partial(resources, config))

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.evaluate.datasets import json_lines
+from srrag.evaluate.datasets.mirage import FAULT
 from srrag.evaluate.datasets.shape import gold_rows
 from srrag.evaluate.judgements import CASES
 from srrag.schema import EVIDENCE, NO_CHOICE, empty_value
@@ -45,18 +47,26 @@ class Cases:
     """Answers to questions that the gold does not have: not judged."""
 
 
-def read_gold_answers(path: Path, subset: str | None = None) -> Iterator[dict[str, Any]]:
+def read_gold_answers(
+    path: Path, subset: str | None = None, faulty: list[str] | None = None
+) -> Iterator[dict[str, Any]]:
     """Read the gold of a benchmark in any format that `gold_rows` knows.
 
     A row has `query_id` (or `_id`, `id`) and some of these: `text` (`question`); `ideal_answer`
     (`exact_answer`, `long_answer`, `answer`; the first of several wordings); `nuggets`, texts or
     {text, importance: vital | okay}; `picot`; `options` with `gold_option`, or `decision` or
     `yesno`. `strata` keeps the keys that group questions (STRATA). Raises ValueError that names
-    file and line.
+    file and line. A multiple-choice question that is none is listed in `faulty`, if that is given,
+    and costs itself alone.
     """
     first: dict[str, str] = {}
     for place, given in gold_rows(path, subset):
+        if FAULT in given and faulty is not None:
+            faulty.append(f"{place}: {given[FAULT]}")
+            continue
         try:
+            if FAULT in given:
+                raise ValueError(given[FAULT])
             row = _gold(given)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{place}: not gold of a question ({error})") from error
@@ -140,6 +150,21 @@ def read_answers(path: Path, also: Sequence[str] = ()) -> pa.Table:
         raise ValueError(f"{path}: column {missing[0]!r} is missing; `srrag answer` writes it")
     also = ("choice", *also)
     return table.select([*ANSWER_COLUMNS, *(name for name in also if name in table.column_names)])
+
+
+def read_ids(path: Path) -> set[str]:
+    """The ids of the rows of a file of JSON lines, or of a folder's files: set:id where a row has
+    a `set`. Raises ValueError that names a line without an id.
+    """
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    found: set[str] = set()
+    for file in files:
+        for place, row in json_lines.rows(file):
+            name = next((row[key] for key in ("query_id", "_id", "id") if key in row), None)
+            if name is None:
+                raise ValueError(f"{place}: there is no id")
+            found.add(f"{row['set']}:{name}" if "set" in row else str(name))
+    return found
 
 
 def make_cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:

@@ -79,6 +79,8 @@ class WriteRationale(LLMStep):
                 *render(row["text"], row["options"]),
                 Rationale,
                 max_tokens=self.max_tokens,
+                question=row["text"],
+                options=tuple(row["options"]),
             )
             for number, row in live(batch, self.reads)
             if len(row["options"]) <= MAX_OPTIONS

@@ -13,7 +13,8 @@ import pyarrow as pa
 from srrag.answer.free_citation import freed
 from srrag.config import factory
 from srrag.errors import UsageError, reading
-from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers
+from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers, read_ids
+from srrag.evaluate.chance import chance, readable_chance
 from srrag.evaluate.groups import by_group
 from srrag.evaluate.judgements import JUDGEMENTS, metrics_of
 from srrag.evaluate.judges.accuracy import trial_means
@@ -43,10 +44,12 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Judge a system's answers, and a second one's, with the differences between the two."""
     started = time.perf_counter()
     steps = judges(config["bench"]["judges"])
-    gold = read_gold(config, path)
+    gold, faulty = read_gold(config, path)
     articles = read_articles(config, gold)
     summary: dict[str, Any] = {
         "questions": len(gold),
+        "faulty_questions": len(faulty),
+        "chance": chance(gold, config["bench"]["by"]),
         "judge": judge_name(config),
         "judges": {
             name: [metric.name for metric in metrics]
@@ -100,13 +103,23 @@ def _ranked(articles: Judged | None, answered: Evaluated, config: dict[str, Any]
     return articles.pool_scores(answered.table, answered.run.place(factory.place(config)))
 
 
-def read_gold(config: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
-    """Read the questions of the benchmark; raises UsageError if it has none."""
+def read_gold(config: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read the questions of the benchmark, and list those of its rows that hold none.
+
+    `bench.only` names a file of JSON lines, or a folder of them: of the questions only those with
+    an id there are kept. Raises UsageError if no question is left.
+    """
+    faulty: list[str] = []
     with reading(path):
-        gold = list(read_gold_answers(path, config["bench"]["subset"]))
+        gold = list(read_gold_answers(path, config["bench"]["subset"], faulty))
+    for each in faulty[:_SHOWN_FAILURES]:
+        say(f"left out: {each}")
+    if only := config["bench"].get("only"):
+        names = read_ids(Path(str(only)))
+        gold = [row for row in gold if row["query_id"] in names]
     if not gold:
         raise UsageError(f"bench.path={path}: there is no question")
-    return gold
+    return gold, faulty
 
 
 def _evaluated(
@@ -182,6 +195,7 @@ def readable(summary: dict[str, Any]) -> str:
         for name, figures in summary.get(f"{prefix}groups", {}).items():
             lines.append(f"  {name}")
             lines += [_line(*entry) for entry in figures.items()]
+        lines += readable_chance(summary.get("chance", {}))
         if trials := summary.get(f"{prefix}accuracy_trials"):
             means = ", ".join(f"{value:.4f}" for value in trials["means"])
             lines.append(f"  answer_accuracy by trial: {means} (SD {trials['sd']:.4f})")

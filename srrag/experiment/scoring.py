@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -108,6 +108,8 @@ class Answers:
     judge: str
     articles: Judged | None = None
     """The gold documents of the ranking behind the answers, where the benchmark names them."""
+    faulty: Sequence[str] = ()
+    """Rows of the gold that hold no question, each with its place."""
 
     @cached_property
     def questions(self) -> pa.Table:
@@ -156,13 +158,18 @@ def read_bench(config: dict[str, Any], path: Path) -> Bench:
         return Rankings(read_judged(config, path), documents)
     if bench["answers"] or bench["baseline_answers"]:
         raise UsageError("bench.answers: a sweep's configurations answer themselves")
-    rows = read_gold(config, path)
+    rows, faulty = read_gold(config, path)
     if not all(row["text"] for row in rows):
         raise UsageError(f"bench.path={path} holds a question without its text")
-    given = (facts for _, facts in gold_rows(path, bench["subset"]))
-    facts = [told_apart({**each, **row}, documents) for each, row in zip(given, rows, strict=True)]
+    given = {_name(facts): facts for _, facts in gold_rows(path, bench["subset"])}
+    facts = [told_apart({**given[row["query_id"]], **row}, documents) for row in rows]
     steps, articles = judges(bench["judges"]), read_articles(config, rows)
-    return Answers(config, rows, facts, steps, judge_name(config), articles)
+    return Answers(config, rows, facts, steps, judge_name(config), articles, faulty)
+
+
+def _name(row: Row) -> str:
+    """The id of a row of gold."""
+    return str(next(row[key] for key in ("query_id", "_id", "id") if key in row))
 
 
 def told_apart(row: Row, documents: Mapping[str, Row]) -> Row:

@@ -46,7 +46,8 @@ class Prompt:
     samples of a prompt. The answer follows `schema`. In a retry, `turns` holds the former answers,
     each with what was wrong with it. `enums` lists the values that guided decoding allows for
     fields, by "Model.field"; they follow from what the system text says, so they are no part of a
-    completion's key.
+    completion's key. `question` and `options` are those that the prompt is about, if it is
+    about one; recorded answers are found by them, and no key holds them.
     """
 
     row: int
@@ -59,6 +60,8 @@ class Prompt:
     draw: int = 0
     turns: tuple[tuple[str, str], ...] = ()
     enums: Enums = ()
+    question: str = ""
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

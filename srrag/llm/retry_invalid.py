@@ -17,7 +17,7 @@ AFRESH = ("empty", "whitespace", "truncated", "looped", "example")
 AFRESH_TEMPERATURE = 0.7
 """A prompt that is asked afresh at temperature 0 would get the same answer."""
 
-FINAL = ("too_long", "refused_call")
+FINAL = ("too_long", "refused_call", "not_recorded", "recorded_fault")
 """Kinds of faults that a retry cannot change."""
 
 _MAX_SHOWN_CHARS = 2000

@@ -29,6 +29,8 @@ class RerankCrossEncoder(Reranker):
     """
 
     hits: str = "hits_coarse"
+    text: str = "text"
+    """The column of what is scored against, such as `rationale`."""
     cross_encoder: CrossEncoderModel | RankLlamaModel
     titles: bool = True
     units: str = "units"
@@ -36,7 +38,7 @@ class RerankCrossEncoder(Reranker):
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The question and the hits."""
-        return ("text", self.hits)
+        return (self.text, self.hits)
 
     def needs(self) -> tuple[str, ...]:
         """The units index, for the texts."""
@@ -49,7 +51,7 @@ class RerankCrossEncoder(Reranker):
 
         def score(batch: pa.Table, ids: pa.Array, offsets: Offsets) -> npt.NDArray[np.float64]:
             passages = self.passages(units, ids)
-            questions = zip(batch["text"].to_pylist(), pairwise(offsets), strict=True)
+            questions = zip(batch[self.text].to_pylist(), pairwise(offsets), strict=True)
             scores = [logits(text, passages[start:end]) for text, (start, end) in questions]
             return np.concatenate([np.zeros(0), *scores])
 

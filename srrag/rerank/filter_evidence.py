@@ -37,6 +37,8 @@ class FilterEvidence(Step):
 
     model: str = field(default="", compare=False, metadata={"identity": False})
     hits: str = "hits_ranked"
+    text: str = "text"
+    """The column that the passages are judged for."""
     into: str = "hits"
     depth: int = 32
     threshold: float | None = None
@@ -60,7 +62,7 @@ class FilterEvidence(Step):
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The question and the hits to judge."""
-        return ("text", self.hits)
+        return (self.text, self.hits)
 
     @property
     def writes(self) -> pa.Schema:
@@ -104,7 +106,7 @@ class FilterEvidence(Step):
             head = np.arange(len(ids)) - offsets[rows] < self.depth
             ids, scores, rows = ids.filter(pa.array(head)), scores[head], rows[head]
             found = loaded.probabilities(
-                batch["text"].take(pa.array(rows)).to_pylist(), passages(units, ids)
+                batch[self.text].take(pa.array(rows)).to_pylist(), passages(units, ids)
             )
             keep = found >= least
             if self.abstain:

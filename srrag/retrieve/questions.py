@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder
 
 MAX_QUESTION_CHARS = 4000
+MAX_EXAM_CHARS = 8000
+"""Length of a question with options, which may tell a case."""
 KINDS = ("node", "triple", "community")
 """What kind of graph element each smaller question looks for."""
 
@@ -28,7 +30,7 @@ def question_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         blank = {item.name: empty_value(item.type) for item in QUESTIONS}
         given = {k: v for k, v in row.items() if k in blank and v is not None}
         question = {**blank, **given}
-        fault = question_fault(question["text"]) or _type_fault(question)
+        fault = question_fault(question["text"], bool(question["options"])) or _type_fault(question)
         question = {k: v if _fits(k, v) else blank[k] for k, v in question.items()}
         question["reject"] = (
             {"stage": "questions", "reason": fault[0], "detail": fault[1]} if fault else None
@@ -50,12 +52,12 @@ def _fits(name: str, value: Any) -> bool:
     return True
 
 
-def question_fault(text: object) -> tuple[str, str] | None:
-    """Reason why a question is invalid, or None."""
+def question_fault(text: object, options: bool = False) -> tuple[str, str] | None:
+    """Reason why a question (with options or without) is invalid, or None."""
     if not isinstance(text, str) or not any(char.isalnum() for char in text):
         return "empty_question", "the question holds no word"
-    if len(text) > MAX_QUESTION_CHARS:
-        return "long_question", f"{len(text)} characters; the limit is {MAX_QUESTION_CHARS}"
+    if len(text) > (most := MAX_EXAM_CHARS if options else MAX_QUESTION_CHARS):
+        return "long_question", f"{len(text)} characters; the limit is {most}"
     return None
 
 

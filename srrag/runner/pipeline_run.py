@@ -15,8 +15,8 @@ from srrag.pipeline import Pipeline
 from srrag.runner.runner import Runner
 from srrag.runner.shared_prefix_plan import Resourcing
 from srrag.runner.sweep import Sweep, default_resources
-from srrag.spec import canonical
-from srrag.step import Place
+from srrag.spec import canonical, spec
+from srrag.step import Place, within
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 
@@ -48,6 +48,14 @@ class PipelineRun:
     def usage(self, questions: pa.Table) -> Usage:
         """Return the usage of answering these questions, in this run and earlier ones."""
         return self.alone.usage(0, questions)
+
+
+def check_pipeline(store: Store, build: str, pipeline: Pipeline) -> None:
+    """Raise ValueError if a step encodes questions unlike the build encoded what it searches."""
+    for step in within(pipeline):
+        encoder = getattr(step, "encoder", None)
+        if encoder is not None:
+            check_encoder(store, build, spec(encoder), getattr(step, "encoded", "vectors"))
 
 
 def check_encoder(

@@ -34,6 +34,7 @@ SIDEWAYS = {
 }
 for _name, _others in SIDEWAYS.items():
     ALLOWED[_name] = ALLOWED[_name] | _others
+FACE = REPOSITORY / "srrag" / "__init__.py"  # opens the library, which lies above all but jobs
 MODULES = sorted((REPOSITORY / "srrag").rglob("*.py"))
 
 
@@ -56,7 +57,7 @@ def layer(path: Path) -> str:
 def test_a_module_imports_only_what_lies_below(path: Path) -> None:
     names = imported(path)
     ours = {name.split(".")[1] for name in names if name.startswith("srrag.")}
-    if layer(path) in ALLOWED:
+    if layer(path) in ALLOWED and path != FACE:
         assert ours <= ALLOWED[layer(path)], ours - ALLOWED[layer(path)]
     assert not any(name.split(".")[0] in ("jobs", "conf") for name in names)
     if layer(path) not in ("config", "experiment"):

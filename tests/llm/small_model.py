@@ -36,6 +36,7 @@ def make_small_model(folder: Path) -> Path:
         tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=name)
         model = AutoModelForCausalLM.from_pretrained(source, gguf_file=name, dtype=torch.bfloat16)
         model.hf_quantizer = None
+        model.is_quantized = False
         if hasattr(model.config, "quantization_config"):
             del model.config.quantization_config
         tokenizer.save_pretrained(folder)

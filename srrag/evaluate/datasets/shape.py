@@ -28,8 +28,10 @@ def gold_rows(path: Path, subset: str | None = None) -> Iterator[Placed]:
     A folder with prompts.jsonl and articles.jsonl is Evidence Inference, one with queries.jsonl
     and answers.jsonl BEIR's layout with answers, one with questions.jsonl or answers.jsonl alone
     that file. A .json file is MIRAGE's benchmark.json, of which `subset` may name a part, or
-    PubMedQA's ori_pqal.json. Anything else is JSON lines, K-QA's own among them. Raises
-    ValueError that names the path, and the line where there is one.
+    PubMedQA's ori_pqal.json. A file or folder of .jsonl files whose questions have options by
+    label is MIRAGE's sets in lines. Anything else is JSON lines, K-QA's own among them. Raises
+    ValueError that names the path, and the line where there is one. A question of MIRAGE's that is
+    none has a row with the key `fault`.
     """
     if path.is_file() and path.suffix == ".json":
         content = read_json(path)
@@ -39,10 +41,26 @@ def gold_rows(path: Path, subset: str | None = None) -> Iterator[Placed]:
         if pubmedqa.fits(content):
             return pubmedqa.rows(path, content)
         raise ValueError(f"{path}: neither MIRAGE's benchmark.json nor PubMedQA's ori_pqal.json")
+    if files := _labelled(path):
+        return mirage.lines(files, subset)
     refuse(path, subset)
     if path.is_dir():
         return _folder(path)
     return ((place, kqa.plain(row)) for place, row in json_lines.rows(path))
+
+
+def _labelled(path: Path) -> list[Path]:
+    """The files of JSON lines at a path whose first question has options by label."""
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    return [file for file in files if file.is_file() and mirage.labelled(_first(file))]
+
+
+def _first(path: Path) -> object:
+    """The first row of a file of JSON lines, None where there is none."""
+    try:
+        return next((row for _, row in json_lines.rows(path)), None)
+    except ValueError:
+        return None  # whoever reads the file says what is wrong
 
 
 def refuse(path: Path, subset: str | None) -> None:

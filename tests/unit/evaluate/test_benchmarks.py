@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from srrag.evaluate.cases import read_gold_answers
+from srrag.evaluate.cases import read_gold_answers, read_ids
+from srrag.retrieve.questions import question_table
 
 CHOICE = {"question": "Q?", "options": {"A": "rest", "B": "load"}, "answer": "B"}
 PROMPT = {"id": "e", "intervention": "I", "comparator": "C", "outcome": "O"}
@@ -38,17 +39,66 @@ def test_mirage_has_subsets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"answer": "C"}, "no question with options"), ({"answer": None}, "no question with"),
+        ({"answer": "C"}, "answer 'C' is not one of"), ({"answer": None}, "answer 'None' is not"),
         ({"options": ["rest"]}, "no question with"), ({"options": None}, "no question with"),
-        ({"options": {"A": "load", "B": "load"}}, "two options are the same"),
+        ({"options": {"A": "load"}, "answer": "A"}, "answer 'A' is not one of the labels"),
+        ({"question": " "}, "the question has no text"),
     ],
 )  # fmt: skip
 def test_a_bad_question_of_mirage_is_named(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     path = whole(tmp_path / "b.json", {"medqa": {"1": CHOICE, "2": {**CHOICE, **change}}})
-    with pytest.raises(ValueError, match=rf"b\.json: medqa, question '2': {message}"):
+    with pytest.raises(ValueError, match=rf"b\.json: medqa, question '2': .*{message}"):
         list(read_gold_answers(path))
+
+
+def test_a_bad_question_costs_itself_alone(tmp_path: Path) -> None:
+    bad = {**CHOICE, "answer": "C"}
+    path = whole(tmp_path / "b.json", {"medqa": {"1": CHOICE, "2": bad}, "mmlu": {"1": CHOICE}})
+    faulty: list[str] = []
+    rows = list(read_gold_answers(path, faulty=faulty))
+    assert [row["query_id"] for row in rows] == ["medqa:1", "mmlu:1"]
+    assert len(faulty) == 1 and "medqa, question '2': answer 'C'" in faulty[0]
+
+
+def test_equal_options_are_allowed_and_the_label_says_which_is_right(tmp_path: Path) -> None:
+    twice = {**CHOICE, "options": {"A": "load", "B": "load", "C": "rest"}, "answer": "C"}
+    (row,) = read_gold_answers(whole(tmp_path / "b.json", {"medqa": {"1": twice}}))
+    assert (row["options"], row["gold_option"]) == (["load", "load", "rest"], "rest")
+
+
+def test_multiple_choice_in_lines_is_told_from_other_lines(tmp_path: Path) -> None:
+    one = {"id": "a", "set": "medqa", **CHOICE}
+    other = {"realidx": 7, **CHOICE, "answer": "load", "answer_idx": "B"}
+    folder = tmp_path / "mcq"
+    folder.mkdir()
+    lines(folder / "x.jsonl", one)
+    lines(folder / "mmlu.jsonl", other, {"realidx": 8})
+    faulty: list[str] = []
+    rows = list(read_gold_answers(folder, faulty=faulty))
+    assert [row["query_id"] for row in rows] == ["mmlu:7", "medqa:a"]
+    assert {row["gold_option"] for row in rows} == {"load"}
+    assert len(faulty) == 1 and "mmlu.jsonl:2: no question with options" in faulty[0]
+    assert [row["query_id"] for row in read_gold_answers(folder, "medqa")] == ["medqa:a"]
+    with pytest.raises(ValueError, match=r"bench\.subset=x: .* has mmlu, medqa"):
+        list(read_gold_answers(folder, "x"))
+
+
+def test_all_real_sets_are_read(shared_data: Path) -> None:
+    """Equal options, questions above 4,000 characters and two to ten options among them."""
+    faulty: list[str] = []
+    rows = list(read_gold_answers(shared_data / "mcq", faulty=faulty))
+    assert (len(rows), faulty) == (5066, [])
+    assert sum(len({*row["options"]}) < len(row["options"]) for row in rows) >= 8
+    assert question_table(rows)["reject"].null_count == len(rows)
+
+
+def test_ids_of_a_part(tmp_path: Path) -> None:
+    lines(tmp_path / "r.jsonl", {"id": 1, "set": "medqa"}, {"query_id": "b"})
+    assert read_ids(tmp_path) == read_ids(tmp_path / "r.jsonl") == {"medqa:1", "b"}
+    with pytest.raises(ValueError, match=r"r\.jsonl:1: there is no id"):
+        read_ids(lines(tmp_path / "r.jsonl", {"text": "x"}))
 
 
 def test_pubmedqa_as_its_authors_give_it(tmp_path: Path) -> None:

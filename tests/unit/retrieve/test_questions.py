@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.retrieve.questions import (
+    MAX_EXAM_CHARS,
     MAX_QUESTION_CHARS,
     EncodeQuestions,
     EncodeSubQuestions,
@@ -71,6 +72,13 @@ def test_a_question_may_be_as_long_as_the_limit() -> None:
     reject = one(query_id="1", text="x" * (MAX_QUESTION_CHARS + 1))["reject"]
     assert reject["reason"] == "long_question"
     assert str(MAX_QUESTION_CHARS + 1) in reject["detail"]
+
+
+def test_a_question_with_options_may_tell_a_case() -> None:
+    asked = {"query_id": "1", "options": ["a", "b"]}
+    assert one(**asked, text="x" * MAX_EXAM_CHARS)["reject"] is None
+    reject = one(**asked, text="x" * (MAX_EXAM_CHARS + 1))["reject"]
+    assert (reject["reason"], "8000" in reject["detail"]) == ("long_question", True)
 
 
 def test_the_others_are_not_touched() -> None:

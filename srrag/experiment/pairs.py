@@ -1,0 +1,95 @@
+"""Pairs of rows of a sweep by group of questions: who is right where the other is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from srrag.algo.significance import mcnemar_exact
+from srrag.errors import UsageError
+from srrag.evaluate.scores import Scores
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two rows on the questions of a group that count for both: means, counts and McNemar's p."""
+
+    row: str
+    against: str
+    group: str
+    metric: str
+    questions: int
+    value: float
+    other: float
+    only: int
+    """Questions that the row alone has right."""
+    only_other: int
+    p_mcnemar: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON."""
+        return asdict(self)
+
+
+def paired(
+    scores: Mapping[str, Sequence[Scores]],
+    pairs: Mapping[str, str],
+    groups: Mapping[str, str],
+    metric: str = "choice_accuracy",
+) -> list[Pair]:
+    """Compare each row of `pairs` with the row it names, in each group and over all questions.
+
+    `scores` are those of each row, `groups` the group of each question. A row without the metric,
+    or of which not every value is right or wrong, is left out. Raises UsageError that names a row
+    that does not exist.
+    """
+    for name in {*pairs, *pairs.values()}:
+        if name not in scores:
+            raise UsageError(f"sweep.pairs: {name!r} is no row; there are {', '.join(scores)}")
+    found = []
+    for row, against in pairs.items():
+        ours, theirs = _right(scores[row], metric), _right(scores[against], metric)
+        shared = [name for name in ours if name in theirs]
+        by_group: dict[str, list[str]] = {}
+        for name in shared:
+            by_group.setdefault(groups.get(name, ""), []).append(name)
+        if len(by_group) > 1:
+            by_group["all"] = shared
+        for group, names in by_group.items():
+            a, b = (np.array([right[n] for n in names]) for right in (ours, theirs))
+            counts = int((a & ~b).sum()), int((b & ~a).sum())
+            means = float(a.mean()), float(b.mean())
+            p = mcnemar_exact(a, b)
+            found.append(Pair(row, against, group, metric, len(names), *means, *counts, p))
+    return found
+
+
+def _right(scores: Sequence[Scores], metric: str) -> dict[str, bool]:
+    """Whether each question is right; {} where the row has no such metric of right and wrong."""
+    for each in scores:
+        if each.metric.name == metric and not each.void:
+            values = each.parts / each.wholes
+            if np.isin(values, (0.0, 1.0)).all():
+                return dict(zip(each.questions, (values == 1).tolist(), strict=True))
+    return {}
+
+
+def readable_pairs(pairs: Sequence[Pair]) -> str:
+    """The pairs as a table for a terminal."""
+    if not pairs:
+        return ""
+    width = max(len(f"{each.row} against {each.against}") for each in pairs)
+    groups = max(5, *(len(each.group) for each in pairs))
+    head = f"{'':<{width}}  {'set':<{groups}}{'n':>6}{'against':>9}{'row':>8}"
+    lines = [f"{head}{'only : only':>14}{'p':>10}"]
+    for each in pairs:
+        name = f"{each.row} against {each.against}"
+        counts = f"{each.only_other} : {each.only}"
+        lines.append(
+            f"{name:<{width}}  {each.group:<{groups}}{each.questions:>6}{each.other:>9.3f}"
+            f"{each.value:>8.3f}{counts:>14}{each.p_mcnemar:>10.2g}"
+        )
+    return "\n".join([*lines, ""])

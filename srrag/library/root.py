@@ -1,0 +1,186 @@
+"""A root, opened: ask it, search it, answer many questions, without Ray and without a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.bind import bind
+from srrag.errors import UsageError
+from srrag.hits import unpack_hits
+from srrag.ids import content_id
+from srrag.library.results import CitedReplies, CitedReply, FoundPassage, FoundPassages, reply_of
+from srrag.pipeline import Pipeline
+from srrag.retrieve.questions import question_fault, question_table
+from srrag.runner.engines import engines_here, engines_of
+from srrag.runner.pipeline_run import check_pipeline
+from srrag.step import Function, Place
+from srrag.storage.store import Store
+from srrag.units import Units, open_units
+
+DEFAULT = "hybrid_maxsim"
+BATCH = 64
+"""Questions that `answer` runs at a time."""
+
+_COLUMNS = ("grade", "title", "source_id", "pmid", "year", "section", "text")
+
+
+@dataclass(frozen=True)
+class _Opened:
+    answer: Function
+    rank: Function
+    units: Units
+
+
+class Root:
+    """A finished build of a root. Use it as a context manager, or `close` it, if a model answers.
+
+    A pipeline is named as in `conf/pipeline`, or is a Pipeline object. `overrides` change its
+    configuration as on the command line, as in `root.ask(…, overrides=["engine=http"])`. A pipeline
+    stays open, so only its first question loads models and indexes.
+    """
+
+    def __init__(self, root: str | Path, build: str = "default") -> None:
+        """Open a root: a folder, or an address like s3://bucket/root.
+
+        Raises UsageError if it holds no finished build of this name.
+        """
+        self.store = Store(root)
+        self.store.check()
+        self.store.read_pointer(build)
+        self.build = build
+        self._opened: dict[Any, _Opened] = {}
+        self._engines = ExitStack()
+
+    def __repr__(self) -> str:
+        """How to open this root again."""
+        return f"srrag.open({str(self.store)!r}, build={self.build!r})"
+
+    def __enter__(self) -> Root:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release models and indexes; the next question opens them again."""
+        self._opened.clear()
+        self._engines.close()
+
+    def ask(
+        self, question: str, *, pipeline: str | Pipeline = DEFAULT, overrides: Iterable[str] = ()
+    ) -> CitedReply:
+        """Answer one question; raises UsageError for a question without words, or too long."""
+        (reply,) = self._answered([_checked(question)], pipeline, overrides)
+        if reply.error:
+            raise RuntimeError(reply.error)
+        return reply
+
+    def answer(
+        self,
+        questions: Iterable[str | Mapping[str, Any]],
+        *,
+        pipeline: str | Pipeline = DEFAULT,
+        overrides: Iterable[str] = (),
+    ) -> CitedReplies:
+        """Answer questions: texts, or rows of QUESTIONS such as {"query_id": …, "text": …}.
+
+        A question that fails has an `error`, and the others are answered. A run over thousands of
+        questions is better left to `srrag answer`, which resumes.
+        """
+        rows = [_row(each) for each in questions]
+        return CitedReplies(tuple(self._answered(rows, pipeline, overrides)))
+
+    def search(
+        self,
+        question: str,
+        *,
+        k: int = 10,
+        pipeline: str | Pipeline = DEFAULT,
+        overrides: Iterable[str] = (),
+    ) -> FoundPassages:
+        """Return the `k` best windows for a question, ranked by the pipeline, without an answer."""
+        if k < 1:
+            raise UsageError(f"k={k}: a search finds at least 1")
+        opened = self._open(pipeline, tuple(overrides))
+        table = opened.rank(question_table([_checked(question)]))
+        if (reject := table["reject"][0].as_py()) is not None:
+            raise RuntimeError(f"{reject['stage']}: {reject['detail']}")
+        ids, scores, _ = unpack_hits(table["hits"])
+        unit_ids = ids.to_pylist()[:k]
+        rows = opened.units.take_evidence(unit_ids).select(_COLUMNS).to_pylist()
+        found = zip(unit_ids, scores[:k].tolist(), rows, strict=True)
+        passages = (
+            FoundPassage(rank=rank, score=score, unit_id=unit_id, **row)
+            for rank, (unit_id, score, row) in enumerate(found, start=1)
+        )
+        return FoundPassages(question.strip(), tuple(passages))
+
+    def pipeline(self, name: str = DEFAULT, overrides: Iterable[str] = ()) -> Pipeline:
+        """Make the pipeline of a name; raises UsageError for an unknown name or override."""
+        return self._configured(name, tuple(overrides))[0]
+
+    def _answered(
+        self, rows: list[dict[str, Any]], pipeline: str | Pipeline, overrides: Iterable[str]
+    ) -> Iterable[CitedReply]:
+        opened = self._open(pipeline, tuple(overrides))
+        for start in range(0, len(rows), BATCH):
+            table = opened.answer(question_table(rows[start : start + BATCH]))
+            yield from (reply_of(table.slice(n, 1)) for n in range(table.num_rows))
+
+    def _open(self, pipeline: str | Pipeline, overrides: tuple[str, ...]) -> _Opened:
+        """Open a pipeline on the build, once."""
+        if overrides and not isinstance(pipeline, str):
+            raise UsageError("overrides= change a pipeline that is named, not one that is made")
+        key = (pipeline, overrides) if isinstance(pipeline, str) else id(pipeline)
+        if key not in self._opened:
+            if isinstance(pipeline, str):
+                chosen, at = self._configured(pipeline, overrides)
+            else:
+                chosen, at = pipeline, Place(threads=os.cpu_count() or 1)
+            check_pipeline(self.store, self.build, chosen)
+            at = bind(self.store, self.build, chosen.needs(), at)
+            engines = engines_here(engines_of([chosen]), at, exclusive=False)
+            at = replace(at, clients=self._engines.enter_context(engines).clients)
+            made = _Opened(chosen.open(at), chosen.ranking().open(at), open_units(at))
+            # The pipeline is kept too, so that no other object gets its id.
+            self._opened[key] = replace(made, answer=partial(_run, chosen, made.answer))
+        return self._opened[key]
+
+    def _configured(self, name: str, overrides: tuple[str, ...]) -> tuple[Pipeline, Place]:
+        from srrag.config import factory  # imports Hydra
+        from srrag.config.compose import configure
+
+        given = [f"root={self.store}", f"build={self.build}", f"pipeline={name}", *overrides]
+        config = configure("ask", [*given, "question=?"])
+        return factory.answering(config), factory.place(config)
+
+
+def _run(pipeline: Pipeline, function: Function, table: pa.Table) -> pa.Table:
+    if "answer" not in pipeline.writes.names:
+        raise UsageError("pipeline: none of its steps writes an answer; use search")
+    return function(table)
+
+
+def _row(question: str | Mapping[str, Any]) -> dict[str, Any]:
+    row = {"text": question} if isinstance(question, str) else dict(question)
+    return {"query_id": content_id(str(row.get("text", ""))), **row}
+
+
+def _checked(question: str) -> dict[str, Any]:
+    if fault := question_fault(question):
+        raise UsageError(f"question: {fault[1]}")
+    return _row(question.strip())
