@@ -23,7 +23,7 @@ from srrag.experiment.outcome import Outcome
 from srrag.experiment.pairs import paired, readable_pairs
 from srrag.experiment.record import bench_name, score_tables
 from srrag.experiment.scoring import Bench, read_bench
-from srrag.experiment.table import compared, readable
+from srrag.experiment.table import SHOWN, compared, readable
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import gold_table, write_answers, write_judgements, write_results
@@ -92,7 +92,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     summary["pairs"] = [each.as_dict() for each in pairs]
     summary["seconds"] = round(time.perf_counter() - started, 3)
     told = "\n".join([*readable_chance(summary["chance"]), readable_pairs(pairs)])
-    say(readable(made, baseline) + told)
+    say(readable(made, baseline, config["sweep"].get("shown") or SHOWN) + told)
     return summary
 
 

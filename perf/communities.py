@@ -31,6 +31,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12, 13, 14])
     parser.add_argument("--factors", type=float, nargs="+", default=[0.75, 1.0, 1.25, 1.5])
     parser.add_argument("--topic-size", type=int, default=40)
+    parser.add_argument("--p-in", type=float, default=0.85, help="share of edges inside a topic")
+    parser.add_argument("--method", default="leiden", choices=("leiden", "paper"))
     parser.add_argument("--attrs", type=float, default=0.0)
     arguments = parser.parse_args()
     if blind := sorted(set(arguments.seeds) & set(DESIGN_SEEDS)):
@@ -53,10 +55,11 @@ def measure(
     command = [
         sys.executable, str(arguments.generator), "--n", str(n), "--seed", str(seed),
         "--edge-factor", str(factor), "--topic-size", str(arguments.topic_size),
-        "--attrs", str(arguments.attrs), "--out", str(path),
+        "--p-in", str(arguments.p_in), "--attrs", str(arguments.attrs), "--out", str(path),
     ]  # fmt: skip
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    command = [sys.executable, "-m", "jobs.cli", "organize", f"graph.path={path}"]
+    command = [sys.executable, "-m", "jobs.cli", "organize", f"graph.path={path}",
+               f"communities.method={arguments.method}"]  # fmt: skip
     done = subprocess.run(
         [*command, f"root={scratch / 'root'}"], check=True, stdout=subprocess.PIPE, text=True
     )

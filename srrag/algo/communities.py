@@ -1,4 +1,9 @@
-"""Communities of an evidence graph: affinities, Leiden's partition, merging (Eq. 13–14)."""
+"""Communities of an evidence graph: affinities, Leiden's partition, merging (Eq. 13–14).
+
+Method `leiden` is Leiden with a description-length rule: the resolution, and every merge after it,
+is the one with the shortest description; λ only orders the merges, ε does not count. Method `paper`
+is Eq. 13–14: a finer partition is merged pair by pair while the gap of affinities is below ε.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +21,18 @@ from srrag.algo.affinity import (
     nearest,
     subgraph_vectors,
 )
-from srrag.algo.leiden import modularity, renumber, start
+from srrag.algo.leiden import Start, leiden, modularity, renumber, start
 from srrag.algo.local_moving import DetectionState, Neighbourhood, move, neighbourhood, settle
 from srrag.algo.merging import merge
 
 SEMANTIC_WEIGHT = 2.0
 """λ of Eq. 13. Relation types separate topics less well than names, since all topics share them."""
+
+EPSILON = 0.2
+"""ε of Eq. 14 for the method `paper`; the paper publishes none."""
+FINER = 4.0
+"""The method `paper` begins at this many times the resolution with the shortest description."""
+METHODS = ("leiden", "paper")
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ class Detected:
 def detect(
     graph: EvidenceGraph,
     *,
+    method: str = "leiden",
     semantic_weight: float = SEMANTIC_WEIGHT,
     epsilon: float | None = None,
     max_communities: int | None = None,
@@ -76,8 +88,8 @@ def detect(
 ) -> Detected:
     """Find the communities of a graph; every entity is in exactly one.
 
-    `epsilon` of Eq. 14 comes from the description length unless it is given. Modularity is measured
-    on the relations alone, at resolution 1.
+    The method `paper` merges by `epsilon`, EPSILON unless it is given; without one, `leiden` merges
+    by the description length. Modularity is measured on the relations alone, at resolution 1.
     """
     links = graph.links
     basis = Basis.fit(graph.vectors, graph.types)
@@ -85,14 +97,18 @@ def detect(
     near, cosines = nearest(places)
     names = all_name_affinities(near, cosines)
     affinity = affinity_graph(links, names)
-    begun = start(affinity, seed)
+    shortest = begun = start(affinity, seed)
+    if method == "paper":
+        finer = shortest.resolution * FINER
+        begun = Start(leiden(affinity, finer, seed), finer)
+        epsilon = EPSILON if epsilon is None else epsilon
     merged = merge(
         begun.labels, affinity, places, graph.relation_sets(), semantic_weight=semantic_weight,
         epsilon=epsilon, max_communities=max_communities,
     )  # fmt: skip
     standing = DetectionState(
         merged.labels, places, near, np.asarray(names.sum(axis=1)).ravel(), basis,
-        density=begun.resolution / (float(affinity.sum()) or 1.0),
+        density=shortest.resolution / (float(affinity.sum()) or 1.0),
     )  # fmt: skip
     return Detected(
         labels=merged.labels,

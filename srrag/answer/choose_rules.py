@@ -49,7 +49,7 @@ class Chosen(NamedTuple):
     cites: tuple[int, ...] = ()
 
 
-class Asked(NamedTuple):
+class AskedOptions(NamedTuple):
     """Intervention, comparator and outcome of a question, "" for what it does not name."""
 
     intervention: str
@@ -129,13 +129,13 @@ def _on_question(each: Candidate, outcome: str, question: str) -> float:
     )
 
 
-def parts(question: str) -> Asked:
+def parts(question: str) -> AskedOptions:
     """The parts of "effect of I, compared with C, on O"; of other questions the outcome alone."""
     found = _EFFECT.search(question)
     return (
-        Asked(found["I"], found["C"], found["O"])
+        AskedOptions(found["I"], found["C"], found["O"])
         if found
-        else Asked("", "", asked_outcome(question))
+        else AskedOptions("", "", asked_outcome(question))
     )
 
 

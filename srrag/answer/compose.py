@@ -115,7 +115,7 @@ class ComposeAnswer(LLMStep):
                 system,
                 self.prompt_file.user(
                     question=quoted(question["text"]),
-                    options=_offered(question["options"]),
+                    options=offered(question["options"]),
                     num_evidence=len(question["evidence"]),
                     evidence="\n".join(
                         evidence_lines(question["evidence"], self._marked(question))
@@ -269,7 +269,7 @@ def evidence_lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Ite
         )
 
 
-def _offered(options: Sequence[str]) -> str:
+def offered(options: Sequence[str]) -> str:
     """The options on a separate line, "" without options."""
     return f"\nOptions: {quoted(options)}{CHOOSE}" if options else ""
 

@@ -67,7 +67,7 @@ def split_sentences(text: str, section: str = "") -> list[Sentence]:
         if kind == "heading":
             role = section_role(segment) or role
             continue
-        for sentence in _split(plain(segment)):
+        for sentence in cut_sentences(plain(segment)):
             label = _LABEL.match(sentence)
             named = section_role(label[1]) if label else ""
             if label and named:
@@ -99,7 +99,7 @@ def _segments(text: str) -> list[tuple[str, str]]:
     return [(kind, " ".join(lines)) for kind, lines in segments]
 
 
-def _split(text: str) -> list[str]:
+def cut_sentences(text: str) -> list[str]:
     """Cut at full stops that a capital, digit or opening mark follows, but for abbreviations."""
     sentences = []
     start = 0

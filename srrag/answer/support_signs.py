@@ -165,8 +165,9 @@ def measures(found: Signs) -> dict[str, float]:
 
 
 def verbatim(sentence: str, window: Window) -> bool:
-    """Whether the window holds the sentence word for word."""
-    return bool(sentence) and plain(sentence) in window.shown
+    """Whether the window holds the sentence word for word; an ellipsis ends a quote early."""
+    said = plain(sentence).rstrip("… ")
+    return bool(said) and said in window.shown
 
 
 def nearest(sentence: Floats, stretches: Floats) -> float:

@@ -11,11 +11,15 @@ import pyarrow as pa
 from pydantic import StringConstraints
 
 from srrag.expand.invented import invented_numbers
+from srrag.expand.reword_rules import Rewording
+from srrag.index.abbreviations import read_abbreviations
+from srrag.index.sparse import SparseIndex
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
-from srrag.step import LLMStep
+from srrag.step import Function, LLMStep, Place
+from srrag.units import open_units
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "reformulate.md")
 MAX_QUESTION_CHARS = 400
@@ -54,17 +58,27 @@ class Reformulate(LLMStep):
 
     A version that repeats the question or another version is left out. A version with a number that
     neither the question nor its context holds is asked for again and then dropped. `context` also
-    shows topic and narrative to the model, unlike the submitted runs (section 5). The engine
-    `rules` cannot reword and writes no version. A faulty answer rejects its row.
+    shows topic and narrative to the model, unlike the submitted runs (section 5). A faulty answer
+    rejects its row. `reformulation_model` says who wrote the versions, "" for nobody.
+
+    The engine `rules` cannot reword, and writes no version unless `by_rules`: then versions come
+    from the corpus's own words (see `reword_rules`), by the indexes that the last fields name.
     """
 
+    version: ClassVar[int] = 2
+
     context: bool = False
+    by_rules: bool = False
     max_tokens: int = MAX_TOKENS
+    index: str = "sparse"
+    units: str = "units"
+    abbreviations: str = "abbreviations"
 
     reads: ClassVar[tuple[str, ...]] = ("text", "topic", "narrative")
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("reformulations", pa.list_(pa.string()), nullable=False),
+            pa.field("reformulation_model", pa.string(), nullable=False),
             pa.field("reject", REJECT),
         ]
     )
@@ -73,8 +87,39 @@ class Reformulate(LLMStep):
 
     @property
     def off(self) -> bool:
-        """Whether there is no version, since rules cannot reword."""
-        return isinstance(self.engine, Rules)
+        """Whether there is no version: the engine is `rules` and `by_rules` is off."""
+        return isinstance(self.engine, Rules) and not self.by_rules
+
+    @property
+    def _rewords(self) -> bool:
+        """Whether the corpus's own words make the versions."""
+        return isinstance(self.engine, Rules) and self.by_rules
+
+    def needs(self) -> tuple[str, ...]:
+        """The indexes that rules reword by; a model needs none."""
+        return (self.index, self.units, self.abbreviations) if self._rewords else ()
+
+    def open(self, at: Place) -> Function:
+        """Bind the engine, or map the indexes that rules reword by."""
+        if not self._rewords:
+            return super().open(at)
+        reword = Rewording(
+            SparseIndex(at.artifact(self.index)),
+            open_units(at, self.units),
+            read_abbreviations(at.artifact(self.abbreviations)),
+        )
+
+        def run(batch: pa.Table) -> pa.Table:
+            made = {
+                number: {
+                    "reformulations": reword(row["text"]),
+                    "reformulation_model": self.engine.name,
+                }
+                for number, row in live(batch, ("text",))
+            }
+            return filled(batch, self.writes, made)
+
+        return run
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""
@@ -125,7 +170,8 @@ class Reformulate(LLMStep):
             given = " ".join(self._shown(row))
             versions = answer.value.distinct(row["text"])
             kept = [version for version in versions if not invented_numbers(version, given)]
-            made[prompt.row] = {"reformulations": kept}
+            model = "" if self.off else self.engine.name
+            made[prompt.row] = {"reformulations": kept, "reformulation_model": model}
         return filled(batch, self.writes, made)
 
     def _shown(self, row: dict[str, str]) -> tuple[str, str, str]:

@@ -59,23 +59,26 @@ def compared(
     ]
 
 
-def readable(rows: Sequence[Row], baseline: str) -> str:
+def readable(rows: Sequence[Row], baseline: str, shown: Sequence[str] = SHOWN) -> str:
     """Format failures, then the table of values and p-values of the differences, for a terminal.
 
-    Empty columns are left out. A summary of rows that differ only in the engine's seed follows.
+    `shown` are the metrics; empty columns are left out. A summary of rows that differ only in the
+    engine's seed follows.
     """
-    names = [n for n in SHOWN if any(_cell(row, n) != NO_VALUE for row in rows)]
+    names = [n for n in shown if any(_cell(row, n) != NO_VALUE for row in rows)]
     width = max(len(row.name) for row in rows)
-    head = "".join(f"{name:>20}" for name in names)
+    wide = {name: max(20, len(name) + 2) for name in names}
+    head = "".join(f"{name:>{wide[name]}}" for name in names)
     lines = [f"! {each}" for each in stated(rows)]
     lines += ["", f"{'':<{width}}{head}{'seconds':>10}{'tokens':>10}{'failed':>8}"]
     for row in rows:
         if row.state == "failed":
             lines.append(f"{row.name:<{width}}  FAILED")
             continue
-        cells = "".join(f"{_cell(row, name):>20}" for name in names)
+        cells = "".join(f"{_cell(row, name):>{wide[name]}}" for name in names)
         tokens = row.tokens_in + row.tokens_out
-        lines.append(f"{row.name:<{width}}{cells}{row.seconds:>10.1f}{tokens:>10}{row.failed:>8}")
+        line = f"{row.name:<{width}}{cells}{row.seconds:>10.1f}{tokens:>10}{row.failed:>8}"
+        lines.append(line + ("  no effect" if row.unmoved else ""))
     lines.append(f"in brackets: p of the difference to {baseline}, Holm over the configurations")
     if over := spreads(rows):
         lines += ["", "over seeds, mean ± SD"]

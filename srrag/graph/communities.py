@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.algo.communities import SEMANTIC_WEIGHT, Detected, detect, update
+from srrag.algo.communities import EPSILON, METHODS, SEMANTIC_WEIGHT, Detected, detect, update
 from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
 from srrag.graph.detection_state import DETECTION, Continued, resume, save
@@ -37,8 +37,9 @@ class DetectCommunities(Build):
     """ENTITIES and EDGES → COMMUNITIES: every node is in exactly one, named by its members.
 
     An attribute joins its entity's community, because it has no other neighbour and its name
-    ("dose: 5 mg") is no topic. `semantic_weight` is λ of Eq. 13. `epsilon` is ε of Eq. 14; by
-    default description length determines it. Merging continues until at most `max_communities` are
+    ("dose: 5 mg") is no topic. `method` is `leiden` (Leiden with a description-length rule) or
+    `paper` (Eq. 13–14). `semantic_weight` is λ of Eq. 13, `epsilon` ε of Eq. 14 (.2 unless given);
+    both are of the method `paper` alone. Merging continues until at most `max_communities` are
     left, so none is dropped. An update places only what changed; once it has placed `max_drift` of
     the entities, the whole graph is detected anew (0: in every update).
 
@@ -53,6 +54,7 @@ class DetectCommunities(Build):
 
     entities: str = "entities"
     encoder: Encoder = field(default_factory=Encoder)
+    method: str = "leiden"
     semantic_weight: float = SEMANTIC_WEIGHT
     epsilon: float | None = None
     max_communities: int | None = None
@@ -61,6 +63,13 @@ class DetectCommunities(Build):
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible settings."""
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}: it can be {' or '.join(METHODS)}")
+        given = {"semantic_weight": self.semantic_weight != SEMANTIC_WEIGHT,
+                 "epsilon": self.epsilon is not None}  # fmt: skip
+        if self.method != "paper" and any(given.values()):
+            name = next(name for name, told in given.items() if told)
+            raise ValueError(f"{name} counts with method=paper alone: {self.method} has no Eq. 14")
         if self.semantic_weight < 0:
             raise ValueError(f"semantic_weight {self.semantic_weight} is below 0")
         if self.max_communities is not None and self.max_communities < 1:
@@ -109,7 +118,7 @@ class DetectCommunities(Build):
             before.standing,
             before.touched,
             semantic_weight=self.semantic_weight,
-            epsilon=self.epsilon,
+            epsilon=self._threshold,
             max_communities=self.max_communities,
         )
         kept = self._write(nodes, found, before.drift, out, former)
@@ -120,6 +129,13 @@ class DetectCommunities(Build):
             "placed": int((before.touched | (before.standing.labels < 0)).sum()),
             "drift": round(before.drift / len(nodes.core_ids), 4),
         }
+
+    @property
+    def _threshold(self) -> float | None:
+        """ε of Eq. 14; None for the method that has none."""
+        if self.method != "paper":
+            return None
+        return EPSILON if self.epsilon is None else self.epsilon
 
     def _nodes(self, inputs: Mapping[str, Sequence[Path]]) -> Nodes:
         (folder,) = inputs[self.entities]
@@ -142,8 +158,9 @@ class DetectCommunities(Build):
         """Detect the communities of the whole graph from nothing."""
         found = detect(
             nodes.graph(vectors),
+            method=self.method,
             semantic_weight=self.semantic_weight,
-            epsilon=self.epsilon,
+            epsilon=self._threshold,
             max_communities=self.max_communities,
             seed=self.seed,
         )

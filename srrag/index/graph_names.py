@@ -118,7 +118,7 @@ class Linked:
     """Of each alias entry: share of the question's weight that the alias holds, times its fit."""
 
 
-class Names:
+class GraphNames:
     """The opened names."""
 
     def __init__(self, load: Any) -> None:

@@ -27,7 +27,7 @@ from srrag.algo.maxsim import take_ragged
 from srrag.algo.random_walk import RESTART, STEPS, walk
 from srrag.grades import counted_as
 from srrag.index.graph import CODED
-from srrag.index.graph_names import Linked, Names
+from srrag.index.graph_names import GraphNames, Linked
 from srrag.index.graph_walk import DOCUMENT
 from srrag.ranking import SCORE_DECIMALS
 
@@ -94,6 +94,19 @@ class GraphLimits:
             raise ValueError("limits: off_type is 0…1, communities 0 or more")
 
 
+@dataclass(frozen=True, kw_only=True)
+class GraphShuffle:
+    """What a counterfactual search draws anew at random, with `seed`.
+
+    `edges` rewires triples and walks: every link keeps its place and weight and leads from another
+    node. `communities` gives the nodes each other's community and keyword.
+    """
+
+    edges: bool = False
+    communities: bool = False
+    seed: int = 0
+
+
 @dataclass(frozen=True)
 class GraphQuestion:
     """A question: its text, and for each part float32 vectors (n, d) as bytes, b"" for none."""
@@ -126,6 +139,7 @@ class GraphIndex:
         weights: GraphWeights | None = None,
         limits: GraphLimits | None = None,
         steps: GraphWalk | None = None,
+        shuffle: GraphShuffle | None = None,
     ) -> None:
         """Map the arrays; raises ValueError for an index of another version."""
         if not (folder / "walk.values.npy").exists():
@@ -141,13 +155,14 @@ class GraphIndex:
         self._relations = self._array("relation_vectors")
         self._topic_of = self._array("node_communities"), self._array("node_keywords")
         self._rarity = self._array("rarity").astype(np.float32)
-        self._names = Names(self._array)
+        self._names = GraphNames(self._array)
         self._steps = self._transitions()
         self._ids = {name: self._id_column(name) for name in ("nodes", "edges", "communities")}
         self._unit_ids = self._id_column("windows")
         self._codes = {name: (self._array(name), self._words(name)) for name in CODED}
         self._is_document = self._mask("node_types", (DOCUMENT,))
         self._relation_fits = self._mask("edge_relations", self._limits.relations)
+        self._shuffled(shuffle or GraphShuffle())
 
     def search(
         self, question: GraphQuestion, k: int, tracks: Sequence[Sequence[str]] = ((),)
@@ -305,6 +320,25 @@ class GraphIndex:
     def _rows(self, vectors: bytes) -> Floats:
         """The vectors as rows (n, d)."""
         return np.frombuffer(vectors, np.float32).reshape(-1, self._nodes[0].shape[1])
+
+    def _shuffled(self, shuffle: GraphShuffle) -> None:
+        """Rewire the edges, or permute the communities, of a counterfactual."""
+        draw = np.random.default_rng(shuffle.seed)
+        nodes = len(self._rarity)
+        if shuffle.edges:
+            heads, tails, lengths = self._edges
+            order = draw.permutation(len(tails))
+            self._edges = [heads, tails[order], lengths[order]]
+            columns = np.arange(self._steps.shape[0])
+            columns[:nodes] = draw.permutation(nodes)
+            columns[nodes:] = nodes + draw.permutation(len(columns) - nodes)
+            step = self._steps
+            arrays = step.data, columns[step.indices].astype(np.int32), step.indptr
+            self._steps = sparse.csr_array(arrays, shape=step.shape)
+        if shuffle.communities:
+            order = draw.permutation(nodes)
+            community, keyword = self._topic_of
+            self._topic_of = community[order], keyword[order]
 
     def _transitions(self) -> sparse.csr_array:
         offsets = self._array("walk.offsets")

@@ -153,6 +153,18 @@ class SparseIndex:
         self._analyzer = analyzer()
         self.ids = MappedTable.at(folder / _IDS)
 
+    def __len__(self) -> int:
+        """Number of windows."""
+        return len(self.ids)
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of a text as they are indexed."""
+        return list(self._analyzer.analyze(text))
+
+    def document_frequency(self, term: str) -> int:
+        """How many windows hold an indexed term."""
+        return int(self._searcher.doc_freq("text", term))
+
     def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
         """Return the k best units of each question by BM25; no grades means all."""
         return [self._search(question, k, grades) for question in questions]

@@ -83,6 +83,7 @@ def _systems(table: Table, costs: bool) -> Iterator[str]:
     rows = []
     for line in table.lines:
         name = line.row.name + (" (baseline)" if line.is_baseline else "")
+        name += " (no effect)" if line.row.unmoved else ""
         if line.row.state == "failed":
             rows.append([name, f"failed: {line.row.reason}"])
         else:

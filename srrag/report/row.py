@@ -35,6 +35,10 @@ class Figure(Stated):
         return self
 
 
+NO_EFFECT = 0.0005
+"""A difference below this is .000 as it is printed."""
+
+
 class BaselineDifference(Figure):
     """What a system has more than its baseline; p-values of the paired bootstrap and McNemar."""
 
@@ -93,3 +97,9 @@ class Row(Stated):
         if self.state == "failed" and not self.reason:
             raise ValueError("it failed, and there is no reason why")
         return self
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether every metric is the baseline's to three digits: the change has no effect."""
+        values = [each.value for each in self.difference.values()]
+        return bool(values) and all(v is not None and abs(v) < NO_EFFECT for v in values)

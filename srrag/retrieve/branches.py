@@ -13,24 +13,29 @@ from srrag.algo.pool import Reduce
 from srrag.hits import Ints, ranks
 from srrag.pipeline import Pipeline, PipelineSlice, added, chain
 from srrag.retrieve.pool import PoolHits, PoolKey, check_pool, pool_lists
+from srrag.rows import with_columns
 from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, empty_value
 from srrag.step import Function, Place, Step
 from srrag.units import open_units
 
-Against = Literal["branch", "question"]
+Against = Literal["branch", "question", "both"]
 QUESTION = "question"
 """The branch of the question in its own words."""
+ALL_GRADES = "all"
+"""The track of every find, since branches search all grades."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchBranches(Step):
     """Search for the question and for each text of the column `branches`, and pool the hits.
 
-    A branch is a row of its own through `search`, then through `rerank` against its own text or
-    against the question's (`against`). BioGen reranks each branch at once, pools by PubMed article
-    with the highest score, and reranks no more (sections 7.1 and 8.1). `key`, `reduce` and `keep`
-    are those of PoolHits. `branches` is "" for the question alone. A text that is blank, or that
-    another branch has, is not searched. The columns that `search` and `rerank` write stay inside;
+    A branch is a row of its own through `search`, then through `rerank` against its own text
+    (`against: branch`) or the question's (`question`). BioGen reranks each branch against itself,
+    pools by PubMed article with the highest score, and reranks no more (sections 7.1 and 8.1). With
+    `both` a branch chooses its hits against itself, and then these are scored against the question,
+    since scores against different texts do not compare well. `key`, `reduce` and `keep` are those
+    of PoolHits. `branches` is "" for the question alone. A text that is blank, or that another
+    branch has, is not searched. The columns that `search` and `rerank` write stay inside;
     `found` says which branches found each window, with rank and score. A branch that is rejected
     rejects its question.
     """
@@ -51,7 +56,7 @@ class SearchBranches(Step):
         object.__setattr__(self, "rerank", chain(self.rerank))
         check_pool(self.key, self.reduce, self.keep)
         if self.against not in get_args(Against):
-            raise ValueError(f"against is {self.against!r}: it can be branch or question")
+            raise ValueError(f"against is {self.against!r}: it can be branch, question or both")
         if not self.search.rank or self.search.answer:
             raise ValueError("search: a pipeline with `rank` and without `answer` is needed")
         have = set(self.search.writes.names)
@@ -105,8 +110,12 @@ class SearchBranches(Step):
             asked = batch.select(QUESTIONS.names).take(pa.array(owners))
             found = search(_worded(asked, texts))
             if self.rerank:
-                words = asked["text"].to_pylist() if self.against == "question" else texts
-                found = rerank(_worded(found, words))
+                questions = asked["text"].to_pylist()
+                own = questions if self.against == "question" else texts
+                searched, found = found, rerank(_worded(found, own))
+                if self.against == "both":
+                    kept = with_columns(searched, found.select([ranked]).rename_columns(["hits"]))
+                    found = rerank(_worded(kept, questions))
             lists = found[ranked].combine_chunks()
             by_branch = _by_branch(lists, names, owners)
             pooled = pool_lists(*by_branch, batch.num_rows, units, self._pool())
@@ -173,6 +182,7 @@ def _finds(lists: pa.Array, names: list[str], owners: Ints, num_rows: int) -> pa
     columns = {
         "unit_id": pc.struct_field(flat, "unit_id"),
         "channel": pa.array(np.repeat(np.array(names, dtype=object), sizes), pa.string()),
+        "track": pa.repeat(ALL_GRADES, len(flat)),
         "round": np.ones(len(flat), np.int32),
         "rank": ranks(sizes).astype(np.int32),
         "score": pc.struct_field(flat, "score"),

@@ -70,7 +70,7 @@ QUESTIONS = [
 ]
 PIPELINES = [
     "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_maxsim", "hybrid_graph", "hybrid_betr",
-    "rationale", "reformulate", "srrag", "unaided", "mcq",
+    "rationale", "reformulate", "srrag", "unaided", "mcq", "biogen_b", "biogen_d",
 ]  # fmt: skip
 
 

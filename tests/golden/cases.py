@@ -14,9 +14,12 @@ from srrag.answer import snippets
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.mismatch import NoticeMismatch
+from srrag.answer.paragraph import ComposeParagraph
+from srrag.answer.summarise import SummariseDocuments
 from srrag.answer.unaided import AnswerUnaided
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
+from srrag.engine.openai.engine import HttpEngine
 from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
 from srrag.extract.triples import ExtractTriples
 from srrag.graph import describe
@@ -200,7 +203,27 @@ def described(fill: Fill) -> list[Prompt]:
     return [describe.render(describe.Topic(keywords, facts), 0)]
 
 
+def summarise_document(fill: Fill) -> list[Prompt]:
+    table = rows(
+        pa.schema([*QUESTIONS, pa.field("documents", EVIDENCE)]),
+        text=fill(QUESTION), topic=fill("Heel pain"), documents=evidence(fill),
+    )  # fmt: skip
+    return SummariseDocuments(engine=HttpEngine(model="m", revision="r")).prompts(table)
+
+
+def answer_paragraph(fill: Fill) -> list[Prompt]:
+    versions = pa.field("reformulations", pa.list_(pa.string()))
+    table = rows(
+        pa.schema([*QUESTIONS, versions, pa.field("evidence", EVIDENCE)]),
+        text=fill(QUESTION), narrative=fill("A runner of 45."), options=[fill("Yes"), "No"],
+        reformulations=[fill("Heel pain and strength")], evidence=evidence(fill),
+    )  # fmt: skip
+    return ComposeParagraph().prompts(table)
+
+
 CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
+    "summarise_document": summarise_document,
+    "answer_paragraph": answer_paragraph,
     "group_blocks": group_blocks,
     "grade_document": grade_document,
     "extract_triples": extract_triples,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.algo.communities import EvidenceGraph, detect, update
+from srrag.algo.communities import EPSILON, Detected, EvidenceGraph, detect, update
 from srrag.algo.local_moving import DetectionState
 
 
@@ -46,6 +46,33 @@ def test_a_cap_merges_and_keeps_everyone() -> None:
     found = detect(graph, max_communities=4)
     assert len(found.labels) == len(topics)
     assert np.unique(found.labels).tolist() == [0, 1, 2, 3]
+
+
+def test_lambda_and_epsilon_change_the_paper_s_partition() -> None:
+    """Eq. 14 merges more the larger ε is, and Eq. 13 other pairs with another λ."""
+    graph, _ = planted(10, 20)
+
+    def found(**settings: float) -> Detected:
+        return detect(graph, method="paper", **settings)  # type: ignore[arg-type]
+
+    counts = [int(found(epsilon=e).labels.max()) + 1 for e in (-5.0, 0.2, 0.8, 5.0)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[1] > counts[-1] == 1
+    assert counts[0] == int(found(epsilon=-5.0).initial.max()) + 1, "nothing is merged"
+    relational, both, semantic = (found(semantic_weight=w).labels for w in (0.0, 2.0, 8.0))
+    assert len({tuple(labels.tolist()) for labels in (relational, both, semantic)}) == 3
+    assert found().epsilon == EPSILON
+
+
+def test_an_update_of_the_paper_s_method_runs_eq_14() -> None:
+    graph, topics = planted(6, 20)
+    standing = detect(graph, method="paper").standing
+    new = replace(standing, labels=np.where(topics == 5, -1, standing.labels))
+    parts = {
+        epsilon: update(graph, new, np.zeros(len(topics), dtype=bool), epsilon=epsilon).labels
+        for epsilon in (-5.0, 5.0)
+    }
+    assert parts[5.0].max() < parts[-5.0].max()
 
 
 def test_the_order_of_the_relations_does_not_matter() -> None:

@@ -148,6 +148,10 @@ def test_a_branch_is_reranked_against_itself_or_the_question(place: Place) -> No
     (same,) = rows(step(rerank=(scored,), against="question"), place, asks)
     assert {each["score"] for each in own["found"]} == {6.0, 27.0}
     assert {each["score"] for each in same["found"]} == {6.0}
+    (both,) = rows(step(rerank=(scored,), against="both"), place, asks)
+    assert {each["score"] for each in both["found"]} == {6.0}
+    windows = [(each["channel"], each["unit_id"]) for each in both["found"]]
+    assert windows == [(each["channel"], each["unit_id"]) for each in own["found"]]
     assert max(each["rank"] for each in own["found"]) == 2
 
 
@@ -159,7 +163,7 @@ def test_a_question_alone(place: Place) -> None:
 @pytest.mark.parametrize(
     ("fields", "hint"),
     [
-        ({"against": "both"}, "against"),
+        ({"against": "answer"}, "against"),
         ({"key": "journal"}, "key"),
         ({"reduce": "mean"}, "reduce"),
         ({"keep": -1}, "keep"),

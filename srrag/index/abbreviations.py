@@ -1,0 +1,63 @@
+"""The abbreviations that a corpus defines, each with the long form that most documents give it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from srrag.algo.abbreviations import abbreviations
+from srrag.step import Build, Place
+from srrag.storage.mirror import pull_build
+from srrag.storage.read_live import read_live
+
+FILE = "abbreviations.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildAbbreviations(Build):
+    """Find "long form (ABC)" in all documents (Schwartz and Hearst 2003).
+
+    Of several long forms of one abbreviation that of the most documents stands, in equal numbers
+    the first by name. Case, and a plural s of the short form, count.
+    """
+
+    documents: str = "documents"
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write `abbreviations.json`: the long form of each short one."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for table in read_live(inputs[self.documents], ("doc_id", "text")):
+            for text in table["text"].to_pylist():
+                counts.update(set(abbreviations(text)))
+        chosen = most_common(counts)
+        text = json.dumps(chosen, ensure_ascii=False, indent=1, sort_keys=True)
+        (out / FILE).write_text(text + "\n", "utf-8")
+        return {"abbreviations": len(chosen), "definitions": sum(counts.values())}
+
+
+def most_common(counts: Mapping[tuple[str, str], int]) -> dict[str, str]:
+    """The long form of each short one, from the counts of pairs."""
+    folded: dict[str, Counter[str]] = {}
+    for (short, long), count in counts.items():
+        folded.setdefault(short, Counter())[long] += count
+    return {short: _first(longs.items()) for short, longs in folded.items()}
+
+
+def _first(counted: Iterable[tuple[str, int]]) -> str:
+    return min(counted, key=lambda pair: (-pair[1], pair[0]))[0]
+
+
+def read_abbreviations(folder: Path) -> dict[str, str]:
+    """Read what the build wrote; raises ValueError that names an unreadable file."""
+    pull_build(folder)
+    path = folder / FILE
+    try:
+        found: dict[str, str] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: not the abbreviations of a build ({error})") from error
+    return found

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from srrag.algo.abbreviations import abbreviations, long_form
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "In chronic obstructive pulmonary disease (COPD) it helps.",
+            [("COPD", "chronic obstructive pulmonary disease")],
+        ),
+        ("The heat shock factor (HSF) binds.", [("HSF", "heat shock factor")]),
+        ("Myocyte enhancer factor 2C (MEF2C) is.", [("MEF2C", "Myocyte enhancer factor 2C")]),
+        ("We used magnetic resonance imaging (MRI; 3 T).", [("MRI", "magnetic resonance imaging")]),
+        ("It rose by half (P < 0.05) in adults (n = 12).", []),
+        ("Adults (see Table) were asked (in 2012).", []),
+        ("It was cold. Zinc (COPD) helps.", []),
+        ("amyotrophic lateral sclerosis (ALS) and Alzheimer's disease (AD)",
+         [("ALS", "amyotrophic lateral sclerosis"), ("AD", "Alzheimer's disease")]),
+        ("", []),
+        ("((((ABC", []),
+    ],
+)  # fmt: skip
+def test_definitions(text: str, expected: list[tuple[str, str]]) -> None:
+    assert list(abbreviations(text)) == expected
+
+
+def test_the_shortest_stretch_of_whole_words() -> None:
+    assert long_form("HSF", "the human heat shock factor") == "heat shock factor"
+    assert long_form("XYZ", "heat shock factor") == ""
+
+
+def test_a_long_text_takes_little_time() -> None:
+    assert list(abbreviations("(" * 100_000)) == []
+    assert len(list(abbreviations("tumour necrosis factor (TNF) " * 5_000))) == 5_000
