@@ -15,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.config import factory
-from srrag.errors import UsageError, reading
+from srrag.errors import UsageError, check_numbers, reading
+from srrag.experiment.feature_sets import fit_sets, fusing
 from srrag.experiment.gold_pairs import betr_of, make_pairs
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
+from srrag.storage.atomic_write import commit_json
+from srrag.train.betr.features import FeatureSettings
 from srrag.train.betr.fit import (
     BetrSettings,
     BetrTask,
@@ -37,6 +40,52 @@ SETTINGS = ("sigma_a", "solver", "learning_rate", "epochs", "patience")
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Fit the weights of features, or BETR's parameters to pairs, and write what was learned."""
+    return run_features(config) if config["features"] else run_pairs(config)
+
+
+def run_features(config: dict[str, Any]) -> dict[str, Any]:
+    """Fit the weights that FuseFeatures ranks by to several benchmarks: `features.json`."""
+    started, train = time.perf_counter(), config["train"]
+    check_numbers(train, negatives=1, depth=1, draws=1, seed=0)
+    for name, given in config["features"].items():
+        if not isinstance(given, dict) or set(given) != {"root", "path"}:
+            raise UsageError(f"features.{name}: a root= and the path= of its benchmark are needed")
+    if config["out"] is None:
+        raise UsageError("out=FOLDER is missing: where features.json goes")
+    _, step = fusing(factory.make(config["pipeline"], "pipeline"))
+    settings = FeatureSettings(
+        **{name: train[name] for name in ("negatives", "depth", "level", "draws", "seed", "tau_w")},
+        tau=1.0,
+        document=step.document,
+    )
+    stated = fit_sets(config, settings)
+    commit_json(Path(config["out"]) / "features.json", stated)
+    fits = {name: _said(name, fit) for name, fit in stated["fits"].items()}
+    return {
+        "fits": fits,
+        "sets": stated["sets"],
+        "embedder": stated["embedder"],
+        "out": str(config["out"]),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+
+
+def _said(name: str, fit: dict[str, Any]) -> dict[str, Any]:
+    """Print a fit, and return it with the features that are worth nothing by name."""
+    say(f"\n{name}: {fit['pairs']:,} pairs of {fit['questions']:,} questions")
+    each = {**fit["features"], **{f"u_{grade}": u for grade, u in fit["u"].items()}}
+    for key, found in each.items():
+        note = "" if found["worth"] or key == "u_A" else "   worth nothing: it may be 0"
+        say(f"  {key:<24}{found['value']:9.4f}   [{found['low']:.4f}, {found['high']:.4f}]{note}")
+    for key, figures in fit["cross_fitted"].items():
+        shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures.items())
+        say(f"  {key}, cross-fitted: {shown}")
+    useless = [key for key, found in fit["features"].items() if not found["worth"]]
+    return {**fit, "worth_nothing": useless}
+
+
+def run_pairs(config: dict[str, Any]) -> dict[str, Any]:
     """Make or read the pairs, choose on held-out queries, fit, and write what was learned."""
     started = time.perf_counter()
     train = config["train"]

@@ -35,7 +35,7 @@ from srrag.units import open_units
 
 METRICS = ("nDCG@10", "recall@100")
 BATCH = 64
-RUNGS = ("hybrid", "+ MaxSim", "+ logit", "+ graph", "+ two tracks", "+ BETR")
+RUNGS = ("hybrid", "+ learnt fusion", "+ graph", "+ two tracks", "+ BETR")
 SPARSE = {"_target_": "SearchSparse"}
 ONE_TRACK = [{"_target_": "Track", "name": "all"}]
 
@@ -53,11 +53,8 @@ def rung(rank: dict[str, Any], number: int) -> dict[str, Any]:
         steps["retrieve"]["tracks"] = ONE_TRACK
     if number < RUNGS.index("+ graph"):
         channels["graph"] = steps["anchors"] = steps["decompose"] = steps["encode_parts"] = None
-    if number < RUNGS.index("+ logit"):
-        rank["fine"] = rank["lexical"] = None
-        rank["coarse"].update(into="hits", keep=0)
-    if number < RUNGS.index("+ MaxSim"):
-        rank["coarse"] = None
+    if number < RUNGS.index("+ learnt fusion"):
+        rank["fine"] = rank["weigh"] = None
         rank["search"]["into"] = "hits"
     return rank
 

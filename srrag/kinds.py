@@ -64,6 +64,7 @@ MODULES: dict[str, str] = {
     "FindKeywords": "srrag.expand.keywords",
     "FindSnippets": "srrag.answer.snippets",
     "FindSupport": "srrag.evaluate.judges.evidence_support",
+    "FuseFeatures": "srrag.rerank.fuse_features",
     "FuseRanks": "srrag.retrieve.fuse",
     "FuseScores": "srrag.retrieve.fuse_scores",
     "GatherDocuments": "srrag.answer.documents",

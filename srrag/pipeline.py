@@ -170,7 +170,7 @@ class Pipeline(Step):
     """Steps in order. A Pipeline is itself a Step, so runners and the server can run it.
 
     `rank` and `answer` may map names to steps, so that a setting can address one step
-    (`pipeline.rank.coarse.keep=50`) or leave it out (`pipeline.rank.coarse=null`).
+    (`pipeline.rank.search.rounds=2`) or leave it out (`pipeline.answer.snippets=null`).
     """
 
     rank: tuple[Step, ...]

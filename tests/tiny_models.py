@@ -21,6 +21,7 @@ def make_cross_encoder(folder: Path, num_labels: int = 1) -> Path:
     return folder
 
 
+<<<<<<< HEAD
 def make_rankllama(folder: Path, head: bool = True) -> tuple[Path, Path]:
     """Write a Llama of 128 positions with a tokenizer, and a LoRA adapter with a head for it."""
     import torch
@@ -42,6 +43,21 @@ def make_rankllama(folder: Path, head: bool = True) -> tuple[Path, Path]:
     )  # fmt: skip
     get_peft_model(model, lora).save_pretrained(str(folder / "adapter"))
     return folder / "base", folder / "adapter"
+=======
+def make_bert(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
+    """Write a bare BertModel of 64 positions with a tokenizer: it does not say how it pools."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=30522, hidden_size=hidden, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64, initializer_range=0.3,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(folder)
+    _write_tokenizer(folder)
+    return folder
+>>>>>>> main
 
 
 def make_colbert(folder: Path) -> Path:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from srrag.errors import UsageError, first_line
+from srrag.kinds import class_of
 from srrag.storage import mirror
 
 FREE_TEXT = ("question", "entity")
@@ -51,8 +54,8 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
                 f"{error.full_key}=… is needed; srrag {name} --help says more"
             ) from error
         text = re.sub(r"^\w+ raised while resolving interpolation: ", "", first_line(error))
-        if text.startswith("Could not override"):
-            text += " The file does not name it: put + before the key, if there is such a field."
+        if found := re.match(r"Could not override '([^']+)'\.", text):
+            text = f"{found[0]} {_hint(name, found[1], overrides)}"
         raise UsageError(text) from error
     assert isinstance(config, dict)
     for key in PATHS:
@@ -61,6 +64,26 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"{key}={value}: one path is needed{hint}")
     composed_of = {"overrides": list(argv)}
     return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+
+
+def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
+    """What to write in place of an override whose key the files do not name."""
+    holder, _, last = key.rpartition(".")
+    others = [item for item in overrides if item.partition("=")[0].lstrip("+~") != key]
+    held: Any = None
+    with suppress(HydraException, OmegaConfBaseException):
+        with initialize_config_module("conf", version_base=None):
+            composed = compose(name, overrides=list(map(quoted, others)))
+        held = OmegaConf.select(composed, holder) if holder else composed
+    if not isinstance(held, DictConfig):
+        return f"Nothing is called {holder or key!r}."
+    target = OmegaConf.to_container(held, resolve=False).get("_target_")  # type: ignore[union-attr]
+    if target is None:
+        return f"It has {', '.join(map(str, held))}; put + before a key that is to be new."
+    fields = [each.name for each in dataclasses.fields(class_of(str(target))) if each.init]
+    if last in fields:
+        return f"The file does not name it: put + before the key (+{key}=…)."
+    return f"{target} has no field {last!r}; it has {', '.join(fields)}."
 
 
 def value_at(config: Any, key: str) -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.model.encoder import COLBERT, Encoder, Role
-from srrag.model.network import read_network
+from srrag.model.network import Network, read_network
 from srrag.model.tokens import Tokens, load_tokenizer
 
 
@@ -39,17 +39,29 @@ class LoadedEncoder:
         self._network = read_network(encoder, device)
         self.dim = self._network.dim
         self.tokenizer = load_tokenizer(encoder)
+        self._queries = self._tower() if encoder.query_model else self._network
         self.num_texts = 0
         self.num_cut = 0
         self._count_lock = threading.Lock()
+
+    def _tower(self) -> Network:
+        """Read the model of the queries; raises ValueError if the two do not fit each other."""
+        tower = self.encoder.tower
+        network, words = read_network(tower, self.device), load_tokenizer(tower)
+        if network.dim != self.dim or not np.array_equal(words.content, self.tokenizer.content):
+            raise ValueError(
+                f"query_model {tower.model!r} has another tokenizer or length of vectors than "
+                f"model {self.encoder.model!r}"
+            )
+        return network
 
     def encode(
         self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
     ) -> np.ndarray:
         """Unit-length sentence vectors, float32 (texts, dim)."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for rows, _, hidden in self._passes(self._tokenise(texts, role).ids, batch_tokens):
-            vectors[rows] = self._pool(hidden)
+        for rows, _, hidden in self._passes(self._tokenise(texts, role).ids, batch_tokens, role):
+            vectors[rows] = self._pool(hidden, role)
         return vectors
 
     def encode_tokens(
@@ -63,8 +75,8 @@ class LoadedEncoder:
         pieces: list[tuple[np.ndarray, np.ndarray]] = [_NO_TOKENS] * len(texts)
         width = 0
         found = self._tokenise(texts, role)
-        for rows, ids, hidden in self._passes(found.ids, batch_tokens):
-            vectors[rows] = self._pool(hidden)
+        for rows, ids, hidden in self._passes(found.ids, batch_tokens, role):
+            vectors[rows] = self._pool(hidden, role)
             keep = self.tokenizer.content[ids]
             tokens = F.normalize(hidden, dim=2).cpu().numpy()[keep]
             width = tokens.shape[1]
@@ -92,7 +104,7 @@ class LoadedEncoder:
         return tokens
 
     def _passes(
-        self, all_ids: Sequence[np.ndarray], batch_tokens: int
+        self, all_ids: Sequence[np.ndarray], batch_tokens: int, role: Role
     ) -> Iterator[tuple[np.ndarray, np.ndarray, Tensor]]:
         """Yield (rows, ids (n, L), token embeddings float32 (n, L, dim)) for texts of one length.
 
@@ -103,7 +115,7 @@ class LoadedEncoder:
         order = np.argsort(-lengths, kind="stable")
         for rows in _budgeted(order, lengths, batch_tokens):
             with torch.inference_mode():
-                groups = self._network.forward([all_ids[row] for row in rows])
+                groups = self._of(role).forward([all_ids[row] for row in rows])
                 start = 0
                 for hidden in groups:
                     some = rows[start : start + len(hidden)]
@@ -111,9 +123,12 @@ class LoadedEncoder:
                     ids = np.stack([all_ids[row] for row in some])
                     yield some, ids, hidden.to(torch.float32)
 
-    def _pool(self, hidden: Tensor) -> np.ndarray:
+    def _pool(self, hidden: Tensor, role: Role) -> np.ndarray:
         """Run the model's own pooling (and any dense head), then normalise."""
-        return F.normalize(self._network.pool(hidden), dim=1).cpu().numpy()
+        return F.normalize(self._of(role).pool(hidden), dim=1).cpu().numpy()
+
+    def _of(self, role: Role) -> Network:
+        return self._queries if role == "query" else self._network
 
 
 _NO_TOKENS = (np.zeros((0, 0), dtype=np.int8), np.zeros(0, dtype=np.float16))

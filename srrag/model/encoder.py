@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 Role = Literal["query", "passage"]
 
 BACKENDS = ("torch", "torch-bf16", "torch-int8")
 COLBERT = "colbert"
+POOLINGS = ("cls", "mean")
 PACKAGED_MODEL = "minilm"
 
 
@@ -25,6 +26,13 @@ class Encoder:
     a late-interaction model, which brings its own prefixes."""
     max_tokens: int = 512
     """Longer texts are cut here, special tokens included."""
+    query_model: str = ""
+    """A second model for queries (two towers, as MedCPT's); "" encodes them with `model`. Both
+    need the same tokenizer and the same length of vectors."""
+    query_revision: str | None = None
+    """Commit of a second model from the hub."""
+    pooling: str = ""
+    """`cls` or `mean`, for a bare BERT that does not say how it pools; "" takes the model's own."""
     query_prefix: str = ""
     """Put before every query."""
     passage_prefix: str = ""
@@ -37,8 +45,20 @@ class Encoder:
             raise ValueError(f"backend {self.backend!r} is not one of {', '.join(backends)}")
         if self.backend == COLBERT and (self.query_prefix or self.passage_prefix):
             raise ValueError("backend 'colbert' takes the prefixes that its model comes with")
+        if self.backend == COLBERT and (self.query_model or self.pooling):
+            raise ValueError("backend 'colbert' has one model, which brings its own pooling")
+        if self.pooling not in ("", *POOLINGS):
+            raise ValueError(f"pooling {self.pooling!r} is not one of {', '.join(POOLINGS)}")
         if self.max_tokens < 4:
             raise ValueError(f"max_tokens {self.max_tokens} is below 4")
+
+    @property
+    def tower(self) -> Encoder:
+        """The encoder of queries where they have a model of their own, else this encoder."""
+        if not self.query_model:
+            return self
+        own: dict[str, Any] = {"model": self.query_model, "revision": self.query_revision}
+        return replace(self, **own, query_model="", query_revision=None)
 
 
 def model_path(model: str) -> str:

@@ -27,6 +27,10 @@ _POOLERS: dict[str, Callable[[Tensor], Tensor]] = {
     "pooling_mode_mean_tokens": lambda hidden: hidden.mean(1),
     "pooling_mode_cls_token": lambda hidden: hidden[:, 0],
 }
+_STATED = {
+    "mean": _POOLERS["pooling_mode_mean_tokens"],
+    "cls": _POOLERS["pooling_mode_cls_token"],
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ def read_network(encoder: Encoder, device: str) -> Network:
         raise ValueError(f"backend 'torch-int8' runs on the CPU; use 'torch-bf16' on {device!r}")
     check_device(device)
     folder = Path(model_path(encoder.model))
-    pooling = _plain_pooling(folder) if (folder / "model.safetensors").is_file() else None
+    here = (folder / "model.safetensors").is_file()
+    pooling = _plain_pooling(folder, encoder.pooling) if here else None
     if pooling is not None:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         check_positions(encoder.model, encoder.max_tokens, config.get("max_position_embeddings"))
@@ -64,10 +69,15 @@ def read_network(encoder: Encoder, device: str) -> Network:
     return _through_sentence_transformers(encoder, device)
 
 
-def _plain_pooling(folder: Path) -> Callable[[Tensor], Tensor] | None:
-    """How a folder's model pools, if it is a plain BERT with one plain pooling; else None."""
+def _plain_pooling(folder: Path, stated: str) -> Callable[[Tensor], Tensor] | None:
+    """How a folder's model pools, if it is a plain BERT with one plain pooling; else None.
+
+    A pooling that the encoder has `stated` stands for whatever the folder says.
+    """
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
+        if stated:
+            return _STATED[stated] if is_plain_bert(config) else None
         modules = json.loads((folder / "modules.json").read_text("utf-8"))
         kinds = [module["type"].rpartition(".")[2] for module in modules]
         pooling = json.loads((folder / modules[1]["path"] / "config.json").read_text("utf-8"))
@@ -119,13 +129,15 @@ def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
         raise ValueError(f"model {encoder.model!r} does not say how long its vectors are")
     heads = [module.to(device) for module in list(network)[1:]]
 
-    def pool(hidden: Tensor) -> Tensor:
+    def own(hidden: Tensor) -> Tensor:
         mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
         features = {"token_embeddings": hidden, "attention_mask": mask}
         for head in heads:
             features = head(features)
         return features["sentence_embedding"]
 
+    pool = _STATED[encoder.pooling] if encoder.pooling else own
+    width = int(config["hidden_size"]) if encoder.pooling else width
     if is_plain_bert(config):
         return Network(pack(model.state_dict(), config, encoder.backend, device), pool, width)
     if encoder.backend == "torch-int8":

@@ -151,7 +151,9 @@ def _read(model: RankLlamaModel, device: str) -> tuple[Any, Any]:
             model.base, num_labels=1, dtype=getattr(torch, model.dtype), use_safetensors=True,
             **options,
         )  # fmt: skip
-        pinned = {"revision": model.adapter_revision} if model.adapter_revision else {}
+        pinned: dict[str, Any] = {}
+        if model.adapter_revision:
+            pinned["revision"] = model.adapter_revision
         config = PeftConfig.from_pretrained(model.adapter, **pinned)
         adapted = PeftModel.from_pretrained(network, model.adapter, config=config, **pinned)
     except (OSError, ValueError, KeyError, RuntimeError) as error:

@@ -23,7 +23,7 @@ from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import bring
 from srrag.units import open_units
 
-_WHICH = ("hits", "into", "keep")
+_WHICH = ("hits", "into", "keep", "tracks")
 
 
 def scorer(step: Step) -> str:

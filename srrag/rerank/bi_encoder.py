@@ -60,7 +60,7 @@ class RerankBiEncoder(Reranker):
 
     def needs(self) -> tuple[str, ...]:
         """The token index, which holds the sentence vectors too."""
-        return (self.index,)
+        return (self.index, "units") if self.tracks else (self.index,)
 
     def scorer(self, at: Place) -> Score:
         """Map the vectors."""

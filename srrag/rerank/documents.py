@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.algo.best_places import best_places
 from srrag.units import Units
 
 Floats = npt.NDArray[np.float64]
@@ -23,20 +24,6 @@ def document_names(units: Units, ids: pa.Array) -> pa.Array:
     own = units.take(listed, ("doc_id",))["doc_id"].combine_chunks()
     known = pc.fill_null(pc.not_equal(pmids, ""), False)
     return pc.if_else(known, pmids, own)
-
-
-def best_places(scores: Floats, rows: Ints, documents: Ints) -> Ints:
-    """For each hit the place of the best hit of its document in the same question, (hits,).
-
-    `rows` holds the question of each hit, `documents` a number for each document. Ties go to the
-    first.
-    """
-    order = np.lexsort((np.arange(len(scores)), -scores, documents, rows))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (np.diff(rows[order]) != 0) | (np.diff(documents[order]) != 0)
-    found = np.empty(len(order), np.int64)
-    found[order] = order[np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))]
-    return found
 
 
 def best_of_documents(scores: Floats, rows: Ints, units: Units, ids: pa.Array) -> Floats:

@@ -80,8 +80,8 @@ class RerankMaxSim(Reranker):
         return (self.hits, *self.blend, *tokens, *([self.weights] if self.weights else ()))
 
     def needs(self) -> tuple[str, ...]:
-        """The token index, and the units index where documents count."""
-        return (self.index, self.units) if self.document else (self.index,)
+        """The token index, and the units index where documents or tracks count."""
+        return (self.index, self.units) if self.document or self.tracks else (self.index,)
 
     def scorer(self, at: Place) -> Score:
         """Map the token index, and load the encoder if there is one."""

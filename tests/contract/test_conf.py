@@ -20,7 +20,7 @@ GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
-    "mentions": "build", "sweep": "sweep", "plan": "build",
+    "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
@@ -76,7 +76,7 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
         overrides += ["mentions.model=m", "mentions.revision=sha256:c0ffee"]
     config = configure(job, overrides)
     nodes = targets(config["stages" if group == "plan" else group])
-    assert nodes or group in ("profile", "bench", "sweep")
+    assert nodes or group in ("profile", "bench", "sweep", "late")
     for node in nodes:
         assert build(node) is not None
     if job == "build":

@@ -21,6 +21,7 @@ from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
+from tests.unranked import WITHOUT_BETR
 
 pytestmark = pytest.mark.e2e
 
@@ -105,8 +106,8 @@ def asked(root: Path) -> Asked:
     def ask(texts: dict[str, str], *engine: str) -> dict[str, dict[str, Any]]:
         config = configure(
             "ask",
-            [f"root={root}", "question=x", "pipeline=srrag", "pipeline.rank.fine=null",
-             "pipeline.rank.coarse.into=hits", "++pipeline.answer.compose.mismatches=mismatches",
+            [f"root={root}", "question=x", "pipeline=srrag", *WITHOUT_BETR,
+             "++pipeline.answer.compose.mismatches=mismatches",
              "++pipeline.answer.compose.snippets=snippets", f"pipeline.answer.snippets={SNIPPETS}",
              *engine],
         )  # fmt: skip

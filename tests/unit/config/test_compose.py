@@ -190,7 +190,7 @@ def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
     asked = [
         "bench=sample",
         "pipeline=srrag",
-        "pipeline.rank.coarse.keep=5",
+        "pipeline.rank.search.rounds=2",
         "baseline=bm25",
         "root=R",
     ]
@@ -201,3 +201,31 @@ def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
     assert other["pipeline"]["rank"]["encode"]["encoder"]["backend"] == "torch-int8"
     neutral = with_pipeline("evaluate", config, "srrag_neutral_schema")
     assert (config["build"], neutral["build"]) == ("default", "neutral")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("pipeline.rank.late.keep", "put + before the key (+pipeline.rank.late.keep=…)."),
+        ("pipeline.rank.late.model", "RerankMaxSim has no field 'model'; it has hits, into, keep"),
+        ("pipeline.rank.nearest.k", "Nothing is called 'pipeline.rank.nearest'."),
+        ("pipeline.rank.nearest", "It has encode, weigh, sparse, dense, fuse, late; put +"),
+    ],
+)
+def test_a_key_that_no_file_names(key: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        configure("ask", ["root=R", "question=x", "pipeline=hybrid_maxsim", f"{key}=5"])
+    assert str(caught.value).startswith(f"Could not override '{key}'.")
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_models_of_the_published_chain_are_named() -> None:
+    asked = [
+        "pipeline.rank.coarse.encoder.model=C",
+        "pipeline.rank.fine.reranker.cross_encoder.model=X",
+    ]
+    rank = configure("ask", ["root=R", "question=x", "pipeline=srrag_paper", *asked])["pipeline"][
+        "rank"
+    ]
+    assert rank["coarse"]["encoder"]["model"] == "C"
+    assert rank["fine"]["reranker"]["cross_encoder"]["model"] == "X"

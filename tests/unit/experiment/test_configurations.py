@@ -106,13 +106,14 @@ def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
     for (key, path), pipeline in zip(nowhere.items(), ("srrag", "srrag_no_colbert"), strict=True):
         made_by = f"srrag fit_betr root=S pipeline={pipeline} → S/jobs/fit_betr/{pipeline}/"
         assert f"sweep.{key}={path}: there is no such file (made by: {made_by}" in str(caught.value)
-    left = [f"sweep.rows.{row}=null" for row in ("srrag", "srrag_bm25")]
+    left = [f"sweep.rows.{row}=null" for row in ("srrag",)]
     with pytest.raises(UsageError) as caught:
         expanded(sample_root, *asked, *left)
     assert str(caught.value).startswith("sweep.betr_no_colbert=")
     made = expanded(sample_root, *asked, *left, "sweep.rows.srrag_no_colbert=null")
     assert [row.name for row in made] == [
         "bm25", "dense", "graph", "hybrid", "hybrid_weighted", "hybrid_graph", "hybrid_maxsim",
+        "hybrid_features",
     ]  # fmt: skip
 
 

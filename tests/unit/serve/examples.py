@@ -16,9 +16,9 @@ from srrag.serve.api.openapi import EXAMPLE_ID, EXAMPLES
 from tests.conftest import run_build
 from tests.serve.stored import store_runs
 from tests.unit.serve.serving import CAST, events, served, settings
+from tests.unranked import WITHOUT_BETR
 
-# The whole pipeline, without the stage that `srrag fit_betr` has to fit first.
-PIPELINE = ("pipeline=srrag", "pipeline.rank.fine=null", "pipeline.rank.coarse.into=hits")
+PIPELINE = ("pipeline=srrag", *WITHOUT_BETR)
 KEY = {"authorization": "Bearer secret", "x-request-id": EXAMPLE_ID}
 KEY_HASH = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 ASKED = {"question": CAST, "options": {"trace": True}}

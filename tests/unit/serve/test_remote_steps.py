@@ -24,6 +24,7 @@ from srrag.serve.settings import ServeSettings
 from srrag.serve.snapshot import PipelineJob, Snapshot, build_version
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
+from tests.unranked import WITHOUT_BETR
 
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
 APART = [
@@ -90,10 +91,10 @@ def test_answers_are_the_same_wherever_steps_work(
     sample_root: Path, loop: asyncio.AbstractEventLoop, pipeline: str
 ) -> None:
     texts = [row["text"] for row in read_gold(resource_path(SAMPLE))][:6]
-    more = []
-    if pipeline == "srrag":  # without the stage that `srrag fit_betr` has to fit first
-        more = ["pipeline.rank.fine=null", "pipeline.rank.coarse.into=hits"]
-    told = settings(sample_root, f"pipeline={pipeline}", *APART, *more)
+    more = WITHOUT_BETR if pipeline == "srrag" else ()
+    ranks = "FuseFeatures" if pipeline == "srrag" else "RerankMaxSim"
+    away = [item.replace("RerankMaxSim", ranks) for item in APART]
+    told = settings(sample_root, f"pipeline={pipeline}", *away, *more)
     callers = callers_of(told, loop)
     assert answers(told, callers, texts) == answers(told, None, texts)
     asked = [each for shards in callers.values() for caller in shards for each in caller.seen]

@@ -1,0 +1,150 @@
+"""Candidates with their features and gold, for `srrag fit_betr features=…`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.betr import GRADES
+from srrag.config import factory
+from srrag.errors import UsageError
+from srrag.evaluate.references import resource_path
+from srrag.evaluate.retrieval import per_question
+from srrag.experiment.rankings import Judged, read_judged
+from srrag.pipeline import Pipeline, PipelineSlice
+from srrag.provenance import fitted_on
+from srrag.rerank.feature_weights import embedder_name, fit_name
+from srrag.rerank.fuse_features import FuseFeatures
+from srrag.runner.progress import say
+from srrag.step import within
+from srrag.train.betr.features import (
+    FOLDS,
+    AskedCandidates,
+    FeatureSettings,
+    cross_fitted,
+    stated_fit,
+)
+from srrag.units import open_units
+
+Floats = npt.NDArray[np.float64]
+BATCH = 64
+SHOWN = ("nDCG@10", "MRR@10", "recall@100")
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """A benchmark's questions with their candidates; `found` names the documents of each."""
+
+    name: str
+    judged: Judged
+    rows: list[AskedCandidates]
+    found: list[list[str]]
+
+    def measured(self, scores: Sequence[Floats]) -> dict[str, Floats]:
+        """Each metric by question of a ranking of the candidates by these scores."""
+        run = {}
+        for row, names, values in zip(self.rows, self.found, scores, strict=True):
+            order = np.lexsort((np.arange(len(values)), -np.round(values, 5)))
+            ranked = dict.fromkeys(names[n] for n in order)
+            run[row.query_id] = {name: 1.0 / n for n, name in enumerate(ranked, start=1)}
+        return per_question(self.judged.qrels, run)
+
+
+def fusing(pipeline: Pipeline) -> tuple[PipelineSlice, FuseFeatures]:
+    """The steps before the fusion of features, and that; UsageError for a pipeline without it."""
+    for place, step in enumerate(pipeline.rank):
+        inner = [each for each in within(step) if isinstance(each, FuseFeatures)]
+        if inner:
+            return PipelineSlice(steps=pipeline.rank[:place]), inner[0]
+    raise UsageError("pipeline: it has no FuseFeatures, whose weights features=… would fit")
+
+
+def gather(config: Mapping[str, Any], name: str, given: Mapping[str, Any]) -> FeatureSet:
+    """Run the steps before the fusion over a benchmark's questions, and compute the features."""
+    bench = {**config["bench"], "path": given["path"], "k": 10}
+    folder = resource_path(given["path"])
+    bench |= {"kind": "beir", "split": "test"} if folder.is_dir() else {"kind": "gold"}
+    here = {**config, "root": given["root"], "bench": bench}
+    judged = read_judged(here, folder)
+    pipeline: Pipeline = factory.make(config["pipeline"], "pipeline")
+    before, step = fusing(pipeline)
+    bound = factory.pipeline_run(here, pipeline.ranking())
+    at = bound.place(factory.place(config))
+    run, candidates, units = before.open(at), step.gatherer(at), open_units(at, step.units)
+    rows: list[AskedCandidates] = []
+    found: list[list[str]] = []
+    for start in range(0, judged.table.num_rows, BATCH):
+        table = run(judged.table.slice(start, BATCH))
+        some = candidates(table)
+        names = some.ids.to_pylist()
+        if not judged.by_window:
+            names = units.document_keys(names).to_pylist()
+        for n, (a, b) in enumerate(pairwise(some.offsets.tolist())):
+            query_id, text = (table[key][n].as_py() for key in ("query_id", "text"))
+            gold = judged.qrels[query_id]
+            relevant = np.array([gold.get(each, 0) > 0 for each in names[a:b]], np.bool_)
+            rows.append(
+                AskedCandidates(
+                    query_id, text, some.x[a:b], some.documents[a:b], some.grades[a:b], relevant
+                )
+            )
+            found.append(names[a:b])
+    say(f"{name}: {len(rows):,} questions, {sum(map(len, found)):,} candidates")
+    return FeatureSet(name, judged, rows, found)
+
+
+def fit_sets(config: Mapping[str, Any], settings: FeatureSettings) -> dict[str, Any]:
+    """Fit the weights of the pipeline's features to every set of `features`, as JSON for the file.
+
+    Each set weighs the same. There is a fit to all features of the pipeline, and one to each list
+    of `train.subsets`. Its `cross_fitted` figures are of questions that the weights had not seen.
+    """
+    _, step = fusing(factory.make(config["pipeline"], "pipeline"))
+    sets = [gather(config, name, given) for name, given in config["features"].items()]
+    fits = {}
+    for features in (step.names, *config["train"]["subsets"]):
+        if unknown := sorted(set(features) - set(step.names)):
+            raise UsageError(f"train.subsets: the pipeline has no feature {unknown[0]!r}")
+        columns = [step.names.index(name) for name in sorted(features)]
+        rows = [[_narrowed(row, columns) for row in each.rows] for each in sets]
+        fit = stated_fit(sorted(features), rows, settings)
+        crossed = zip(sets, cross_fitted(rows, settings), strict=True)
+        fit["cross_fitted"] = {each.name: _figures(each.measured(s)) for each, s in crossed}
+        fits[fit_name(features)] = fit
+    return {
+        "embedder": embedder_name(step.encoder),
+        "fits": fits,
+        "settings": dataclasses.asdict(settings) | {"folds": FOLDS},
+        "sets": {
+            each.name: {
+                "questions": len(each.rows),
+                "candidates": sum(len(row.x) for row in each.rows),
+                "graded": sorted({GRADES[g] for row in each.rows for g in set(row.grades)}),
+            }
+            for each in sets
+        },
+        "fitted_on": _provenance(config, sets),
+    }
+
+
+def _narrowed(row: AskedCandidates, columns: Sequence[int]) -> AskedCandidates:
+    return dataclasses.replace(row, x=row.x[:, columns])
+
+
+def _figures(values: Mapping[str, Floats]) -> dict[str, float]:
+    return {name: round(float(values[name].mean()), 4) for name in SHOWN}
+
+
+def _provenance(config: Mapping[str, Any], sets: Sequence[FeatureSet]) -> dict[str, Any]:
+    """What the weights were fitted to, so that an evaluation on the same questions can say so."""
+    return fitted_on(
+        name="features",
+        command=config["command"],
+        questions=[row.text for each in sets for row in each.rows],
+    )

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from srrag.index.tokens import TokenIndex
+from srrag.model.encoder import Encoder
+from srrag.pipeline import Pipeline
+from srrag.rerank.documents import document_names
+from srrag.rerank.fuse_features import FuseFeatures
+from srrag.retrieve.questions import EncodeQuestions, question_table
+from srrag.retrieve.search_dense import SearchDense
+from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.weigh_tokens import WeighTokens
+from srrag.schema import ROUNDS
+from srrag.step import Place
+from srrag.storage.store import Store
+from srrag.units import Units
+
+GRADES = "ABCDE"
+CHANNELS = (EncodeQuestions(), WeighTokens(), SearchSparse(k=40), SearchDense(k=40))
+TEXTS = ["How long is a cast worn after an ankle sprain?", "tendon loading in runners", "zzz"]
+HITS = ("hits_sparse", "hits_dense")
+
+
+@pytest.fixture(scope="module")
+def at(sample_root: Path) -> Place:
+    return Place(artifacts=Store(sample_root).artifacts("default"), threads=1)
+
+
+@pytest.fixture(scope="module")
+def found(at: Place) -> pa.Table:
+    """Three questions with what two channels found."""
+    table = question_table([{"query_id": text, "text": text} for text in TEXTS])
+    for step in CHANNELS:
+        table = step.open(at)(table)
+    return table
+
+
+def weights_file(path: Path, u: float = 0.0, **weights: float) -> str:
+    """A file of weights; `u` is the bias of every grade below A."""
+    fit = {
+        "features": {name: {"value": value} for name, value in weights.items()},
+        "u": {grade: {"value": 0.0 if grade == "A" else u} for grade in GRADES},
+    }
+    told = {
+        "embedder": {"model": "minilm", "late": False},
+        "fits": {"+".join(sorted(weights)): fit},
+    }
+    path.write_text(json.dumps(told))
+    return str(path)
+
+
+def step(model: str, **fields: Any) -> FuseFeatures:
+    return FuseFeatures(**{"hits": HITS, "model": model, **fields})
+
+
+def rows(step: FuseFeatures, table: pa.Table, at: Place) -> list[dict[str, float]]:
+    out = step.open(at)(table)["hits"].to_pylist()
+    assert all([hit["rank"] for hit in row] == list(range(1, len(row) + 1)) for row in out)
+    assert all(
+        sorted(-hit["score"] for hit in row) == [-hit["score"] for hit in row] for row in out
+    )
+    return [{hit["unit_id"]: hit["score"] for hit in row} for row in out]
+
+
+def listed(table: pa.Table, column: str) -> list[dict[str, float]]:
+    return [{hit["unit_id"]: hit["score"] for hit in row} for row in table[column].to_pylist()]
+
+
+def test_every_window_that_any_channel_found_is_ranked(
+    found: pa.Table, at: Place, tmp_path: Path
+) -> None:
+    """By hand: 2 · BM25 (0 where it did not find the window) + 3 · the cosine of every window."""
+    model = weights_file(tmp_path / "w.json", sparse=2, dense=3)
+    ranked = rows(step(model, computed=("dense",), document=0.0), found, at)
+    index = TokenIndex(at.artifact("tokens"))
+    for n, row in enumerate(ranked):
+        lexical, dense = listed(found, "hits_sparse")[n], listed(found, "hits_dense")[n]
+        assert set(row) == set(lexical) | set(dense)
+        vector = np.frombuffer(found["query_vector"][n].as_py(), np.float32)
+        ids = list(row)
+        cosines = dict(zip(ids, index.take_vectors(ids) @ vector, strict=True))
+        wanted = {unit: 2 * lexical.get(unit, 0.0) + 3 * float(cosines[unit]) for unit in ids}
+        assert row == pytest.approx(wanted, abs=1e-4)
+
+
+def test_the_best_window_of_a_document_lifts_the_others(
+    found: pa.Table, at: Place, tmp_path: Path
+) -> None:
+    model = weights_file(tmp_path / "w.json", dense=1)
+    fields = {"scores": {}, "computed": ("dense",)}
+    units = Units(at.artifact("units"))
+    alone = rows(step(model, **fields, document=0.0), found, at)
+    lifted = rows(step(model, **fields, document=2.0), found, at)
+    for before, after in zip(alone, lifted, strict=True):
+        ids = list(before)
+        document = dict(zip(ids, document_names(units, pa.array(ids)).to_pylist(), strict=True))
+        best: dict[str, float] = {}
+        for unit, score in before.items():
+            best.setdefault(document[unit], score)
+        wanted = {unit: score + 2 * best[document[unit]] for unit, score in before.items()}
+        assert after == pytest.approx(wanted, abs=1e-4)
+
+
+def test_grades_count_where_they_are_asked_for(found: pa.Table, at: Place, tmp_path: Path) -> None:
+    model = weights_file(tmp_path / "w.json", u=-50.0, dense=1)
+    fields = {"scores": {}, "computed": ("dense",), "document": 0.0}
+    units = Units(at.artifact("units"))
+    (first, *_) = rows(step(model, **fields, grades=True), found, at)
+    grades = units.take(list(first), ("grade",))["grade"].to_pylist()
+    assert "A" in grades and set(grades) != {"A"}
+    assert grades.index("A") == 0 and "A" not in grades[grades.count("A") :]
+    assert rows(step(model, **fields), found, at)[0] != first
+
+
+def test_parts_of_a_channel_are_features(found: pa.Table, at: Place, tmp_path: Path) -> None:
+    """A column beside the hits holds named parts of each hit."""
+    lists = found["hits_dense"].combine_chunks()
+    size = len(lists.flatten())
+    parts = pa.StructArray.from_arrays([pa.array(np.arange(size, dtype="f4"))], ["names"])
+    column = pa.ListArray.from_arrays(lists.offsets, parts)
+    table = found.append_column("hits_dense_parts", column)
+    model = weights_file(tmp_path / "w.json", **{"near.names": 0.5})
+    fused = step(
+        model, scores={}, computed=(), parts={"near": "hits_dense"}, part_names=("near.names",),
+        document=0.0,
+    )  # fmt: skip
+    assert set(fused.reads) == {"hits_sparse", "hits_dense", "hits_dense_parts"}
+    flat = [hit["unit_id"] for row in lists.to_pylist() for hit in row]
+    bounds = lists.offsets.to_pylist()
+    for n, row in enumerate(rows(fused, table, at)):
+        place = {flat[i]: 0.5 * i for i in range(bounds[n], bounds[n + 1])}
+        assert row == pytest.approx({unit: place.get(unit, 0.0) for unit in row}, abs=1e-4)
+
+
+def test_evidence_of_a_later_round_may_rise(found: pa.Table, at: Place, tmp_path: Path) -> None:
+    """A window has its best cosine and MaxSim over the questions that were searched for."""
+    model = weights_file(tmp_path / "w.json", dense=1, maxsim=1)
+    note = {"round": 1, "new_windows": 1, "reflection": "", "sufficient": False, "fault": ""}
+    asked = [[TEXTS[0], TEXTS[1]], [TEXTS[1]], [TEXTS[2], "knee pain", TEXTS[1]]]
+    notes = pa.array([[{**note, "question": text} for text in row] for row in asked], ROUNDS)
+    plain = step(model, scores={}, document=0.0)
+    later = step(model, scores={}, document=0.0, rounds="rounds")
+    before = rows(plain, found, at)
+    after = rows(later, found.append_column("rounds", notes), at)
+    # The second question alone, over the candidates of the first.
+    swapped = {name: found[name].take(pa.array([1])) for name in found.column_names}
+    swapped |= {name: found[name].take(pa.array([0])) for name in HITS}
+    (other,) = rows(plain, pa.table(swapped), at)
+    assert after[1] == before[1]
+    assert all(after[0][unit] >= before[0][unit] - 1e-4 for unit in before[0])
+    assert all(after[0][unit] >= other[unit] - 1e-4 for unit in other)
+    assert after[2] != before[2]
+
+
+def test_finds_of_a_channel_count_once(at: Place, found: pa.Table, tmp_path: Path) -> None:
+    """The best score of a window over tracks and rounds; other channels do not count."""
+    ids = [hit["unit_id"] for hit in found["hits_dense"].to_pylist()[0][:2]]
+    finds = [[("sparse", ids[0], 2.0), ("dense", ids[0], 9.0), ("sparse", ids[0], 5.0)], []]
+    item = pa.struct([("unit_id", pa.string()), ("channel", pa.string()), ("score", pa.float32())])
+    column = pa.array(
+        [[{"unit_id": u, "channel": c, "score": s} for c, u, s in row] for row in finds],
+        pa.list_(item),
+    )
+    table = found.slice(0, 2).append_column("found", column)
+    model = weights_file(tmp_path / "w.json", sparse=1)
+    fused = step(model, scores={"sparse": "found.sparse"}, computed=(), document=0.0)
+    first, second = rows(fused, table, at)
+    assert first[ids[0]] == 5.0 and sum(first.values()) == 5.0
+    assert set(second.values()) == {0.0}
+
+
+def test_a_file_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, at: Place) -> None:
+    model = weights_file(tmp_path / "w.json", dense=1)
+    one = {"scores": {}, "computed": ("dense",)}
+    for fields, message in (
+        ({"encoder": Encoder(model="other")}, "fitted to the scores of minilm, not of other"),
+        ({"computed": ("dense", "maxsim")}, "no fit to the features dense.maxsim, only to dense"),
+        ({"model": str(tmp_path / "none.json")}, "there is no such file"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            FuseFeatures(**{"hits": HITS, "model": model, **one, **fields}).open(at)
+        assert "\n" not in str(caught.value)
+    same = step(model, **one, encoder=Encoder(backend="torch-int8"))
+    assert same.weights() == step(model, **one).weights(), "arithmetic makes no other embedder"
+    (tmp_path / "bad.json").write_text('{"fits": {}}')
+    with pytest.raises(ValueError, match=r"bad\.json: not what"):
+        step(str(tmp_path / "bad.json"), **one).weights()
+    for value in (-1.0, 0.0):
+        with pytest.raises(ValueError, match="at least 0, one of them above it"):
+            step(weights_file(tmp_path / "w2.json", dense=value), **one).weights()
+    with pytest.raises(ValueError, match="fall from u_A"):
+        step(weights_file(tmp_path / "w3.json", u=1.0, dense=1), **one).weights()
+
+
+def test_fields_that_make_no_ranking() -> None:
+    for fields, message in (
+        ({"computed": ("cosine",)}, "'cosine' is not one of dense, maxsim"),
+        ({"hits": ()}, "at least one of each"),
+        ({"scores": {}, "computed": ()}, "at least one of each"),
+        ({"part_names": ("graph.names",)}, "of no channel in `parts`"),
+        ({"document": -1.0}, "document is -1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FuseFeatures(**fields)
+
+
+def test_the_packaged_weights_rank(found: pa.Table, at: Place) -> None:
+    """Their content is part of the identity."""
+    pipeline = Pipeline(rank=(*CHANNELS, step("")))
+    assert "dense" in str(pipeline.identity())
+    assert all(len(row) > 40 for row in rows(step(""), found, at)[:2])
