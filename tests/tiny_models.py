@@ -21,7 +21,6 @@ def make_cross_encoder(folder: Path, num_labels: int = 1) -> Path:
     return folder
 
 
-<<<<<<< HEAD
 def make_rankllama(folder: Path, head: bool = True) -> tuple[Path, Path]:
     """Write a Llama of 128 positions with a tokenizer, and a LoRA adapter with a head for it."""
     import torch
@@ -43,7 +42,8 @@ def make_rankllama(folder: Path, head: bool = True) -> tuple[Path, Path]:
     )  # fmt: skip
     get_peft_model(model, lora).save_pretrained(str(folder / "adapter"))
     return folder / "base", folder / "adapter"
-=======
+
+
 def make_bert(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
     """Write a bare BertModel of 64 positions with a tokenizer: it does not say how it pools."""
     import torch
@@ -57,7 +57,6 @@ def make_bert(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
     BertModel(config).save_pretrained(folder)
     _write_tokenizer(folder)
     return folder
->>>>>>> main
 
 
 def make_colbert(folder: Path) -> Path:
