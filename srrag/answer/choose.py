@@ -39,7 +39,7 @@ class ChosenOption(Answer):
     """Reasons, the label of an option or "", and the numbers of the evidence behind it."""
 
     steps: Annotated[list[Thought], Field(max_length=MAX_STEPS)]
-    choice: Annotated[str, StringConstraints(pattern=r"^[A-Z]?$")]
+    choice: Annotated[str, StringConstraints(max_length=1, pattern=r"^[A-Z]?$")]
     citations: Annotated[list[Number], Field(max_length=MAX_CITES)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,7 @@ class RecordedEngine(Model):
             for key, answer in made.items():
                 if _choice(found.setdefault(key, answer)) != _choice(answer):
                     raise UsageError(f"{place}: this question has another answer before")
+        found |= _without_options(found)
         if not found:
             known = ", ".join(sorted(others)) or "nothing"
             asked = f"{self.model} {self.setting}".strip()
@@ -166,6 +168,16 @@ def _mirage(task: str, row: Mapping[str, Any], labels: list[str]) -> dict[str, A
     if task == "rationale":
         return {"steps": steps, "answer": label}
     return {"steps": steps, "choice": label, "citations": []}
+
+
+def _without_options(found: Mapping[Key, str | Fault]) -> dict[Key, str | Fault]:
+    """The answers for prompts without options: of questions recorded with one set of them."""
+    sets = Counter((task, sha256) for task, sha256, options in found if options)
+    return {
+        (task, sha256, ()): answer
+        for (task, sha256, options), answer in found.items()
+        if options and sets[task, sha256] == 1
+    }
 
 
 def _choice(answer: str | Fault) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 from pydantic import Field, StringConstraints
@@ -24,6 +24,8 @@ MAX_STEP_CHARS = 300
 MAX_OPTIONS = len(ascii_uppercase)
 MAX_TOKENS = 1024
 """Eight steps of 40 tokens and an answer are some 400, the longest allowed some 900."""
+
+Query = Literal["rationale", "both", "fused"]
 
 Thought = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_STEP_CHARS)
@@ -43,14 +45,18 @@ class Rationale(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteRationale(LLMStep):
-    """Reason about `text` and its `options`; `rationale` then replaces the question in the search.
+    """Reason about `text` and its `options`; `rationale` is then searched for.
 
+    `rationale_queries` holds the texts to search for, by `query`: `rationale` is the reasoning
+    alone (the paper), `both` the question and the reasoning as one text, `fused` the two apart, for
+    SearchBranches to fuse.
     With the engine `rules` the rationale is the question itself, up to 2,400 characters, and
     `rationale_model` is "rules". A question with more options than labels (`too_many_options`) or
     with a faulty answer also gets itself as rationale, with an empty `rationale_model`; its row is
     rejected, and a pipeline goes on with it.
     """
 
+    query: Query = "fused"
     max_tokens: int = MAX_TOKENS
 
     reads: ClassVar[tuple[str, ...]] = ("text", "options")
@@ -58,12 +64,18 @@ class WriteRationale(LLMStep):
         [
             pa.field("rationale", pa.string(), nullable=False),
             pa.field("rationale_model", pa.string(), nullable=False),
+            pa.field("rationale_queries", pa.list_(pa.string()), nullable=False),
             pa.field("reject", REJECT),
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown query."""
+        if self.query not in get_args(Query):
+            raise ValueError(f"query is {self.query!r}: one of {', '.join(get_args(Query))}")
 
     @property
     def off(self) -> bool:
@@ -106,11 +118,19 @@ class WriteRationale(LLMStep):
             if answer.fault is not None:
                 made[prompt.row] = rejected("rationale", answer.fault) | _asked(texts[prompt.row])
             else:
+                reasoning = answer.value.query()
                 made[prompt.row] = {
-                    "rationale": answer.value.query(),
+                    "rationale": reasoning,
                     "rationale_model": self.engine.name,
+                    "rationale_queries": self._queries(texts[prompt.row], reasoning),
                 }
         return filled(batch, self.writes, made)
+
+    def _queries(self, question: str, reasoning: str) -> list[str]:
+        """The texts to search for."""
+        if self.query == "both" and not self.off:
+            return [f"{question} {reasoning}"]
+        return [question, reasoning] if self.query == "fused" else [reasoning]
 
 
 def render(question: str, options: Sequence[str] = ()) -> tuple[str, str]:
@@ -124,7 +144,8 @@ def render(question: str, options: Sequence[str] = ()) -> tuple[str, str]:
 
 def _asked(text: str) -> dict[str, Any]:
     """The question in place of its rationale, which nobody wrote."""
-    return {"rationale": " ".join(_pieces(text)), "rationale_model": ""}
+    words = " ".join(_pieces(text))
+    return {"rationale": words, "rationale_model": "", "rationale_queries": [words]}
 
 
 def _pieces(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from srrag.grades import STUDIES
 from srrag.html import policy, templates
+from srrag.report.curve import COLOURS, DASHES
 from srrag.report.drilldown import Drilldown
 from srrag.report.section import BenchmarkSection, common_versions
 from srrag.report.view import COSTS
@@ -36,6 +37,8 @@ def render(title: str, summary: str, sections: Sequence[BenchmarkSection]) -> st
         style=style,
         grades=STUDIES,
         cost_names=COSTS,
+        colours=COLOURS,
+        dashes=DASHES,
         versions=common_versions(rows),
         origins=[{"row": row, "pipeline": _pretty(row.pipeline)} for row in rows],
         lists=[entries for _, entries in lists],

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from srrag.report import numbers
 from srrag.report.breakdown import MIN_QUESTIONS, Breakdown, breakdowns
+from srrag.report.curve import Curve, curves
 from srrag.report.drilldown import Drilldown, drilldown
 from srrag.report.failures import stated
 from srrag.report.forest import Forest, forest
@@ -80,6 +81,7 @@ class BenchmarkSection:
     failures: tuple[tuple[str, Failure], ...]
     more_failures: int
     forests: tuple[Forest, ...]
+    curves: tuple[Curve, ...]
     differences: tuple[Compared, ...]
     difference_notes: tuple[str, ...]
     others: Table | None
@@ -114,6 +116,7 @@ def section(
         failures=tuple(failures[:MAX_FAILURES]),
         more_failures=len(failures[MAX_FAILURES:]),
         forests=tuple(forest(bench, column) for column in bench.main),
+        curves=curves(bench),
         differences=compared,
         difference_notes=notes,
         others=table(bench, bench.others) if bench.others else None,

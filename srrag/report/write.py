@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from srrag.report import markdown, page
+from srrag.report.curve import draw_curve
 from srrag.report.forest import draw
 from srrag.report.results import Results
 from srrag.report.section import BenchmarkSection
@@ -24,6 +25,11 @@ def write_report(
             name = f"plots/{_slug(each.bench.name)}-{_slug(forest.metric.name)}.png"
             plots[each.bench.name, forest.metric.name] = name
             commit(out / name, partial(draw, forest))
+        for curve in each.curves:
+            metric = f"{curve.metric.name} by {curve.key}"
+            name = f"plots/{_slug(each.bench.name)}-{_slug(metric)}.png"
+            plots[each.bench.name, metric] = name
+            commit(out / name, partial(draw_curve, curve))
     summary = f"{_counted(results, sections)} Made from {results.folder}."
     texts = {
         "report.html": page.render(title, summary, sections),

@@ -29,6 +29,8 @@ ALL_GRADES = "all"
 class SearchBranches(Step):
     """Search for the question and for each text of the column `branches`, and pool the hits.
 
+    With `own` off the texts of `branches` alone are searched for, where there are any.
+
     A branch is a row of its own through `search`, then through `rerank` against its own text
     (`against: branch`) or the question's (`question`). BioGen reranks each branch against itself,
     pools by PubMed article with the highest score, and reranks no more (sections 7.1 and 8.1). With
@@ -43,6 +45,7 @@ class SearchBranches(Step):
     search: Pipeline
     rerank: tuple[Step, ...] = ()
     branches: str = "reformulations"
+    own: bool = True
     against: Against = "branch"
     key: PoolKey = "pmid"
     reduce: Reduce = "max"
@@ -142,7 +145,8 @@ class SearchBranches(Step):
         others = batch[self.branches].to_pylist() if self.branches else [[]] * len(questions)
         names, owners, texts = [], [], []
         for row, (question, versions) in enumerate(zip(questions, others, strict=True)):
-            told = {_plain(question): (QUESTION, question)}
+            own = self.own or not any(map(_plain, versions))
+            told = {_plain(question): (QUESTION, question)} if own else {}
             for number, text in enumerate(versions, start=1):
                 if _plain(text):
                     told.setdefault(_plain(text), (f"version {number}", text))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import yaml
 
 from srrag.answer import snippets
+from srrag.answer.choose import ChooseOption
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.mismatch import NoticeMismatch
@@ -128,6 +129,10 @@ def answer_question(fill: Fill) -> list[Prompt]:
     return step.prompts(to_answer(fill))
 
 
+def choose_option(fill: Fill) -> list[Prompt]:
+    return ChooseOption().prompts(to_answer(fill))
+
+
 def answer_freely(fill: Fill) -> list[Prompt]:
     step = ComposeFreely(snippets="snippets", mismatches="mismatches", evaluation_only=True)
     return step.prompts(to_answer(fill))
@@ -229,6 +234,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "extract_triples": extract_triples,
     "answer_question": answer_question,
     "answer_freely": answer_freely,
+    "choose_option": choose_option,
     "select_snippets": select_snippets,
     "notice_mismatch": notice_mismatch,
     "picot_anchors": picot,

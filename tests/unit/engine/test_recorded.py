@@ -80,6 +80,13 @@ def test_a_miss_and_a_fault_belong_to_their_rows(tmp_path: Path) -> None:
     assert "'choose'" in miss.fault.detail  # type: ignore[union-attr]
 
 
+def test_a_question_without_options_is_found_by_its_text(tmp_path: Path) -> None:
+    made = engine(tmp_path, ROW, setting="cot")
+    bare = {"query_id": "1", "text": "Does it help?"}
+    (reply,) = replies(made, WriteRationale(), [bare])
+    assert json.loads(reply.text)["answer"] == "B"
+
+
 def test_the_same_question_with_other_options_is_another(tmp_path: Path) -> None:
     made = engine(tmp_path, ROW, setting="cot")
     other = {**question(), "options": ["yes", "no", "maybe"]}

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from srrag.expand.rationale import MAX_STEPS, Rationale, WriteRationale, render
+from srrag.expand.rationale import MAX_STEPS, Query, Rationale, WriteRationale, render
 from srrag.llm.completion import read
 from tests.unit.expand.asking import (
     HOSTILE,
@@ -46,6 +47,30 @@ def test_a_model_reasons_and_is_named(tmp_path: Path) -> None:
     assert row["rationale"] == " ".join(steps)
     assert row["rationale_model"] == "toy: toy"
     assert row["reject"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("rationale", ["One."]), ("both", ["Which drug? One."]), ("fused", ["Which drug?", "One."]),
+    ],
+)  # fmt: skip
+def test_what_is_searched_for(tmp_path: Path, query: Query, texts: list[str]) -> None:
+    (row,), _ = scripted(
+        WriteRationale(query=query),
+        questions("Which drug?"),
+        tmp_path,
+        lambda call: '{"steps": ["One."], "answer": ""}',
+    )
+    assert row["rationale_queries"] == texts
+
+
+def test_by_rules_the_question_is_searched_for_once() -> None:
+    for query in get_args(Query):
+        (row,) = by_rules(WriteRationale(query=query), questions("Which drug?"))
+        assert {*row["rationale_queries"]} == {"Which drug?"}
+    with pytest.raises(ValueError, match="query is 'x'"):
+        WriteRationale(query="x")  # type: ignore[arg-type]
 
 
 def test_a_fault_rejects_its_row_alone(tmp_path: Path) -> None:
