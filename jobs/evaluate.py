@@ -21,7 +21,7 @@ from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.rankings import Judged, read_judged
 from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
 from srrag.experiment.systems import baseline_config, system_names
-from srrag.experiment.textbook import evaluate_textbook
+from srrag.experiment.textbook import evaluate_textbook, evaluate_tree
 from srrag.formats import write_run
 from srrag.llm.completion import Rules
 from srrag.provenance import Fitted, overlap
@@ -146,12 +146,13 @@ KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "filter": evaluate_filter,
     "near_topic": evaluate_near_topic,
     "textbook": evaluate_textbook,
+    "textbook_tree": evaluate_tree,
     "ebmnlp": evaluate_extraction,
     "evidence_inference": evaluate_extraction,
 }
 
 
-FOLDERS = ("beir", "evidence_inference", "near_topic", "textbook")
+FOLDERS = ("beir", "evidence_inference", "near_topic", "textbook", "textbook_tree")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
 

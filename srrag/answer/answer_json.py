@@ -14,6 +14,7 @@ Row = dict[str, Any]
 
 _EXPANSION = (
     "anchors", "subquestions", "hyde_passages", "hyde_violations", "rationale", "reformulations",
+    "keywords", "tree_trace",
 )  # fmt: skip
 
 
@@ -38,6 +39,7 @@ def answer_json(row: Mapping[str, Any]) -> Row:
                 "study": STUDIES.get(item["grade"], ""),
                 "quotes": _of(item, row.get("snippets", ())),
                 "mismatches": _of(item, row.get("mismatches", ())),
+                "figures": _of(item, row.get("figures", ())),
             }
             for item in row["evidence"]
         ],

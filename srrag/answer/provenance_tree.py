@@ -17,6 +17,8 @@ def tree(traced: Row) -> str:
         lines.append(_step(item, "  "))
         if item["step"] == "IterateRetrieval":
             lines += _rounds(traced)
+        if item["step"] == "SearchTree":
+            lines += _chapters(traced)
     lines += ["", "Why each piece of evidence is there"]
     for number, item in enumerate(traced["why"], start=1):
         lines += _why(number, item)
@@ -35,6 +37,17 @@ def _rounds(traced: Row) -> Iterator[str]:
         if item["reflection"]:
             note = f"→ {item['reflection']}"
             yield textwrap.fill(note, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8)
+
+
+def _chapters(traced: Row) -> Iterator[str]:
+    """The chapters of a textbook that were searched, in order."""
+    if words := traced.get("keywords"):
+        yield f"      keywords: {', '.join(words)}"
+    for each in traced.get("tree_trace", ()):
+        counts = f"{each['btu_definite']} definite, {each['btu_candidate']} candidate big units"
+        found = f"{each['stu_scored']} small units scored → {each['outcome']}"
+        title = textwrap.shorten(each["root"], 40, placeholder=" …")
+        yield f"      {title}: {counts}, {found}"
 
 
 def _expansion(traced: Row) -> Iterator[str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from srrag.corpus.clean import tidy_document, tidy_inline
 from srrag.corpus.conditions import condition_code
+from srrag.corpus.parse_cnxml import parse_cnxml
 from srrag.corpus.parse_docx import parse_docx
 from srrag.corpus.parse_html import parse_html
 from srrag.corpus.parse_jats import parse_jats
@@ -35,6 +36,7 @@ PARSERS: Mapping[str, Parser] = {
     "pdf": parse_pdf,
     "docx": parse_docx,
     "json": parse_json,
+    "cnxml": parse_cnxml,
     "beir": parse_beir,
     "pubmed": parse_pubmed,
 }

@@ -9,10 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from srrag.config import factory
 from srrag.errors import UsageError, reading
+from srrag.evaluate.chapter_independence import independence, plot_independence
+from srrag.evaluate.chapter_independence import readable as readable_tree
 from srrag.evaluate.datasets.textbook import TextbookQuestion, read_chapters, read_textbook
 from srrag.evaluate.retrieval import Qrels
 from srrag.evaluate.scores import Scores, compare, figure
@@ -21,6 +24,7 @@ from srrag.experiment.in_sample import InSample, split
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
 from srrag.experiment.systems import baseline_config, system_names
+from srrag.index.tree_reader import Forest
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
@@ -179,3 +183,21 @@ def readable(summary: Mapping[str, Any]) -> str:
                 f"  {name:<24}{each['value']:9.4f}   [{each['low']:.4f}, {each['high']:.4f}]{p}"
             )
     return "\n".join(lines) + "\n"
+
+
+def evaluate_tree(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Measure how independent the chapters of a build are; `out=` takes the plots."""
+    artifacts = Store(path).artifacts(config["build"])
+    if "forest" not in artifacts:
+        raise UsageError(f"root={path} holds no tree; srrag build plan=textbook makes one")
+    forest = Forest(artifacts["forest"])
+    vectors = np.asarray(forest.btu_vectors, np.float64)
+    try:
+        found = independence(vectors, forest.btu_root)
+    except ValueError as error:
+        raise UsageError(f"root={path}: {error}") from error
+    if config["out"]:
+        out = Path(config["out"])
+        found["plots"] = plot_independence(out, vectors, forest.btu_root, forest.titles())
+    say(readable_tree(found))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from srrag.hits import Offsets
 from srrag.model.cross_encoder import CrossEncoderModel
+from srrag.model.rankllama import RankLlamaModel
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
 from srrag.units import Units, open_units
@@ -20,15 +22,16 @@ from srrag.units import Units, open_units
 class RerankCrossEncoder(Reranker):
     """Score by the logit of any cross-encoder of sentence-transformers: fine ranking.
 
-    sr-rag uses BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are alternatives. The model reads
-    the title of the window's document, a line break, and the window's text; only the text if there
-    is no title or `titles` is off. Input beyond the model's limit is truncated.
+    sr-rag uses BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are alternatives, and RankLLaMA
+    (RASRAG). The model reads the title of the window's document, a line break (RankLLaMA: a blank),
+    and the window's text; only the text if there is no title or `titles` is off. Input beyond the
+    model's limit is truncated.
     """
 
     hits: str = "hits_coarse"
     text: str = "text"
     """The column of what is scored against, such as `rationale`."""
-    cross_encoder: CrossEncoderModel
+    cross_encoder: CrossEncoderModel | RankLlamaModel
     titles: bool = True
     units: str = "units"
 
@@ -43,18 +46,26 @@ class RerankCrossEncoder(Reranker):
 
     def scorer(self, at: Place) -> Score:
         """Load the model."""
-        from srrag.model.cross_encoder import load_cross_encoder
-
-        model = load_cross_encoder(self.cross_encoder, at.device, at.threads)
+        logits = self.text_scorer(at)
         units = open_units(at, self.units)
 
         def score(batch: pa.Table, ids: pa.Array, offsets: Offsets) -> npt.NDArray[np.float64]:
             passages = self.passages(units, ids)
             questions = zip(batch[self.text].to_pylist(), pairwise(offsets), strict=True)
-            scores = [model.logits(text, passages[start:end]) for text, (start, end) in questions]
+            scores = [logits(text, passages[start:end]) for text, (start, end) in questions]
             return np.concatenate([np.zeros(0), *scores])
 
         return score
+
+    def text_scorer(self, at: Place) -> Callable[[str, Sequence[str]], npt.NDArray[np.float64]]:
+        """Load the model; the function scores texts for a question."""
+        if isinstance(self.cross_encoder, RankLlamaModel):
+            from srrag.model.rankllama import load_rankllama
+
+            return load_rankllama(self.cross_encoder, at.device, at.threads).logits
+        from srrag.model.cross_encoder import load_cross_encoder
+
+        return load_cross_encoder(self.cross_encoder, at.device, at.threads).logits
 
     def passages(self, units: Units, ids: pa.Array) -> list[str]:
         """The input of the model for each window."""
@@ -62,4 +73,5 @@ class RerankCrossEncoder(Reranker):
         if not self.titles:
             return list(said["text"].to_pylist())
         pairs = zip(said["title"].to_pylist(), said["text"].to_pylist(), strict=True)
-        return [f"{title}\n{text}" if title else text for title, text in pairs]
+        separator = self.cross_encoder.separator
+        return [f"{title}{separator}{text}" if title else text for title, text in pairs]

@@ -35,6 +35,7 @@ NEEDED = {
     "make_benchmark": ["root=R"],
     "fit_betr": ["root=R"],
     "fit_abstain": ["root=R", "bench.path=P", "train.texts=T"],
+    "fit_thresholds": ["root=R", "queries=Q", "qrels=Q"],
     "train_tagger": ["train.data=D"],
     "train_filter": ["train.data=D"],
     "export": ["root=R", "format=html"],

@@ -38,6 +38,7 @@ from srrag.evaluate.judges.form import MeasureForm
 from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
+from srrag.index.textbook_tree import BuildTextbookTree
 from srrag.llm.completion import read
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.encoder import Encoder
@@ -117,6 +118,12 @@ def examples(
         found.setdefault(Pipeline, Example(pipeline, table, at))
         found.setdefault(PipelineSlice, Example(pipeline.whole, table, at))
         add_examples(found, pipeline.steps, table, at)
+    forest = forest_of(store, tmp_path_factory.mktemp("forest"))
+    wooded = Place(artifacts={**at.artifacts, "forest": forest}, threads=1)
+    for name in ("rasrag", "rasrag_soft"):
+        asked = configure("ask", [f"pipeline={name}", f"root={fitted_root}", "question=x"])
+        made: Pipeline = factory.make(asked["pipeline"], "pipeline")
+        add_examples(found, made.steps, question_table(QUESTIONS), wooded)
     folder = make_cross_encoder(tmp_path_factory.mktemp("cross_encoder"))
     model = CrossEncoderModel(model=str(folder), max_tokens=64)
     cross = RerankCrossEncoder(cross_encoder=model, hits="hits", into="hits_cross")
@@ -134,6 +141,20 @@ def examples(
     add_branches(found, at)
     add_benchmark(found, at)
     return found
+
+
+def forest_of(store: Store, folder: Path) -> Path:
+    """The forest of the sample, whose documents are roots of their own."""
+    stages = store.read_pointer("default")["stages"]
+    inputs = {
+        name: [
+            store.part_path(name, stages[name]["fingerprint"], part)
+            for part in stages[name]["parts"]
+        ]
+        for name in ("documents", "chunks", "windows", "vectors")
+    }
+    BuildTextbookTree(encoder=Encoder()).build(inputs, folder, Place(threads=1))
+    return folder
 
 
 def weighed(table: pa.Table) -> pa.Table:

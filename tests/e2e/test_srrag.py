@@ -70,7 +70,7 @@ def test_an_ablation_says_what_it_lacks(root: Path, name: str) -> None:
     summary, _ = srrag("ask", f"root={root}", f"pipeline={name}", QUESTION, "trace=true")
     assert cited_within(summary) and summary["evidence"]
     steps = [item["step"] for item in summary["trace"]["steps"]]
-    assert ("RerankMaxSim" in steps) == (name == "srrag_no_hyde")
+    assert ("WeighTokens" in steps) == (name == "srrag_no_hyde")
     assert ("WriteHyde" in summary["off"]) == (name == "srrag_no_colbert")
 
 
@@ -81,7 +81,7 @@ def test_parameters_of_another_reranker_are_refused(root: Path) -> None:
 
 
 def test_the_neutral_schema_asks_a_build_of_its_own(root: Path) -> None:
-    said = fault("ask", f"root={root}", "pipeline=srrag_neutral_schema", QUESTION)
+    said = fault("ask", f"root={root}", "pipeline=srrag_neutral_schema", QUESTION, code=2)
     assert "neutral" in said
     srrag("build", f"root={root}", "schema=neutral", "build=neutral")
     summary, _ = srrag("ask", f"root={root}", "pipeline=srrag_neutral_schema", QUESTION)

@@ -37,6 +37,14 @@ class QuoteJson(BaseModel):
     parts: list[str] = Field(description="P, I, C, O, T")
 
 
+class FigureJson(BaseModel):
+    """A figure of a textbook; the image is the name of its file, "" if the text gives none."""
+
+    name: str
+    caption: str
+    image: str
+
+
 class Evidence(BaseModel):
     """A window of a document or what was made of one, by the number that citations use."""
 
@@ -63,6 +71,7 @@ class Evidence(BaseModel):
     standing_link: str = Field("", description="the paper that says so, as pmid:… or doi:…")
     quotes: list[QuoteJson]
     mismatches: list[MismatchJson]
+    figures: list[FigureJson] = Field([], description="figures that the text names, in a textbook")
 
 
 class StepJson(BaseModel):

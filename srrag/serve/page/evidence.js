@@ -141,10 +141,16 @@ function opened(item, cited, reply) {
   return make("div", { className: "opened" },
     chips(item),
     item.section && !item.text.trimStart().startsWith("#") ? make("p", { className: "section" }, item.section) : null,
-    windowOf(item.text, spans),
+    windowOf(item.text, spans), figures(item),
     paraphrased ? make("p", { className: "quiet" }, paraphrased) : null,
     source(item), gradeLine(item),
     make("button", { type: "button", className: "back plain", hidden: true }, "↑ Back to the answer"));
+}
+
+function figures(item) {
+  if (!item.figures?.length) return null;
+  return make("ul", { className: "figures", "aria-label": "Figures that this passage names" },
+    ...item.figures.map((each) => make("li", {}, `${each.name}: ${each.caption}${each.image ? ` (${each.image})` : ""}`)));
 }
 
 function source(item) {

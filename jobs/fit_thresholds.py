@@ -1,0 +1,73 @@
+"""`srrag fit_thresholds`: thresholds of a tree search, as quantiles of the scores of gold units."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from srrag.config import factory
+from srrag.errors import UsageError, reading
+from srrag.experiment.thresholds import asked, gold_scores, read_gold_questions, stated, tree_of
+from srrag.pipeline import Pipeline, PipelineSlice
+from srrag.provenance import fitted_on
+from srrag.retrieve.search_tree import without_thresholds
+from srrag.retrieve.thresholds import QUANTILES, Thresholds, fit
+from srrag.runner.progress import say
+from srrag.storage.atomic_write import commit_json
+from srrag.units import open_units
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Score the gold units of every question and write `thresholds.json`."""
+    started = time.perf_counter()
+    if config["root"] is None:
+        raise UsageError("root= is missing: a build of plan=textbook")
+    quantiles = _quantiles(config["quantiles"])
+    queries, qrels = Path(config["queries"]), Path(config["qrels"])
+    with reading(queries), reading(qrels):
+        questions = read_gold_questions(queries, qrels, config["sample"])
+    made: Pipeline = factory.make(config["pipeline"], "pipeline")
+    before, tree = tree_of(made)
+    tree = without_thresholds(tree)
+    bound = factory.pipeline_run(config, Pipeline(rank=(*before, tree)))
+    at = bound.place(factory.place(config))
+    encoded = PipelineSlice(steps=before).open(at)(asked(questions))
+    btus, stus = gold_scores(tree, questions, encoded, open_units(at), at)
+    thresholds = fit(btus, stus, quantiles)
+    Thresholds(**thresholds)  # refuses quantiles that leave two of them equal
+    origin = fitted_on(
+        name="thresholds of a tree search",
+        command=f"srrag fit_thresholds sample={config['sample']}".lower(),
+        questions=[each.text for each in questions],
+        documents=[name for each in questions for name in each.documents],
+    )
+    out = Path(config["out"]) / "thresholds.json"
+    commit_json(out, stated(thresholds, tree.scorer_name(), origin))
+    for name, value in thresholds.items():
+        say(f"  {name:<16}{value:9.4f}   quantile {quantiles[name]} of the gold (fitted)")
+    return {
+        "questions": len(questions),
+        "gold_btus": len(btus),
+        "gold_stus": len(stus),
+        "thresholds": thresholds,
+        "scorer": tree.scorer_name(),
+        "file": str(out),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+
+
+def _quantiles(given: dict[str, Any]) -> dict[str, float]:
+    """Check the shares; raises UsageError that names the key."""
+    for name in QUANTILES:
+        value = given.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            raise UsageError(f"quantiles.{name}={value}: a share from 0 to 1")
+    return {name: float(given[name]) for name in QUANTILES}
+
+
+if __name__ == "__main__":
+    from srrag.config.run_job import launch
+
+    sys.exit(launch("fit_thresholds", run, sys.argv[1:]))

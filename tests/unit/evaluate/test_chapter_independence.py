@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from srrag.evaluate.chapter_independence import independence, plot_independence, readable
+
+
+def test_a_row_for_each_temperature_and_four_plots(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0).normal(size=(4, 1, 16)) + 0.3 * np.random.default_rng(1).normal(
+        size=(4, 5, 16)
+    )
+    vectors = draw.reshape(20, 16) / np.linalg.norm(draw.reshape(20, 16), axis=1, keepdims=True)
+    chapters = np.repeat(np.arange(4), 5)
+    found = independence(vectors, chapters)
+    assert found["within"] > found["across"] + 0.3
+    assert found["random_own_mass"] == 0.25
+    own = [row["own_mass_median"] for row in found["temperatures"]]
+    assert own == sorted(own, reverse=True)
+    assert readable(found).count("\n") == 11
+    names = plot_independence(tmp_path, vectors, chapters, list("abcd"))
+    assert len(names) == 4
+    assert all((tmp_path / name).stat().st_size > 1000 for name in names)
