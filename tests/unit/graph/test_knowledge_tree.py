@@ -162,8 +162,8 @@ def test_an_empty_graph_has_an_empty_tree(tmp_path: Path) -> None:
         ("communities", "communities", COMMUNITIES),
     ):
         pq.write_table(schema.empty_table(), paths[stage][0] / f"{name}.parquet")
-    (tmp_path / "tree").mkdir()
-    figures = BuildKnowledgeTree().build(paths, tmp_path / "tree", Place())
+    (tmp_path / "empty").mkdir()
+    figures = BuildKnowledgeTree().build(paths, tmp_path / "empty", Place())
     assert figures["nodes"] == figures["calls"] == 0
 
 

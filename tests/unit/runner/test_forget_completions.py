@@ -73,7 +73,7 @@ def test_a_log_that_others_share_loses_only_its_prompts(
 
 
 def test_an_answer_that_a_copy_of_it_asks_for_stays(papers: Path, tmp_path: Path, url: str) -> None:
-    (papers / "copy.md").write_bytes((papers / "taping.md").read_bytes())
+    (papers / "copy.md").write_bytes((papers / "taping.md").read_bytes() + b"\n")
     root = tmp_path / "root"
     engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
     build(root, papers, *PLAIN, *engine)
