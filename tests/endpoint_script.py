@@ -26,10 +26,12 @@ TARGET_TOKENS = 320
 
 Claim = dict[str, Any]
 
+_ONCE_MORE = re.compile(r"\n\n[^\n]+ Answer once more, with one JSON object [^\n]+\Z")
+
 
 def answer_by_rules(request: dict[str, Any]) -> str:
     """Group blocks, grade, extract and answer as rules would; other schemas are filled by words."""
-    user = request["messages"][1]["content"]
+    user, _ = _asked(request)
     match (asked_schema(request) or {}).get("title"):
         case "BlockGroups":
             return json.dumps({"groups": _groups(user)})
@@ -49,15 +51,22 @@ def answer_with_more_slips(request: dict[str, Any]) -> str:
 
 def answer_with_slips(request: dict[str, Any], bad_share: float = BAD_SHARE) -> str:
     """Answer by rules, but for some prompts whose first answer, or every one, is bad."""
-    user = request["messages"][1]["content"]
+    user, again = _asked(request)
     drawn = hashlib.blake2b(user.encode("utf-8", "replace"), digest_size=4).digest()
     draw = int.from_bytes(drawn, "big") / 2**32
     text = answer_by_rules(request)
-    first = len(request["messages"]) == 2
+    first = len(request["messages"]) == 2 and not again
     if draw < bad_share / 3 or (first and draw < bad_share):
         kinds = [text[: len(text) // 2], "I am sorry, I cannot help.", '{"wrong": 1}', "none"]
         return kinds[drawn[0] % len(kinds)]
     return _with_wrong_claims(text) if draw < 0.5 else text
+
+
+def _asked(request: dict[str, Any]) -> tuple[str, bool]:
+    """What is asked, without the line that asks once more, and whether there is that line."""
+    user = request["messages"][1]["content"]
+    plain = _ONCE_MORE.sub("", user)
+    return plain, plain != user
 
 
 def _with_wrong_claims(text: str) -> str:

@@ -24,7 +24,7 @@ from srrag.experiment.in_sample import InSample, split
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
 from srrag.experiment.systems import baseline_config, system_names
-from srrag.index.tree_reader import Forest
+from srrag.index.tree_reader import TreeForest
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
@@ -190,7 +190,7 @@ def evaluate_tree(config: dict[str, Any], path: Path) -> dict[str, Any]:
     artifacts = Store(path).artifacts(config["build"])
     if "forest" not in artifacts:
         raise UsageError(f"root={path} holds no tree; srrag build plan=textbook makes one")
-    forest = Forest(artifacts["forest"])
+    forest = TreeForest(artifacts["forest"])
     vectors = np.asarray(forest.btu_vectors, np.float64)
     try:
         found = independence(vectors, forest.btu_root)

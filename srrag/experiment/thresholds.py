@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.evaluate.retrieval import read_qrels
-from srrag.index.tree_reader import Forest
+from srrag.index.tree_reader import TreeForest
 from srrag.pipeline import Pipeline, chain
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_tree import SearchTree
@@ -92,7 +92,7 @@ def gold_scores(
 
 
 def _gold_places(
-    questions: Sequence[GoldQuestion], units: Units, forest: Forest
+    questions: Sequence[GoldQuestion], units: Units, forest: TreeForest
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The rows of questions, sorted, and the number of each of their gold STUs."""
     ids = forest.stu_ids.to_pylist()

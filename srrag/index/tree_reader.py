@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 
-class Forest:
+class TreeForest:
     """Roots, BTUs and STUs by number, in reading order: those of a parent are a range.
 
     `first_btu` (roots + 1) and `first_stu` (BTUs + 1) delimit the children; `btu_vectors`

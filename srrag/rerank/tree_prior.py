@@ -13,7 +13,7 @@ from srrag.algo.ranges import top_means
 from srrag.algo.rrf import min_max
 from srrag.hits import Offsets, unpack_hits
 from srrag.index.tokens import TokenIndex
-from srrag.index.tree_reader import Forest
+from srrag.index.tree_reader import TreeForest
 from srrag.rerank.maxsim import channel_scores
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
@@ -66,7 +66,7 @@ class RerankTreePrior(Reranker):
 
     def scorer(self, at: Place) -> Score:
         """Map the tree and the vectors."""
-        forest = Forest(at.artifact(self.tree))
+        forest = TreeForest(at.artifact(self.tree))
         index = TokenIndex(at.artifact(self.index))
 
         def score(batch: pa.Table, ids: pa.Array, offsets: Offsets) -> Floats:

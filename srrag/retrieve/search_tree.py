@@ -13,7 +13,7 @@ import pyarrow as pa
 from srrag.algo.ranges import flat_ranges, group_means, top_means
 from srrag.algo.rrf import min_max, rank_scores
 from srrag.hits import codes, pack_ranking, unpack_hits
-from srrag.index.tree_reader import Forest
+from srrag.index.tree_reader import TreeForest
 from srrag.ranking import SCORE_DECIMALS
 from srrag.retrieve.thresholds import QUANTILES, Thresholds, read_thresholds
 from srrag.schema import HITS
@@ -158,7 +158,7 @@ class SearchTree(Step):
 
     def opened(self, at: Place) -> TreeScores:
         """The tree with its scores of roots, BTUs and STUs."""
-        forest = Forest(at.artifact(self.tree))
+        forest = TreeForest(at.artifact(self.tree))
         pairs: Pairs = self.scorer.scorer(at)  # type: ignore[attr-defined]
         texts: Texts | None = None
         if self.scores == "texts":
@@ -170,7 +170,7 @@ class SearchTree(Step):
 class TreeScores:
     """Scores of a tree's nodes for questions; NaN is refused."""
 
-    forest: Forest
+    forest: TreeForest
     pairs: Pairs
     texts: Texts | None
     route: tuple[str, ...] = ()

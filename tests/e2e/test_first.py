@@ -27,4 +27,4 @@ def test_papers_become_an_answer_with_citations(tmp_path: Path) -> None:
     assert answer["evidence"][0]["grade"] == "A" and "grade A" in shown
     assert srrag("verify", f"root={root}")[0]["ok"]
     assert json.loads((root / "jobs/build/summary.json").read_text()) == built
-    assert "nowhere" in fault("status", "root=/nowhere")
+    assert "nowhere" in fault("status", "root=/nowhere", code=2)

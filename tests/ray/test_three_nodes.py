@@ -145,7 +145,7 @@ def test_build_fit_and_evaluate_are_those_of_one_process(
         *SHARDS,
         *there(cluster, cpus=ALONE),
     )
-    assert actors(cluster, "PartWorker") == ids(cluster)
+    assert actors(cluster, "PartWorker") >= ids(cluster), "also those of nodes that are gone"
     assert contents(tmp_path) == contents(here)
     fitted = run("fit_betr", f"root={tmp_path}", "train.workers=3", *QUICK, *there(cluster))
     assert len(actors(cluster, "RayTrainWorker")) > 1

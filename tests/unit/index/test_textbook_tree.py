@@ -7,7 +7,7 @@ import pytest
 
 from srrag.ids import file_sha256
 from srrag.index.textbook_tree import BuildTextbookTree, natural
-from srrag.index.tree_reader import Forest
+from srrag.index.tree_reader import TreeForest
 from srrag.model.encoder import Encoder
 from srrag.step import Place, PreviousVersion
 from tests.unit.index.forests import Book, parts, stu, unit
@@ -34,7 +34,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def test_roots_and_units_are_in_reading_order(tmp_path: Path) -> None:
     figures = built([parts(BOOK, tmp_path)], tmp_path / "out")
-    forest = Forest(tmp_path / "out")
+    forest = TreeForest(tmp_path / "out")
     assert forest.roots["chapter"].to_pylist() == ["1", "2", "10"]
     assert forest.titles() == ["Chapter 1", "Chapter 2", "Chapter 10"]
     assert forest.roots["titles"].to_pylist()[0] == ["Chapter 1", "Section 1"]
@@ -48,7 +48,7 @@ def test_roots_and_units_are_in_reading_order(tmp_path: Path) -> None:
 
 def test_a_btu_has_the_mean_of_its_stus(tmp_path: Path) -> None:
     built([parts(BOOK, tmp_path)], tmp_path / "out")
-    found = Forest(tmp_path / "out").btu_vectors
+    found = TreeForest(tmp_path / "out").btu_vectors
     assert np.allclose(found[1], unit([1, 1]), atol=1e-6)
     assert np.allclose(found[2], unit(Y), atol=1e-6)
 
@@ -77,7 +77,7 @@ def test_a_chapter_that_goes_makes_nothing_and_leaves_the_tree_of_a_build_from_n
 
 def test_a_document_without_a_chapter_is_a_root(tmp_path: Path) -> None:
     built([parts({"x": [[X]], "1": [[Y]], "y": [[X]]}, tmp_path)], tmp_path / "out")
-    forest = Forest(tmp_path / "out")
+    forest = TreeForest(tmp_path / "out")
     assert forest.roots["titles"].to_pylist() == [
         ["Section x"], ["Section y"], ["Chapter 1", "Section 1"],
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def test_a_document_without_a_chapter_is_a_root(tmp_path: Path) -> None:
 def test_a_root_without_btus_and_a_btu_without_stus(tmp_path: Path) -> None:
     made = parts({"1": [[X]], "2": [], "3": [[], [Y]]}, tmp_path)
     built([made], tmp_path / "out")
-    forest = Forest(tmp_path / "out")
+    forest = TreeForest(tmp_path / "out")
     assert forest.roots["chapter"].to_pylist() == ["1", "3"]
     assert np.isfinite(forest.btu_vectors).all()
     assert forest.btu_of([stu("3", 1, 0)]).tolist() == [len(forest.btus) - 1]
@@ -102,7 +102,7 @@ def test_nothing_to_index_and_unknown_roots_are_refused(tmp_path: Path) -> None:
 def test_an_unknown_unit_is_named(tmp_path: Path) -> None:
     built([parts(BOOK, tmp_path)], tmp_path / "out")
     with pytest.raises(ValueError, match=hashed("nowhere")):
-        Forest(tmp_path / "out").btu_of([hashed("nowhere")])
+        TreeForest(tmp_path / "out").btu_of([hashed("nowhere")])
 
 
 def test_numbers_sort_by_value() -> None:

@@ -57,7 +57,7 @@ CASES = [
     ("evaluate bench=beir root={R} bench.path={F}/beir", "queries.jsonl:2:"),
     ("evaluate bench=beir root={R} bench.path={F}/qrels", "test.tsv:2:"),
     ("evaluate bench=nli bench.path={F}/json.jsonl", "json.jsonl:1:"),
-    ("evaluate bench=ebmnlp bench.path={F}/json.jsonl", "json.jsonl line 1:"),
+    ("evaluate bench=ebmnlp bench.path={F}/json.jsonl", "json.jsonl:2:"),
     ("evaluate bench=filter bench.model={F} bench.path={F}/json.jsonl", "json.jsonl: row 1:"),
     ("evaluate bench=answers bench.answers={F}/cut.parquet", "cut.parquet: column 'text'"),
     ("review answers={F}/cut.parquet", "cut.parquet: column 'text'"),
