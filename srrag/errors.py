@@ -56,6 +56,8 @@ def reading(*paths: Path) -> Iterator[None]:
         raise
     except (ValueError, OSError) as error:
         said = first_line(error)
+        if isinstance(error, OSError) and error.strerror:
+            said = f"{error.filename or paths[0]}: {error.strerror}"
         if isinstance(error.__cause__ or error, UnicodeDecodeError):
             raise UsageError(next(filter(None, map(_undecoded, paths)), said)) from error
         named = any(str(path) in said for path in paths)

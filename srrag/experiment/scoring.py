@@ -17,11 +17,11 @@ from srrag.evaluate.datasets.shape import gold_rows
 from srrag.evaluate.scores import Scores, broke_down
 from srrag.experiment.answers import read_gold, scores, split_judged
 from srrag.experiment.controls import judge_controls, unfit, wanted
-from srrag.experiment.in_sample import InSample, split
+from srrag.experiment.in_sample import InSample
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.experiment.outcome import Outcome
+from srrag.experiment.ranked import RankedByGold
 from srrag.experiment.rankings import Judged, read_articles, read_judged
-from srrag.experiment.record import with_windows
 from srrag.experiment.textbook import read_bench_textbook
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
@@ -74,7 +74,7 @@ class Bench(Protocol):
 
 
 @dataclass(frozen=True)
-class Rankings:
+class Rankings(RankedByGold):
     """A benchmark that scores rankings by judged documents or windows."""
 
     judged: Judged
@@ -94,32 +94,9 @@ class Rankings:
             for row in self.judged.queries
         ]
 
-    def asked(self, pipeline: Pipeline) -> Pipeline:
-        """Return the ranking of a pipeline."""
-        if not pipeline.rank:
-            raise ValueError("pipeline: it ranks nothing that could be judged")
-        return pipeline.ranking()
-
-    @property
-    def learned(self) -> Sequence[Step]:
-        """No judge is asked."""
-        return ()
-
-    def tried(
-        self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
-    ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
-        """Try nothing: a ranking is scored by gold."""
-        return {}, {}
-
-    def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
-        """Score a ranking."""
-        lost = len(table["reject"].drop_null())
-        kept, apart = split(self.judged.scores(table, at), seen)
-        return Outcome(kept, missing={"failed": lost} if lost else {}, apart=apart)
-
-    def kept(self, table: pa.Table, at: Place) -> pa.Table:
-        """Keep the first windows of the ranking."""
-        return with_windows(table, at)
+    def scores(self, table: pa.Table, at: Place) -> list[Scores]:
+        """Score a ranking by its judged documents or windows."""
+        return self.judged.scores(table, at)
 
 
 @dataclass(frozen=True)

@@ -20,22 +20,20 @@ from srrag.evaluate.datasets.textbook import TextbookQuestion, read_chapters, re
 from srrag.evaluate.retrieval import Qrels
 from srrag.evaluate.scores import Scores, compare, figure
 from srrag.evaluate.textbook import gold_units, textbook_scores
-from srrag.experiment.in_sample import InSample, split
-from srrag.experiment.outcome import Outcome
-from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
+from srrag.experiment.ranked import RankedByGold
+from srrag.experiment.record import Evaluated, bench_name, record, set_apart
 from srrag.experiment.systems import baseline_config, system_names
 from srrag.index.tree_reader import TreeForest
-from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
 from srrag.runner.progress import say
-from srrag.step import Place, Step
+from srrag.step import Place
 from srrag.storage.store import Store
 from srrag.units import Units
 
 
 @dataclass(frozen=True)
-class Textbook:
+class Textbook(RankedByGold):
     """The questions of a textbook with their gold units, for evaluations and sweeps."""
 
     asked_: Sequence[TextbookQuestion]
@@ -68,36 +66,9 @@ class Textbook:
             for each in self.asked_
         ]
 
-    def asked(self, pipeline: Pipeline) -> Pipeline:
-        """Return the ranking of a pipeline; ValueError if it ranks nothing."""
-        if not pipeline.rank:
-            raise ValueError("pipeline: it ranks nothing that could be judged")
-        return pipeline.ranking()
-
-    def scores(self, table: pa.Table) -> list[Scores]:
-        """Score a ranking."""
+    def scores(self, table: pa.Table, at: Place) -> list[Scores]:
+        """Score a ranking by the units of the textbook."""
         return textbook_scores(self.asked_, self.gold_units, self.chapters, table, self.units)
-
-    @property
-    def learned(self) -> Sequence[Step]:
-        """No judge is asked."""
-        return ()
-
-    def tried(
-        self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
-    ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
-        """Try nothing: a ranking is scored by gold."""
-        return {}, {}
-
-    def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
-        """Score a ranking for a sweep."""
-        lost = len(table["reject"].drop_null())
-        kept, apart = split(self.scores(table), seen)
-        return Outcome(kept, missing={"failed": lost} if lost else {}, apart=apart)
-
-    def kept(self, table: pa.Table, at: Place) -> pa.Table:
-        """Keep the first windows of the ranking."""
-        return with_windows(table, at)
 
 
 def read_bench_textbook(config: Mapping[str, Any], path: Path) -> Textbook:
@@ -155,7 +126,7 @@ def _ranked(config: dict[str, Any], name: str, bench: Textbook) -> Evaluated:
     took = time.perf_counter() - began
     kept = bench.kept(table, at) if config["out"] else table
     return Evaluated(
-        name, config, kept, bench.scores(table), took, bound, bound.usage(bench.questions)
+        name, config, kept, bench.scores(table, at), took, bound, bound.usage(bench.questions)
     )
 
 
