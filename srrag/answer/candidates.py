@@ -32,6 +32,18 @@ _TO_A_MODEL = re.compile(
     r"|\{\s?\"|\"\s?\}|</|<\||<[a-z]{1,20}>",
     re.IGNORECASE,
 )
+_PLANS_TOO = re.compile(
+    r"^(?:(?:aims?|objectives?|purpose)\W+)?to (?:report|investigate|evaluate|assess|determine"
+    r"|examine|compare|describe|explore|test|study|analy[sz]e|identify|measure|establish|review"
+    r"|estimate)\b(?!.*, (?:we|the|this|a|an|all|patients|participants)\b)"
+    r"|\bwere (?:randomly|consecutively|equally|prospectively|retrospectively)"
+    r" (?:allocated|assigned|divided|selected|recruited|enrolled|distributed)\b"
+    r"|\bw(?:as|ere) (?:assessed|measured|recorded|collected|monitored|obtained)"
+    r"(?: [^,;]{0,40})?\.?$",
+    re.IGNORECASE,
+)
+"""Aims without a main verb, allocation, and lists of what was measured. They stand apart from PLAN,
+whose matches are a feature that sentence weights were fitted on."""
 MIN_WORDS, MAX_WORDS = 5, 90
 MAX_LEANING = 2
 """Preceding sentences that a quote may include as context."""
@@ -87,7 +99,7 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
                 role,
                 number,
                 place / max(1, len(sentences) - 1),
-                role == "method" or PLAN.search(core) is not None,
+                role == "method" or plans(core),
                 frozenset(terms(core)),
                 weight * (1.0 if core[-1] in ".!)\"'”’" else CUT_WEIGHT),
             )
@@ -111,6 +123,11 @@ def whole(sentences: Sequence[str], place: int, shown: str) -> str:
         if text in shown and len(text) <= MAX_SENTENCE_CHARS and text.count(" ") < MAX_WORDS:
             return text
     return ""
+
+
+def plans(sentence: str) -> bool:
+    """Whether a sentence tells an aim or a method, by its words."""
+    return PLAN.search(sentence) is not None or _PLANS_TOO.search(sentence) is not None
 
 
 def _states(text: str) -> bool:

@@ -63,7 +63,7 @@ class ComposeAnswer(LLMStep):
     nearest paper covers. The note of every answer lists question words that no evidence holds.
     """
 
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [

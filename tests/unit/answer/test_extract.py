@@ -1,5 +1,7 @@
+import pytest
+
 from srrag.algo.terms import terms
-from srrag.answer.candidates import Passage
+from srrag.answer.candidates import Passage, plans
 from srrag.answer.extract import ExtractRule
 from srrag.answer.sentences import plain
 
@@ -162,3 +164,20 @@ def test_another_paper_than_the_first_weighs_less() -> None:
     assert RULE(QUESTION, [near, far]).choices[0].cites == [1]
     free = ExtractRule(other_document=1.0)
     assert free(QUESTION, [near, far]).choices[0].cites == [2]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "planned"),
+    [
+        ("To report the outcomes of surgery in patients with fractures.", True),
+        ("OBJECTIVE: To investigate the effect of tape on pain.", True),
+        ("Patients were randomly allocated to tape or a brace.", True),
+        ("Neck disability, anxiety and heart rate were assessed.", True),
+        ("To reduce pain, patients should walk early.", False),
+        ("To test strength, the leg was weighed, and the braced leg was stronger.", False),
+        ("Pain fell by 12 points after taping.", False),
+        ("Fewer sprains were recorded with tape, and 12 with none.", False),
+    ],
+)
+def test_aims_and_methods_are_told_from_findings(sentence: str, planned: bool) -> None:
+    assert plans(sentence) is planned
