@@ -182,7 +182,8 @@ def _row(
 def _fingerprints(each: Placed) -> dict[str, str]:
     """Of what the pipeline reads of its build, and of its own stages."""
     pointer = each.sweep.store.read_pointer(each.sweep.build)["stages"]
-    read = {name: pointer[name]["fingerprint"] for name in each.row.pipeline.needs()}
+    needs = each.row.pipeline.needs()  # a stage that a root may lack is none of its
+    read = {name: pointer[name]["fingerprint"] for name in needs if name in pointer}
     plan = each.sweep.plan
     return read | {name: plan.fingerprint(name) for name in plan.paths[each.number]}
 

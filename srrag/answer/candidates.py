@@ -33,8 +33,8 @@ _TO_A_MODEL = re.compile(
     re.IGNORECASE,
 )
 _PLANS_TOO = re.compile(
-    r"^(?:(?:aims?|objectives?|purpose)\W+)?to (?:report|investigate|evaluate|assess|determine"
-    r"|examine|compare|describe|explore|test|study|analy[sz]e|identify|measure|establish|review"
+    r"^(?:(?:aims?|objectives?|purpose)\W+)?to (?:ascertain|report|investigate|evaluate|assess"
+    r"|determine|examine|compare|describe|explore|test|study|analy[sz]e|identify|measure|establish|review"
     r"|estimate)\b(?!.*, (?:we|the|this|a|an|all|patients|participants)\b)"
     r"|\bwere (?:randomly|consecutively|equally|prospectively|retrospectively)"
     r" (?:allocated|assigned|divided|selected|recruited|enrolled|distributed)\b"

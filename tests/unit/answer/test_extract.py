@@ -171,6 +171,7 @@ def test_another_paper_than_the_first_weighs_less() -> None:
     [
         ("To report the outcomes of surgery in patients with fractures.", True),
         ("OBJECTIVE: To investigate the effect of tape on pain.", True),
+        ("To ascertain whether a sheet is acceptable to patients.", True),
         ("Patients were randomly allocated to tape or a brace.", True),
         ("Neck disability, anxiety and heart rate were assessed.", True),
         ("To reduce pain, patients should walk early.", False),
