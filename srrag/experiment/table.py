@@ -79,10 +79,11 @@ def judged_fit(rows: Sequence[Row], told: Mapping[str, str]) -> list[Row]:
 def readable(rows: Sequence[Row], baseline: str, shown: Sequence[str] = SHOWN) -> str:
     """Format failures, then the table of values and p-values of the differences, for a terminal.
 
-    `shown` are the metrics; empty columns are left out. A summary of rows that differ only in the
-    engine's seed follows.
+    `shown` are the metrics, all if the rows have none of these; empty columns are left out. A
+    summary of rows that differ only in the engine's seed follows.
     """
     names = [n for n in shown if any(_cell(row, n) != NO_VALUE for row in rows)]
+    names = names or list(dict.fromkeys(name for row in rows for name in row.metrics))
     width = max(len(row.name) for row in rows)
     wide = {name: max(20, len(name) + 2) for name in names}
     head = "".join(f"{name:>{wide[name]}}" for name in names)
