@@ -58,8 +58,8 @@ def test_what_does_not_fit_together_is_counted(folder: Path, capsys: Any) -> Non
     choice = summary["metrics"]["choice_accuracy"]
     assert (choice["value"], choice["n"]) == (None, 0)
     assert "options" in choice["reason"]
-    assert summary["groups"]["knee"]["nugget_coverage"]["value"] == 1.0
-    assert summary["groups"]["hip"]["nugget_coverage"]["value"] == 0.0
+    assert summary["groups"]["knee"]["metrics"]["nugget_coverage"]["value"] == 1.0
+    assert summary["groups"]["hip"]["metrics"]["nugget_coverage"]["value"] == 0.0
     said = capsys.readouterr().err
     assert "without gold 1" in said
     assert "answers without question 2" in said
