@@ -2,102 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import textwrap
-from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from srrag.answer.answer_json import answer_json, trace_json
-from srrag.answer.check_support import gate_of
-from srrag.answer.cited import CitedAnswer
-from srrag.answer.provenance_tree import tree
-from srrag.answer.streaming import AnswerStream, uncited_of
 from srrag.config import factory
-from srrag.engine.stream import listening
-from srrag.errors import UsageError
 from srrag.experiment.degraded import named, step_keys
-from srrag.ids import content_id
-from srrag.llm.completion import tallied
-from srrag.rerank.betr_terms import terms_of
-from srrag.retrieve.questions import question_fault, question_table
-from srrag.runner.engines import engines_here, engines_of
-from srrag.runner.progress import say
-from srrag.standing import mark as marked_as
-
-_WIDTH = 96
+from srrag.library.terminal import ask_aloud, check_question
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Answer `question` from the build in `root`."""
-    fault = question_fault(config["question"])
-    if fault:
-        raise UsageError(f"question: {fault[1]}")
-    pipeline = factory.answering(config)
-    bound = factory.pipeline_run(config, pipeline)
-    text = config["question"].strip()
-    questions = question_table([{"query_id": content_id(text), "text": text}])
-    at = bound.place(factory.place(config))
-    draft = AnswerStream(wrapped(), uncited_of(pipeline), gate_of(pipeline.answer, at))
-    say(f"\n{textwrap.fill(text, _WIDTH)}\n")
-    with (
-        engines_here(engines_of([pipeline]), at, exclusive=False) as engines,
-        tallied() as usage,
-        listening(draft, CitedAnswer),
-    ):
-        row = pipeline.open(replace(at, clients=engines.clients))(questions).to_pylist()[0]
-    if row["reject"] is not None:
-        raise RuntimeError(f"{row['reject']['stage']}: {row['reject']['detail']}")
-    summary = answer_json(row)
-    summary["degraded"] = named(summary["degraded"], step_keys(config["pipeline"]))
-    draft.finish(row["answer"])
-    say(readable(summary))
-    if off := pipeline.left_out:
-        summary["off"] = off
-        say(f"Off with engine=rules: {', '.join(off)}.\n")
-    if config["trace"]:
-        summary["trace"] = trace_json(row, terms_of(pipeline))
-        say(tree(summary["trace"]))
-    summary["usage"] = usage.as_dict()
-    return summary
-
-
-def wrapped() -> Callable[[str], None]:
-    """Writes text to stderr as it comes, in lines that fit a terminal."""
-    column = 0
-
-    def write(text: str) -> None:
-        nonlocal column
-        for word in re.findall(r"\n|\S+[^\S\n]?|[^\S\n]", text):
-            if column and column + len(word.rstrip()) > _WIDTH:
-                print(file=sys.stderr)
-                column = 0
-            print(word, end="", file=sys.stderr, flush=True)
-            column = 0 if word == "\n" else column + len(word)
-
-    return write
-
-
-def readable(summary: dict[str, Any]) -> str:
-    """Format what follows an answer in a terminal: its graded evidence and its warnings."""
-    lines = ["\n"]
-    cited = {number for item in summary["sentences"] for number in item["citations"]}
-    for item in summary["evidence"]:
-        mark = "*" if item["number"] in cited else " "
-        source = item["pmid"] or item["source_id"]
-        head = f"[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
-        head += f", {item['year']})" if item["year"] else ")"
-        if told := marked_as(item):
-            head = f"[{item['number']}] {told.upper()} {head.partition('] ')[2]}"
-        lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
-    lost = [f"{each['step']} gave nothing. {each['fault']}" for each in summary["degraded"]]
-    names = ("standing_note", "notice", "note", "support_note")
-    notes = (*(summary.get(name) for name in names), *lost)
-    for said in filter(None, notes):
-        lines += ["", textwrap.fill(f"Note: {said}", _WIDTH)]
-    lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]
-    return "\n".join(lines)
+    question = check_question(config["question"])
+    bound = factory.pipeline_run(config, factory.answering(config))
+    naming = partial(named, keys=step_keys(config["pipeline"]))
+    return ask_aloud(bound, question, factory.place(config), naming, trace=config["trace"])
 
 
 if __name__ == "__main__":

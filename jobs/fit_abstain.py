@@ -11,14 +11,13 @@ from srrag.answer.coverage import count_texts
 from srrag.answer.select import SelectEvidence
 from srrag.config import factory
 from srrag.errors import UsageError, check_numbers, reading
-from srrag.evaluate.near_topic import NearTopic, read_near_topic
+from srrag.evaluate.near_topic import read_near_topic
 from srrag.evaluate.retrieval import read_qrels
-from srrag.experiment.abstain import fit, make_examples, read_texts, stated
+from srrag.experiment.abstain import evidence_of, fit, make_examples, read_texts, stated
 from srrag.figures import printed
 from srrag.ids import file_sha256
 from srrag.pipeline import Pipeline
 from srrag.provenance import KEY, fitted_on
-from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
 
@@ -38,7 +37,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         qrels = read_qrels(answerable / "qrels" / "test.tsv")
         frequencies = count_texts(read_texts(texts), train["least"])
     own = {query: frozenset(documents) for query, documents in qrels.items()}
-    evidence = _evidence(config, questions)
+    made: Pipeline = factory.make(config["pipeline"], "pipeline")
+    first = Pipeline(rank=made.rank, answer=(SelectEvidence(k=train["depth"]),))
+    bound = factory.pipeline_run(config, first)
+    evidence = evidence_of(bound, questions, factory.place(config))
     examples = make_examples(questions, evidence, own, frequencies, train["k"])
     fitted = fit(examples, train["answer_share"], train["ridge"])
     origin = {
@@ -66,17 +68,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "file": str(out),
         "seconds": round(time.perf_counter() - started, 3),
     }
-
-
-def _evidence(config: dict[str, Any], questions: list[NearTopic]) -> dict[str, Any]:
-    """The first `depth` windows of each question."""
-    made: Pipeline = factory.make(config["pipeline"], "pipeline")
-    depth = config["train"]["depth"]
-    pipeline = Pipeline(rank=made.rank, answer=(SelectEvidence(k=depth),))
-    bound = factory.pipeline_run(config, pipeline)
-    asked = question_table({"query_id": q.query_id, "text": q.text} for q in questions)
-    table = bound.run(asked, factory.place(config)).select(["query_id", "evidence"])
-    return {row["query_id"]: row["evidence"] for row in table.to_pylist()}
 
 
 if __name__ == "__main__":

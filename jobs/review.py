@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from srrag.errors import UsageError, check_numbers, reading
-from srrag.evaluate.cases import STRATA, read_answers, read_gold_answers
+from srrag.errors import UsageError, check_numbers
 from srrag.evaluate.references import resource_path
-from srrag.review.forms import form_of
-from srrag.review.kit import make_kit
-from srrag.review.summary import read_key, readable, summarise, write_sheets
+from srrag.experiment.review import draw_review
+from srrag.review.summary import read_key, readable, summarise
 from srrag.runner.progress import say
 
 ALONE = "system"
@@ -30,38 +28,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
 def sample(config: dict[str, Any]) -> dict[str, Any]:
     """Draw the questions, and write the sheets and, apart from them, the key."""
-    out, systems = Path(config["out"]), _systems(config["answers"])
-    gold: list[dict[str, Any]] = []
-    if config["gold"] is not None:
-        with reading(path := _existing(config["gold"], "gold")):
-            gold = list(read_gold_answers(path))
-    with reading(*systems.values()):
-        answers = {name: read_answers(path, STRATA) for name, path in systems.items()}
-    try:
-        form = form_of(config["form"])
-        kit = make_kit(
-            {name: table.to_pylist() for name, table in answers.items()},
-            gold,
-            form=form.name,
-            questions=config["questions"],
-            strata=config["strata"],
-            shown=config["evidence"],
-            seed=config["seed"],
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    sheets = write_sheets(kit, form, out)
-    say(f"Give {sheets['html']} or {sheets['xlsx']} to the raters, and keep {out / 'key.json'}.")
-    return {
-        "sample": kit.sample,
-        "form": form.name,
-        "questions": len(kit.questions()),
-        "items": len(kit.items),
-        "systems": len(kit.systems),
-        "without_reference": sum(not each.reference for each in kit.items),
-        "sheets": {kind: str(path) for kind, path in sheets.items()},
-        "key": str(out / "key.json"),
-    }
+    systems = _systems(config["answers"])
+    gold = None if config["gold"] is None else _existing(config["gold"], "gold")
+    given = {name: config[name] for name in ("form", "questions", "strata", "seed")}
+    return draw_review(systems, gold, Path(config["out"]), shown=config["evidence"], **given)
 
 
 def report(config: dict[str, Any]) -> dict[str, Any]:

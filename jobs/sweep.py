@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.experiment.configurations import configurations
 from srrag.experiment.record import bench_name
+from srrag.experiment.running import Running
 from srrag.experiment.scoring import read_bench
-from srrag.experiment.sweep import Running, SweepBench, run_sweep
+from srrag.experiment.sweep import SweepBench, run_sweep
 from srrag.experiment.sweep_summary import told
 from srrag.experiment.table import SHOWN
 from srrag.runner.progress import say
@@ -34,10 +33,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         say(f"  {row.name}: {row.command(str(path), config['engine'])}")
     shared = {name: config[name] for name in ("engine", "in_sample", "resamples", "seed")}
     scored = SweepBench(bench, bench_name(config), path, **shared)
-    running = Running(
-        factory.runner(config), partial(factory.resources, config), factory.place(config)
-    )
-    found = run_sweep(scored, rows, baseline, running, Path(config["out"]))
+    found = run_sweep(scored, rows, baseline, Running.of(config), Path(config["out"]))
     summary, text = told(
         found,
         bench,

@@ -18,6 +18,9 @@ from srrag.answer.coverage import FEATURES, Floats, Frequencies, features, held
 from srrag.evaluate.near_topic import NearTopic
 from srrag.figures import measured
 from srrag.ids import content_id
+from srrag.retrieve.questions import question_table
+from srrag.runner.pipeline_run import PipelineRun
+from srrag.step import Place
 
 FOLDS = 5
 
@@ -79,6 +82,15 @@ def make_examples(
             left = [e for e in found if e["source_id"] not in own.get(each.query_id, frozenset())]
             add(each, left, 0.0, "removed")
     return AbstainExamples(np.array(rows), np.array(labels), np.array(folds), kinds, origins)
+
+
+def evidence_of(
+    bound: PipelineRun, questions: Sequence[NearTopic], at: Place
+) -> dict[str, list[dict[str, Any]]]:
+    """The evidence that a pipeline selects for each question, by its id."""
+    asked = question_table({"query_id": q.query_id, "text": q.text} for q in questions)
+    table = bound.run(asked, at).select(["query_id", "evidence"])
+    return {row["query_id"]: row["evidence"] for row in table.to_pylist()}
 
 
 def fold_of(query_id: str) -> int:

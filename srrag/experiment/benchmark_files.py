@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,30 @@ from srrag.storage.atomic_write import commit, write_parquet
 from srrag.storage.store import Store
 
 
+@dataclass(frozen=True)
+class Release:
+    """Where a benchmark is written, and how it is split and published.
+
+    `validation_share` of the questions are for validation; `copied_words` are the most that a
+    public text may copy in a row (None: any number).
+    """
+
+    out: Path
+    validation_share: float
+    copied_words: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Raise UsageError that names the setting."""
+        share, most = self.validation_share, self.copied_words
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
+            raise UsageError(f"validation_share={share} is not in 0…1")
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise UsageError(f"copied_words={most}: a whole number above 0, or null")
+
+
 def write(
-    config: dict[str, Any],
+    release: Release,
     questions: Sequence[Row],
     texts: Mapping[str, Sequence[str]],
     dropped: Sequence[Row],
@@ -35,7 +58,7 @@ def write(
 
     Raises ValueError if no question is left, and then keeps the former files.
     """
-    out = Path(config["out"])
+    out = release.out
     rejects = pa.Table.from_pylist(dropped, schema=REJECTS)
     commit(out / "rejects.parquet", lambda path: write_parquet(rejects, path))
     if not questions:
@@ -44,14 +67,14 @@ def write(
     official = [row for row in questions if row["track"] != CHALLENGE or _accepted(row)]
     waiting = [row for row in questions if row["track"] == CHALLENGE and not _accepted(row)]
     documents = {row["query_id"]: [g["doc_id"] for g in row["gold"]] for row in official}
-    split = split_questions(documents, config["validation_share"], config["seed"])
+    split = split_questions(documents, release.validation_share, release.seed)
     official = [{**row, "split": split.sides[row["query_id"]]} for row in official]
     open_ = [row for row in questions if not row["review"]["decision"]]
     review = review_rows(open_, {name: windows[0] for name, windows in texts.items()})
     withheld: Counter[str] = Counter()
     public = []
     for row in official:
-        line, missing = public_row(row, texts[row["query_id"]], config["copied_words"])
+        line, missing = public_row(row, texts[row["query_id"]], release.copied_words)
         withheld.update(missing)
         public += [line] if line else []
     for name, rows in (
@@ -79,17 +102,16 @@ def write(
     }
 
 
-def rebuild(config: dict[str, Any]) -> dict[str, Any]:
-    """Restore the quotes of a public benchmark from the documents of this root."""
-    path = Path(config["rebuild"])
+def rebuild(path: Path, store: Store, build: str, out: Path) -> dict[str, Any]:
+    """Restore the quotes of a public benchmark from the documents of a root."""
     if not path.is_file():
         raise UsageError(f"rebuild={path} is not a file")
     with reading(path):
         rows = read_public(path)
-    found, lost = rebuilt(rows, _texts(config, {g["doc"] for row in rows for g in row["gold"]}))
+    wanted = {each["doc"] for row in rows for each in row["gold"]}
+    found, lost = rebuilt(rows, _texts(store, build, wanted))
     if not found:
-        raise ValueError(f"rebuild={path}: no gold of it is in root={config['root']}: {dict(lost)}")
-    out = Path(config["out"])
+        raise ValueError(f"rebuild={path}: no gold of it is in root={store.root}: {dict(lost)}")
     write_lines(out / "benchmark.jsonl", found)
     for side in (TRAIN, VALIDATION):
         write_lines(out / f"{side}.jsonl", (row for row in found if row.get("split") == side))
@@ -97,10 +119,9 @@ def rebuild(config: dict[str, Any]) -> dict[str, Any]:
     return {"questions": len(found), "of": len(rows), "lost": dict(lost), "out": str(out)}
 
 
-def _texts(config: dict[str, Any], wanted: set[str]) -> dict[str, str]:
+def _texts(store: Store, build: str, wanted: set[str]) -> dict[str, str]:
     """Return the cleaned texts of documents by their id in the corpus."""
-    store = Store(config["root"])
-    entry = store.read_pointer(config["build"])["stages"]["documents"]
+    entry = store.read_pointer(build)["stages"]["documents"]
     texts: dict[str, str] = {}
     for part in entry["parts"]:
         columns = ["source_id", "text", "reject"]

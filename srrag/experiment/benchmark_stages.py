@@ -11,8 +11,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from srrag.config import factory
+from srrag.config.compose import with_pipeline
 from srrag.engine.count_tokens import TokenCounter
 from srrag.engine.log.completion_log import CompletionLog
+from srrag.experiment.running import Running
 from srrag.llm.completion import Usage
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of, log_folder
@@ -37,8 +39,8 @@ class Stages(Protocol):
         """Chain the steps; return the output of each, rejected rows included."""
         ...
 
-    def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
-        """Return the questions with ranked windows, one table for each configuration."""
+    def rank(self, rankings: Mapping[str, PipelineRun], questions: pa.Table) -> list[pa.Table]:
+        """Return the questions with ranked windows, one table for each ranking."""
         ...
 
 
@@ -46,31 +48,31 @@ class Stages(Protocol):
 class Standing:
     """Stages in the store of a benchmark, which reuse the parts that exist."""
 
-    config: dict[str, Any]
     store: Store
+    running: Running
     usage: dict[str, Usage] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, config: dict[str, Any]) -> Standing:
+    def of(cls, root: Path, running: Running) -> Standing:
         """Open the store in a folder of the root that `forget` deletes as a whole."""
-        store = Store(Path(config["root"]) / "jobs" / "benchmark")
+        store = Store(root / "jobs" / "benchmark")
         store.root.mkdir(parents=True, exist_ok=True)
         store.create()
-        return cls(config, store)
+        return cls(store, running)
 
     def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
         """Run the steps on the missing parts."""
         start = fingerprint(table.schema.to_string(show_schema_metadata=False))
         names = [source, *steps]
         stages = [
-            Stage(name, step, (before,), factory.resources(self.config, name, step))
+            Stage(name, step, (before,), self.running.resources(name, step))
             for (name, step), before in zip(steps.items(), names, strict=False)
         ]
         plan = Plan(source, start, stages)
-        at = replace(factory.place(self.config), root=self.store.root)
+        at = replace(self.running.place, root=self.store.root)
         done = write_source(self.store, source, start, table, PART_ROWS)
-        factory.runner(self.config).run(plan, self.store, list(dict.fromkeys(done)), at)
+        self.running.runner.run(plan, self.store, list(dict.fromkeys(done)), at)
         made = {}
         for stage in stages:
             found = plan.fingerprint(stage.name)
@@ -82,10 +84,10 @@ class Standing:
             made[stage.name] = pa.concat_tables([*tables, stage.step.writes.empty_table()])
         return made
 
-    def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
+    def rank(self, rankings: Mapping[str, PipelineRun], questions: pa.Table) -> list[pa.Table]:
         """Rank the questions that have no ranking yet; shared stages run once."""
         started = time.perf_counter()
-        bound = _bound(configs)
+        bound = list(rankings.values())
         sweep = Sweep(
             bound[0].store,
             bound[0].build,
@@ -93,8 +95,8 @@ class Standing:
             bound[0].runner,
             bound[0].resources,
         )
-        sweep.run(questions, factory.place(self.config))
-        for number, name in enumerate(configs):
+        sweep.run(questions, self.running.place)
+        for number, name in enumerate(rankings):
             if (usage := sweep.usage(number, questions)) != Usage():
                 self.usage[f"ranking {name}"] = usage
         self.seconds["ranking"] = round(time.perf_counter() - started, 3)
@@ -105,14 +107,8 @@ class Standing:
 class Counted:
     """A dry run: counts the calls that no log answers, lets the rules answer, writes nothing."""
 
-    config: dict[str, Any]
     at: Place
     counting: dict[str, tuple[LLMStep, Counting]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, config: dict[str, Any]) -> Counted:
-        """Keep everything in memory."""
-        return cls(config, replace(factory.place(config), root=Path(config["root"])))
 
     def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
         """Render the prompts and count them."""
@@ -131,10 +127,15 @@ class Counted:
             made[name] = table = table.select(step.writes.names)
         return made
 
-    def rank(self, configs: Mapping[str, dict[str, Any]], questions: pa.Table) -> list[pa.Table]:
+    def rank(self, rankings: Mapping[str, PipelineRun], questions: pa.Table) -> list[pa.Table]:
         """Rank in this process."""
-        bound = _bound(configs)
-        return [each.pipeline.open(each.place(self.at))(questions) for each in bound]
+        return [each.pipeline.open(each.place(self.at))(questions) for each in rankings.values()]
+
+    def told(self, counts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the estimate with the counts of the stages; ValueError if nothing is asked."""
+        if not self.counting:
+            raise ValueError("estimate: the engine is 'rules', which calls nothing")
+        return {**self.figures(counts["sampled"]), "counts": counts}
 
     def figures(self, windows: int) -> dict[str, Any]:
         """Return the cost of each stage, the total, and the cost of a window."""
@@ -146,10 +147,16 @@ class Counted:
         return {**figures, "windows": figures.pop("documents"), "not_counted": []}
 
 
-def _bound(configs: Mapping[str, dict[str, Any]]) -> list[PipelineRun]:
-    """Bind each pipeline's ranking to the build; raises UsageError that names a failing one."""
-    found = []
-    for name, config in configs.items():
-        pipeline: Pipeline = factory.make(config["pipeline"], name)
-        found.append(factory.pipeline_run(config, pipeline.ranking()))
+def bound_rankings(config: dict[str, Any]) -> dict[str, PipelineRun]:
+    """Bind the rankings of the baseline and of the pool to the build.
+
+    Raises UsageError that names a failing one.
+    """
+    configs = {"pipeline": config}
+    for name in config["pool"]:
+        configs[f"pool.{name}"] = with_pipeline("make_benchmark", config, str(name))
+    found = {}
+    for name, each in configs.items():
+        pipeline: Pipeline = factory.make(each["pipeline"], name)
+        found[name] = factory.pipeline_run(each, pipeline.ranking())
     return found

@@ -17,21 +17,25 @@ from srrag.train.filter.judge import Scored, judge
 from srrag.train.filter.pairs import JudgedPairs, read_judged
 
 
-def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Judge every pair of the file at the threshold that the filter stores."""
+def evaluate_filter(
+    path: Path, folder: Path, *, device: str, in_sample: str, resamples: int
+) -> dict[str, Any]:
+    """Judge every pair of the file at the threshold that the filter in `folder` stores.
+
+    Pairs of questions that it was fitted on are left out unless `in_sample` is "allow".
+    """
     started = time.perf_counter()
-    folder = Path(config["bench"]["model"])
     if not folder.is_dir():
         raise UsageError(f"bench.model={folder}: no such folder; `srrag train_filter` makes it")
     with reading(path):
         pairs = read_judged(path)
     if not 0 < pairs.labels.sum() < len(pairs):
         raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
-    loaded = load_filter(folder, config["profile"]["device"])
-    pairs, seen = _unseen(config, path, pairs, loaded.facts.fitted)
+    loaded = load_filter(folder, device)
+    pairs, seen = _unseen(in_sample, path, pairs, loaded.facts.fitted)
     threshold = loaded.facts.decision.threshold
     probabilities = loaded.probabilities(pairs.questions, pairs.passages)
-    found = judge(Scored(pairs, probabilities, threshold), config["resamples"])
+    found = judge(Scored(pairs, probabilities, threshold), resamples)
     for name, each in found["metrics"].items():
         say(f"  {name:<10}{printed(each)}")
     return {
@@ -45,7 +49,7 @@ def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _unseen(
-    config: dict[str, Any], path: Path, pairs: JudgedPairs, fitted: Fitted
+    in_sample: str, path: Path, pairs: JudgedPairs, fitted: Fitted
 ) -> tuple[JudgedPairs, int]:
     """Leave out pairs of questions that the filter was fitted on, and count them.
 
@@ -56,8 +60,8 @@ def _unseen(
         say("not known what it was fitted on: evidence filter")
     if not places:
         return pairs, 0
-    say(f"{len(places)} of {len(pairs)} pairs are in-sample: {config['in_sample']}")
-    if config["in_sample"] == "allow":
+    say(f"{len(places)} of {len(pairs)} pairs are in-sample: {in_sample}")
+    if in_sample == "allow":
         return pairs, len(places)
     keep = np.ones(len(pairs), bool)
     keep[list(places)] = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from srrag.experiment.configurations import Configuration
 from srrag.experiment.in_sample import InSample, in_sample, united
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import control_row, score_tables
+from srrag.experiment.running import Running
 from srrag.experiment.scoring import Bench
 from srrag.experiment.table import compared, judged_fit
 from srrag.figures import Figure
@@ -25,11 +26,9 @@ from srrag.report.row import Failure, Row
 from srrag.runner.build import versions
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
-from srrag.runner.runner import Runner
 from srrag.runner.summary import usage_of
 from srrag.runner.sweep import Sweep
 from srrag.spec import spec
-from srrag.stage import Resources
 from srrag.step import Place
 from srrag.storage.store import Store
 
@@ -51,15 +50,6 @@ class SweepBench:
     in_sample: str
     resamples: int
     seed: int
-
-
-@dataclass(frozen=True)
-class Running:
-    """Where the stages of a sweep run, and with which resources."""
-
-    runner: Runner
-    resources: Callable[[str, Any], Resources]
-    place: Place
 
 
 @dataclass(frozen=True)

@@ -156,9 +156,9 @@ def readable(summary: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def evaluate_tree(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Measure how independent the chapters of a build are; `out=` takes the plots."""
-    artifacts = Store(path).artifacts(config["build"])
+def evaluate_tree(path: Path, build: str, out: Path | None) -> dict[str, Any]:
+    """Measure how independent the chapters of a build in the root `path` are; plots go to `out`."""
+    artifacts = Store(path).artifacts(build)
     if "forest" not in artifacts:
         raise UsageError(f"root={path} holds no tree; srrag build plan=textbook makes one")
     forest = TreeForest(artifacts["forest"])
@@ -167,8 +167,7 @@ def evaluate_tree(config: dict[str, Any], path: Path) -> dict[str, Any]:
         found = independence(vectors, forest.btu_root)
     except ValueError as error:
         raise UsageError(f"root={path}: {error}") from error
-    if config["out"]:
-        out = Path(config["out"])
+    if out is not None:
         found["plots"] = plot_independence(out, vectors, forest.btu_root, forest.titles())
     say(readable_tree(found))
     return found

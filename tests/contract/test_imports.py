@@ -71,3 +71,8 @@ def test_algorithms_know_no_table_and_no_model() -> None:
     for path in (REPOSITORY / "srrag" / "algo").glob("*.py"):
         banned = {"torch", "ray", "pyarrow", "transformers", "sentence_transformers"}
         assert not {name.split(".")[0] for name in imported(path)} & banned, path
+
+
+def test_jobs_compose_call_and_print() -> None:
+    for path in (REPOSITORY / "jobs").glob("*.py"):
+        assert len(path.read_text("utf-8").splitlines()) <= 80, path

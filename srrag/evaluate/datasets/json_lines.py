@@ -8,23 +8,26 @@ from pathlib import Path
 from typing import Any
 
 
-def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The object of each line that is not blank, with file:line; ValueError names that."""
+def rows(path: Path, what: str = "gold of a question") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The object of each line that is not blank, with file:line.
+
+    Raises ValueError that names the line, which is not `what` it should be.
+    """
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield f"{path}:{number}", _row(f"{path}:{number}", line)
+                    yield f"{path}:{number}", _row(f"{path}:{number}", line, what)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 ({error})") from error
 
 
-def _row(place: str, line: str) -> dict[str, Any]:
+def _row(place: str, line: str, what: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
         json.dumps(row, ensure_ascii=False).encode()  # an escape may stand for half a character
     except ValueError as error:
-        raise ValueError(f"{place}: not gold of a question ({error})") from error
+        raise ValueError(f"{place}: not {what} ({error})") from error
     if not isinstance(row, dict):
-        raise ValueError(f"{place}: not gold of a question (no JSON object)")
+        raise ValueError(f"{place}: not {what} (no JSON object)")
     return row

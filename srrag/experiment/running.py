@@ -1,0 +1,28 @@
+"""Where the stages of an experiment run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from srrag.config import factory
+from srrag.runner.runner import Runner
+from srrag.stage import Resources
+from srrag.step import Place
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where stages run, and with which resources."""
+
+    runner: Runner
+    resources: Callable[[str, Any], Resources]
+    place: Place
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Running:
+        """Make it of the profile of a configuration; raises UsageError."""
+        resources = partial(factory.resources, config)
+        return cls(factory.runner(config), resources, factory.place(config))
