@@ -39,6 +39,7 @@ MODULES: dict[str, str] = {
     "ChooseOption": "srrag.answer.choose",
     "ChunkBySections": "srrag.corpus.chunk",
     "ClassifyStatements": "srrag.evaluate.judges.must_have",
+    "CompleteDocuments": "srrag.retrieve.complete_documents",
     "ComposeAnswer": "srrag.answer.compose",
     "ComposeFreely": "srrag.answer.free_citation",
     "ComposeParagraph": "srrag.answer.paragraph",

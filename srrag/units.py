@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,6 +16,8 @@ from srrag.step import Place
 from srrag.storage.lookup import Lookup
 from srrag.storage.mapped_table import MappedTable
 from srrag.storage.mirror import pull_build
+
+Ints = npt.NDArray[np.int64]
 
 UNIT_COLUMNS = (
     "unit_id", "doc_id", "parent_id", "section", "char_start", "char_end", "text", "grade",
@@ -32,6 +38,7 @@ class Units:
     def __init__(self, folder: Path) -> None:
         """Map the files; nothing is read before a query."""
         pull_build(folder)
+        self._folder = folder
         self._units = MappedTable.at(folder / "units.arrow")
         self._documents = MappedTable.at(folder / "documents.arrow")
         self.units, self.documents = self._units.table, self._documents.table
@@ -41,6 +48,30 @@ class Units:
     def __len__(self) -> int:
         """Number of windows."""
         return int(self.units.num_rows)
+
+    def rows(self, unit_ids: Sequence[str]) -> Ints:
+        """Return the row of each window; raises ValueError for an unknown id."""
+        return self._unit_rows.find(unit_ids)
+
+    def ids(self, rows: Ints) -> pa.Array:
+        """Return the ids of the windows in these rows."""
+        return self._units.take_column(rows, "unit_id")
+
+    @cached_property
+    def window_studies(self) -> npt.NDArray[np.int32]:
+        """The number of each window's study, (windows,): its document, or all of one PMID."""
+        return self._array("window_studies")
+
+    @cached_property
+    def study_windows(self) -> tuple[npt.NDArray[np.int32], Ints]:
+        """The windows of each study in their order, and offsets (studies + 1,)."""
+        return self._array("study_windows"), self._array("study_windows.offsets")
+
+    def _array(self, name: str) -> npt.NDArray[Any]:
+        path = self._folder / f"{name}.npy"
+        if not path.exists():
+            raise ValueError(f"{self._folder}: a units index of another version; build again")
+        return np.asarray(np.load(path, mmap_mode="r"))
 
     def take(self, unit_ids: Sequence[str], columns: Sequence[str] = UNIT_COLUMNS) -> pa.Table:
         """Return the windows with these ids, in order; raises ValueError for an unknown id."""

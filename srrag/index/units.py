@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.step import Build, Place
 from srrag.storage.lookup import write_lookup
@@ -22,10 +24,10 @@ class BuildUnits(Build):
 
     A document that is one section of a paper, like BEIR's passages, names the section in its
     metadata. The index stores it as the document's `section`, and for its windows without a
-    section.
+    section. Documents of one PMID are one study.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     windows: str = "windows"
     documents: str = "documents"
@@ -33,12 +35,13 @@ class BuildUnits(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `units.arrow`, `documents.arrow` and their lookups."""
+        """Write `units.arrow`, `documents.arrow`, their lookups, and the windows of each study."""
         units = _stream(inputs[self.windows], UNIT_COLUMNS, out / "units.arrow")
         write_lookup(units, out, "units")
         columns = (*DOCUMENT_COLUMNS, "metadata")
         documents = _stream(inputs[self.documents], columns, out / "documents.arrow")
         write_lookup(documents, out, "documents")
+        _write_studies(out)
         return {"windows": len(units), "documents": len(documents)}
 
 
@@ -56,6 +59,29 @@ def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[st
         raise ValueError("there is no part to index")
     writer.close()
     return ids
+
+
+def _write_studies(out: Path) -> None:
+    """Write the study of each window, and the windows of each study.
+
+    Raises ValueError for a window without a document.
+    """
+    units, documents = (
+        pa.ipc.open_file(pa.memory_map(str(out / f"{name}.arrow"))).read_all()
+        for name in ("units", "documents")
+    )
+    own, pmids = documents["doc_id"], documents["pmid"]
+    keys = pc.if_else(pc.equal(pc.fill_null(pmids, ""), ""), own, pmids)
+    numbers = pc.index_in(keys, value_set=pc.unique(keys)).to_numpy()
+    found = pc.index_in(units["doc_id"], value_set=own.combine_chunks())
+    if found.null_count:
+        raise ValueError(f"{out}: a window has no document; run the build again")
+    study = numbers[found.to_numpy()].astype(np.int32)
+    size = int(numbers.max(initial=-1)) + 1
+    np.save(out / "window_studies.npy", study)
+    np.save(out / "study_windows.npy", np.argsort(study, kind="stable").astype(np.int32))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(study, minlength=size))])
+    np.save(out / "study_windows.offsets.npy", offsets.astype(np.int64))
 
 
 def _with_section(documents: pa.Table) -> pa.Table:
