@@ -21,7 +21,7 @@ from srrag.step import Function, LLMStep, Place
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "findings.md")
 MAX_FINDINGS = 8
-MAX_CHARS = 1500
+MAX_CHARS = 1000
 Combination = tuple[str, str, str]
 """Keyword, its type, and the label."""
 
