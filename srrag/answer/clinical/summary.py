@@ -47,7 +47,7 @@ class BottomLine:
 
 
 @dataclass(frozen=True)
-class Certainty:
+class AnswerCertainty:
     """What the bottom line rests on: best grade, papers by grade, and what they say together.
 
     `claimed` says that the best grade is only a document's own claim. `on_outcome` counts the
@@ -85,7 +85,7 @@ class ClinicalReading:
 
     heading: str
     bottom_line: tuple[BottomLine, ...]
-    certainty: Certainty
+    certainty: AnswerCertainty
     match: tuple[PartMatch, ...]
     untold: tuple[UntoldPoint, ...]
     findings: tuple[QuotedFinding, ...]
@@ -184,7 +184,7 @@ def _certainty(
     papers: Sequence[CitedPaper],
     found: Sequence[PaperStance],
     agreed: PapersAgree,
-) -> Certainty:
+) -> AnswerCertainty:
     cited = [paper for paper in papers if paper.cited]
     counts = {
         grade: number
@@ -196,7 +196,7 @@ def _certainty(
     claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
     agree = _agree(agreed, len(found)) if asked.O or found else ""
     sentence = f"{_counted(counts)}{' ' if counts else ''}{agree}".strip()
-    return Certainty(
+    return AnswerCertainty(
         best, STUDIES.get(best, ""), claimed, len(cited), counts, len(papers), len(found),
         agreed.says, agree, sentence,
     )  # fmt: skip
