@@ -123,7 +123,8 @@ class Repair:
         if not built:
             source = self.plan.source
             return sorted(self.store.parts(source, self.plan.fingerprint(source)))
-        return list(max(built, key=lambda parts: (len(built[parts]), max(built[parts]))))
+        newest, _ = max(built.items(), key=lambda item: (len(item[1]), max(item[1])))
+        return list(newest)
 
     def _built_of(self, parts: Sequence[str]) -> list[float]:
         """Return when each build of this plan was made of these parts, if it stands."""
