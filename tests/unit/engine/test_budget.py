@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,14 +78,15 @@ def test_what_a_call_cost_counts_and_its_reservation_ends() -> None:
         reserved(budget, call(4))
 
 
-def test_near_the_ceiling_a_call_waits_for_another() -> None:
+@pytest.mark.parametrize("most", [{"max_tokens": MOST + 9}, {"max_usd": COST + 9}])
+def test_near_the_ceiling_a_call_waits_for_another(most: dict[str, Any]) -> None:
     async def scene() -> None:
-        budget = Budget(max_tokens=MOST + 9)
+        budget = Budget(**most)
         await budget.reserve(ENGINE, call(1))
         waiting = asyncio.create_task(budget.reserve(ENGINE, call(2)))
         await asyncio.sleep(0)
         assert not waiting.done()
-        budget.settle(9, 0.0)
+        budget.settle(9, 9.0)
         budget.release(call(1))
         await asyncio.wait_for(waiting, 5)
         assert budget._reserved.keys() == {key(2)}
