@@ -362,3 +362,14 @@ def test_a_question_in_another_language_says_so(browser: Browser, url: str) -> N
             "Wie lange darf der Knöchel nach der Verletzung in den Gips (ankle cast)?",
         )
         assert "seems to be in German" in page.inner_text("#notice")
+
+
+def test_a_follow_up_is_shown_as_it_was_read(browser: Browser, url: str, tmp_path: Path) -> None:
+    with visit(browser, url) as page:
+        ask(page, "Does bracing prevent recurrent ankle sprains in athletes?")
+        ask(page, "And in adolescents?")
+        read = "Does bracing prevent recurrent ankle sprains in adolescents?"
+        expect(page.locator("#asked")).to_have_text(read)
+        assert "You asked “And in adolescents?”" in page.inner_text("#read-as")
+        assert "in+adolescents" in page.url, "the link stands alone"
+        picture(page, "follow-up", tmp_path)
