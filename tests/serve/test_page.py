@@ -58,7 +58,7 @@ def test_a_question_is_answered_and_its_citation_opens_the_evidence(
         assert page.inner_text("#asked") == CAST and page.title().startswith(CAST)
         assert "ten days" in page.inner_text("#answer p:first-child")
         assert "guideline or consensus" in page.inner_text("#sure")
-        assert page.locator("#points li").count() > 1, "what it does not tell"
+        assert page.locator("#points li").count() >= 1, "what it does not tell"
         assert page.locator("#parts tr").count() == 4, "P, I, C and O"
         row = page.locator("#findings tbody tr:not(#paper-row)").first
         assert "ten days" in row.inner_text()
