@@ -16,12 +16,14 @@ from srrag.evaluate.retrieval import lower_is_better
 from srrag.evaluate.scores import compare, figure
 from srrag.experiment.answers import evaluate_answers
 from srrag.experiment.filter import evaluate_filter
+from srrag.experiment.linking import evaluate_linking
 from srrag.experiment.near_topic import evaluate_near_topic
 from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.rankings import Judged, read_judged
 from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
 from srrag.experiment.systems import baseline_config, system_names
 from srrag.experiment.textbook import evaluate_textbook, evaluate_tree
+from srrag.figures import printed
 from srrag.formats import write_run
 from srrag.llm.completion import Rules
 from srrag.provenance import Fitted, overlap
@@ -121,10 +123,11 @@ def evaluate_extraction(config: dict[str, Any], path: Path) -> dict[str, Any]:
     with reading(path):
         if kind == "ebmnlp":
             check_unseen(config, path, mentions.fitted())
-        metrics = score[kind](path, mentions.read)
-    for name, value in metrics.items():
-        say(f"  {name:<28}{value:8.4f}")
-    return {"metrics": metrics, **metrics, "model": mentions.name}
+        resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+        found = score[kind](path, mentions.read, **resampling)
+    for name, each in found["metrics"].items():
+        say(f"  {name:<36}{printed(each)}")
+    return {**found, "model": mentions.name}
 
 
 def check_unseen(config: dict[str, Any], path: Path, fitted: Fitted) -> None:
@@ -144,6 +147,7 @@ KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "answers": evaluate_answers,
     "nli": evaluate_nli,
     "filter": evaluate_filter,
+    "linking": evaluate_linking,
     "near_topic": evaluate_near_topic,
     "textbook": evaluate_textbook,
     "textbook_tree": evaluate_tree,
@@ -152,7 +156,7 @@ KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
 }
 
 
-FOLDERS = ("beir", "evidence_inference", "near_topic", "textbook", "textbook_tree")
+FOLDERS = ("beir", "evidence_inference", "linking", "near_topic", "textbook", "textbook_tree")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
 

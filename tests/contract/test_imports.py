@@ -10,7 +10,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "kinds", "errors", "step", "stage", "spec", "ids", "pipeline", "rows", "html",
         "degrade", "bind", "isolate", "formats", "hits", "provenance", "units", "grades", "ranking",
-        "ontology", "standing", "storage", "llm"}  # fmt: skip
+        "ontology", "standing", "storage", "llm", "figures"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "graph", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "benchmark"}  # fmt: skip
 RUN = {"runner", "corpus", "index", "engine", *CORE}
@@ -30,6 +30,7 @@ SIDEWAYS = {
     "retrieve": {"index"},  # channels search indexes
     "rerank": {"index"},  # token vectors lie in an index
     "expand": {"index"},  # rules reword a question by the words of an index
+    "answer": {"index"},  # findings lie in an index
     "benchmark": {"answer", "evaluate"},  # made by the rules that answer and judge
     "report": {"answer"},  # shows an answer as the API does
 }
