@@ -10,9 +10,12 @@ from srrag.algo.terms import terms
 from srrag.answer.cited import MAX_SENTENCE_CHARS
 from srrag.answer.sentence_features import PLAN
 from srrag.answer.sentences import Role, plain, split_sentences
+from srrag.grades import GRADES
+from srrag.rows import Row
 
-GRADE_WEIGHT = {"A": 1.0, "B": 0.8792, "C": 0.7729, "D": 0.6797, "E": 0.5974}
-"""Odds ratios between grades that BETR learned (SR-RAG, Table 1)."""
+GRADE_STEP = 0.95
+"""What a sentence's score is multiplied by for each grade below A: it decides between equals. It is
+a preference, not a fit: between 1 and Table 1's .88 no public set tells one from another."""
 
 LEANS = re.compile(
     r"(?:He|She|They|It|Its|These|Those|Their|His|Her|This|That|Such|However|But|Yet|In contrast|"
@@ -54,7 +57,8 @@ CUT_WEIGHT = 0.7
 class Passage(NamedTuple):
     """A piece of evidence for the ranking; `grade` is assigned by us, never read from the text.
 
-    `weight` multiplies the score of its sentences.
+    `weight` multiplies the score of its sentences. `paper` is the same for all that comes from one
+    paper, "" where that is not known.
     """
 
     text: str
@@ -62,6 +66,7 @@ class Passage(NamedTuple):
     section: str
     grade: str
     weight: float = 1.0
+    paper: str = ""
 
 
 class Candidate(NamedTuple):
@@ -82,11 +87,22 @@ class Candidate(NamedTuple):
         return self.text != self.core
 
 
+def passage_of(item: Row, weight: float = 1.0) -> Passage:
+    """Make a passage of a piece of evidence; pieces with one PMID, or one title, are one paper."""
+    paper = item["pmid"] or item["title"] or item["doc_id"]
+    return Passage(item["text"], item["title"], item["section"], item["grade"], weight, paper)
+
+
+def grade_factor(grade: str) -> float:
+    """What the score of a sentence is multiplied by for its grade; without one it counts as E."""
+    return GRADE_STEP ** (GRADES.index(grade) if grade in GRADES else len(GRADES) - 1)
+
+
 def candidates(passages: Sequence[Passage]) -> list[Candidate]:
     """All sentences that may be quoted; a repeated text belongs to its best-ranked passage."""
     found: dict[str, Candidate] = {}
     for number, passage in enumerate(passages):
-        weight = passage.weight * GRADE_WEIGHT.get(passage.grade, GRADE_WEIGHT["E"])
+        weight = passage.weight * grade_factor(passage.grade)
         sentences = split_sentences(passage.text, passage.section)
         shown, texts = plain(passage.text), [each.text for each in sentences]
         for place, (core, role) in enumerate(sentences):

@@ -77,7 +77,7 @@ class ExtractRule:
     max_sentences: int = 5
     min_coverage: float = 0.4
     min_sentence_coverage: float = 0.05
-    other_document: float = 0.4
+    other_document: float = 0.3
     keep: float = 0.5
     redundancy: float = 0.6
 
@@ -200,8 +200,8 @@ def _opposed(
 
 
 def _other_paper(a: Passage, b: Passage) -> bool:
-    """Whether two passages come from different papers, judged by their titles."""
-    return a is not b and "" not in (a.title, b.title) and a.title != b.title
+    """Whether two passages come from different papers; unknown ones count as one."""
+    return a is not b and "" not in (a.paper, b.paper) and a.paper != b.paper
 
 
 def _cites(candidate: Candidate, shown: Sequence[str]) -> list[int]:

@@ -1,7 +1,7 @@
 import pytest
 
 from srrag.algo.terms import terms
-from srrag.answer.candidates import Passage, plans
+from srrag.answer.candidates import Passage, passage_of, plans
 from srrag.answer.extract import ExtractRule
 from srrag.answer.sentences import plain
 
@@ -11,7 +11,7 @@ RULE = ExtractRule()
 
 
 def passage(text: str, grade: str = "C", section: str = "Results", title: str = "") -> Passage:
-    return Passage(text, title, section, grade)
+    return Passage(text, title, section, grade, paper=title)
 
 
 def test_terms_are_stems_without_function_words() -> None:
@@ -156,6 +156,15 @@ def test_papers_that_contradict_each_other_are_both_shown() -> None:
     assert sorted(extract.differ) == [1, 2]
     alone = ExtractRule(keep=0.1)(question, [one, one._replace(title="Three")])
     assert alone.differ == ()
+
+
+def test_pieces_with_one_pmid_are_one_paper_whatever_their_titles() -> None:
+    item = {"text": "A.", "title": "", "section": "", "grade": "C", "doc_id": "7-0", "pmid": "7"}
+    assert (
+        passage_of(item).paper == passage_of({**item, "doc_id": "7-1", "title": "T"}).paper == "7"
+    )
+    assert passage_of({**item, "pmid": "", "title": "T"}).paper == "T"
+    assert passage_of({**item, "pmid": ""}).paper == "7-0"
 
 
 def test_another_paper_than_the_first_weighs_less() -> None:
