@@ -42,10 +42,16 @@ _PLANS_TOO = re.compile(
     r"|\bwere (?:randomly|consecutively|equally|prospectively|retrospectively)"
     r" (?:allocated|assigned|divided|selected|recruited|enrolled|distributed)\b"
     r"|\bw(?:as|ere) (?:assessed|measured|recorded|collected|monitored|obtained)"
-    r"(?: [^,;]{0,40})?\.?$",
+    r"(?: [^,;]{0,40})?\.?$"
+    r"|^The (?:effects?|efficacy|effectiveness|safety|results?|outcomes?)\b[^,;]* (?:was|were)"
+    r" (?:compared|analy[sz]ed|studied|tested)\b"
+    r"|\b(?:participants|patients|subjects|women|men|children|athletes)\b[^,;]{0,40}\bcompleted"
+    r" (?:the|all|both|this|our)\b[^,;]*$"
+    r"|\b(?:similar|comparable|no (?:\w+ ){0,3}differences?\b.*) at baseline\b[^,;]*$",
     re.IGNORECASE,
 )
-"""Aims without a main verb, allocation, and lists of what was measured. They stand apart from PLAN,
+"""Aims without a main verb, allocation, what was compared or measured, who took part and what the
+groups were like at the start. They stand apart from PLAN,
 whose matches are a feature that sentence weights were fitted on."""
 MIN_WORDS, MAX_WORDS = 5, 90
 MAX_LEANING = 2

@@ -157,6 +157,8 @@ class ComposeAnswer(LLMStep):
             ]  # fmt: skip
             rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
             extract = rule(question["text"], passages)
+            if self.gate:  # its note says what the evidence does not hold
+                extract = extract._replace(absent=[])
             answer = quoted_answer(extract, [each.grade for each in passages], differences)
             answers.append(_ruled(answer, question, passages).model_dump_json())
         return answers
