@@ -51,6 +51,7 @@ MODULES: dict[str, str] = {
     "EncodeQuestions": "srrag.retrieve.questions",
     "EncodeSubQuestions": "srrag.retrieve.questions",
     "EncodeTexts": "srrag.retrieve.questions",
+    "EncodeTitles": "srrag.index.titles",
     "EncodeWindows": "srrag.index.encode",
     "Encoder": "srrag.model.encoder",
     "ExtractRule": "srrag.answer.extract",
