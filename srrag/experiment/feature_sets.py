@@ -133,6 +133,20 @@ def fit_sets(config: Mapping[str, Any], settings: FeatureSettings) -> dict[str, 
     }
 
 
+def said(name: str, fit: Mapping[str, Any]) -> dict[str, Any]:
+    """Print a fit, and return it with the features that are worth nothing by name."""
+    say(f"\n{name}: {fit['pairs']:,} pairs of {fit['questions']:,} questions")
+    each = {**fit["features"], **{f"u_{grade}": u for grade, u in fit["u"].items()}}
+    for key, found in each.items():
+        note = "" if found["worth"] or key == "u_A" else "   worth nothing: it may be 0"
+        say(f"  {key:<24}{found['value']:9.4f}   [{found['low']:.4f}, {found['high']:.4f}]{note}")
+    for key, figures in fit["cross_fitted"].items():
+        shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures.items())
+        say(f"  {key}, cross-fitted: {shown}")
+    useless = [key for key, found in fit["features"].items() if not found["worth"]]
+    return {**fit, "worth_nothing": useless}
+
+
 def _narrowed(row: AskedCandidates, columns: Sequence[int]) -> AskedCandidates:
     return dataclasses.replace(row, x=row.x[:, columns])
 

@@ -89,15 +89,18 @@ def record(
         for system in systems
         for table in score_tables(system.name, system.scores, names, system.seen)
     ]
-    rows += [control_row(rows[0], name, each, systems[0].config) for name, each in controls.items()]
+    resampling = {name: systems[0].config[name] for name in ("resamples", "seed")}
+    rows += [control_row(rows[0], name, each, **resampling) for name, each in controls.items()]
     for name, each in controls.items():
         scores += score_tables(name, each, names, systems[0].seen)
     write_results(out, rows, scores, questions)
 
 
-def control_row(beside: Row, name: str, scores: Sequence[Scores], config: Mapping[str, Any]) -> Row:
+def control_row(
+    beside: Row, name: str, scores: Sequence[Scores], *, resamples: int, seed: int
+) -> Row:
     """Make the row of a control, beside the system whose evidence it has."""
-    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    resampling = {"resamples": resamples, "seed": seed}
     return Row(
         name=name,
         bench=beside.bench,

@@ -15,17 +15,13 @@ import pyarrow as pa
 
 from srrag.graph.describe import Topic, by_rules, render, split
 from srrag.graph.facts import normalise
+from srrag.graph.tree_graph import A_STUDY
 from srrag.llm.completion import Prompt
 
 CALLS_PER_ENTITY = 0.045
 """Calls per entity of any kind, including attributes."""
 Key = tuple[str, ...]
 _KEYWORDS = 6
-_TITLE = (
-    "Effectiveness of an exercise programme compared with usual care on pain and function in "
-    "adults with a chronic condition: a randomised controlled trial"
-)
-"""A long title for documents: facts contain their ids, but descriptions show their titles."""
 _DOCUMENT = "Document"
 _COLUMNS = ("kind", "head", "head_type", "relation", "tail", "tail_type")
 
@@ -67,6 +63,6 @@ def _facts(table: pa.Table) -> Iterator[tuple[list[Key], str, str]]:
             continue
         # A value belongs to its entity: the same value of another entity is another node.
         end = (tail_type, normalise(tail)) if kind == "relation" else (*owner, tail_type, tail)
-        shown = _TITLE if head_type == _DOCUMENT else head
+        shown = A_STUDY if head_type == _DOCUMENT else head
         between = relation.replace("_", " ") if kind == "relation" else f": {tail_type}"
         yield [owner, end], relation, f"{shown} {between} {tail}"

@@ -42,7 +42,7 @@ class BuildKnowledgeTree(Build):
     with a hash of its facts.
     """
 
-    version = 2
+    version = 3
 
     entities: str = "entities"
     communities: str = "communities"

@@ -22,6 +22,8 @@ Bools = npt.NDArray[np.bool_]
 
 _DOCUMENT = "Document"
 _UNTITLED = "untitled document"
+A_STUDY = "A study"
+"""What the facts and the keywords of a description call a document."""
 _MAX_NAME_CHARS = 200
 
 
@@ -31,7 +33,7 @@ class TreeGraph:
 
     `core` marks entities other than attributes. `owner` is the row of an attribute's entity, and a
     core entity's own row. `of_attribute` marks the edges to attributes. Documents have their titles
-    as names.
+    as names, but descriptions call each A_STUDY: no title leads to a community's windows.
     """
 
     ids: pa.Array
@@ -88,11 +90,16 @@ class TreeGraph:
         )
 
     def facts(self, community: int) -> list[str]:
-        """Return the facts of a community's entities: relations first, most mentioned first."""
+        """The facts of a community's entities, each once: relations first, most mentioned first."""
         _, first = self._by_community
         begin, end = first[community : community + 2].tolist()
         told: list[str] = self._facts.slice(begin, end - begin).to_pylist()
-        return told
+        return list(dict.fromkeys(told))
+
+    @cached_property
+    def told(self) -> pa.Array:
+        """The names as descriptions tell them."""
+        return pc.if_else(pa.array(self.is_document), A_STUDY, self.names)
 
     def facts_hash(self, community: int) -> str:
         """Return a hash of a community's facts, in order."""
@@ -121,7 +128,7 @@ class TreeGraph:
     def _facts(self) -> pa.Array:
         """The facts of all communities as texts, by community."""
         order, _ = self._by_community
-        shown = pc.utf8_slice_codeunits(self.names, 0, _MAX_NAME_CHARS).cast(pa.large_string())
+        shown = pc.utf8_slice_codeunits(self.told, 0, _MAX_NAME_CHARS).cast(pa.large_string())
         heads, tails = (shown.take(pa.array(rows[order])) for rows in (self.heads, self.tails))
         between = self.between(pa.array(order)).cast(pa.large_string())
         return pc.binary_join_element_wise(heads, between, tails, pa.scalar("", between.type))

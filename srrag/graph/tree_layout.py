@@ -55,7 +55,7 @@ class Layout:
 
     @cached_property
     def _keyword_names(self) -> list[str]:
-        names: list[str] = self.graph.names.take(pa.array(self._rows)).to_pylist()
+        names: list[str] = self.graph.told.take(pa.array(self._rows)).to_pylist()
         return names
 
     def communities(self, texts: Described, model: str) -> pa.Table:

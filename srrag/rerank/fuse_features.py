@@ -62,9 +62,10 @@ class FuseFeatures(Step):
     finds, as `found.sparse` (its best score over tracks and rounds): 0 where the channel did not
     find the window. `dense` (the cosine with the question) and `maxsim` (Eq. 15 of sr-rag, tokens
     weighed by the rarity of their words, their mean) are computed for every candidate. `parts` maps
-    a channel to its column of hits, beside which `<hits>_parts` holds more features of each hit:
-    they are called `<channel>.<part>`. x is the window's feature plus `document` times that of the
-    best window of its document. Candidates are the windows in all columns of `hits`.
+    a channel to its column of hits, beside which `<hits>_parts` holds more features of each hit, or
+    to its finds, as `found.graph`: they are called `<channel>.<part>`. x is the window's
+    feature plus `document` times that of the best window of its document. Candidates are the
+    windows in all columns of `hits`.
 
     With `rounds`, the later questions of iterative retrieval count too: a window has its best
     cosine and MaxSim over the questions that were searched for.
@@ -114,7 +115,8 @@ class FuseFeatures(Step):
         vectors = ("query_vector",) if "dense" in self.computed else ()
         tokens = ("query_tokens", "query_token_scales", "query_token_weights")
         late = tokens if "maxsim" in self.computed else ()
-        parts = [name for hits in self.parts.values() for name in (hits, f"{hits}_parts")]
+        told = (column.partition(".")[0] for column in self.parts.values())
+        parts = [name for hits in told for name in (hits, f"{hits}_parts")]
         rounds = (self.rounds,) if self.rounds else ()
         scores = (column.partition(".")[0] for column in self.scores.values())
         return tuple(dict.fromkeys((*self.hits, *scores, *parts, *vectors, *late, *rounds)))
@@ -182,9 +184,12 @@ class FuseFeatures(Step):
     def _part(self, batch: pa.Table, name: str, ids: pa.Array, offsets: Offsets) -> Floats:
         """A feature of a channel's parts: 0 where the channel did not find the window."""
         channel, _, part = name.partition(".")
-        column = self.parts[channel]
-        found, _, ends = unpack_hits(batch[column])
+        column, _, finds = self.parts[channel].partition(".")
         parts = batch[f"{column}_parts"].combine_chunks().flatten()
+        if finds:
+            values = pc.struct_field(parts, f"{finds}.{part}")
+            return channel_scores(ids, offsets, _finds(batch[column], finds, values))
+        found, _, ends = unpack_hits(batch[column])
         values = np.asarray(pc.struct_field(parts, part), np.float32)
         return channel_scores(ids, offsets, (found, values, ends))
 
@@ -268,17 +273,22 @@ def _union(columns: list[pa.ChunkedArray]) -> tuple[pa.Array, Offsets]:
 def _channel(batch: pa.Table, column: str) -> tuple[pa.Array, npt.NDArray[Any], Offsets]:
     """Ids, scores and offsets of a column of hits, or of a channel of finds, each window once."""
     name, _, channel = column.partition(".")
-    if not channel:
-        return unpack_hits(batch[name])
-    lists = batch[name].combine_chunks()
+    return _finds(batch[name], channel) if channel else unpack_hits(batch[name])
+
+
+def _finds(
+    column: pa.ChunkedArray, channel: str, values: pa.Array | None = None
+) -> tuple[pa.Array, npt.NDArray[Any], Offsets]:
+    """The windows that a channel found, each with the best of its `values`, by default scores."""
+    lists = column.combine_chunks()
     flat, owner = lists.flatten(), np.asarray(pc.list_parent_indices(lists), np.int64)
-    mine = np.asarray(pc.equal(pc.struct_field(flat, "channel"), channel))
-    some, owner = flat.filter(pa.array(mine)), owner[mine]
-    names, (keys,) = codes([pc.struct_field(some, "unit_id")])
-    places = owner * max(1, len(names)) + keys
-    pairs, inverse = np.unique(places, return_inverse=True)
+    mine = pc.equal(pc.struct_field(flat, "channel"), channel)
+    owner = owner[np.asarray(mine)]
+    told = pc.struct_field(flat, "score") if values is None else values
+    names, (keys,) = codes([pc.struct_field(flat, "unit_id").filter(mine)])
+    pairs, inverse = np.unique(owner * max(1, len(names)) + keys, return_inverse=True)
     best = np.full(len(pairs), -np.inf)
-    np.maximum.at(best, inverse, np.asarray(pc.struct_field(some, "score"), np.float64))
+    np.maximum.at(best, inverse, np.asarray(told.filter(mine), np.float64))
     row, key = np.divmod(pairs, max(1, len(names)))
     return names.take(pa.array(key)), best, np.searchsorted(row, np.arange(len(lists) + 1))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -22,6 +22,8 @@ from srrag.units import Units, open_units
 
 Ints = npt.NDArray[np.int64]
 
+FINDS = ("found", "found_parts")
+"""Columns of finds, which collect those of all rounds."""
 FUSED_DECIMALS = 7
 """Decimals to which pooled scores are compared; they come as float32 and lie close together."""
 
@@ -34,8 +36,8 @@ class IterateRetrieval(Step):
     question that `reflect` writes after reading the `shown` best windows so far; a question with
     sufficient evidence stops. The hits of all rounds are pooled by best score, for one rerank
     against the original question. `search` is the pipeline of one round, which writes the ranking;
-    its other columns keep their values from the first round, except that `found` collects the finds
-    of all rounds.
+    its other columns keep their values from the first round, except that `found` and `found_parts`
+    collect the finds of all rounds.
     """
 
     version: ClassVar[int] = 2
@@ -86,9 +88,10 @@ class IterateRetrieval(Step):
         search = self.search.open(at)
         reflect = None if self.reflect.off else self.reflect.open(at)
         units = open_units(at, self.units)
+        finds = [name for name in FINDS if name in self.search.writes.names]
 
         def run(batch: pa.Table) -> pa.Table:
-            state = _Rounds(batch.select(QUESTIONS.names), "found" in self.search.writes.names)
+            state = _Rounds(batch.select(QUESTIONS.names), finds)
             rows = np.arange(batch.num_rows)
             for number in range(1, self.rounds + 1):
                 rows = state.add(number, rows, search(state.asked(rows)))
@@ -104,15 +107,14 @@ class IterateRetrieval(Step):
 class _Rounds:
     """State of a batch: the finds so far, and what each question searches for next."""
 
-    def __init__(self, questions: pa.Table, finds: bool) -> None:
+    def __init__(self, questions: pa.Table, finds: Sequence[str]) -> None:
         self.questions = questions
         self.next: list[str] = questions["text"].to_pylist()
         self.notes: list[list[dict[str, Any]]] = [[] for _ in self.next]
         self.reject: list[Any] = [None] * len(self.next)
         self.first: pa.Table | None = None
-        self.lists: dict[str, list[tuple[Ints, pa.Array]]] = {"hits": [], "trace": []}
-        if finds:
-            self.lists["found"] = []
+        names = ("hits", "trace", *finds)
+        self.lists: dict[str, list[tuple[Ints, pa.Array]]] = {name: [] for name in names}
 
     def asked(self, rows: Ints) -> pa.Table:
         """These questions, with the text of this round's search."""
@@ -185,8 +187,7 @@ class _Rounds:
             into: self.pooled(),
             "reject": pa.array(self.reject, REJECT),
         }
-        if "found" in self.lists:
-            made["found"] = self._joined("found")
+        made |= {name: self._joined(name) for name in FINDS if name in self.lists}
         kept = batch.drop_columns(["reject"])
         for item in writes:
             column = made[item.name] if item.name in made else self.first[item.name]

@@ -39,6 +39,7 @@ class SearchGraph(SearchChannel):
     """
 
     version: ClassVar[int] = 2
+    parts: ClassVar[tuple[str, ...]] = PARTS
 
     index: str = "graph"
     into: str = "hits_graph"

@@ -40,14 +40,14 @@ def test_calls_follow_the_entities_of_all_parts() -> None:
     assert [prompt.user for prompt in again] == [prompt.user for prompt in prompts]
 
 
-def test_values_are_nodes_of_their_entity_and_documents_are_told_by_a_title() -> None:
+def test_values_are_nodes_of_their_entity_and_documents_are_studies() -> None:
     values = facts(*((f"drug {n}", "dose", "5 mg") for n in range(100)), kind="attribute")
     assert len(foretold([values], 12_000)[0]) == 9, "200 nodes"
     text = told(
         facts(("0a1b2c", "reports", "pain"), ("3d4e5f", "reports", "pain"), head_type="Document")
     )
     assert "0a1b2c" not in text.split("Facts")[1]
-    assert text.count(" reports pain") == 2
+    assert text.count("A study reports pain") == 2
 
 
 def test_no_prompt_is_longer_than_a_community_s_may_be() -> None:

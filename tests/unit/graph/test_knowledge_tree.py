@@ -195,7 +195,8 @@ def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_pa
     grow(paths)
     figures = job.update(paths, outs[2], place, PreviousVersion(outs[1], frozenset()))
     assert (figures["kept"], figures["calls"], len(client.asked)) == (1, 1, 3)
-    assert '"taping treats Title 0"' in client.asked[-1].user
+    assert '"taping treats A study"' in client.asked[-1].user
+    assert not any("Title" in prompt.user for prompt in client.asked), "no title leads to a topic"
     assert job.build(paths, outs[3], place)["calls"] == 2
     assert written(outs[2]) == written(outs[3])
 

@@ -176,6 +176,26 @@ def test_finds_of_a_channel_count_once(at: Place, found: pa.Table, tmp_path: Pat
     assert set(second.values()) == {0.0}
 
 
+def test_parts_of_finds_are_features(at: Place, found: pa.Table, tmp_path: Path) -> None:
+    """The best of a window over tracks and rounds; the parts of other channels are null."""
+    ids = [hit["unit_id"] for hit in found["hits_dense"].to_pylist()[0][:2]]
+    finds = [[("graph", ids[0], 2.0), ("dense", ids[1], None), ("graph", ids[0], 5.0)], []]
+    item = pa.struct([("unit_id", pa.string()), ("channel", pa.string())])
+    told = pa.struct([("graph.names", pa.float32())])
+    listed = [[{"unit_id": u, "channel": c} for c, u, _ in row] for row in finds]
+    parts = [[{"graph.names": value} for _, _, value in row] for row in finds]
+    table = found.slice(0, 2).append_column("found", pa.array(listed, pa.list_(item)))
+    table = table.append_column("found_parts", pa.array(parts, pa.list_(told)))
+    fused = step(
+        weights_file(tmp_path / "w.json", **{"graph.names": 1}), scores={}, computed=(),
+        parts={"graph": "found.graph"}, part_names=("graph.names",), document=0.0,
+    )  # fmt: skip
+    assert set(fused.reads) == {*HITS, "found", "found_parts"}
+    first, second = rows(fused, table, at)
+    assert first[ids[0]] == 5.0 and sum(first.values()) == 5.0
+    assert set(second.values()) == {0.0}
+
+
 def test_a_file_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, at: Place) -> None:
     model = weights_file(tmp_path / "w.json", dense=1)
     one = {"scores": {}, "computed": ("dense",)}

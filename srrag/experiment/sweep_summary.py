@@ -1,0 +1,99 @@
+"""The figures of a sweep, as the last line of its job and as a table for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.evaluate.chance import chance, readable_chance
+from srrag.experiment.controls import control_figures
+from srrag.experiment.pairs import paired, readable_pairs
+from srrag.experiment.scoring import Bench
+from srrag.experiment.sweep import Swept, standing
+from srrag.experiment.table import readable
+from srrag.llm.completion import Usage
+from srrag.report.seeds import spreads
+from srrag.runner.summary import calls_made, usage_of
+from srrag.runner.sweep import Sweep
+from srrag.storage.store import Receipt
+
+
+def told(
+    found: Swept,
+    bench: Bench,
+    baseline: str,
+    *,
+    pairs: Mapping[str, str],
+    by: str | None,
+    shown: Sequence[str],
+) -> tuple[dict[str, Any], str]:
+    """The figures of a sweep as JSON, and as text: rows, controls, chance, and `pairs` by group."""
+    compared = paired(
+        {name: each.scores for name, each in found.outcomes.items()},
+        pairs,
+        {row["query_id"]: str(row.get(by or "", "")) for row in bench.gold},
+    )
+    by_chance = chance(getattr(bench, "rows", ()), by)
+    table = readable([*found.rows, *found.controls], baseline, shown)
+    text = "\n".join([*found.seen.said(), table])
+    more = [*readable_chance(by_chance), readable_pairs(compared)]
+    summary = _figures(found, bench) | {
+        "baseline": baseline,
+        "controls": control_figures(found.control_scores),
+        "unfit": dict(found.unfit),
+        "chance": by_chance,
+        "pairs": [each.as_dict() for each in compared],
+    }
+    return summary, text + "\n".join(more)
+
+
+def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
+    """What ran, what it cost, and the metrics of each row."""
+    made, outcomes, sweeps = found.rows, found.outcomes, found.sweeps
+    parts = sum(standing(sweep, bench.questions) for sweep in sweeps)
+    failed = {row.name: row.reason for row in made if row.state == "failed"}
+    broken = sorted({name for outcome in outcomes.values() for name in outcome.broken})
+    once = _receipts(sweeps, bench.questions)
+    usage = {"answers": usage_of(once), "judges": Usage()}
+    for outcome in outcomes.values():
+        usage["judges"].add(outcome.usage)
+    values = {row.name: {name: f.value for name, f in row.metrics.items()} for row in made}
+    return {
+        "configurations": len(made),
+        "failed": failed,
+        "broken_judges": broken,
+        "questions": len(bench.gold),
+        "faulty_questions": len(getattr(bench, "faulty", ())),
+        "without_gold": len(bench.gold) - bench.questions.num_rows,
+        "failed_questions": sum(row.failed for row in made),
+        "stages": sum(len(sweep.plan.steps) for sweep in sweeps),
+        "parts": parts,
+        "parts_made": parts - found.parts_before,
+        "seconds_stages": round(sum(receipt.seconds for receipt in once), 3),
+        "seconds_unshared": round(sum(row.seconds for row in made), 3),
+        **calls_made(usage, bench.questions.num_rows),
+        "rows": values,
+        "over_seeds": {
+            each.name: {
+                name: {"mean": round(mean, 4), "sd": round(sd, 4), "seeds": len(each.seeds)}
+                for name, (mean, sd) in each.metrics.items()
+            }
+            for each in spreads(made)
+        },
+        "ok": not (failed or broken),
+    }
+
+
+def _receipts(sweeps: Sequence[Sweep], questions: pa.Table) -> list[Receipt]:
+    """Of all configurations that are done, those of shared stages once."""
+    found = {
+        (stage.name, receipt.part): receipt
+        for sweep in sweeps
+        for number in range(len(sweep.pipelines))
+        if sweep.stands(number, questions)
+        for stage, receipts in sweep.receipts(number, questions)
+        for receipt in receipts
+    }
+    return list(found.values())
