@@ -37,8 +37,8 @@ class ReadBeir:
 
     def asked_titles(self) -> int:
         """How many questions of queries.jsonl equal a title; 0 where there is no such file."""
-        corpus, queries = (folder(self.path) / name for name in ("corpus.jsonl", "queries.jsonl"))
-        if not queries.is_file():
+        corpus, queries = (Path(self.path) / name for name in ("corpus.jsonl", "queries.jsonl"))
+        if not (corpus.is_file() and queries.is_file()):
             return 0
         asked = Counter(self._words(queries, "text"))
         return sum(asked[title] for title in {*self._words(corpus, "title")} - {""})
