@@ -1,4 +1,4 @@
-"""What the site holds beside docs/: the reference of keys, made from conf/, and the cluster's page."""
+"""What the site holds beside docs/: the keys, made from conf/, and the page of clusters."""
 
 from __future__ import annotations
 
