@@ -16,6 +16,7 @@ from srrag.evaluate.retrieval import lower_is_better
 from srrag.evaluate.scores import compare, figure
 from srrag.experiment.answers import evaluate_answers
 from srrag.experiment.filter import evaluate_filter
+from srrag.experiment.linking import evaluate_linking
 from srrag.experiment.near_topic import evaluate_near_topic
 from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.rankings import Judged, read_judged
@@ -146,6 +147,7 @@ KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "answers": evaluate_answers,
     "nli": evaluate_nli,
     "filter": evaluate_filter,
+    "linking": evaluate_linking,
     "near_topic": evaluate_near_topic,
     "textbook": evaluate_textbook,
     "textbook_tree": evaluate_tree,
@@ -154,7 +156,7 @@ KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
 }
 
 
-FOLDERS = ("beir", "evidence_inference", "near_topic", "textbook", "textbook_tree")
+FOLDERS = ("beir", "evidence_inference", "linking", "near_topic", "textbook", "textbook_tree")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
 

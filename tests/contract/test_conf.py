@@ -21,6 +21,7 @@ HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
     "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build",
+    "hyperrelations": "build",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
