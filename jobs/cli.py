@@ -61,6 +61,7 @@ def usage() -> str:
             *(f"  {name:<{width}} {text}" for name, text in JOBS.items()),
             "",
             "srrag <job> --help             its keys, defaults and choices",
+            "srrag <job> --schema           the JSON Schema of its last line",
             "srrag --version",
             "Progress goes to stderr; the last line on stdout is one JSON object.",
             "Exit codes: 0 done, 1 failed, 2 wrong usage, configuration or input.",

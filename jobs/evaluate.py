@@ -22,6 +22,7 @@ from srrag.experiment.rankings import Judged, read_judged
 from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
 from srrag.experiment.systems import baseline_config, system_names
 from srrag.experiment.textbook import evaluate_textbook, evaluate_tree
+from srrag.figures import printed
 from srrag.formats import write_run
 from srrag.llm.completion import Rules
 from srrag.provenance import Fitted, overlap
@@ -121,10 +122,11 @@ def evaluate_extraction(config: dict[str, Any], path: Path) -> dict[str, Any]:
     with reading(path):
         if kind == "ebmnlp":
             check_unseen(config, path, mentions.fitted())
-        metrics = score[kind](path, mentions.read)
-    for name, value in metrics.items():
-        say(f"  {name:<28}{value:8.4f}")
-    return {"metrics": metrics, **metrics, "model": mentions.name}
+        resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+        found = score[kind](path, mentions.read, **resampling)
+    for name, each in found["metrics"].items():
+        say(f"  {name:<36}{printed(each)}")
+    return {**found, "model": mentions.name}
 
 
 def check_unseen(config: dict[str, Any], path: Path, fitted: Fitted) -> None:

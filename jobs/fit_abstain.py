@@ -14,6 +14,7 @@ from srrag.errors import UsageError, check_numbers, reading
 from srrag.evaluate.near_topic import NearTopic, read_near_topic
 from srrag.evaluate.retrieval import read_qrels
 from srrag.experiment.abstain import fit, make_examples, read_texts, stated
+from srrag.figures import printed
 from srrag.ids import file_sha256
 from srrag.pipeline import Pipeline
 from srrag.provenance import KEY, fitted_on
@@ -53,13 +54,14 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     asked = [each.text for each in questions]
     block = fitted_on(name="answerable", command=config["command"], questions=asked)
     commit_json(out, {**stated(fitted, frequencies, origin), KEY: block})
-    for name, value in fitted.figures.items():
-        say(f"  {name:<24}{value:7.4f}   (cross-fitted)")
+    for name, each in fitted.metrics.items():
+        say(f"  {name:<24}{printed(each)}   (cross-fitted)")
     return {
         "questions": len(questions),
         "examples": origin["examples"],
         "threshold": round(fitted.threshold, 6),
-        "cross_fitted": fitted.figures,
+        "metrics": fitted.metrics,
+        "word": "cross-fitted",
         "words": len(frequencies.counts),
         "file": str(out),
         "seconds": round(time.perf_counter() - started, 3),

@@ -9,7 +9,7 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.errors import UsageError, check_numbers
-from srrag.experiment.feature_sets import fit_sets, fusing, said
+from srrag.experiment.feature_sets import fit_sets, fusing, said, set_metrics
 from srrag.experiment.fit_betr import FIXED, SETTINGS, PairFit, candidates, fit_pairs
 from srrag.experiment.gold_pairs import betr_of, make_pairs
 from srrag.storage.atomic_write import commit_json
@@ -39,7 +39,8 @@ def run_features(config: dict[str, Any]) -> dict[str, Any]:
     commit_json(Path(config["out"]) / "features.json", stated)
     fits = {name: said(name, fit) for name, fit in stated["fits"].items()}
     kept = {name: stated[name] for name in ("sets", "embedder")}
-    return {"fits": fits, **kept, "out": str(config["out"])}
+    first = set_metrics(next(iter(fits.values())))
+    return {"metrics": first, "fits": fits, **kept, "out": str(config["out"])}
 
 
 def run_pairs(config: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.experiment.thresholds import asked, gold_scores, read_gold_questions, stated, tree_of
+from srrag.figures import printed
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.provenance import fitted_on
 from srrag.retrieve.search_tree import without_thresholds
@@ -34,8 +35,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     bound = factory.pipeline_run(config, Pipeline(rank=(*before, tree)))
     at = bound.place(factory.place(config))
     encoded = PipelineSlice(steps=before).open(at)(asked(questions))
-    btus, stus = gold_scores(tree, questions, encoded, open_units(at), at)
-    thresholds = fit(btus, stus, quantiles)
+    gold = gold_scores(tree, questions, encoded, open_units(at), at)
+    thresholds = fit(gold.btus, gold.stus, quantiles)
     Thresholds(**thresholds)  # refuses quantiles that leave two of them equal
     origin = fitted_on(
         name="thresholds of a tree search",
@@ -45,13 +46,15 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     )
     out = Path(config["out"]) / "thresholds.json"
     commit_json(out, stated(thresholds, tree.scorer_name(), origin))
-    for name, value in thresholds.items():
-        say(f"  {name:<16}{value:9.4f}   quantile {quantiles[name]} of the gold (fitted)")
+    metrics = gold.metrics(quantiles)
+    for name, each in metrics.items():
+        say(f"  {name:<16}{printed(each)}   quantile {quantiles[name]} of the gold (fitted)")
     return {
         "questions": len(questions),
-        "gold_btus": len(btus),
-        "gold_stus": len(stus),
-        "thresholds": thresholds,
+        "gold_btus": len(gold.btus),
+        "gold_stus": len(gold.stus),
+        "metrics": metrics,
+        "word": "fitted",
         "scorer": tree.scorer_name(),
         "file": str(out),
         "seconds": round(time.perf_counter() - started, 3),

@@ -146,6 +146,15 @@ def log_likelihood(
     return float(value[0]), gradient, hessian
 
 
+def query_losses(theta: Floats, pairs: Pairs) -> Floats:
+    """−(mean over P_q of log σ(aΔs + u_t⁺ − u_t⁻)) of each query that has pairs, (queries,)."""
+    margin = np.exp(theta[0]) * pairs.delta_s + (DESIGN @ theta[1:])[pairs.cell]
+    lost = np.logaddexp(0.0, -margin) * pairs.weight[pairs.query]
+    size = len(pairs.weight)
+    losses = np.bincount(pairs.query, lost, minlength=size).astype(np.float64)
+    return losses[np.bincount(pairs.query, minlength=size) > 0]
+
+
 def _cell_sums(theta: Floats, pairs: Pairs) -> Floats:
     """Weighted sums over blocks of pairs: log σ, σ(−z)Δs, σσΔs², then σ(−z), σσ, σσΔs by cell."""
     sums = np.zeros(3 + 3 * NUM_CELLS)

@@ -1,11 +1,15 @@
-"""Bootstrap intervals of means and of pooled ratios."""
+"""Bootstrap intervals of means, of pooled ratios, and of what is computed from counts."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
+Interval = tuple[float, float, float]
+"""A value with the ends of its interval: (value, low, high)."""
 
 _BLOCK = 256
 
@@ -61,3 +65,67 @@ def resampled_ratios(parts: Values, wholes: Values, *, resamples: int, seed: int
         rows = generator.integers(0, len(parts), size=(size, len(parts)))
         ratios[start : start + size] = parts[rows].sum(axis=1) / wholes[rows].sum(axis=1)
     return ratios
+
+
+def counts_intervals(
+    counts: Values,
+    statistics: Callable[[Values], Mapping[str, Values]],
+    *,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Statistics of the summed counts, each with its percentile bootstrap interval, by name.
+
+    `counts` is (units, …), such as hits, found and gold of each document; the bootstrap draws
+    units. `statistics` maps sums (n, …) to values (n,) by name. Raises ValueError for no unit.
+    """
+    if not len(counts):
+        raise ValueError("an interval needs at least one unit")
+    drawn: dict[str, list[Values]] = {}
+    for times in draws(len(counts), resamples=resamples, seed=seed):
+        for name, values in statistics(
+            np.asarray(np.tensordot(times, counts, 1), np.float64)
+        ).items():
+            drawn.setdefault(name, []).append(values)
+    return {
+        name: (float(values[0]), *tails(np.concatenate(drawn[name]), level))
+        for name, values in statistics(counts.sum(axis=0)[None]).items()
+    }
+
+
+def quantile_interval(
+    values: Values,
+    groups: npt.NDArray[np.int64],
+    share: float,
+    *,
+    resamples: int = 1_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """A quantile of the values with its percentile bootstrap interval over groups.
+
+    `groups` is the group of each value, such as its question; a group is drawn with all its values.
+    The value is NumPy's quantile, that of a resample the smallest value with at least `share` of
+    the weight up to it. Raises ValueError for no value.
+    """
+    if not len(values):
+        raise ValueError("an interval needs at least one value")
+    order = np.argsort(values, kind="stable")
+    _, codes = np.unique(groups[order], return_inverse=True)
+    found = []
+    for times in draws(int(codes.max()) + 1, resamples=resamples, seed=seed):
+        weights = np.cumsum(times[:, codes], axis=1)
+        places = (weights < share * weights[:, -1:]).sum(axis=1)
+        found.append(values[order][np.minimum(places, len(values) - 1)])
+    return (float(np.quantile(values, share)), *tails(np.concatenate(found), level))
+
+
+def draws(size: int, *, resamples: int, seed: int) -> Iterator[Values]:
+    """Yield how often each of `size` units is drawn, in blocks (block, size) of the resamples."""
+    if resamples < 1:
+        raise ValueError(f"resamples {resamples} is below 1")
+    generator, even = np.random.default_rng(seed), np.full(size, 1 / size)
+    for start in range(0, resamples, _BLOCK):
+        block = min(_BLOCK, resamples - start)
+        yield generator.multinomial(size, even, size=block).astype(np.float64)

@@ -44,7 +44,7 @@ def paired_ratios(
 
     The p-value is from the shifted bootstrap (Efron and Tibshirani 1993, chapter 16): the share of
     resamples whose difference is at least as far from the observed one as the observed one is from
-    0. One is added to both counts, so p is never 0. Raises ValueError for samples of different
+    0. Raises ValueError for samples of different
     length.
     """
     if len(ours[0]) != len(theirs[0]):
@@ -57,9 +57,16 @@ def paired_ratios(
     ]
     value = float(ours[0].sum() / ours[1].sum() - theirs[0].sum() / theirs[1].sum())
     differences = drawn[0] - drawn[1]
-    low, high = tails(differences, level)
-    extreme = int((np.abs(differences - value) >= abs(value) - _TIE).sum())
-    return Difference(value, low, high, (1 + extreme) / (1 + resamples))
+    return Difference(value, *tails(differences, level), shifted_p(value, differences))
+
+
+def shifted_p(value: float, resampled: Values) -> float:
+    """The two-sided p-value of a difference by its resamples (n,), moved so that 0 is the truth.
+
+    One is added to both counts, so p is never 0.
+    """
+    extreme = int((np.abs(resampled - value) >= abs(value) - _TIE).sum())
+    return (1 + extreme) / (1 + len(resampled))
 
 
 def mcnemar_exact(ours: npt.NDArray[np.bool_], theirs: npt.NDArray[np.bool_]) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from srrag.algo.intervals import Interval, counts_intervals
+
 CLASSES = ("P", "I", "O")
 Labels = npt.NDArray[np.int8]
 """Class of each token: 0 none, else 1 + index in CLASSES."""
@@ -28,33 +30,28 @@ def figures(counts: Counts) -> dict[str, float]:
 
     A class without gold and found tokens scores 0, like a class without a true positive.
     """
-    out: dict[str, float] = {}
-    for name, (hits, found, gold) in zip(CLASSES, counts.tolist(), strict=True):
-        precision, recall = hits / max(1.0, found), hits / max(1.0, gold)
-        total = precision + recall
-        out[f"{name}_precision"] = precision
-        out[f"{name}_recall"] = recall
-        out[f"{name}_F1"] = 2 * precision * recall / total if total else 0.0
-    out["token_macro_F1"] = sum(out[f"{name}_F1"] for name in CLASSES) / len(CLASSES)
-    return out
+    return {name: float(values[0]) for name, values in _figures(counts[None]).items()}
 
 
-def macro_f1_interval(
+def figure_intervals(
     counts: Counts, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of the macro F1, resampling documents with replacement.
+) -> dict[str, Interval]:
+    """The same figures with percentile bootstrap intervals over documents, by name.
 
     `counts` is (documents, 3, 3). Raises ValueError for no documents.
     """
     if not len(counts):
         raise ValueError("an interval needs at least one document")
-    # Count how often each document is drawn, then use one matrix product for all resamples.
-    drawn = np.random.default_rng(seed).multinomial(
-        len(counts), np.full(len(counts), 1 / len(counts)), size=resamples
-    )
-    hits, found, gold = np.moveaxis(np.tensordot(drawn, counts, 1), 2, 0)
-    # F1 = 2·hits / (found + gold), or 0 if both are 0.
-    macro = (2 * hits / np.maximum(1.0, found + gold)).mean(1)
-    tail = (1 - level) / 2
-    low, high = np.quantile(macro, [tail, 1 - tail])
-    return float(low), float(high)
+    return counts_intervals(counts, _figures, resamples=resamples, level=level, seed=seed)
+
+
+def _figures(counts: Counts) -> dict[str, Counts]:
+    """The figures of each of several counts (n, 3, 3), by name."""
+    hits, found, gold = np.moveaxis(counts, 2, 0)
+    scores = hits / np.maximum(1.0, found), hits / np.maximum(1.0, gold)
+    f1 = 2 * hits / np.maximum(1.0, found + gold)  # 0 if both are 0
+    out: dict[str, Counts] = {}
+    for place, name in enumerate(CLASSES):
+        for each, values in zip(("precision", "recall", "F1"), (*scores, f1), strict=True):
+            out[f"{name}_{each}"] = values[:, place]
+    return {**out, "token_macro_F1": f1.mean(axis=1)}

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from srrag.config.compose import configure, describe, value_at
 from srrag.errors import UsageError, first_line
+from srrag.figures import schema
 from srrag.runner.progress import say
 from srrag.runner.ray.loopback import keep_ray_here
 from srrag.storage import mirror
@@ -39,6 +40,9 @@ def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -
     warnings.filterwarnings("ignore", category=FutureWarning)
     if set(argv) & {"-h", "--help"}:
         print(describe(name))
+        return DONE
+    if "--schema" in argv:
+        print(json.dumps(schema(name), indent=1))
         return DONE
     try:
         config = configure(name, argv)

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from srrag.algo.chapters import TEMPERATURES, medians, pair_cosines, relatedness
+from srrag.algo.intervals import bootstrap_interval, ratio_interval
+from srrag.figures import measured, unmeasured
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -20,15 +22,16 @@ _SHOWN_NAME = 28
 
 
 def independence(vectors: Floats, chapters: Ints) -> dict[str, Any]:
-    """Return the mean cosine of BTUs within and across chapters, and a row for each τ.
+    """Return the mean cosine of BTUs within and across chapters, and medians for each τ.
 
-    A row holds the median over chapters of the chapters' medians, and the mean of these medians, of
-    H_norm and own mass, and the median of p_max. `random_own_mass` is n_c/N, `uniform_top_mass`
-    1/(chapters - 1). For a large τ, H_norm goes to 1 and own mass to n_c/N whatever the data are,
-    so only small τ tell anything.
+    `metrics` are the two cosines and, as `entropy@τ` and `own_mass@τ`, the mean over chapters of
+    the chapters' medians of H_norm and own mass, with intervals over chapters. A row of
+    `temperatures` holds the medians over chapters of these, and of p_max. `random_own_mass` is
+    n_c/N, `uniform_top_mass` 1/(chapters - 1). For a large τ, H_norm goes to 1 and own mass to
+    n_c/N whatever the data are, so only small τ tell anything.
     """
-    within, across = pair_cosines(vectors, chapters)
     sizes = np.bincount(chapters)
+    metrics = _cosines(vectors, chapters)
     rows = []
     for temperature in TEMPERATURES:
         found = relatedness(vectors, chapters, temperature)
@@ -37,21 +40,43 @@ def independence(vectors: Floats, chapters: Ints) -> dict[str, Any]:
             {
                 "temperature": temperature,
                 "entropy_median": _round(np.median(entropy)),
-                "entropy_mean": _round(entropy.mean()),
                 "own_mass_median": _round(np.median(own)),
-                "own_mass_mean": _round(own.mean()),
                 "top_mass_median": _round(np.median(medians(found.top_mass, chapters))),
             }
         )
+        for name, values in (("entropy", entropy), ("own_mass", own)):
+            metrics[f"{name}@{temperature}"] = measured(bootstrap_interval(values), len(sizes))
     return {
+        "metrics": metrics,
         "chapters": len(sizes),
         "btus": len(vectors),
-        "within": _round(within.mean()) if len(within) else None,
-        "across": _round(across.mean()),
         "random_own_mass": _round(np.median(sizes / sizes.sum())),
         "uniform_top_mass": _round(1 / (len(sizes) - 1)),
         "temperatures": rows,
     }
+
+
+def _cosines(vectors: Floats, chapters: Ints) -> dict[str, Any]:
+    """The mean cosine of two BTUs within a chapter, and across: intervals draw chapters.
+
+    A pair across belongs to both of its chapters.
+    """
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, 0.0)
+    member = chapters[:, None] == np.arange(int(chapters.max()) + 1)[None, :]
+    sizes = member.sum(axis=0)
+    every = member.T.astype(np.float64) @ cosines  # (chapters, BTUs)
+    inside = (every * member.T).sum(axis=1)
+    pairs = (sizes * (sizes - 1)).astype(np.float64)
+    several = pairs > 0
+    within = (
+        measured(ratio_interval(inside[several], pairs[several]), int(several.sum()))
+        if several.any()
+        else unmeasured("no chapter has two BTUs")
+    )
+    others = (sizes * (len(vectors) - sizes)).astype(np.float64)
+    across = ratio_interval(every.sum(axis=1) - inside, others)
+    return {"within_cosine": within, "across_cosine": measured(across, len(sizes))}
 
 
 def plot_independence(
@@ -119,19 +144,26 @@ def _sweep(values: Sequence[Floats], label: str) -> Figure:
 
 def readable(found: Mapping[str, Any]) -> str:
     """Format the figures for a terminal."""
+    means = {name: each["value"] for name, each in found["metrics"].items()}
     lines = [
-        f"{found['btus']} BTUs of {found['chapters']} chapters; cosine within {found['within']}, "
-        f"across {found['across']}; own mass by chance {found['random_own_mass']}, "
+        f"{found['btus']} BTUs of {found['chapters']} chapters; "
+        f"cosine within {means['within_cosine']}, across {means['across_cosine']}; "
+        f"own mass by chance {found['random_own_mass']}, "
         f"top mass if uniform {found['uniform_top_mass']}",
         "     τ   H_norm (mean)    own mass (mean)   p_max",
     ]
     lines += [
-        f"{row['temperature']:6.2f}   {row['entropy_median']:.3f} ({row['entropy_mean']:.3f})"
-        f"   {row['own_mass_median']:.3f} ({row['own_mass_mean']:.3f})"
+        f"{row['temperature']:6.2f}"
+        f"   {row['entropy_median']:.3f} ({means[_at('entropy', row)]:.3f})"
+        f"   {row['own_mass_median']:.3f} ({means[_at('own_mass', row)]:.3f})"
         f"     {row['top_mass_median']:.3f}"
         for row in found["temperatures"]
     ]
     return "\n".join([*lines, ""])
+
+
+def _at(name: str, row: Mapping[str, Any]) -> str:
+    return f"{name}@{row['temperature']}"
 
 
 def _round(value: Any) -> float:

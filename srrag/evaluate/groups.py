@@ -12,7 +12,7 @@ def by_group(
 ) -> dict[str, dict[str, Figure]]:
     """Return the figures of each group by metric; `groups` maps a question to its group.
 
-    Scores do not record items and failures by group, so a figure counts `questions` only.
+    Scores do not record items and failures by group, so a figure has `n` only.
     """
     found: dict[str, dict[str, Figure]] = {}
     for name in sorted(set(groups.values())):
@@ -21,6 +21,6 @@ def by_group(
             if not part.questions or each.void:
                 continue
             entry = figure(part, resamples=resamples, seed=seed)
-            kept = {key: entry[key] for key in ("value", "low", "high", "questions")}
+            kept = {key: entry[key] for key in ("value", "low", "high", "n")}
             found.setdefault(name or "none", {})[each.metric.name] = kept
     return found

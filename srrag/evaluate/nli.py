@@ -13,9 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.agreement import alpha_interval
+from srrag.algo.intervals import Values, counts_intervals
 from srrag.evaluate.judgements import CASES
 from srrag.evaluate.judges.nuggets import CONTRADICTED, COVERAGE
-from srrag.evaluate.scores import rounded
+from srrag.evaluate.scores import Figure
+from srrag.figures import measured, unmeasured
 from srrag.schema import empty_value
 
 LABELS = ("Entailment", "Neutral", "Contradiction")
@@ -74,9 +76,9 @@ def agreement(
 ) -> dict[str, Any]:
     """Measure a judge's agreement with the physicians' majority; a missing verdict counts as wrong.
 
-    Returns accuracy over the three labels; accuracy, precision, recall and F1 of Entailment;
-    Krippendorff's nominal α between judge and majority, and among the physicians. A figure without
-    a value is None and comes with the reason.
+    `metrics` are accuracy over the three labels; accuracy, precision, recall and F1 of Entailment;
+    Krippendorff's nominal α between judge and majority, and among the physicians, all with
+    intervals over questions.
     """
     labels = [str(row["label"]) for row in rows]
     questions = [str(row["question"]) for row in rows]
@@ -91,30 +93,65 @@ def agreement(
     votes = [[_code(vote) for vote in row["votes"]] for row in rows]
     width = max(map(len, votes))
     physicians = np.array([[*each, *[np.nan] * (width - len(each))] for each in votes]).T
+    resampling = {"resamples": resamples, "seed": seed}
+    same = np.array([a == b for a, b in zip(said, labels, strict=True)])
+    (accuracy_3,) = counts_intervals(
+        _by_question(questions, np.ones(len(same)), same), _share, **resampling
+    ).values()
     return {
         "pairs": len(rows),
         "failed": sum(not label for label in said),
-        "accuracy_3": round(float(np.mean([a == b for a, b in zip(said, labels, strict=True)])), 4),
-        **binary(gold, entailed),
-        "alpha": _alpha(judges, questions, resamples, seed),
-        "alpha_physicians": _alpha(physicians, questions, resamples, seed),
+        "metrics": {
+            "accuracy_3": measured(accuracy_3, len(set(questions))),
+            **binary(gold, entailed, questions, **resampling),
+            "alpha": _alpha(judges, questions, resamples, seed),
+            "alpha_physicians": _alpha(physicians, questions, resamples, seed),
+        },
     }
 
 
-def binary(gold: Bools, found: Bools) -> dict[str, float]:
-    """Accuracy, precision, recall and F1 of the positive class; 0 where undefined."""
-    hits = float((gold & found).sum())
+def binary(
+    gold: Bools, found: Bools, questions: Sequence[str], *, resamples: int, seed: int
+) -> dict[str, Figure]:
+    """Accuracy, precision, recall and F1 of the positive class; 0 where undefined.
+
+    The bootstrap draws the questions, each with all its pairs.
+    """
+    columns = np.ones(len(gold)), gold == found, gold & found, found, gold
+    counts = _by_question(questions, *columns)
+    drawn = counts_intervals(counts, _binary, resamples=resamples, seed=seed)
+    return {name: measured(each, len(counts)) for name, each in drawn.items()}
+
+
+def _by_question(questions: Sequence[str], *columns: npt.NDArray[Any]) -> Values:
+    """Sum columns of pairs by question: (questions, columns)."""
+    names, codes = np.unique(np.asarray(questions), return_inverse=True)
+    counts = np.zeros((len(names), len(columns)))
+    np.add.at(counts, codes, np.stack(columns, axis=1).astype(np.float64))
+    return counts
+
+
+def _share(sums: Values) -> dict[str, Values]:
+    return {"share": sums[:, 1] / sums[:, 0]}
+
+
+def _binary(sums: Values) -> dict[str, Values]:
+    """Figures of sums (n, 5): pairs, right ones, hits, found, gold."""
+    pairs, right, hits, found, gold = sums.T
     return {
-        "accuracy": round(float((gold == found).mean()), 4),
-        "precision": round(hits / max(1.0, float(found.sum())), 4),
-        "recall": round(hits / max(1.0, float(gold.sum())), 4),
-        "F1": round(2 * hits / max(1.0, float(gold.sum() + found.sum())), 4),
+        "accuracy": right / pairs,
+        "precision": hits / np.maximum(1.0, found),
+        "recall": hits / np.maximum(1.0, gold),
+        "F1": 2 * hits / np.maximum(1.0, gold + found),
     }
 
 
 def best_threshold(gold: Bools, values: npt.NDArray[np.floating[Any]]) -> float:
     """Return the threshold with the best F1 on these pairs (in-sample, so optimistic)."""
-    return max((float(v) for v in np.unique(values)), key=lambda t: binary(gold, values >= t)["F1"])
+    candidates = np.unique(values)
+    found = values[None, :] >= candidates[:, None]
+    f1 = 2 * (found & gold).sum(axis=1) / (found.sum(axis=1) + gold.sum())
+    return float(candidates[np.argmax(f1)])
 
 
 def held_out(question: str) -> bool:
@@ -131,7 +168,7 @@ def _alpha(
     ratings: npt.NDArray[np.float64], questions: Sequence[str], resamples: int, seed: int
 ) -> dict[str, Any]:
     try:
-        value, low, high = alpha_interval(ratings, groups=questions, resamples=resamples, seed=seed)
+        found = alpha_interval(ratings, groups=questions, resamples=resamples, seed=seed)
     except ValueError as error:
-        return {"value": None, "reason": str(error)}
-    return {"value": round(value, 4), **rounded(low, high)}
+        return unmeasured(str(error), len(set(questions)))
+    return measured(found, len(set(questions)))

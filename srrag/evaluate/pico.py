@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.token_f1 import CLASSES, Labels, figures, token_counts
+from srrag.algo.intervals import Interval, ratio_interval
+from srrag.algo.token_f1 import CLASSES, Labels, figure_intervals, figures, token_counts
+from srrag.figures import measured
 
 Mentions = Sequence[tuple[str, int, int]]
 Extract = Callable[[str], Mentions]
@@ -85,22 +87,24 @@ def token_f1(gold: Labels, found: Labels) -> dict[str, float]:
     return figures(token_counts(gold, found))
 
 
-def score_ebmnlp(path: Path, extract: Extract) -> dict[str, float]:
+def score_ebmnlp(path: Path, extract: Extract, *, resamples: int, seed: int) -> dict[str, Any]:
     """Token F1 over all abstracts of an EBM-NLP file; the headline is `token_macro_F1`.
 
-    Raises ValueError naming the file and line if a line is not an EBM-NLP record.
+    Returns `metrics`, with intervals over abstracts, and `documents`. Raises ValueError naming the
+    file and line if a line is not an EBM-NLP record.
     """
-    gold, found = [], []
+    counts = []
     for number, row in enumerate(_rows(path, ("text", "spans")), start=1):
         try:
-            gold.append(gold_labels(len(row["text"].split(" ")), row["spans"]))
+            gold = gold_labels(len(row["text"].split(" ")), row["spans"])
         except ValueError as error:
             raise ValueError(f"{path} line {number}: {error}") from error
-        found.append(token_labels(row["text"], extract(row["text"])))
-    if not gold:
+        counts.append(token_counts(gold, token_labels(row["text"], extract(row["text"]))))
+    if not counts:
         raise ValueError(f"{path}: no abstracts")
-    scores = token_f1(np.concatenate(gold), np.concatenate(found))
-    return {**scores, "documents": float(len(gold))}
+    found = figure_intervals(np.stack(counts), resamples=resamples, seed=seed)
+    metrics = {name: measured(each, len(counts)) for name, each in found.items()}
+    return {"metrics": metrics, "documents": len(counts)}
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -128,14 +132,17 @@ def phrase_scores(phrase: frozenset[str], mentions: Sequence[frozenset[str]]) ->
     return shared / len(phrase), float(shared > 0), float(best >= 0.5)
 
 
-def score_evidence_inference(folder: Path, extract: Extract) -> dict[str, float]:
+def score_evidence_inference(
+    folder: Path, extract: Extract, *, resamples: int, seed: int
+) -> dict[str, Any]:
     """Score how much of the experts' intervention, comparator and outcome phrases was extracted.
 
     Compares the phrase of each prompt of `prompts.jsonl` with the mentions in title and abstract of
     its article: `<field>_token_recall`, `<field>_overlap`, `<field>_match`, means over prompts (see
     `phrase_scores`). `<field>_token_recall_chance` is the same recall against the mentions of the
     next article in the file: the score of an arbitrary medical text. Some phrases come from the
-    full text, which the data lacks, so the maximum is below 1.
+    full text, which the data lacks, so the maximum is below 1. Returns `metrics`, with intervals
+    over articles, and the counts of `prompts` and `articles`.
     """
     found = {
         row["id"]: _by_field(_article_text(row), extract)
@@ -143,13 +150,15 @@ def score_evidence_inference(folder: Path, extract: Extract) -> dict[str, float]
     }
     ids = list(found)
     other = dict(zip(ids, [*ids[1:], *ids[:1]], strict=True))
-    sums: dict[str, list[float]] = {}
+    values: dict[str, dict[str, list[float]]] = {}
+    asked: set[str] = set()
     prompts = 0
     for row in _rows(folder / "prompts.jsonl", ("article_id", "intervention", "outcome")):
         article = row["article_id"]
         if article not in found:
             continue
         prompts += 1
+        asked.add(article)
         for field in FIELD_TYPES:
             phrase = content_words(row[field.split("_")[0]])
             if not phrase:
@@ -158,11 +167,20 @@ def score_evidence_inference(folder: Path, extract: Extract) -> dict[str, float]
             chance = phrase_scores(phrase, found[other[article]][field])[0]
             named = {"token_recall": recall, "overlap": overlap, "match": match}
             for name, value in {**named, "token_recall_chance": chance}.items():
-                sums.setdefault(f"{field}_{name}", []).append(value)
+                by_article = values.setdefault(f"{field}_{name}", {})
+                by_article.setdefault(article, []).append(value)
     if not prompts:
         raise ValueError(f"{folder}: no prompt refers to an article")
-    means = {name: sum(values) / len(values) for name, values in sums.items()}
-    return {**means, "prompts": float(prompts), "articles": float(len(found))}
+    metrics = {
+        name: measured(_mean(given, resamples, seed), len(given)) for name, given in values.items()
+    }
+    return {"metrics": metrics, "prompts": prompts, "articles": len(asked)}
+
+
+def _mean(values: Mapping[str, Sequence[float]], resamples: int, seed: int) -> Interval:
+    """The mean over the prompts of all articles, with its interval over articles."""
+    sums, counts = (np.array([each(v) for v in values.values()], float) for each in (sum, len))
+    return ratio_interval(sums, counts, resamples=resamples, seed=seed)
 
 
 def _by_field(text: str, extract: Extract) -> dict[str, list[frozenset[str]]]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from srrag.algo.intervals import Values, ratio_interval
 from srrag.algo.significance import holm, mcnemar_exact, paired_ratios
 from srrag.evaluate.judgements import Metric
+from srrag.figures import measured, unmeasured
 
 Figure = dict[str, Any]
 
@@ -110,20 +111,21 @@ def broke_down(scores: Sequence[Scores]) -> bool:
 
 def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
     """Return a metric's value with its 95 % interval, or None with the reason."""
-    counts = {
-        "questions": len(scores.questions),
+    counts: Figure = {
+        "n": len(scores.questions),
         "left_out": scores.left_out,
         "items": scores.items,
         "failed": scores.failed,
     }
     if not scores.questions:
         reason = scores.empty or f"no question has {scores.metric.needs}"
-        return {"value": None, "reason": reason, **counts}
+        return unmeasured(reason, **counts)
     if scores.void:
-        return {"value": None, "reason": scores.void_reason, **counts}
-    value, low, high = ratio_interval(scores.parts, scores.wholes, resamples=resamples, seed=seed)
-    better = {"better": "lower"} if scores.metric.better == "lower" else {}
-    return {"value": round(value, 4), **rounded(low, high), **counts, **better}
+        return unmeasured(scores.void_reason, **counts)
+    found = ratio_interval(scores.parts, scores.wholes, resamples=resamples, seed=seed)
+    if scores.metric.better == "lower":
+        counts["better"] = "lower"
+    return measured(found, **counts)
 
 
 def compare(
@@ -142,11 +144,11 @@ def compare(
         void = next((each.void_reason for each in (one, other) if each.void), "")
         if void or not shared:
             reason = void or one.empty or f"no question of both has {one.metric.needs}"
-            found[one.metric.name] = {"value": None, "reason": reason, "questions": 0}
+            found[one.metric.name] = unmeasured(reason)
             continue
         pair = _of(one, shared), _of(other, shared)
-        value, low, high, p = paired_ratios(*pair, resamples=resamples, seed=seed)
-        entry = {"value": round(value, 4), **rounded(low, high), "p": p, "questions": len(shared)}
+        *ends, p = paired_ratios(*pair, resamples=resamples, seed=seed)
+        entry = measured((ends[0], ends[1], ends[2]), len(shared), p=p)
         right = [parts / wholes for parts, wholes in pair]
         if all(np.isin(each, (0.0, 1.0)).all() for each in right):
             entry["p_mcnemar"] = mcnemar_exact(right[0] == 1, right[1] == 1)
@@ -160,11 +162,6 @@ def correct(differences: Mapping[str, Figure]) -> None:
     tested = [each for each in differences.values() if each.get("p") is not None]
     for each, p in zip(tested, holm([each["p"] for each in tested]), strict=True):
         each["p_holm"] = p
-
-
-def rounded(low: float, high: float) -> dict[str, float]:
-    """Round the ends of an interval for printing."""
-    return {"low": round(low, 4), "high": round(high, 4)}
 
 
 def _of(scores: Scores, questions: Sequence[str]) -> tuple[Values, Values]:

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.classification import fit_logistic, sigmoid
+from srrag.algo.intervals import ratio_interval
 from srrag.answer.answerable import sources
 from srrag.answer.coverage import FEATURES, Floats, Frequencies, features, held
 from srrag.evaluate.near_topic import NearTopic
+from srrag.figures import measured
 from srrag.ids import content_id
 
 FOLDS = 5
@@ -24,23 +26,25 @@ FOLDS = 5
 class AbstainExamples:
     """Training rows: FEATURES, whether the evidence answers, the fold, and the kind of question.
 
-    A question and the copies made from it share a fold.
+    A question and the copies made from it share a fold, and have one origin.
     """
 
     features: Floats
     labels: Floats
     folds: npt.NDArray[np.int64]
     kinds: list[str]
+    origins: list[str]
 
 
 @dataclass(frozen=True)
 class AbstainFit:
-    """Weights of FEATURES and intercept, the threshold, and cross-fitted figures."""
+    """Weights of FEATURES and intercept, the threshold, and cross-fitted metrics."""
 
     weights: Floats
     bias: float
     threshold: float
-    figures: dict[str, float]
+    metrics: dict[str, dict[str, Any]]
+    """`passed_<kind>`: the share of each kind of example that passes the threshold."""
 
 
 def make_examples(
@@ -59,12 +63,14 @@ def make_examples(
     labels: list[float] = []
     folds: list[int] = []
     kinds: list[str] = []
+    origins: list[str] = []
 
     def add(each: NearTopic, found: Sequence[Mapping[str, Any]], label: float, kind: str) -> None:
         rows.append(features(held(each.text, sources(found[:k]), frequencies)))
         labels.append(label)
         folds.append(fold_of(each.origin))
         kinds.append(kind)
+        origins.append(each.origin)
 
     for each in questions:
         found = evidence[each.query_id]
@@ -72,7 +78,7 @@ def make_examples(
         if each.answerable:
             left = [e for e in found if e["source_id"] not in own.get(each.query_id, frozenset())]
             add(each, left, 0.0, "removed")
-    return AbstainExamples(np.array(rows), np.array(labels), np.array(folds), kinds)
+    return AbstainExamples(np.array(rows), np.array(labels), np.array(folds), kinds, origins)
 
 
 def fold_of(query_id: str) -> int:
@@ -96,11 +102,20 @@ def fit(examples: AbstainExamples, answer_share: float, ridge: float) -> Abstain
             crossed[inside] = sigmoid(examples.features[inside] @ weights + bias)
     threshold = float(np.quantile(crossed[examples.labels == 1], 1 - answer_share))
     weights, bias = _fitted(examples.features, examples.labels, ridge)
-    figures = {
-        f"passed_{kind}": round(float((crossed[places] >= threshold).mean()), 4)
+    passed = (crossed >= threshold).astype(np.float64)
+    metrics = {
+        f"passed_{kind}": _share(passed[places], [examples.origins[row] for row in places])
         for kind, places in _places(examples.kinds).items()
     }
-    return AbstainFit(weights, bias, threshold, figures)
+    return AbstainFit(weights, bias, threshold, metrics)
+
+
+def _share(passed: Floats, origins: Sequence[str]) -> dict[str, Any]:
+    """The share that passes; its bootstrap draws origins, since copies are not independent."""
+    names, codes = np.unique(origins, return_inverse=True)
+    sums = np.bincount(codes, passed)
+    found = ratio_interval(sums.astype(np.float64), np.bincount(codes).astype(np.float64))
+    return measured(found, len(names), items=len(passed))
 
 
 def _places(kinds: Sequence[str]) -> dict[str, list[int]]:
@@ -129,7 +144,7 @@ def stated(
         "weights": [round(float(each), 6) for each in fitted.weights],
         "bias": round(fitted.bias, 6),
         "threshold": round(fitted.threshold, 6),
-        "cross_fitted": fitted.figures,
+        "cross_fitted": {name: each["value"] for name, each in fitted.metrics.items()},
         "origin": dict(origin),
         "num_texts": frequencies.num_texts,
         "document_frequency": dict(frequencies.counts),

@@ -93,7 +93,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         kept.append(replace(done, broken_judges=lost, seen=seen, apart=apart))
     tried = _tried(config, systems["pipeline"][0].table, steps, seen)
     told = unfit(list(listed.values()), tried, steps)
-    summary |= {"controls": control_figures(tried), "unfit": told}
+    summary |= {"controls": control_figures(tried, **_resampling(config)), "unfit": told}
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]
         summary["difference"] = without_marks(compare(*pair, **_resampling(config)), told)
@@ -225,7 +225,8 @@ def _figures(
         return {f"{prefix}metrics": figures}
     groups = {row["query_id"]: row["strata"].get(by, "") for row in gold}
     grouped = by_group(listed, groups, **resampling)
-    return {f"{prefix}metrics": figures, f"{prefix}groups": grouped}
+    named = {name: {"metrics": each} for name, each in grouped.items()}
+    return {f"{prefix}metrics": figures, f"{prefix}groups": named}
 
 
 def scores(
@@ -253,7 +254,7 @@ def readable(summary: dict[str, Any]) -> str:
         lines += _by_judge(summary, summary[f"{prefix}metrics"])
         for name, figures in summary.get(f"{prefix}groups", {}).items():
             lines.append(f"  {name}")
-            lines += [_line(*entry) for entry in figures.items()]
+            lines += [_line(*entry) for entry in figures["metrics"].items()]
         lines += readable_chance(summary.get("chance", {}))
         if trials := summary.get(f"{prefix}accuracy_trials"):
             means = ", ".join(f"{value:.4f}" for value in trials["means"])
@@ -274,14 +275,14 @@ def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterato
             yield _line(name, figures[name]) + (f"   {told}" if told else "")
 
 
-def _controls(controls: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+def _controls(controls: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
     """The table of controls: a line a metric, a column a control."""
     if not controls:
         return
     yield from ("", "controls")
     yield f"    {'':<34}" + "".join(f"{name:>20}" for name in controls)
-    for metric in next(iter(controls.values())):
-        values = [found.get(metric) for found in controls.values()]
+    for metric in next(iter(controls.values()))["metrics"]:
+        values = [found["metrics"].get(metric, {}).get("value") for found in controls.values()]
         shown = ("–" if value is None else f"{value:.4f}" for value in values)
         yield f"    {metric:<34}" + "".join(f"{text:>20}" for text in shown)
 
@@ -290,8 +291,8 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
     if entry["value"] is None:
         return f"    {name:<34}      –   {entry['reason']}"
     line = f"    {name:<34}{entry['value']:7.4f}   [{entry['low']:.4f}, {entry['high']:.4f}]"
-    line += f"   n {entry['questions']}"
-    if entry.get("items", entry["questions"]) != entry["questions"]:
+    line += f"   n {entry['n']}"
+    if entry.get("items", entry["n"]) != entry["n"]:
         line += f" ({entry['items']} items)"
     if "p" in entry:
         line += f", p {entry['p']:.4f}, Holm {entry['p_holm']:.4f}"

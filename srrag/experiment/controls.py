@@ -13,7 +13,7 @@ from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.evaluate.controls import CEILING, SHUFFLED, control_cases
 from srrag.evaluate.judgements import metrics_of
-from srrag.evaluate.scores import Scores, only, score
+from srrag.evaluate.scores import Figure, Scores, figure, only, score
 from srrag.experiment.judging import judge
 from srrag.ids import content_id
 from srrag.llm.completion import Rules
@@ -117,17 +117,17 @@ def without_marks(
     }
 
 
-def control_figures(found: Mapping[str, Sequence[Scores]]) -> dict[str, dict[str, float | None]]:
-    """Return the value of each metric of each control, for a summary."""
+def control_figures(
+    found: Mapping[str, Sequence[Scores]], *, resamples: int, seed: int
+) -> dict[str, dict[str, dict[str, Figure]]]:
+    """Return the metrics of each control, for a summary."""
+    resampling = {"resamples": resamples, "seed": seed}
     return {
-        name.removeprefix(PREFIX): {each.metric.name: _rounded(each) for each in scores}
+        name.removeprefix(PREFIX): {
+            "metrics": {each.metric.name: figure(each, **resampling) for each in scores}
+        }
         for name, scores in found.items()
     }
-
-
-def _rounded(each: Scores) -> float | None:
-    value = _value(each)
-    return None if value is None else round(value, 4)
 
 
 def _value(scores: Scores) -> float | None:

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.betr import GRADES
+from srrag.algo.intervals import bootstrap_interval
 from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.retrieval import per_question
 from srrag.experiment.rankings import Judged, read_judged
+from srrag.figures import measured, printed
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.provenance import fitted_on
 from srrag.rerank.feature_weights import embedder_name, fit_name
@@ -115,7 +117,9 @@ def fit_sets(config: Mapping[str, Any], settings: FeatureSettings) -> dict[str, 
         rows = [[_narrowed(row, columns) for row in each.rows] for each in sets]
         fit = stated_fit(sorted(features), rows, settings)
         crossed = zip(sets, cross_fitted(rows, settings), strict=True)
-        fit["cross_fitted"] = {each.name: _figures(each.measured(s)) for each, s in crossed}
+        fit["cross_fitted"] = {
+            each.name: {"metrics": _figures(each.measured(s))} for each, s in crossed
+        }
         fits[fit_name(features)] = fit
     return {
         "embedder": embedder_name(step.encoder),
@@ -140,9 +144,8 @@ def said(name: str, fit: Mapping[str, Any]) -> dict[str, Any]:
     for key, found in each.items():
         note = "" if found["worth"] or key == "u_A" else "   worth nothing: it may be 0"
         say(f"  {key:<24}{found['value']:9.4f}   [{found['low']:.4f}, {found['high']:.4f}]{note}")
-    for key, figures in fit["cross_fitted"].items():
-        shown = ", ".join(f"{metric} {value:.4f}" for metric, value in figures.items())
-        say(f"  {key}, cross-fitted: {shown}")
+    for key, figure in set_metrics(fit).items():
+        say(f"  {key:<24}{printed(figure)}   (cross-fitted)")
     useless = [key for key, found in fit["features"].items() if not found["worth"]]
     return {**fit, "worth_nothing": useless}
 
@@ -151,8 +154,17 @@ def _narrowed(row: AskedCandidates, columns: Sequence[int]) -> AskedCandidates:
     return dataclasses.replace(row, x=row.x[:, columns])
 
 
-def _figures(values: Mapping[str, Floats]) -> dict[str, float]:
-    return {name: round(float(values[name].mean()), 4) for name in SHOWN}
+def _figures(values: Mapping[str, Floats]) -> dict[str, Any]:
+    return {name: measured(bootstrap_interval(values[name]), len(values[name])) for name in SHOWN}
+
+
+def set_metrics(fit: Mapping[str, Any]) -> dict[str, Any]:
+    """The cross-fitted figures of a fit, by set and metric."""
+    return {
+        f"{name} {metric}": figure
+        for name, found in fit["cross_fitted"].items()
+        for metric, figure in found["metrics"].items()
+    }
 
 
 def _provenance(config: Mapping[str, Any], sets: Sequence[FeatureSet]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from srrag.errors import UsageError, reading
+from srrag.figures import printed
 from srrag.model.filter import load_filter
 from srrag.provenance import Fitted, overlap
 from srrag.runner.progress import say
@@ -31,12 +32,10 @@ def evaluate_filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
     threshold = loaded.facts.decision.threshold
     probabilities = loaded.probabilities(pairs.questions, pairs.passages)
     found = judge(Scored(pairs, probabilities, threshold), config["resamples"])
-    for name, value in found["metrics"].items():
-        low, high = found["intervals"][name]
-        say(f"  {name:<10}{value:8.4f}   [{low:.4f}, {high:.4f}]")
+    for name, each in found["metrics"].items():
+        say(f"  {name:<10}{printed(each)}")
     return {
         **found,
-        **found["metrics"],
         "in_sample_pairs": seen,
         "threshold": threshold,
         "model": str(folder),

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from srrag.algo.betr import query_losses
+from srrag.algo.intervals import bootstrap_interval
 from srrag.errors import UsageError, reading
+from srrag.figures import measured, unmeasured
 from srrag.provenance import KEY, fitted_on, unknown
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
@@ -103,7 +106,7 @@ def fit_pairs(
     if settings.wandb:
         log_to_wandb(out, stated, curve)
     say(table_1(outcome.fit, certain))
-    return _summary(outcome, stated)
+    return _summary(outcome, stated) | {"metrics": {"validation_loss": _loss(file, outcome)}}
 
 
 def _described(file: PairFile, settings: PairFit, command: str) -> dict[str, Any]:
@@ -210,9 +213,19 @@ def _split_counts(outcome: FitOutcome) -> dict[str, Any]:
     }
 
 
+def _loss(file: PairFile, outcome: FitOutcome) -> dict[str, Any]:
+    """The loss of the choice on the held-out queries, before it is fitted to all."""
+    if outcome.held_out is None:
+        return unmeasured("no query was held out")
+    held = file.pairs.select(~outcome.training)
+    losses = query_losses(np.array(outcome.held_out.theta), held)
+    if not len(losses):
+        return unmeasured("no query that was held out has a pair")
+    return measured(bootstrap_interval(losses), len(losses), better="lower")
+
+
 def _summary(outcome: FitOutcome, stated: dict[str, Any]) -> dict[str, Any]:
     """The job's figures."""
-    held_out = outcome.held_out
     return {
         "a": outcome.fit.a,
         "u": outcome.fit.u,
@@ -220,7 +233,6 @@ def _summary(outcome: FitOutcome, stated: dict[str, Any]) -> dict[str, Any]:
         "objective": outcome.fit.objective,
         "solver_gap": outcome.fit.gap,
         "settings": stated["settings"],
-        "validation_loss": held_out.validation_loss if held_out else None,
         "pairs": stated["pairs"]["pairs"],
         "queries": stated["pairs"]["queries"],
         "num_queries": stated["num_queries"],

@@ -8,8 +8,9 @@ from typing import Any
 
 from srrag.errors import UsageError
 from srrag.evaluate.scores import Scores, figure, only
+from srrag.figures import Figure
 from srrag.provenance import Fitted, overlap
-from srrag.report.row import Figure, SeenQuestions
+from srrag.report.row import SeenQuestions
 from srrag.step import Step, within
 
 MODES = ("apart", "allow")

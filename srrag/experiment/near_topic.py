@@ -55,7 +55,10 @@ def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
         summary |= {
             f"{prefix}failed": sum(row["reject"] is not None for row in rows.values()),
             f"{prefix}metrics": {s.metric.name: figure(s, **resampling) for s in system.scores},
-            f"{prefix}swapped": by_swap(questions, rows, **resampling),
+            f"{prefix}swapped": {
+                name: {"metrics": each}
+                for name, each in by_swap(questions, rows, **resampling).items()
+            },
             f"{prefix}risk_coverage": risk_coverage(questions, rows),
         }
     if against:
@@ -94,7 +97,7 @@ def readable(summary: Mapping[str, Any]) -> str:
         lines += ["", summary["baseline" if prefix else "system"]]
         lines += _lines(summary[f"{prefix}metrics"])
         for swapped, figures in summary[f"{prefix}swapped"].items():
-            lines += [f"  {swapped}", *_lines(figures)]
+            lines += [f"  {swapped}", *_lines(figures["metrics"])]
         curve = summary[f"{prefix}risk_coverage"]
         if curve["points"]:
             lines.append(f"  confidence, AUROC {curve['auroc']:.3f}")

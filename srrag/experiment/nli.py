@@ -21,6 +21,7 @@ from srrag.evaluate.nli import (
     verdicts,
 )
 from srrag.experiment.judging import judge, judge_name, judges
+from srrag.figures import printed
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 
@@ -35,23 +36,26 @@ def evaluate_nli(config: dict[str, Any], path: Path) -> dict[str, Any]:
     given = verdicts(judged["nuggets"])
     resampling = {"resamples": config["resamples"], "seed": config["seed"]}
     apart = [row for row in rows if held_out(row["question"])]
-    metrics = agreement(rows, given, **resampling)
+    found = agreement(rows, given, **resampling)
     gold = np.array([row["label"] == "Entailment" for row in rows])
     cosines = _cosines(config, rows)
     threshold = best_threshold(gold, cosines)
+    questions = [str(row["question"]) for row in rows]
+    best = binary(gold, cosines >= threshold, questions, **resampling)
+    constant = binary(gold, np.ones_like(gold), questions, **resampling)
     summary: dict[str, Any] = {
         "judge": judge_name(config),
-        **metrics,
+        **found,
         "held_out": agreement(apart, given, **resampling) if apart else None,
-        "cosine_best": {"threshold": round(threshold, 4), **binary(gold, cosines >= threshold)},
-        "always_entailed": binary(gold, np.ones_like(gold)),
+        "cosine_best": {"threshold": round(threshold, 4), "metrics": best},
+        "always_entailed": {"metrics": constant},
     }
-    summary["fit"] = metrics["F1"] > max(
-        summary[name]["F1"] for name in ("cosine_best", "always_entailed")
+    summary["fit"] = found["metrics"]["F1"]["value"] > max(
+        each["F1"]["value"] for each in (best, constant)
     )
     summary |= calls_made({"judge": usage}, len(rows))
     summary["seconds"] = round(time.perf_counter() - started, 3)
-    summary["ok"] = metrics["failed"] < len(rows)
+    summary["ok"] = found["failed"] < len(rows)
     say(readable(summary))
     return summary
 
@@ -65,13 +69,14 @@ def readable(summary: Mapping[str, Any]) -> str:
     if summary["held_out"]:
         sides[f"{summary['judge']}, held out"] = summary["held_out"]
     sides["always entailed"] = summary["always_entailed"]
-    for name, each in sides.items():
-        figures = "  ".join(f"{k} {each[k]:.3f}" for k in ("accuracy", "precision", "recall", "F1"))
-        lines.append(f"  {name:<38}{figures}")
+    for title, each in sides.items():
+        figures = "  ".join(
+            f"{name} {each['metrics'][name]['value']:.3f}"
+            for name in ("accuracy", "precision", "recall", "F1")
+        )
+        lines.append(f"  {title:<38}{figures}")
     for name in ("alpha", "alpha_physicians"):
-        each = summary[name]
-        said = each.get("reason") or f"{each['value']:.3f} [{each['low']:.3f}, {each['high']:.3f}]"
-        lines.append(f"  {name:<38}{said}")
+        lines.append(f"  {name:<38}{printed(summary['metrics'][name], 3)}")
     others = "the cosine and the constant"
     unfit = f"is unfit as a judge: its F1 does not beat {others}"
     verdict = f"beats {others}" if summary["fit"] else unfit

@@ -13,6 +13,7 @@ import pyarrow as pa
 from srrag.answer.select import SelectEvidence
 from srrag.evaluate.scores import Scores, figure
 from srrag.experiment.in_sample import InSample, in_sample, split, united
+from srrag.figures import BaselineDifference, Figure
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import (
@@ -22,7 +23,7 @@ from srrag.report.results import (
     write_judgements,
     write_results,
 )
-from srrag.report.row import BaselineDifference, Failure, Figure, Row
+from srrag.report.row import Failure, Row
 from srrag.runner.build import versions
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.spec import spec

@@ -17,10 +17,11 @@ from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import control_row, score_tables
 from srrag.experiment.scoring import Bench
 from srrag.experiment.table import compared, judged_fit
+from srrag.figures import Figure
 from srrag.llm.completion import Usage
 from srrag.report.provenance import models_of
 from srrag.report.results import gold_table, write_answers, write_judgements, write_results
-from srrag.report.row import Failure, Figure, Row
+from srrag.report.row import Failure, Row
 from srrag.runner.build import versions
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
@@ -85,6 +86,8 @@ class Swept:
     sweeps: Sequence[Sweep]
     parts_before: int
     """Parts of the stages that stood before."""
+    resampling: Mapping[str, int]
+    """The number of resamples and the seed of the intervals."""
 
 
 def run_sweep(
@@ -119,7 +122,7 @@ def run_sweep(
         for table in score_tables(name, each, known, seen)
     ]
     write_results(out, [*made, *tried], tables, gold)
-    return Swept(made, tried, outcomes, controls, told, seen, sweeps, before)
+    return Swept(made, tried, outcomes, controls, told, seen, sweeps, before, resampling)
 
 
 def _seen(scored: SweepBench, rows: Sequence[Configuration]) -> InSample:

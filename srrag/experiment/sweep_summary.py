@@ -14,6 +14,7 @@ from srrag.experiment.scoring import Bench
 from srrag.experiment.sweep import Swept, standing
 from srrag.experiment.table import readable
 from srrag.llm.completion import Usage
+from srrag.report.row import Row
 from srrag.report.seeds import spreads
 from srrag.runner.summary import calls_made, usage_of
 from srrag.runner.sweep import Sweep
@@ -41,7 +42,7 @@ def told(
     more = [*readable_chance(by_chance), readable_pairs(compared)]
     summary = _figures(found, bench) | {
         "baseline": baseline,
-        "controls": control_figures(found.control_scores),
+        "controls": control_figures(found.control_scores, **found.resampling),
         "unfit": dict(found.unfit),
         "chance": by_chance,
         "pairs": [each.as_dict() for each in compared],
@@ -59,7 +60,6 @@ def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
     usage = {"answers": usage_of(once), "judges": Usage()}
     for outcome in outcomes.values():
         usage["judges"].add(outcome.usage)
-    values = {row.name: {name: f.value for name, f in row.metrics.items()} for row in made}
     return {
         "configurations": len(made),
         "failed": failed,
@@ -74,7 +74,7 @@ def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
         "seconds_stages": round(sum(receipt.seconds for receipt in once), 3),
         "seconds_unshared": round(sum(row.seconds for row in made), 3),
         **calls_made(usage, bench.questions.num_rows),
-        "rows": values,
+        "rows": {row.name: row_figures(row) for row in made},
         "over_seeds": {
             each.name: {
                 name: {"mean": round(mean, 4), "sd": round(sd, 4), "seeds": len(each.seeds)}
@@ -84,6 +84,15 @@ def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
         },
         "ok": not (failed or broken),
     }
+
+
+def row_figures(row: Row) -> dict[str, Any]:
+    """The metrics of a row, and what it has more than the baseline, as a summary states them."""
+    metrics = {name: each.stated() for name, each in row.metrics.items()}
+    if not row.difference:
+        return {"metrics": metrics}
+    more = {name: each.stated() for name, each in row.difference.items()}
+    return {"metrics": metrics, "difference": more}
 
 
 def _receipts(sweeps: Sequence[Sweep], questions: pa.Table) -> list[Receipt]:

@@ -9,9 +9,10 @@ from srrag.algo.significance import holm
 from srrag.evaluate.scores import compare
 from srrag.experiment.configurations import Configuration
 from srrag.experiment.outcome import Outcome
+from srrag.figures import BaselineDifference
 from srrag.report import numbers
 from srrag.report.failures import stated
-from srrag.report.row import BaselineDifference, Row
+from srrag.report.row import Row
 from srrag.report.seeds import spreads
 
 SHOWN = (

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from srrag.algo.intervals import quantile_interval
 from srrag.evaluate.retrieval import read_qrels
+from srrag.figures import measured
 from srrag.index.tree_reader import TreeForest
 from srrag.pipeline import Pipeline, chain
 from srrag.retrieve.questions import question_table
@@ -21,6 +23,7 @@ from srrag.step import Place
 from srrag.units import Units
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,26 @@ class GoldQuestion:
     query_id: str
     text: str
     documents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GoldScores:
+    """The scores of gold BTUs and STUs, flat, with the row of the question of each."""
+
+    btus: Floats
+    btu_rows: Ints
+    stus: Floats
+    stu_rows: Ints
+
+    def metrics(self, quantiles: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+        """The thresholds as figures: quantiles, with intervals that draw questions."""
+        found = {}
+        for name, share in quantiles.items():
+            btu = name.startswith("btu")
+            scores, rows = (self.btus, self.btu_rows) if btu else (self.stus, self.stu_rows)
+            interval = quantile_interval(scores, rows, share)
+            found[name] = measured(interval, len(np.unique(rows)), items=len(scores))
+        return found
 
 
 def read_gold_questions(
@@ -76,8 +99,8 @@ def tree_of(pipeline: Pipeline) -> tuple[tuple[Any, ...], SearchTree]:
 
 def gold_scores(
     step: SearchTree, questions: Sequence[GoldQuestion], encoded: pa.Table, units: Units, at: Place
-) -> tuple[Floats, Floats]:
-    """Return the scores of gold BTUs and of gold STUs with their questions, flat.
+) -> GoldScores:
+    """Return the scores of gold BTUs and of gold STUs with their questions.
 
     `encoded` has a row for each question, in order, with the columns that the search reads. Raises
     ValueError if no gold document is in the build.
@@ -88,7 +111,8 @@ def gold_scores(
         raise ValueError("the build holds none of the documents that the qrels name")
     btus = np.searchsorted(scores.forest.first_stu, places, side="right") - 1
     pairs = np.unique(np.stack([rows, btus]), axis=1)
-    return scores.btus(encoded, pairs[0], pairs[1]), scores.stus(encoded, rows, places)
+    btu_scores = scores.btus(encoded, pairs[0], pairs[1])
+    return GoldScores(btu_scores, pairs[0], scores.stus(encoded, rows, places), rows)
 
 
 def _gold_places(

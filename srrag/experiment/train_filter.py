@@ -13,6 +13,7 @@ import numpy as np
 
 from srrag.algo.classification import best_threshold
 from srrag.errors import reading
+from srrag.figures import printed
 from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
 from srrag.provenance import KEY, fitted_on
 from srrag.runner.progress import say
@@ -20,7 +21,7 @@ from srrag.spec import fingerprint
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.train.filter.choose import ChosenSettings, Result, Trained, Trainer, choose_and_train
 from srrag.train.filter.decide import TradeOff, at_threshold, decide, trade_off
-from srrag.train.filter.judge import PAIRED, Scored, judge_filter
+from srrag.train.filter.judge import Scored, judge_filter
 from srrag.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
 from srrag.train.filter.report import card, write_card, write_figures, write_model
 from srrag.train.filter.settings import FilterSettings, FilterTask
@@ -133,15 +134,15 @@ class TrainFilterJob:
         """The job's figures: those of the filter that is kept, and the spread over the seeds."""
         kept = finished[choice.best]
         names = kept["metrics"]
-        table = np.array([[one["metrics"][name] for name in names] for one in finished])
+        table = np.array([[one["metrics"][name]["value"] for name in names] for one in finished])
         return {
-            **kept["metrics"],
             **{k: v for k, v in kept.items() if k not in ("curve", "command", KEY)},
             "compared": choice.compared,
             "folds": self.folds,
             "seeds": {
-                "metrics": [{"seed": one["seed"], **one["metrics"]} for one in finished],
-                "differences": [{k: one["difference"][k] for k in PAIRED} for one in finished],
+                "each": [
+                    {key: one[key] for key in ("seed", "metrics", "difference")} for one in finished
+                ],
                 "mean": dict(zip(names, table.mean(axis=0).round(4).tolist(), strict=True)),
                 "least": dict(zip(names, table.min(axis=0).tolist(), strict=True)),
             },
@@ -254,11 +255,10 @@ def readable(summary: dict[str, Any]) -> str:
     lines = []
     for title, found in parts_:
         lines += [f"{title}: {found['pairs']} of {found['questions']} questions"]
-        for name, value in found["metrics"].items():
-            low, high = found["intervals"][name]
-            base = found["baseline"]["metrics"].get(name)
-            beside = "" if base is None else f"   cosine {base:.4f}"
-            lines.append(f"  {name:<10}{value:8.4f}   [{low:.4f}, {high:.4f}]{beside}")
+        for name, each in found["metrics"].items():
+            base = found["baseline_metrics"].get(name)
+            beside = "" if base is None else f"   cosine {base['value']:.4f}"
+            lines.append(f"  {name:<10}{printed(each)}{beside}")
         for name, gain in found["difference"].items():
             span = f"[{gain['low']:+.4f}, {gain['high']:+.4f}]"
             lines.append(f"  {name} above the cosine's: {gain['value']:+.4f}   {span}")

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.token_f1 import Counts, figures, macro_f1_interval, token_counts
+from srrag.algo.token_f1 import Counts, figure_intervals, token_counts
 from srrag.errors import UsageError, reading
 from srrag.evaluate.pico import Extract, token_labels
 from srrag.extract.find_mentions import FindByTagger
+from srrag.figures import measured, unmeasured
 from srrag.mentions.find import read_mentions
 from srrag.provenance import KEY, fitted_on
 from srrag.runner.progress import say
@@ -159,30 +160,37 @@ def score(folder: Path, expert: Sequence[Abstract], resamples: int) -> dict[str,
 
 
 def scored(expert: Sequence[Abstract], extract: Extract, resamples: int) -> dict[str, Any]:
-    """Token figures as `evaluate.pico` counts them, with the interval of the macro F1."""
+    """Return `metrics`: token figures as `evaluate.pico` counts them, drawn by abstract."""
     counts: Counts = np.stack(
         [token_counts(a.labels, token_labels(a.text, extract(a.text))) for a in expert]
     )
-    low, high = macro_f1_interval(counts, resamples=resamples)
-    rounded = {name: round(value, 4) for name, value in figures(counts.sum(0)).items()}
-    return {**rounded, "interval": [round(low, 4), round(high, 4)]}
+    found = figure_intervals(counts, resamples=resamples)
+    return {"metrics": {name: measured(each, len(expert)) for name, each in found.items()}}
 
 
 def summarise(found: Sequence[dict[str, Any]], chosen: int) -> dict[str, Any]:
     """Return the main figures, then those of every seed."""
-    first: dict[str, Any] = {"seed": found[chosen]["seed"], "settings": found[chosen]["settings"]}
+    first: dict[str, Any] = {
+        "metrics": {"token_macro_F1": unmeasured("train.expert is null: nobody judged it")},
+        "seed": found[chosen]["seed"],
+        "settings": found[chosen]["settings"],
+    }
     if found[chosen]["expert"]:
         # By the mentions, as the rules are scored; `tokens` are what the tagger labels alone.
-        macro = [facts["expert"]["mentions"]["token_macro_F1"] for facts in found]
-        first = {
-            "token_macro_F1": found[chosen]["expert"]["mentions"]["token_macro_F1"],
+        macro = [_macro(facts["expert"]["mentions"]) for facts in found]
+        first |= {
+            "metrics": found[chosen]["expert"]["mentions"]["metrics"],
             "mean_over_seeds": round(sum(macro) / len(macro), 4),
             "lowest": min(macro),
             "highest": max(macro),
-            **first,
         }
     kept = ("seed", "lean", "held_out", "expert", "curve")
     return {**first, "seeds": [{key: facts[key] for key in kept} for facts in found]}
+
+
+def _macro(scored_: dict[str, Any]) -> float:
+    value: float = scored_["metrics"]["token_macro_F1"]["value"]
+    return value
 
 
 def readable(found: Sequence[dict[str, Any]]) -> str:
@@ -191,6 +199,6 @@ def readable(found: Sequence[dict[str, Any]]) -> str:
     for facts in found:
         cells = [f"{facts['held_out']['token_macro_F1']:.4f}"]
         if expert := facts["expert"]:
-            cells += [f"{expert[name]['token_macro_F1']:.4f}" for name in ("tokens", "mentions")]
+            cells += [f"{_macro(expert[name]):.4f}" for name in ("tokens", "mentions")]
         lines.append(f"  seed {facts['seed']:<10}" + "       ".join(cells))
     return "\n".join(lines)

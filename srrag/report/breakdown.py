@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.intervals import ratio_interval
+from srrag.figures import Figure
 from srrag.report.results import STRATA
-from srrag.report.row import Figure
 
 UNSTATED = "not stated"
 MIN_QUESTIONS = 5
@@ -75,9 +75,9 @@ def _stratum(
 def _figure(table: pa.Table, resamples: int, seed: int) -> Figure:
     size = table.num_rows
     if size == 0:
-        return Figure(value=None, reason="no question counts", questions=0)
+        return Figure(value=None, reason="no question counts", n=0)
     value, weight = (np.asarray(table[name], np.float64) for name in ("value", "weight"))
     if size < MIN_QUESTIONS:
-        return Figure(value=float((value * weight).sum() / weight.sum()), questions=size)
+        return Figure(value=float((value * weight).sum() / weight.sum()), n=size)
     mean, low, high = ratio_interval(value * weight, weight, resamples=resamples, seed=seed)
-    return Figure(value=mean, low=low, high=high, questions=size)
+    return Figure(value=mean, low=low, high=high, n=size)

@@ -77,8 +77,8 @@ def tables(sections: Sequence[BenchmarkSection]) -> Iterator[Table]:
     """Yield name, columns and rows of each table: figures, systems, failures, strata, questions."""
     rows = [row for section in sections for row in section.bench.rows]
     ends = ["value", "low", "high"]
-    yield "values", ["bench", "system", "metric", *ends, "questions", "failed", "reason"], [
-        [row.bench, row.name, name, f.value, f.low, f.high, f.questions, f.failed, f.reason]
+    yield "values", ["bench", "system", "metric", *ends, "n", "failed", "reason"], [
+        [row.bench, row.name, name, f.value, f.low, f.high, f.n, f.failed, f.reason]
         for row in rows
         for name, f in row.metrics.items()
     ]  # fmt: skip

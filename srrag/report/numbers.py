@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srrag.report.row import BaselineDifference, Figure
+from srrag.figures import BaselineDifference, Figure
 
 NONE = "–"
 MINUS = "−"

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import pydantic
 
+from srrag.figures import BaselineDifference, Figure
+
 
 class Stated(pydantic.BaseModel):
     """What stands in rows.json: no stray keys, nothing infinite."""
@@ -13,38 +15,8 @@ class Stated(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Figure(Stated):
-    """A metric's value with its 95 % interval, or None and the reason; counts behind it."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    reason: str = ""
-    questions: int | None = None
-    items: int | None = None
-    failed: int = 0
-    left_out: int = 0
-    better: Literal["higher", "lower"] = "higher"
-
-    @pydantic.model_validator(mode="after")
-    def _is_whole(self) -> Figure:
-        if self.value is None and not self.reason:
-            raise ValueError("there is no value, and no reason why")
-        if (self.low is None) != (self.high is None):
-            raise ValueError("an interval has two ends")
-        return self
-
-
 NO_EFFECT = 0.0005
 """A difference below this is .000 as it is printed."""
-
-
-class BaselineDifference(Figure):
-    """What a system has more than its baseline; p-values of the paired bootstrap and McNemar."""
-
-    p: float | None = None
-    p_holm: float | None = None
-    p_mcnemar: float | None = None
 
 
 class Failure(Stated):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from srrag.figures import BaselineDifference, Figure
 from srrag.report import numbers
-from srrag.report.row import BaselineDifference, Figure, Row
+from srrag.report.row import Row
 
 MAIN = (
     "nDCG@10", "recall@10", "MRR@10", "coverage@10", "miss@10",
@@ -134,7 +135,7 @@ def _columns(rows: Sequence[Row]) -> tuple[Column, ...]:
 
 
 def _column(name: str, figures: Sequence[Figure], unfit: bool) -> Column:
-    counts = sorted({f.questions for f in figures if f.questions is not None})
+    counts = sorted({f.n for f in figures if f.n is not None})
     questions = " to ".join(numbers.count(n) for n in dict.fromkeys([*counts[:1], *counts[-1:]]))
     return Column(name, any(f.better == "lower" for f in figures), questions, unfit)
 

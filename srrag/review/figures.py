@@ -12,6 +12,7 @@ import numpy.typing as npt
 from srrag.algo.agreement import alpha_interval
 from srrag.algo.intervals import ratio_interval
 from srrag.algo.significance import holm, paired_bootstrap
+from srrag.figures import measured, unmeasured
 from srrag.review.filled import Rating
 from srrag.review.forms import Form
 
@@ -64,11 +65,11 @@ class Board:
 
 
 def figures(board: Board, *, resamples: int, seed: int) -> dict[str, Figure]:
-    """Compute for each dimension: mean, SD, n, missing, SD between raters, α, counts of values.
+    """Compute for each dimension: mean (`value`), SD, SD between raters, α, counts of values.
 
-    Mean and sample SD are over all ratings, as in SR-RAG, section 2.5; the bootstrap interval of
-    the mean resamples questions. `sd_between_raters` is the mean over items of the sample SD over
-    raters. A figure without a value is None and comes with the reason.
+    Mean and sample SD are over all ratings (`items`), as in SR-RAG, section 2.5; the bootstrap
+    interval of the mean draws the `n` questions. `sd_between_raters` is the mean over items of the
+    sample SD over raters. A figure without a value is None and comes with the reason.
     """
     return {key: _figure(board, key, resamples, seed) for key in board.values}
 
@@ -76,15 +77,15 @@ def figures(board: Board, *, resamples: int, seed: int) -> dict[str, Figure]:
 def _figure(board: Board, key: str, resamples: int, seed: int) -> Figure:
     values = board.values[key]
     given = values[~np.isnan(values)]
-    counts: Figure = {"n": len(given), "missing": int(values.size - len(given))}
+    counts: Figure = {"items": len(given), "missing": int(values.size - len(given))}
     if not len(given):
-        return {"mean": None, "reason": "nobody rated it", **counts}
+        return unmeasured("nobody rated it", **counts)
     by_question: dict[str, list[float]] = {}
     for place, query in enumerate(board.queries):
         rated = values[:, place]
         by_question.setdefault(query, []).extend(rated[~np.isnan(rated)].tolist())
     rated_questions = [each for each in by_question.values() if each]
-    mean, low, high = ratio_interval(
+    found = ratio_interval(
         np.array([sum(each) for each in rated_questions]),
         np.array([float(len(each)) for each in rated_questions]),
         resamples=resamples,
@@ -93,11 +94,8 @@ def _figure(board: Board, key: str, resamples: int, seed: int) -> Figure:
     spreads = board.spreads(key)
     between = spreads[~np.isnan(spreads)]
     return {
-        "mean": round(mean, 4),
+        **measured(found, len(rated_questions), **counts),
         "sd": round(float(given.std(ddof=1)), 4) if len(given) > 1 else None,
-        "low": round(low, 4),
-        "high": round(high, 4),
-        **counts,
         "sd_between_raters": round(float(between.mean()), 4) if len(between) else None,
         "alpha": _alpha(board, key, resamples, seed),
         "counts": {f"{value:g}": n for value, n in sorted(Counter(given.tolist()).items())},
@@ -107,13 +105,12 @@ def _figure(board: Board, key: str, resamples: int, seed: int) -> Figure:
 def _alpha(board: Board, key: str, resamples: int, seed: int) -> Figure:
     scale = board.form.scale
     try:
-        value, low, high = alpha_interval(
+        found = alpha_interval(
             board.values[key], scale, groups=board.queries, resamples=resamples, seed=seed
         )
     except ValueError as error:
-        return {"value": None, "reason": str(error), "scale": scale}
-    found = {"value": round(value, 4), "low": round(low, 4), "high": round(high, 4)}
-    return {**found, "scale": scale}
+        return unmeasured(str(error), scale=scale)
+    return measured(found, len(set(board.queries)), scale=scale)
 
 
 def by_question(board: Board) -> list[Figure]:
@@ -144,15 +141,12 @@ def differences(ours: Board, theirs: Board, *, resamples: int, seed: int) -> dic
         ]
         table = np.array(pairs, np.float64).reshape(-1, 2)
         kept = table[~np.isnan(table).any(axis=1)]
-        counts = {"questions": len(kept), "left_out": len(ours.queries) - len(kept)}
+        left_out = len(ours.queries) - len(kept)
         if not len(kept):
-            found[key] = {"value": None, "reason": "no question is rated for both", **counts}
+            found[key] = unmeasured("no question is rated for both", left_out=left_out)
             continue
-        value, low, high, p = paired_bootstrap(
-            kept[:, 0], kept[:, 1], resamples=resamples, seed=seed
-        )
-        ends = {"low": round(low, 4), "high": round(high, 4)}
-        found[key] = {"value": round(value, 4), **ends, "p": p, **counts}
+        *ends, p = paired_bootstrap(kept[:, 0], kept[:, 1], resamples=resamples, seed=seed)
+        found[key] = measured((ends[0], ends[1], ends[2]), len(kept), p=p, left_out=left_out)
     tested = [each for key, each in found.items() if key != TOTAL and "p" in each]
     for each, corrected in zip(tested, holm([each["p"] for each in tested]), strict=True):
         each["p_holm"] = corrected

@@ -79,18 +79,19 @@ def summarise(
         "sheets": len(files),
         "raters": list(boards[systems[0]].raters),
         "questions": len({each["query_id"] for each in key.items.values()}),
-        "systems": {name: figures(board, **resampling) for name, board in boards.items()},
+        "systems": {
+            name: {"metrics": figures(board, **resampling)} for name, board in boards.items()
+        },
     }
     if len(systems) > 1:
         first = baseline or systems[0]
         if first not in boards:
             raise UsageError(f"baseline={first}: the systems are {', '.join(systems)}")
         summary["baseline"] = first
-        summary["differences"] = {
-            name: differences(board, boards[first], **resampling)
-            for name, board in boards.items()
-            if name != first
-        }
+        for name, board in boards.items():
+            if name != first:
+                told = differences(board, boards[first], **resampling)
+                summary["systems"][name]["difference"] = told
     summary["by_question"] = {name: by_question(board) for name, board in boards.items()}
     summary["comments"] = [
         {"item": each.item, "rater": each.rater, "comment": each.comment}
@@ -107,21 +108,22 @@ def readable(summary: Mapping[str, Any], form: Form) -> str:
     lines = [f"{len(summary['raters'])} raters, {summary['questions']} questions"]
     for name, found in summary["systems"].items():
         lines += ["", f"{name:<31}  mean ± SD     95 %            between raters   α"]
-        lines += [_line(titles[key], each) for key, each in found.items()]
-    for name, found in summary.get("differences", {}).items():
-        lines += ["", f"{name} - {summary['baseline']}"]
-        lines += [_difference(titles[key], each) for key, each in found.items()]
+        lines += [_line(titles[key], each) for key, each in found["metrics"].items()]
+    for name, found in summary["systems"].items():
+        if "difference" in found:
+            lines += ["", f"{name} - {summary['baseline']}"]
+            lines += [_difference(titles[key], each) for key, each in found["difference"].items()]
     return "\n".join(lines) + "\n"
 
 
 def _line(title: str, each: Mapping[str, Any]) -> str:
-    if each["mean"] is None:
+    if each["value"] is None:
         return f"  {title:<29}  –   {each['reason']}"
     sd, between = (_two(each[name]) for name in ("sd", "sd_between_raters"))
     alpha = each["alpha"]
     said = alpha["reason"] if alpha["value"] is None else f"{alpha['value']:.2f}"
-    line = f"  {title:<29}  {each['mean']:.2f} ± {sd}  [{each['low']:.2f}, {each['high']:.2f}]"
-    line += f"   {between:<15}  {said}   n {each['n']}"
+    line = f"  {title:<29}  {each['value']:.2f} ± {sd}  [{each['low']:.2f}, {each['high']:.2f}]"
+    line += f"   {between:<15}  {said}   n {each['items']}"
     return line + (f", missing {each['missing']}" if each["missing"] else "")
 
 
@@ -129,7 +131,7 @@ def _difference(title: str, each: Mapping[str, Any]) -> str:
     if each["value"] is None:
         return f"  {title:<29}  –   {each['reason']}"
     line = f"  {title:<29} {each['value']:+.2f} [{each['low']:+.2f}, {each['high']:+.2f}]"
-    line += f"   n {each['questions']}, p {each['p']:.4f}"
+    line += f"   n {each['n']}, p {each['p']:.4f}"
     return line + (f", Holm {each['p_holm']:.4f}" if "p_holm" in each else "")
 
 

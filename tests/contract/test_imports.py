@@ -10,7 +10,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"schema", "kinds", "errors", "step", "stage", "spec", "ids", "pipeline", "rows", "html",
         "degrade", "bind", "isolate", "formats", "hits", "provenance", "units", "grades", "ranking",
-        "ontology", "standing", "storage", "llm"}  # fmt: skip
+        "ontology", "standing", "storage", "llm", "figures"}  # fmt: skip
 DOMAIN = {"corpus", "extract", "graph", "index", "expand", "retrieve", "rerank", "answer",
           "evaluate", "engine", "export", "review", "train", "report", "benchmark"}  # fmt: skip
 RUN = {"runner", "corpus", "index", "engine", *CORE}

@@ -11,7 +11,10 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
+import jsonschema
+
 from jobs.cli import main
+from srrag.figures import schema
 from tests.conftest import REPOSITORY
 
 SRRAG = [sys.executable, "-m", "jobs.cli"]
@@ -30,7 +33,7 @@ def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
             returned = main(arguments)
     finally:
         signal.signal(signal.SIGTERM, handler)
-    return _told(returned, stdout.getvalue(), stderr.getvalue(), code)
+    return _told(arguments[0], returned, stdout.getvalue(), stderr.getvalue(), code)
 
 
 def srrag_process(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
@@ -38,15 +41,28 @@ def srrag_process(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
     done = subprocess.run(
         [*SRRAG, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
     )
-    return _told(done.returncode, done.stdout, done.stderr, code)
+    return _told(arguments[0], done.returncode, done.stdout, done.stderr, code)
 
 
-def _told(returned: int, stdout: str, stderr: str, code: int) -> tuple[dict[str, Any], str]:
+def _told(
+    job: str, returned: int, stdout: str, stderr: str, code: int
+) -> tuple[dict[str, Any], str]:
+    """Check the exit code and, by its schema, the last line: no job may break the contract."""
     assert returned == code, stderr[-2000:]
     lines = stdout.strip().splitlines()
     if code == 2:
         assert not lines
-    return (json.loads(lines[-1]) if lines else {}), stderr
+    summary: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    if summary:
+        check_summary(job, summary)
+    return summary, stderr
+
+
+def check_summary(job: str, summary: dict[str, Any]) -> None:
+    """Hold a summary to the schema of its job: every figure has value, low, high and n, once."""
+    jsonschema.validate(summary, schema(job), jsonschema.Draft202012Validator)
+    twice = summary.keys() & summary.get("metrics", {}).keys()
+    assert not twice, f"{job}: at the top as in metrics: {twice}"
 
 
 def fault(*arguments: str, code: int = 1) -> str:

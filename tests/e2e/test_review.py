@@ -116,9 +116,10 @@ def test_filled_sheets_become_figures(page: Any, folder: Path) -> None:
     book.save(folder / "filled" / "Bo.xlsx")
     summary, said = srrag("review", f"import={folder}/filled", f"out={folder}/kit", FEW)
     assert (summary["raters"], summary["sheets"]) == (["Ann", "Bo"], 2)
-    counted = [each for found in summary["systems"].values() for each in found.values()]
-    assert (sum(e["n"] for e in counted), sum(e["missing"] for e in counted)) == (35, 25)
-    assert set(summary["differences"]) == {"two"}
+    systems = summary["systems"]
+    counted = [each for found in systems.values() for each in found["metrics"].values()]
+    assert (sum(e["items"] for e in counted), sum(e["missing"] for e in counted)) == (35, 25)
+    assert [name for name, found in systems.items() if "difference" in found] == ["two"]
     assert summary["comments"] == [{"item": "Q01-A", "rater": "Ann", "comment": "Well put."}]
     assert Path(summary["plot"]).read_bytes().startswith(b"\x89PNG")
     assert "Medical factual accuracy" in said

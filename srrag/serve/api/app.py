@@ -39,6 +39,7 @@ from srrag.serve.api.requests import AnswerRequest, ChatRequest, SearchRequest
 from srrag.serve.api.rerank import add_reranking
 from srrag.serve.api.sse import answer_events
 from srrag.serve.errors import ApiError
+from srrag.serve.library_facts import LibraryFacts, library_facts
 from srrag.serve.service import PipelineService
 
 _CODES = {400: "invalid", 404: "not_found", 405: "method"}
@@ -79,7 +80,7 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
         """Answer a question: sentences with citations, and the evidence with its grades."""
         name = pipeline_of(host, body.pipeline)
         asked = ask(host, request, name, body.question)
-        return asked.reply(await asked.answered(), explained=body.options.trace)
+        return asked.reply(await asked.answered(), body.options.trace, body.options.clinical)
 
     @app.post(
         "/v1/answers/stream",
@@ -90,7 +91,7 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
         """The same while it is made: `stage`, `evidence`, `token`, then `final`."""
         name = pipeline_of(host, body.pipeline)
         asked = ask(host, request, name, body.question, aloud=True)
-        events = answer_events(asked, explained=body.options.trace)
+        events = answer_events(asked, body.options.trace, body.options.clinical)
         return _streamed(events)
 
 
@@ -108,6 +109,18 @@ def _add_retrieval(app: FastAPI, host: PipelineService) -> None:
         asked = ask(host, request, name, body.query, what="search")
         found = await asked.answered()
         return responses.hits(found, id=asked.passing.id, k=body.k, pipeline=name)
+
+    facts: dict[str, LibraryFacts] = {}
+
+    @app.get("/v1/library", responses=shown("library"))
+    def library() -> LibraryFacts:
+        """What the library holds, by grade, and questions that its own titles ask."""
+        edition = host.edition
+        if edition.version not in facts:
+            made = library_facts(edition.units, edition.version)
+            facts.clear()
+            facts[edition.version] = made
+        return facts[edition.version]
 
     @app.get("/v1/windows/{unit_id}", responses=shown("window"))
     async def window(unit_id: str) -> responses.WindowJson:

@@ -23,8 +23,9 @@ _FILES = {
     **{
         f"/{name}": _OURS / name
         for name in (
-            "page.css", "runs.css", "graph.css", "ask.js", "runs.js", "graph.js", "dom.js",
-            "evidence.js", "window.js", "why.js",
+            "page.css", "clinic.css", "runs.css", "graph.css", "ask.js", "runs.js", "graph.js",
+            "dom.js", "evidence.js", "window.js", "why.js", "reading.js", "findings.js", "paper.js",
+            "places.js", "take.js",
         )
     },
 }  # fmt: skip

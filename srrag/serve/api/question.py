@@ -42,11 +42,14 @@ class PendingQuestion:
         self.passing.steps = StepSpans.of(found.row["trace"])
         return found
 
-    def reply(self, found: PipelineResult, explained: bool) -> responses.AnswerJson:
+    def reply(
+        self, found: PipelineResult, explained: bool, clinical: bool = False
+    ) -> responses.AnswerJson:
         """The answer of a result as JSON."""
         return responses.answer(
             found, id=self.passing.id, pipeline=self.pipeline,
-            off=self.host.settings.pipelines[self.pipeline].left_out, explained=explained,
+            off=self.host.settings.pipelines[self.pipeline].left_out,
+            explained=explained, clinical=clinical,
         )  # fmt: skip
 
     async def events(self) -> AsyncIterator[Event]:

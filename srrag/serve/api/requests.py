@@ -33,6 +33,7 @@ class AnswerOptions(Request):
     """What an answer is to hold beside itself."""
 
     trace: bool = Field(False, description="why each piece of evidence is there, and each step")
+    clinical: bool = Field(False, description="bottom line, certainty, match, findings")
 
 
 class AnswerRequest(Request):
@@ -45,7 +46,7 @@ class AnswerRequest(Request):
 
     question: str = Field(max_length=MAX_QUESTION_CHARS)
     pipeline: str | None = Field(None, max_length=100, description="default: the server's first")
-    options: AnswerOptions = AnswerOptions(trace=False)
+    options: AnswerOptions = AnswerOptions(trace=False, clinical=False)
 
 
 class SearchRequest(Request):

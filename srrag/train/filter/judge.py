@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from srrag.algo.classification import bootstrap_weights, figures
 from srrag.algo.intervals import tails
+from srrag.algo.significance import shifted_p
+from srrag.figures import measured
 from srrag.train.filter.pairs import JudgedPairs
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +42,8 @@ def judge_filter(
     """
     found = {
         **judge(ours, resamples),
-        "baseline": _without_calibration(judge(cosine, resamples)),
+        "baseline": "cosine",
+        "baseline_metrics": _without_calibration(judge(cosine, resamples)["metrics"]),
         "difference": difference(ours, cosine, resamples),
     }
     if seen.any() and not seen.all():
@@ -52,19 +55,25 @@ def judge_filter(
 
 
 def judge(scored: Scored, resamples: int) -> dict[str, Any]:
-    """`metrics` as numbers, and `intervals` of 95 % from drawing whole questions."""
+    """Return `metrics`, with intervals of 95 % from drawing whole questions."""
     found = figures(scored.pairs.labels, scored.scores, scored.threshold)
     (drawn,) = _draws([scored], resamples)
     return {
         "pairs": len(scored.pairs),
         "questions": scored.pairs.num_questions,
-        "metrics": {name: round(float(value[0]), 4) for name, value in found.items()},
-        "intervals": {name: _interval(values) for name, values in drawn.items()},
+        "metrics": {
+            name: measured(
+                (float(value[0]), *tails(drawn[name], LEVEL)),
+                scored.pairs.num_questions,
+                items=len(scored.pairs),
+            )
+            for name, value in found.items()
+        },
     }
 
 
-def difference(ours: Scored, theirs: Scored, resamples: int) -> dict[str, dict[str, float]]:
-    """Differences in F1 and AUROC between two scorings of the same pairs.
+def difference(ours: Scored, theirs: Scored, resamples: int) -> dict[str, dict[str, Any]]:
+    """Differences in F1 and AUROC between two scorings of the same pairs, with p-values.
 
     Both use the same draws of questions, so the intervals are those of the paired difference.
     """
@@ -72,9 +81,11 @@ def difference(ours: Scored, theirs: Scored, resamples: int) -> dict[str, dict[s
     first, second = _draws([ours, theirs], resamples)
     found = {}
     for name in PAIRED:
-        low, high = _interval(first[name] - second[name])
-        value = round(float(points[0][name][0] - points[1][name][0]), 4)
-        found[name] = {"value": value, "low": low, "high": high}
+        drawn = first[name] - second[name]
+        value = float(points[0][name][0] - points[1][name][0])
+        ends = tails(drawn, LEVEL)
+        questions = ours.pairs.num_questions
+        found[name] = measured((value, *ends), questions, p=shifted_p(value, drawn))
     return found
 
 
@@ -90,13 +101,6 @@ def _draws(scorings: Sequence[Scored], resamples: int) -> list[dict[str, Floats]
     ]
 
 
-def _without_calibration(judged: dict[str, Any]) -> dict[str, Any]:
+def _without_calibration(metrics: dict[str, Any]) -> dict[str, Any]:
     """Drop the calibration error: a cosine is not a probability."""
-    return {
-        key: {name: value for name, value in judged[key].items() if name != "ECE"}
-        for key in ("metrics", "intervals")
-    }
-
-
-def _interval(values: Floats) -> list[float]:
-    return [round(end, 4) for end in tails(values, LEVEL)]
+    return {name: each for name, each in metrics.items() if name != "ECE"}

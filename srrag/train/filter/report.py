@@ -118,8 +118,8 @@ def card(base: Base, decision: Decision, stated: Mapping[str, Any]) -> str:
         "| | value | 95 % interval |",
         "|---|---|---|",
     ]
-    for name, value in stated["metrics"].items():
-        low, high = stated["intervals"][name]
+    for name, each in stated["metrics"].items():
+        value, low, high = (each[key] for key in ("value", "low", "high"))
         lines.append(f"| {name} | {value:.3f} | {low:.3f} – {high:.3f} |")
     lines += [
         "",

@@ -76,16 +76,20 @@ def card(settings: TaggerSettings, facts: Mapping[str, Any]) -> str:
         _row("held-out crowd abstracts", held),
     ]
     if expert:
-        low, high = expert["tokens"]["interval"]
+        macro = expert["tokens"]["metrics"]["token_macro_F1"]
         scored = expert["documents"]
-        name = f"{scored} expert abstracts, 95 % interval [{low:.3f}, {high:.3f}]"
+        name = f"{scored} expert abstracts, 95 % interval [{macro['low']:.3f}, {macro['high']:.3f}]"
         lines += [
-            _row(name, expert["tokens"]),
-            _row("the same, after the rules typed its mentions", expert["mentions"]),
+            _row(name, _values(expert["tokens"])),
+            _row("the same, after the rules typed its mentions", _values(expert["mentions"])),
         ]
     return "\n".join(
         [*lines, "", "`srrag build mentions=tagger mentions.model=FOLDER` uses it.", ""]
     )
+
+
+def _values(scored: Mapping[str, Any]) -> dict[str, float]:
+    return {name: each["value"] for name, each in scored["metrics"].items()}
 
 
 def _row(name: str, figures: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from srrag.algo.betr import (
     log_likelihood,
     make_pairs,
     project,
+    query_losses,
     solve_exact,
 )
 
@@ -65,6 +66,16 @@ def test_the_paper_objective_by_hand() -> None:
     assert value == pytest.approx((first + second) / 3 - priors, abs=1e-14)
     value, _, _ = posterior.evaluate(THETA, TWO, no_sum)
     assert value == pytest.approx(first + second - priors, abs=1e-14)
+
+
+def test_the_losses_of_queries_add_up_to_the_likelihood() -> None:
+    first = -(math.log(sigmoid(2 + 0.1)) + math.log(sigmoid(-1))) / 2
+    second = -math.log(sigmoid(4 - 1.0))
+    assert query_losses(THETA, TWO) == pytest.approx([first, second])
+    pairs = random_pairs(3)
+    some = pairs.select(np.arange(40) % 4 == 0)
+    assert len(query_losses(THETA, some)) == 10
+    assert query_losses(THETA, some).sum() == pytest.approx(-log_likelihood(THETA, some)[0])
 
 
 @pytest.mark.parametrize("kind", ["paper", "posterior"])

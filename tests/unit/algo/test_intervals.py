@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.algo.intervals import bootstrap_interval
+from srrag.algo.intervals import (
+    bootstrap_interval,
+    counts_intervals,
+    quantile_interval,
+    ratio_interval,
+)
 
 
 def test_a_sample_of_equal_values_has_no_width() -> None:
@@ -86,3 +91,26 @@ def test_the_mean_lies_inside_and_the_interval_within_the_values(
     assert low - slack <= mean <= high + slack
     assert values.min() - slack <= low
     assert high <= values.max() + slack
+
+
+def test_statistics_of_summed_counts_are_those_of_ratios() -> None:
+    draw = np.random.default_rng(0)
+    wholes = draw.integers(1, 9, 60).astype(np.float64)
+    counts = np.stack([draw.binomial(9, 0.3, 60).astype(np.float64), wholes], axis=1)
+    found = counts_intervals(counts, lambda sums: {"ratio": sums[:, 0] / sums[:, 1]}, seed=3)
+    expected = ratio_interval(counts[:, 0], wholes, seed=4)
+    assert found["ratio"][0] == pytest.approx(expected[0])
+    assert found["ratio"] == pytest.approx(expected, abs=0.02), "but for the draws"
+    with pytest.raises(ValueError, match="at least one unit"):
+        counts_intervals(counts[:0], lambda sums: {})
+
+
+def test_a_quantile_draws_groups() -> None:
+    """One group of many values and one of few: drawn alone, either sets the quantile."""
+    values, groups = np.array([1.0] * 9 + [5.0]), np.array([0] * 9 + [1])
+    assert quantile_interval(values, groups, 0.5) == (1.0, 1.0, 5.0)
+    median = quantile_interval(np.arange(101.0), np.arange(101), 0.5)
+    assert median[0] == 50.0
+    assert 35 < median[1] < 45 and 55 < median[2] < 65
+    with pytest.raises(ValueError, match="at least one value"):
+        quantile_interval(values[:0], groups[:0], 0.5)

@@ -3,7 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from srrag.algo.chapters import pair_cosines
 from srrag.evaluate.chapter_independence import independence, plot_independence, readable
 
 
@@ -14,7 +16,13 @@ def test_a_row_for_each_temperature_and_four_plots(tmp_path: Path) -> None:
     vectors = draw.reshape(20, 16) / np.linalg.norm(draw.reshape(20, 16), axis=1, keepdims=True)
     chapters = np.repeat(np.arange(4), 5)
     found = independence(vectors, chapters)
-    assert found["within"] > found["across"] + 0.3
+    metrics = found["metrics"]
+    within, across = pair_cosines(vectors, chapters)
+    for name, cosines in (("within_cosine", within), ("across_cosine", across)):
+        assert metrics[name]["value"] == pytest.approx(cosines.mean(), abs=1e-4)
+        assert metrics[name]["low"] <= metrics[name]["value"] <= metrics[name]["high"]
+    assert metrics["within_cosine"]["low"] > metrics["across_cosine"]["high"]
+    assert {each["n"] for each in metrics.values()} == {4}
     assert found["random_own_mass"] == 0.25
     own = [row["own_mass_median"] for row in found["temperatures"]]
     assert own == sorted(own, reverse=True)

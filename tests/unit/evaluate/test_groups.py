@@ -20,4 +20,4 @@ def test_each_group_has_the_figures_of_its_questions() -> None:
         "none": {"plain"}, "hip": {"pooled"}, "knee": {"pooled"},
     }  # fmt: skip
     assert found["knee"]["pooled"]["value"] == 0.25
-    assert found["hip"]["pooled"] == {"value": 1.0, "low": 1.0, "high": 1.0, "questions": 1}
+    assert found["hip"]["pooled"] == {"value": 1.0, "low": 1.0, "high": 1.0, "n": 1}

@@ -34,19 +34,31 @@ def test_figures_by_hand() -> None:
     given = {"a": E, "b": N, "c": E, "d": C}
     found = agreement(rows, given, resamples=50, seed=0)
     assert (found["pairs"], found["failed"]) == (5, 1)
-    assert found["accuracy_3"] == 0.4
-    assert (found["precision"], found["recall"], found["F1"]) == (0.3333, 0.5, 0.4)
-    assert found["accuracy"] == 0.4
-    assert found["alpha_physicians"]["value"] == 1.0
+    values = {name: each["value"] for name, each in found["metrics"].items()}
+    assert values["accuracy_3"] == 0.4
+    assert (values["precision"], values["recall"], values["F1"]) == (0.3333, 0.5, 0.4)
+    assert values["accuracy"] == 0.4
+    assert values["alpha_physicians"] == 1.0
+    assert found["metrics"]["F1"] == {"value": 0.4, "low": 0.4, "high": 0.4, "n": 1}, "one question"
+
+
+def test_the_bootstrap_draws_questions() -> None:
+    """Two of three questions are right: a share of 0 or 1 has (1/3)³ or (2/3)³ of the draws."""
+    rows = [pair(str(n), E, question=f"Q{n}") for n in range(3)]
+    found = agreement(rows, {"0": E, "1": E, "2": N}, resamples=2000, seed=0)["metrics"]
+    assert found["accuracy_3"] == {"value": 0.6667, "low": 0.0, "high": 1.0, "n": 3}
+    assert (found["precision"]["value"], found["recall"]["value"]) == (1.0, 0.6667)
 
 
 def test_no_value_is_said() -> None:
-    found = agreement([pair("a", E)], {"a": E}, resamples=10, seed=0)
-    assert found["alpha"] == {"value": None, "reason": found["alpha"]["reason"]}
+    found = agreement([pair("a", E)], {"a": E}, resamples=10, seed=0)["metrics"]
+    assert found["alpha"]["value"] is None
     assert "all ratings are equal" in found["alpha"]["reason"]
     nothing = agreement([pair("a", E), pair("b", N)], {}, resamples=10, seed=0)
-    assert (nothing["accuracy"], nothing["F1"], nothing["failed"]) == (0.0, 0.0, 2)
-    assert "no item was rated twice" in nothing["alpha"]["reason"]
+    values = nothing["metrics"]
+    assert (values["accuracy"]["value"], values["F1"]["value"]) == (0.0, 0.0)
+    assert nothing["failed"] == 2
+    assert "no item was rated twice" in values["alpha"]["reason"]
 
 
 def test_verdicts_are_read_from_judgements() -> None:
@@ -66,7 +78,8 @@ def test_the_best_threshold() -> None:
     gold = np.array([True, False, True, False])
     scores = np.array([0.9, 0.6, 0.7, 0.1])
     assert best_threshold(gold, scores) == pytest.approx(0.7)
-    assert binary(gold, scores >= 0.7)["F1"] == 1.0
+    found = binary(gold, scores >= 0.7, ["a", "a", "b", "b"], resamples=10, seed=0)
+    assert found["F1"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -90,7 +103,8 @@ def test_the_rules_agree_with_physicians_better_than_a_cosine_does(shared_data: 
     rows = read_nli(shared_data / "kqa" / "nli.jsonl")
     given = verdicts(JudgeNuggets().open(Place())(nli_cases(rows)))
     found = agreement(rows, given, resamples=20, seed=0)
-    assert found["F1"] > 0.67
+    assert found["metrics"]["F1"]["value"] > 0.67
     apart = [row for row in rows if held_out(row["question"])]
     assert len(apart) == 149
-    assert agreement(apart, given, resamples=20, seed=0)["F1"] > 0.67
+    held = agreement(apart, given, resamples=20, seed=0)
+    assert held["metrics"]["F1"]["value"] > 0.67

@@ -19,6 +19,8 @@ DATA = Path(__file__).parents[3] / ".." / "shared" / "data"
 EXPERT = DATA / "pico" / "ebmnlp_expert_test.jsonl"
 PROMPTS = DATA / "evidence_inference"
 
+FEW = {"resamples": 50, "seed": 0}
+
 
 def test_token_labels_mark_tokens_that_a_mention_overlaps() -> None:
     text = "Aspirin in adults with acute pain ."
@@ -39,7 +41,7 @@ def test_a_wrong_span_is_named(tmp_path: Path, span: object, message: str) -> No
     rows = [{"text": "a b", "spans": spans} for spans in ([], [span])]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ValueError, match=message):
-        score_ebmnlp(path, lambda text: [])
+        score_ebmnlp(path, lambda text: [], **FEW)
 
 
 def test_the_first_mention_wins_and_half_a_token_counts() -> None:
@@ -76,8 +78,10 @@ def test_perfect_extraction_scores_one(tmp_path: Path) -> None:
     path = tmp_path / "gold.jsonl"
     path.write_text(json.dumps({"text": text, "spans": spans}) + "\n")
     mentions = [("Intervention", 0, 7), ("Outcome", 12, 16), ("Condition", 20, 26)]
-    assert score_ebmnlp(path, lambda _: mentions)["token_macro_F1"] == 1.0
-    assert score_ebmnlp(path, lambda _: [])["token_macro_F1"] == 0.0
+    assert score_ebmnlp(path, lambda _: mentions, **FEW)["metrics"]["token_macro_F1"] == {
+        "value": 1.0, "low": 1.0, "high": 1.0, "n": 1,
+    }  # fmt: skip
+    assert score_ebmnlp(path, lambda _: [], **FEW)["metrics"]["token_macro_F1"]["value"] == 0.0
 
 
 def test_evidence_inference_on_two_articles(tmp_path: Path) -> None:
@@ -93,7 +97,9 @@ def test_evidence_inference_on_two_articles(tmp_path: Path) -> None:
         named = (("Intervention", "Aspirin"), ("Comparator", "placebo"), ("Outcome", "pain"))
         return [(k, text.find(w), text.find(w) + len(w)) for k, w in named if w in text]
 
-    figures = score_evidence_inference(tmp_path, extract)
+    found = score_evidence_inference(tmp_path, extract, **FEW)
+    assert (found["prompts"], found["articles"]) == (1, 1), "one article is asked about"
+    figures = {name: each["value"] for name, each in found["metrics"].items()}
     assert figures["intervention_token_recall"] == 1.0
     assert figures["comparator_token_recall"] == 0.5
     assert figures["comparator_match"] == 1.0
@@ -106,18 +112,18 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text(line + "\n")
     with pytest.raises(ValueError, match=r"bad\.jsonl line 1"):
-        score_ebmnlp(path, lambda _: [])
+        score_ebmnlp(path, lambda _: [], **FEW)
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("")
     with pytest.raises(ValueError, match="no abstracts"):
-        score_ebmnlp(tmp_path / "none.jsonl", lambda _: [])
+        score_ebmnlp(tmp_path / "none.jsonl", lambda _: [], **FEW)
 
 
 @pytest.mark.skipif(not EXPERT.exists(), reason="the EBM-NLP expert file is not on this machine")
 def test_the_rules_reach_the_floor_on_expert_labels() -> None:
-    assert score_ebmnlp(EXPERT, read_mentions)["token_macro_F1"] >= 0.50
+    assert score_ebmnlp(EXPERT, read_mentions, **FEW)["metrics"]["token_macro_F1"]["value"] >= 0.50
 
 
 @pytest.mark.skipif(not PROMPTS.exists(), reason="Evidence Inference is not on this machine")
@@ -126,7 +132,8 @@ def test_the_rules_find_what_experts_asked_about(tmp_path: Path) -> None:
     lines = (PROMPTS / "articles.jsonl").read_text("utf-8").splitlines()[::10]
     (tmp_path / "articles.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "prompts.jsonl").write_bytes((PROMPTS / "prompts.jsonl").read_bytes())
-    figures = score_evidence_inference(tmp_path, read_mentions)
+    found = score_evidence_inference(tmp_path, read_mentions, **FEW)
+    figures = {name: each["value"] for name, each in found["metrics"].items()}
     for field, floor in (("intervention", 0.6), ("comparator", 0.3), ("outcome", 0.45)):
         assert figures[f"{field}_token_recall"] >= floor
         assert figures[f"{field}_token_recall"] > 3 * figures[f"{field}_token_recall_chance"]

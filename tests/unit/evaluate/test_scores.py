@@ -37,7 +37,7 @@ def test_a_mean_of_questions_and_a_pooled_rate_by_hand() -> None:
     assert mean["value"] == pytest.approx(2 / 3, abs=1e-4)
     assert pooled["value"] == 0.5
     assert (pooled["low"], pooled["high"]) == (pytest.approx(1 / 3, abs=1e-4), 1.0)
-    assert (mean["questions"], mean["items"]) == (2, 4)
+    assert (mean["n"], mean["items"]) == (2, 4)
 
 
 def test_what_failed_counts_with_the_worst_value() -> None:
@@ -60,8 +60,9 @@ def test_a_judge_that_failed_wherever_it_was_asked_has_no_result() -> None:
     table = judged(("a", "mean", 0.0, SETTLED), ("b", "mean", 0.0, LOST), ("b", "lower", 0.0))
     mean, lower = scored(table, MEAN, LOWER)
     assert figure(mean, resamples=10, seed=0) == {
-        "value": None, "reason": "the judge failed on all 1 items that it was asked about",
-        "questions": 2, "left_out": 0, "items": 2, "failed": 1,
+        "value": None, "low": None, "high": None,
+        "reason": "the judge failed on all 1 items that it was asked about",
+        "n": 2, "left_out": 0, "items": 2, "failed": 1,
     }  # fmt: skip
     assert figure(lower, resamples=10, seed=0)["value"] == 0.0
     assert compare([mean], [mean], resamples=10, seed=0)["mean"]["value"] is None
@@ -74,11 +75,11 @@ def test_a_judge_that_failed_wherever_it_was_asked_has_no_result() -> None:
 def test_no_question_to_judge_is_a_stated_result() -> None:
     (found,) = scored(judged(), MEAN)
     assert figure(found, resamples=10, seed=0) == {
-        "value": None, "reason": "no question has something to judge",
-        "questions": 0, "left_out": 2, "items": 0, "failed": 0,
+        "value": None, "low": None, "high": None, "reason": "no question has something to judge",
+        "n": 0, "left_out": 2, "items": 0, "failed": 0,
     }  # fmt: skip
     difference = compare([found], [found], resamples=10, seed=0)["mean"]
-    assert (difference["value"], difference["questions"]) == (None, 0)
+    assert (difference["value"], difference["n"]) == (None, 0)
     assert "p_holm" not in difference
 
 
@@ -86,7 +87,7 @@ def test_systems_are_compared_on_the_questions_that_count_for_both() -> None:
     ours = scored(judged(("a", "mean", 1.0), ("b", "mean", 1.0)), MEAN)
     theirs = scored(judged(("b", "mean", 0.0), ("c", "mean", 1.0)), MEAN, questions="abc")
     found = compare(ours, theirs, resamples=99, seed=0)["mean"]
-    assert (found["value"], found["questions"]) == (1.0, 1)
+    assert (found["value"], found["n"]) == (1.0, 1)
     assert found["p_mcnemar"] == 1.0
 
 

@@ -32,6 +32,7 @@ def test_examples_are_made_with_and_without_own_documents() -> None:
     assert made.kinds == ["answerable", "removed", "P"]
     assert made.labels.tolist() == [1, 0, 0]
     assert len(set(made.folds.tolist())) == 1
+    assert made.origins == ["q1"] * 3
     absent = made.features[:, FEATURES.index("absent_telling")]
     assert absent.tolist() == [0, 0.5, 0.5]
 
@@ -42,14 +43,17 @@ def test_the_threshold_lets_the_share_pass_and_the_file_is_read_again() -> None:
     features = random.normal(size=(400, len(FEATURES))) + labels[:, None]
     folds = np.arange(400) % FOLDS
     kinds = ["answerable" if each else "P" for each in labels]
-    fitted = fit(AbstainExamples(features, labels, folds, kinds), 0.9, 1.0)
-    assert fitted.figures["passed_answerable"] == pytest.approx(0.9, abs=0.01)
-    assert fitted.figures["passed_P"] < 0.3
+    origins = [f"q{n // 2}" for n in range(400)]
+    fitted = fit(AbstainExamples(features, labels, folds, kinds, origins), 0.9, 1.0)
+    passed = fitted.metrics["passed_answerable"]
+    assert passed["value"] == pytest.approx(0.9, abs=0.01)
+    assert (passed["n"], passed["items"]) == (100, 200), "two examples of each origin"
+    assert fitted.metrics["passed_P"]["high"] < 0.4
     model = parse_model(stated(fitted, FREQUENCIES, {"side": "develop"}))
     assert model.weights == pytest.approx(fitted.weights, abs=1e-5)
     assert model.frequencies == FREQUENCIES
     with pytest.raises(ValueError, match="same label"):
-        fit(AbstainExamples(features, np.ones(400), folds, kinds), 0.9, 1.0)
+        fit(AbstainExamples(features, np.ones(400), folds, kinds, origins), 0.9, 1.0)
 
 
 def test_texts_are_read_from_passages_and_sections(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from srrag.config.run_job import launch
 from srrag.errors import UsageError
 from srrag.evaluate.judgements import JUDGEMENTS
 from srrag.report.results import read_results
+from tests.e2e.command import check_summary
 from tests.endpoint import Endpoint, serve
 from tests.judged import answers, case
 
@@ -74,9 +75,9 @@ def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
     summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}", "controls=false")
     assert summary["baseline_missing"] == {"not answered": 1}
     assert summary["baseline_metrics"]["faithfulness"]["value"] == 0.5
-    assert summary["baseline_metrics"]["nugget_coverage"]["questions"] == 2
+    assert summary["baseline_metrics"]["nugget_coverage"]["n"] == 2
     difference = summary["difference"]["faithfulness"]
-    assert (difference["value"], difference["questions"]) == (0.5, 2)
+    assert (difference["value"], difference["n"]) == (0.5, 2)
     assert difference["p_holm"] >= difference["p"] > 0
     assert summary["difference"]["choice_accuracy"]["value"] is None
 
@@ -85,7 +86,7 @@ def test_what_a_control_reaches_too_is_unfit_and_not_tested(folder: Path) -> Non
     summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}")
     assert summary["unfit"]["answer_relevancy"].startswith("unfit here: echo 1.000")
     assert "p" not in summary["difference"]["answer_relevancy"]
-    assert summary["controls"]["gold answer"]["nugget_coverage"] == 1.0
+    assert summary["controls"]["gold answer"]["metrics"]["nugget_coverage"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_a_model_judges_stage_by_stage(folder: Path) -> None:
     assert summary["not_judged"] == 0
     baseline = summary["baseline_metrics"]
     assert baseline["factuality"]["value"] == baseline["completeness_response"]["value"] == 0.5
-    assert summary["difference"]["completeness"]["questions"] == 2
+    assert summary["difference"]["completeness"]["n"] == 2
     assert [*summary["judges"]] == ["retrieval", "selection", "factuality", "completeness"]
 
 
@@ -256,7 +257,7 @@ def test_gold_that_could_not_be_made_counts_as_failed_in_every_metric(folder: Pa
 def test_stages_by_rules_state_what_they_are(folder: Path) -> None:
     summary = stages(folder)
     assert summary["judge"] == "rules (lexical, no model)"
-    assert summary["metrics"]["factuality"]["questions"] == 2
+    assert summary["metrics"]["factuality"]["n"] == 2
 
 
 def nli(folder: Path, *more: str) -> dict[str, Any]:
@@ -275,10 +276,13 @@ def nli(folder: Path, *more: str) -> dict[str, Any]:
 
 def test_a_judge_is_judged(folder: Path) -> None:
     summary = nli(folder)
-    assert (summary["F1"], summary["accuracy_3"], summary["failed"]) == (1.0, 1.0, 0)
-    assert summary["always_entailed"]["F1"] == pytest.approx(2 / 3, abs=1e-4)
+    check_summary("evaluate", {"job": "evaluate", **summary})
+    values = {name: each["value"] for name, each in summary["metrics"].items()}
+    assert (values["F1"], values["accuracy_3"], summary["failed"]) == (1.0, 1.0, 0)
+    constant = summary["always_entailed"]["metrics"]["F1"]["value"]
+    assert constant == pytest.approx(2 / 3, abs=1e-4)
     # The cosine tells these two apart as well: the rules do not beat it here.
-    assert summary["cosine_best"]["F1"] == 1.0
+    assert summary["cosine_best"]["metrics"]["F1"]["value"] == 1.0
     assert summary["fit"] is False
     assert summary["ok"] is True
 
@@ -288,9 +292,10 @@ def test_a_judge_that_answers_nothing_is_unfit(
 ) -> None:
     with serve(Endpoint(script=lambda request: "")) as endpoint:
         summary = nli(folder, *http(endpoint.url))
-    assert (summary["failed"], summary["accuracy"], summary["F1"]) == (2, 0.0, 0.0)
+    values = {name: each["value"] for name, each in summary["metrics"].items()}
+    assert (summary["failed"], values["accuracy"], values["F1"]) == (2, 0.0, 0.0)
     assert (summary["fit"], summary["ok"]) == (False, False)
     said = capsys.readouterr().err
     assert "NO RESULT: no answer of the judge could be used" in said
     assert "is unfit as a judge: its F1 does not beat the cosine and the constant" in said
-    assert summary["alpha"]["value"] is None
+    assert values["alpha"] is None

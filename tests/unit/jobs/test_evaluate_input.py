@@ -53,13 +53,13 @@ def test_what_does_not_fit_together_is_counted(folder: Path, capsys: Any) -> Non
     assert summary["baseline_missing"] == {"not answered": 2}
     assert summary["baseline_answers_without_question"] == 2
     coverage = summary["metrics"]["nugget_coverage"]
-    assert (coverage["value"], coverage["questions"], coverage["left_out"]) == (0.5, 2, 1)
+    assert (coverage["value"], coverage["n"], coverage["left_out"]) == (0.5, 2, 1)
     assert summary["difference"]["nugget_coverage"]["value"] == 0.5
     choice = summary["metrics"]["choice_accuracy"]
-    assert (choice["value"], choice["questions"]) == (None, 0)
+    assert (choice["value"], choice["n"]) == (None, 0)
     assert "options" in choice["reason"]
-    assert summary["groups"]["knee"]["nugget_coverage"]["value"] == 1.0
-    assert summary["groups"]["hip"]["nugget_coverage"]["value"] == 0.0
+    assert summary["groups"]["knee"]["metrics"]["nugget_coverage"]["value"] == 1.0
+    assert summary["groups"]["hip"]["metrics"]["nugget_coverage"]["value"] == 0.0
     said = capsys.readouterr().err
     assert "without gold 1" in said
     assert "answers without question 2" in said

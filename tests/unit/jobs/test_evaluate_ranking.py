@@ -62,7 +62,7 @@ def test_questions_without_gold_are_counted_and_kept(
     summary = evaluate(sample_root, f"bench.path={path}", f"out={tmp_path / 'out'}")
     assert (summary["questions"], summary["without_gold"], summary["failed"]) == (3, 2, 0)
     found = summary["metrics"]["nDCG@10"]
-    assert (found["questions"], found["left_out"]) == (1, 2)
+    assert (found["n"], found["left_out"]) == (1, 2)
     assert "3 questions, 0 failed, without gold 2: left out" in capsys.readouterr().err
     (row,) = read_results(tmp_path / "out").rows
     assert row.questions == 3

@@ -11,6 +11,7 @@ import jobs.fit_betr
 from srrag.config.compose import configure
 from srrag.errors import UsageError
 from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
+from tests.e2e.command import check_summary
 
 
 def fitted(*overrides: str) -> dict[str, Any]:
@@ -40,6 +41,11 @@ def test_a_file_of_pairs(pairs: Path) -> None:
     assert len(stated["candidates"]) == 8
     split = pq.read_table(out / "split.parquet").to_pydict()
     assert split["part"].count("validation") == 60
+    loss = summary["metrics"]["validation_loss"]
+    best = min(each["loss"] for each in stated["candidates"])
+    assert loss["value"] == pytest.approx(best, abs=1e-4)
+    assert (loss["n"], loss["better"]) == (60, "lower")
+    check_summary("fit_betr", {"job": "fit_betr", **summary})
     json.dumps(summary, allow_nan=False)
 
 
@@ -54,6 +60,7 @@ def test_a_run_is_repeated_to_the_bit(pairs: Path, tmp_path: Path) -> None:
 def test_one_candidate_is_fitted_to_every_query(pairs: Path) -> None:
     fixed = (f"train.pairs={pairs}", "train.objective=paper", "train.tau=1")
     whole = fitted(*fixed, "train.validation_share=0")
+    assert "no query was held out" in whole["metrics"]["validation_loss"]["reason"]
     assert fitted(*fixed)["u"] == whole["u"]
     more = fitted(*fixed, "train.num_queries=600")
     assert more["num_queries"] == 600

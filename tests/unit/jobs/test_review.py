@@ -13,6 +13,7 @@ import pytest
 from jobs.review import run
 from srrag.config.compose import configure
 from srrag.errors import UsageError
+from tests.e2e.command import check_summary
 from tests.judged import ANSWERS
 from tests.unit.review.kits import rows
 
@@ -73,9 +74,11 @@ def test_systems_and_raters_are_told_apart_in_the_summary(folder: Path) -> None:
         path.write_text(json.dumps({**content, "rater": rater, "ratings": ratings}))
     given = f"import=[{folder}/Ann.json,{folder}/Bo.json]"
     summary = review(folder, given, "baseline=two")
-    assert summary["systems"]["one"]["safety"]["mean"] == 4.5
-    assert summary["systems"]["two"]["safety"]["missing"] == 0
-    assert summary["systems"]["two"]["accuracy"]["mean"] is None
-    assert summary["differences"]["one"]["safety"]["value"] == 2.5
+    check_summary("review", {"job": "review", **summary})
+    one, two = summary["systems"]["one"], summary["systems"]["two"]
+    assert one["metrics"]["safety"]["value"] == 4.5
+    assert two["metrics"]["safety"]["missing"] == 0
+    assert two["metrics"]["accuracy"]["value"] is None
+    assert one["difference"]["safety"]["value"] == 2.5
     with pytest.raises(UsageError, match="baseline=zzz: the systems are one, two"):
         review(folder, given, "baseline=zzz")

@@ -11,6 +11,7 @@ import jobs.evaluate
 import jobs.train_filter
 from srrag.config.compose import configure
 from srrag.errors import UsageError
+from tests.e2e.command import check_summary
 from tests.unit.train.filter_toys import judged_rows, tiny_encoder, write_rows
 
 
@@ -58,13 +59,14 @@ def test_learns_judges_and_is_evaluated_to_the_same_figures(encoder: Path, data:
     )
     assert summary["pairs"] == 24
     assert set(summary["metrics"]) == {"precision", "recall", "F1", "AUROC", "ECE"}
-    assert summary["difference"]["AUROC"].keys() == {"value", "low", "high"}
-    assert [one["seed"] for one in summary["seeds"]["metrics"]] == [3, 4]
-    areas = [summary["seeds"]["mean"]["AUROC"], summary["metrics"]["AUROC"]]
+    check_summary("train_filter", {"job": "train_filter", **summary})
+    assert summary["difference"]["AUROC"].keys() == {"value", "low", "high", "n", "p"}
+    assert [one["seed"] for one in summary["seeds"]["each"]] == [3, 4]
+    areas = [summary["seeds"]["mean"]["AUROC"], summary["metrics"]["AUROC"]["value"]]
     assert all(0 <= area <= 1 for area in areas)
     assert (out / f"seed-{3 if summary['seed'] == 4 else 4}").is_dir()
     card = (out / "model" / "README.md").read_text()
-    assert f"| F1 | {summary['metrics']['F1']:.3f} |" in card
+    assert f"| F1 | {summary['metrics']['F1']['value']:.3f} |" in card
     table = pq.read_table(out / "predictions.parquet")
     assert table["kept"].to_pylist() == [
         p >= summary["decision"]["threshold"] for p in table["probability"].to_pylist()
@@ -76,7 +78,7 @@ def test_learns_judges_and_is_evaluated_to_the_same_figures(encoder: Path, data:
     )  # fmt: skip
     evaluated = jobs.evaluate.run({**config, "command": "test"})
     assert evaluated["metrics"] == summary["metrics"]
-    assert evaluated["intervals"] == summary["intervals"]
+    check_summary("evaluate", {"job": "evaluate", **evaluated})
     assert evaluated["revision"] == summary["revision"]
 
 

@@ -22,6 +22,7 @@ from srrag.step import Place
 from srrag.storage.atomic_write import read_json
 from srrag.storage.sealed_folder import check_sealed
 from srrag.storage.store import Store
+from tests.e2e.command import check_summary
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 FAST = [
@@ -62,17 +63,18 @@ def test_it_trains_scores_and_writes_a_folder(summary: dict[str, Any], data: Pat
     assert [seed["seed"] for seed in summary["seeds"]] == [0, 3]
     assert summary["lowest"] <= summary["mean_over_seeds"] <= summary["highest"]
     for seed in summary["seeds"]:
-        tokens = seed["expert"]["mentions"]
-        low, high = tokens["interval"]
-        assert low <= tokens["token_macro_F1"] <= high
-        assert tokens["token_macro_F1"] > 0.9
+        tokens = seed["expert"]["mentions"]["metrics"]
+        macro = tokens["token_macro_F1"]
+        assert macro["value"] > 0.9
+        assert macro["low"] <= macro["value"] <= macro["high"]
         assert {f"{c}_{m}" for c in "PIO" for m in ("precision", "recall", "F1")} <= set(tokens)
-    assert summary["rules"]["token_macro_F1"] > 0.1
+    check_summary("train_tagger", {"job": "train_tagger", **summary})
+    assert summary["rules"]["metrics"]["token_macro_F1"]["value"] > 0.1
     chosen = max(summary["seeds"], key=lambda seed: seed["held_out"]["token_macro_F1"])
     assert summary["seed"] == chosen["seed"]
     json.dumps(summary, allow_nan=False)
     card = (model / "README.md").read_text("utf-8")
-    assert f"{summary['token_macro_F1']:.3f}" in card
+    assert f"{summary['metrics']['token_macro_F1']['value']:.3f}" in card
     assert "states no licence" in card
     for file in model.glob("*.json"):
         if file.name != "manifest.json":
@@ -96,7 +98,7 @@ def test_a_finished_training_is_not_done_again(
     assert {path: path.stat().st_mtime_ns for path in state.glob("*/*.safetensors")} == before
     assert again["seeds"][0]["held_out"] == summary["seeds"][1]["held_out"]
     assert again["rules"] is None
-    assert "token_macro_F1" not in again
+    assert again["metrics"]["token_macro_F1"]["value"] is None
 
 
 def test_evaluate_scores_its_mentions(summary: dict[str, Any], data: Path) -> None:
@@ -108,7 +110,10 @@ def test_evaluate_scores_its_mentions(summary: dict[str, Any], data: Path) -> No
     found = jobs.evaluate.run(config)
     expected = summary["seeds"][0]["expert"]["mentions"]
     assert found["model"].startswith("tagger: ")
-    assert found["token_macro_F1"] == pytest.approx(expected["token_macro_F1"], abs=1e-4)
+    check_summary("evaluate", {"job": "evaluate", **found})
+    assert found["metrics"]["token_macro_F1"]["value"] == pytest.approx(
+        expected["metrics"]["token_macro_F1"]["value"], abs=1e-4
+    )
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from srrag.figures import Figure
 from srrag.report.curve import curves, draw_curve
-from srrag.report.row import Figure, Row
+from srrag.report.row import Row
 from srrag.report.view import BenchmarkView, benches
 from tests.unit.report.toy_results import HOSTILE
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.figures import Figure
 from srrag.report.drilldown import Drilldown, drilldown, unpack
 from srrag.report.results import Results, read_results, scored, write_answers, write_results
-from srrag.report.row import Figure
 from srrag.report.view import benches
 from srrag.schema import HITS
 from tests.unit.report.toy_results import HOSTILE, toy_gold, toy_rows, write_toy

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from srrag.figures import Figure
 from srrag.report.failures import stated
-from srrag.report.row import Figure
 from tests.unit.report.toy_results import toy_rows
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from srrag.figures import Figure
 from srrag.report.forest import draw, forest
-from srrag.report.row import Figure
 from srrag.report.view import benches
 from tests.unit.report.toy_results import toy_rows
 

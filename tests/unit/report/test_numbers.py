@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from srrag.figures import BaselineDifference, Figure
 from srrag.report import numbers
-from srrag.report.row import BaselineDifference, Figure
 
 
 @pytest.mark.parametrize(

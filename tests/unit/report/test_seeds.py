@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.report.row import Figure, Row
+from srrag.figures import Figure
+from srrag.report.row import Row
 from srrag.report.seeds import spreads
 
 VALUES = ((0, 1.0), (1, 2.0), (2, 6.0))

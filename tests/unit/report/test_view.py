@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srrag.report.row import BaselineDifference, Figure
+from srrag.figures import BaselineDifference, Figure
 from srrag.report.view import MAX_MAIN, benches, explained, mark_of, table
 from tests.unit.report.toy_results import toy_rows
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from srrag.figures import BaselineDifference, Figure
 from srrag.pipeline import TRACE
 from srrag.report.results import (
     gold_table,
@@ -16,7 +17,7 @@ from srrag.report.results import (
     write_judgements,
     write_results,
 )
-from srrag.report.row import BaselineDifference, Failure, Figure, Row
+from srrag.report.row import Failure, Row
 from srrag.schema import EVIDENCE, FOUND, REJECT, SENTENCES
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"> & <b>bold</b> \u2028 %%"
@@ -45,8 +46,8 @@ def toy_rows() -> list[Row]:
         "bench": "toy", "questions": 3, "versions": versions, "models": models, "judge": "rules",
         "seconds": 1.5, "fingerprints": {"windows": "abc", "answers": "def"},
     }  # fmt: skip
-    figure = Figure(value=0.5, low=0.25, high=0.75, questions=2, left_out=1)
-    none = Figure(value=None, reason="no question has nuggets", questions=0)
+    figure = Figure(value=0.5, low=0.25, high=0.75, n=2, left_out=1)
+    none = Figure(value=None, reason="no question has nuggets", n=0)
     return [
         Row(name="plain", command="srrag evaluate pipeline=bm25", abstained=1,
             metrics={"coverage": figure, "nuggets": none}, **common),

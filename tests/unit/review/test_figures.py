@@ -31,24 +31,25 @@ def test_mean_and_sds_by_hand() -> None:
                    (("a", 1, 5), ("b", 5, 5), ("c", 5, 5), ("d", 5, 5), ("e", 4, 2))})  # fmt: skip
     figure = figures(found, **SETTINGS)["accuracy"]
     every = [1, 5, 5, 5, 4, 5, 5, 5, 5, 2]
-    assert figure["mean"] == pytest.approx(mean(every), abs=1e-4)
+    assert figure["value"] == pytest.approx(mean(every), abs=1e-4)
     assert figure["sd"] == pytest.approx(stdev(every), abs=1e-4)
     assert found.spreads("accuracy").round(2).tolist() == [1.73, 1.34]
     assert figure["sd_between_raters"] == pytest.approx((1.7321 + 1.3416) / 2, abs=1e-4)
-    assert (figure["n"], figure["missing"]) == (10, 0)
+    assert (figure["items"], figure["missing"]) == (10, 0)
+    assert figure["n"] == 2, "the bootstrap draws questions"
     assert figure["counts"] == {"1": 1, "2": 1, "4": 1, "5": 7}
-    assert figure["low"] <= figure["mean"] <= figure["high"]
+    assert figure["low"] <= figure["value"] <= figure["high"]
     assert by_question(found)[0]["accuracy"] == {"mean": 4.0, "sd": 1.7321}
 
 
 def test_what_is_missing_is_counted_and_changes_nothing_else() -> None:
     found = board({"a": {"Q01": [4], "Q02": [None]}, "b": {"Q01": [2], "Q02": [5]}})
     figure = figures(found, **SETTINGS)["accuracy"]
-    assert (figure["n"], figure["missing"]) == (3, 1)
-    assert figure["mean"] == pytest.approx(11 / 3, abs=1e-4)
+    assert (figure["items"], figure["missing"]) == (3, 1)
+    assert figure["value"] == pytest.approx(11 / 3, abs=1e-4)
     assert figure["sd_between_raters"] == pytest.approx(2**0.5, abs=1e-4)
     nobody = figures(found, **SETTINGS)["safety"]
-    assert (nobody["mean"], nobody["reason"], nobody["missing"]) == (None, "nobody rated it", 4)
+    assert (nobody["value"], nobody["reason"], nobody["missing"]) == (None, "nobody rated it", 4)
 
 
 def test_alpha_is_one_for_equal_raters_and_none_without_two() -> None:
@@ -65,7 +66,7 @@ def test_points_are_added_up_only_where_all_three_are_there() -> None:
     """The examples of RASRAG's figures 11 and 12: 4 + 1 + 1, 6 + 2 + 1."""
     found = board({"a": {"Q01": [4, 1, 1], "Q02": [6, 2, 1], "Q03": [6, 2, None]}}, RASRAG)
     figure = figures(found, **SETTINGS)["total"]
-    assert (figure["mean"], figure["n"], figure["missing"]) == (7.5, 2, 1)
+    assert (figure["value"], figure["items"], figure["missing"]) == (7.5, 2, 1)
 
 
 def test_systems_are_compared_question_by_question() -> None:
@@ -73,7 +74,7 @@ def test_systems_are_compared_question_by_question() -> None:
     theirs = board({r: {"Q01-B": [3], "Q02-B": [3], "Q03-B": [None]} for r in "ab"})
     found = differences(ours, theirs, **SETTINGS)
     assert found["accuracy"]["value"] == 1.5
-    assert (found["accuracy"]["questions"], found["accuracy"]["left_out"]) == (2, 1)
+    assert (found["accuracy"]["n"], found["accuracy"]["left_out"]) == (2, 1)
     assert 0 < found["accuracy"]["p"] <= found["accuracy"]["p_holm"] <= 1
     assert found["safety"]["value"] is None
 

@@ -21,7 +21,7 @@ from tests.unranked import WITHOUT_BETR
 PIPELINE = ("pipeline=srrag", *WITHOUT_BETR)
 KEY = {"authorization": "Bearer secret", "x-request-id": EXAMPLE_ID}
 KEY_HASH = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
-ASKED = {"question": CAST, "options": {"trace": True}}
+ASKED = {"question": CAST, "options": {"trace": True, "clinical": True}}
 CHAT = {"model": "srrag", "messages": [{"role": "user", "content": CAST}]}
 
 
@@ -63,6 +63,7 @@ def replies(client: TestClient) -> dict[str, Any]:
         "model": get("/v1/models/srrag"),
         "search": search,
         "rerank": post("/v1/rerank", {"query": "ankle sprain cast", "documents": texts}),
+        "library": get("/v1/library"),
         "window": get(f"/v1/windows/{search['hits'][0]['unit_id']}"),
         "feedback": post("/v1/feedback", {"answer_id": EXAMPLE_ID, "verdict": "helpful"}),
         "names": {**names, "communities": get("/v1/graph_view/names")["communities"][:1]},

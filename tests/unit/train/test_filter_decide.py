@@ -73,9 +73,13 @@ def test_a_better_scoring_is_better_and_by_how_much() -> None:
     found = judge_filter(Scored(pairs, good, 0.5), Scored(pairs, poor, 0.5), seen, 400)
     assert set(found["metrics"]) == {"precision", "recall", "F1", "AUROC", "ECE"}
     assert found["difference"]["AUROC"]["low"] > 0
-    low, high = found["intervals"]["AUROC"]
-    assert low < found["metrics"]["AUROC"] < high
-    assert "ECE" not in found["baseline"]["metrics"]
+    assert found["difference"]["AUROC"]["p"] < 0.01
+    area = found["metrics"]["AUROC"]
+    assert area["low"] < area["value"] < area["high"]
+    assert (area["n"], area["items"]) == (100, 300), "the bootstrap draws questions"
+    assert "ECE" not in found["baseline_metrics"]
     assert found["new_passages"]["pairs"] == 150
     same = judge_filter(Scored(pairs, good, 0.5), Scored(pairs, good, 0.5), seen, 400)
-    assert same["difference"]["F1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert same["difference"]["F1"] == {
+        "value": 0.0, "low": 0.0, "high": 0.0, "n": 100, "p": 1.0,
+    }  # fmt: skip
