@@ -31,6 +31,7 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Point links that leave docs/ to the cluster's page, or to the file in the repository."""
     markdown = markdown.replace("](../cluster/README.md)", "](cluster.md)")
+    markdown = re.sub(r"\[(\d+)\](?=\[\d)", r"\\[\1\\]", markdown)  # citations, not links
     if page.file.src_uri == "cluster.md":
         markdown = markdown.replace("](../docs/", "](")
         markdown = re.sub(r"\]\((?!https?:|#)([\w/.-]+\.(?:yaml|sh|txt|json))\)", _source, markdown)

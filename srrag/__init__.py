@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from srrag.library.root import Root
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(root: str | Path, build: str = "default") -> Root:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from typing import TYPE_CHECKING, Any
 
 import srrag
-from srrag.errors import SrragError
+from srrag.errors import SrragError, UsageError
 from srrag.library.root import DEFAULT, Root
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
 
 MOST = 50
 """Passages that one call may ask for."""
@@ -29,6 +29,8 @@ papers do not answer the question. Not medical advice."""
 
 def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = ()) -> MCPServer:
     """Make the server of a root, with the tools search_evidence, answer_question and status."""
+    from mcp.server import MCPServer
+
     server = MCPServer("srrag", version=srrag.__version__, instructions=INSTRUCTIONS)
     chosen: dict[str, Any] = {"pipeline": pipeline, "overrides": tuple(overrides)}
     turn = threading.Lock()  # one question at a time: calls come from several threads
@@ -41,7 +43,7 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
         """
         with turn, told():
             if k > MOST:
-                raise ToolError(f"k={k}: at most {MOST} passages")
+                raise UsageError(f"k={k}: at most {MOST} passages")
             found = root.search(question, k=k, **chosen)
         return {"question": found.question, "passages": found.to_arrow().to_pylist()}
 
@@ -66,6 +68,8 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
 @contextmanager
 def told() -> Iterator[None]:
     """Tell the assistant what is wrong with its call, in one line."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
     try:
         yield
     except (SrragError, ValueError, RuntimeError) as error:

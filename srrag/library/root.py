@@ -27,6 +27,7 @@ from srrag.storage.store import Store
 from srrag.units import Units, open_units
 
 if TYPE_CHECKING:
+    from srrag.library.evaluation import Evaluation
     from srrag.library.summaries import BuildSummary
 
 DEFAULT = "hybrid_maxsim"
@@ -145,6 +146,21 @@ class Root:
         summary = build_here(self.store, self.name, corpus, path, overrides)
         self._opened.clear()
         return summary
+
+    def evaluate(
+        self,
+        *,
+        bench: str = "beir",
+        path: str | Path | None = None,
+        pipeline: str = DEFAULT,
+        baseline: str = "",
+        overrides: Iterable[str] = (),
+    ) -> Evaluation:
+        """Score a pipeline on a benchmark of conf/bench, and its difference to a baseline."""
+        from srrag.library.evaluation import evaluate_here
+
+        systems = [f"pipeline={pipeline}", *([f"baseline={baseline}"] if baseline else [])]
+        return evaluate_here(self.store, self.name, bench, path, [*systems, *overrides])
 
     def status(self) -> BuildSummary:
         """Return what stands, and what was rejected and why."""

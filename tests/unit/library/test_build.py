@@ -52,6 +52,23 @@ def test_what_builds_nothing_is_wrong_usage(tmp_path: Path) -> None:
         srrag.build(tmp_path / "R", corpus="sample", overrides=["estimate=true"])
 
 
+def test_an_evaluation_has_metrics_and_a_difference(sample_root: Path) -> None:
+    with srrag.open(sample_root) as root:
+        found = root.evaluate(
+            bench="sample", pipeline="bm25", baseline="dense", overrides=["resamples=20"]
+        )
+    assert (found.system, found.baseline) == ("bm25", "dense")
+    best = found["nDCG@10"]
+    assert best.value is not None and best.low is not None and best.low <= best.value <= 1
+    assert best.value == found.json["metrics"]["nDCG@10"]["value"]
+    values = {each.system: each.value for each in found.measured if each.metric == "nDCG@10"}
+    assert values["bm25 − dense"] == pytest.approx(values["bm25"] - values["dense"], abs=2e-3)
+    assert "nDCG@10" in str(found) and "<td" in found._repr_html_()
+    assert found.to_arrow().num_rows == len(found.measured) == len(found.to_pandas())
+    with pytest.raises(KeyError):
+        _ = found["nothing"]
+
+
 ROW = re.compile(r"^\| `srrag (\w+)` \| (.+) \|$", re.MULTILINE)
 
 

@@ -25,9 +25,9 @@ def test_langchain_gets_documents_that_can_be_cited(root: Root) -> None:
     pytest.importorskip("langchain_core", reason="without the extra langchain")
     from langchain_core.runnables import RunnableLambda
 
-    from srrag.library.langchain import SrragRetriever
+    from srrag.library.retrievers import langchain_retriever
 
-    retriever = SrragRetriever(root=root, k=3, pipeline="bm25")
+    retriever = langchain_retriever(root, k=3, pipeline="bm25")
     expected = root.search(CAST, k=3, pipeline="bm25")
     found = retriever.invoke(CAST)
     assert [each.page_content for each in found] == [each.text for each in expected]
@@ -39,9 +39,9 @@ def test_langchain_gets_documents_that_can_be_cited(root: Root) -> None:
 
 def test_llama_index_gets_nodes_with_scores(root: Root) -> None:
     pytest.importorskip("llama_index.core", reason="without the extra llamaindex")
-    from srrag.library.llama_index import SrragNodeRetriever
+    from srrag.library.retrievers import llama_index_retriever
 
-    found = SrragNodeRetriever(root, k=3, pipeline="bm25").retrieve(CAST)
+    found = llama_index_retriever(root, k=3, pipeline="bm25").retrieve(CAST)
     expected = root.search(CAST, k=3, pipeline="bm25")
     assert [each.node.node_id for each in found] == [each.unit_id for each in expected]
     assert [each.text for each in found] == [each.text for each in expected]
