@@ -10,7 +10,7 @@ SEED   ?= 1
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
           --randomly-seed=$(SEED)
 
-.PHONY: venv demo docs wheel release check test test-fast test-all test-rounds test-vllm test-llm bench clean
+.PHONY: venv demo docs wheel release check test test-fast test-all test-rounds test-vllm test-llm bench check-mutants clean
 
 venv: $(BIN)/.installed
 
@@ -89,6 +89,10 @@ bench: venv
 	$(BIN)/python -m perf.paper_graph $(GRAPHS)
 	$(BIN)/python -m perf.graph_search --questions 100
 	$(BIN)/python -m perf.update $(GRAPHS) --repeats 2
+
+# Mutants of the core that unit tests kill; MODULES="storage/ runner/part" for some.
+check-mutants: venv
+	$(BIN)/python -m tests.mutation $(MODULES)
 
 clean:
 	rm -rf $(ROOT)

@@ -90,6 +90,9 @@ class AnswerJson(BaseModel):
 
     id: str
     question: str
+    rewritten_from: str | None = Field(
+        None, description="the follow-up as it was asked, where `question` was made of it"
+    )
     answer: str
     insufficient: bool
     choice: int | None = Field(None, description="index of the option chosen, if there are options")
@@ -200,6 +203,7 @@ def answer(
     off: list[str],
     explained: bool,
     clinical: bool = False,
+    rewritten_from: str | None = None,
 ) -> AnswerJson:
     """Turn a pipeline's result into the JSON answer.
 
@@ -220,6 +224,7 @@ def answer(
     return AnswerJson(
         **told,
         id=id,
+        rewritten_from=rewritten_from,
         off=off,
         clinical=reading,
         why=traced.pop("why", None) if explained else None,

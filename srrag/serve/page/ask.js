@@ -17,7 +17,7 @@ let draft = { text: "", evidence: [] };
 
 // ---- asking ----
 
-async function ask(question, wanted = "") {
+async function ask(question, wanted = "", before = []) {
   asking?.abort();
   const own = (asking = new AbortController());
   const place = { question, pipeline: at("pipelines").hidden ? "" : at("pipeline").value };
@@ -26,6 +26,7 @@ async function ask(question, wanted = "") {
   moveTo(place);
   try {
     const body = { question, options: { trace: true, clinical: true } };
+    if (before.length) body.history = before;
     if (place.pipeline) body.pipeline = place.pipeline;
     const response = await call("v1/answers/stream", { body, signal: own.signal });
     let last = "";
@@ -62,6 +63,7 @@ function hear(name, data, wanted) {
   if (name === "error") fail(data.error);
   if (name !== "final") return;
   remember(data.question);
+  moveTo({ ...current(), question: data.question }, true);
   at("question").value = "";
   known.set(location.search, data);
   show(data);
@@ -73,7 +75,7 @@ function hear(name, data, wanted) {
 
 // ---- showing ----
 
-const FOLDED = ["notice", "standing", "note", "left-out"];
+const FOLDED = ["read-as", "notice", "standing", "note", "left-out"];
 
 function clear() {
   for (const id of ["answer", "sure", "parts", "points", "findings", "full", "uncited", "references", "steps", "paper"]) {
@@ -83,7 +85,7 @@ function clear() {
   for (const id of ["whole", "others", "steps-taken"]) at(id).open = false;
   document.getElementById("paper-row")?.remove();
   document.body.classList.add("answered");
-  at("question").placeholder = "Another question";
+  at("question").placeholder = "A follow-up, or another question";
   fail(null);
   [draft, shown] = [{ text: "", evidence: [] }, null];
   at("said").textContent = "";
@@ -125,6 +127,7 @@ export function show(reply) {
   at("points").replaceChildren(...points(reading));
   tell("notice", [reading.language, reply.insufficient ? "" : reply.notice].filter(Boolean).join(" "));
   tell("note", reply.note);
+  tell("read-as", reply.rewritten_from && `You asked “${reply.rewritten_from}”, which was read as the question above.`);
   const unknown = reading.untold.some((point) => point.kind === "standing_unknown");
   tell("standing", unknown ? "" : reply.standing_note);
   tell("left-out", leftOut(reply));
@@ -285,7 +288,7 @@ function arrive() {
 const online = () => { at("offline").hidden = navigator.onLine; };
 
 at("grades").append(gradeTable());
-at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(at("question").value); });
+at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(at("question").value, "", shown ? [shown.question] : []); });
 at("question").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();

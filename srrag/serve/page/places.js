@@ -18,8 +18,8 @@ export function address({ question, pipeline, version }) {
 }
 
 // Makes the address that of an answer; a new entry only for another question.
-export function moveTo(place) {
-  const kind = current().question === place.question ? "replaceState" : "pushState";
+export function moveTo(place, instead = false) {
+  const kind = instead || current().question === place.question ? "replaceState" : "pushState";
   history[kind](null, "", address(place));
   document.title = place.question ? `${place.question} · SR-RAG` : "SR-RAG";
 }

@@ -33,6 +33,7 @@ from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import RemoteCall, apart
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import ServeSettings
+from srrag.serve.snapshot import opening_fault
 
 _SWITCH_S = 0.001
 
@@ -254,7 +255,12 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
         serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
         target = serve.RunTarget(application(settings, cluster), name=NAME, route_prefix="/")
         serve.run_many([target], wait_for_applications_running=False)
-        wait_until_up(cluster.start_s)
+        try:
+            wait_until_up(cluster.start_s)
+        except RuntimeError as error:
+            # An engine of its own is not loaded a second time only to learn what is wrong.
+            reason = "" if _models(settings) else opening_fault(settings)
+            raise RuntimeError(reason or str(error)) from error
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{name}:{settings.port}"
         serve.delete(NAME)  # drains first, since serve.shutdown ends the proxies at once

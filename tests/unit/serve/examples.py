@@ -25,6 +25,9 @@ ASKED = {"question": CAST, "options": {"trace": True, "clinical": True}}
 CHAT = {"model": "srrag", "messages": [{"role": "user", "content": CAST}]}
 
 
+RESPONSES = {"model": "srrag", "input": CAST}
+
+
 def real(root: Path, folder: Path) -> dict[str, str]:
     """What a server of a built root answers, by the file that shows it."""
     keys = folder / "keys"
@@ -34,10 +37,15 @@ def real(root: Path, folder: Path) -> dict[str, str]:
         found = {f"{name}.json": as_json(cut(body)) for name, body in replies(client).items()}
         heard = client.post("/v1/answers/stream", json={"question": CAST}).text
         chunks = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).text
+        made = client.post("/v1/responses", json={**RESPONSES, "stream": True}).text
     return found | {
         "answer_stream.txt": "".join(
             f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
             for name, data in events(heard)
+        ),
+        "responses_stream.txt": "".join(
+            f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
+            for name, data in events(made)
         ),
         "chat_stream.txt": "".join(f"data: {each}\n\n" for each in map(cut_chunk, data(chunks))),
     }
@@ -59,6 +67,7 @@ def replies(client: TestClient) -> dict[str, Any]:
     return {
         "answer": post("/v1/answers", ASKED),
         "chat": post("/v1/chat/completions", CHAT),
+        "responses": post("/v1/responses", RESPONSES),
         "models": get("/v1/models"),
         "model": get("/v1/models/srrag"),
         "search": search,
