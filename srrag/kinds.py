@@ -55,6 +55,7 @@ MODULES: dict[str, str] = {
     "EncodeQuestions": "srrag.retrieve.questions",
     "EncodeSubQuestions": "srrag.retrieve.questions",
     "EncodeTexts": "srrag.retrieve.questions",
+    "EncodeTitles": "srrag.index.titles",
     "EncodeWindows": "srrag.index.encode",
     "Encoder": "srrag.model.encoder",
     "ExtractFeatures": "srrag.expand.features",

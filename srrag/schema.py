@@ -170,6 +170,12 @@ VECTORS = relation(
     ("cut", pa.bool_()),
 )
 
+# The titles of documents that have one, each with its sentence vector (float32).
+TITLES = relation(
+    ("doc_id", _STRING),
+    ("vector", pa.binary()),
+)
+
 REJECTS = pa.schema(
     [
         pa.field("stage", pa.string(), nullable=False),

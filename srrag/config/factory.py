@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from srrag.config.compose import with_pipeline
+from srrag.config.titles import searching, title_mode
 from srrag.errors import UsageError
 from srrag.llm.completion import Account
 from srrag.pipeline import Pipeline
@@ -118,7 +119,8 @@ def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resourc
 def plan(config: Mapping[str, Any], reader: Any) -> Plan:
     """The plan of a build: its stages with their fingerprints; raises UsageError."""
     stages = []
-    for name, entry in kept_stages(config["stages"]).items():
+    searched = searching(config["stages"], title_mode(reader))
+    for name, entry in kept_stages(searched).items():
         run = make(entry["run"], f"stages.{name}")
         inputs = tuple(entry["inputs"])
         stages.append(Stage(name, run, inputs, resources(config, name, run)))

@@ -28,6 +28,7 @@ NEEDED = {
     "ask": ["root=R", "question=x"],
     "answer": ["root=R", "queries=Q"],
     "serve": ["root=R"],
+    "mcp": ["root=R"],
     "evaluate": ["bench.path=P"],
     "sweep": ["root=R", "bench.path=P"],
     "report": ["results=R"],
