@@ -10,12 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from srrag.step import Build, Place
 from srrag.storage.lookup import write_lookup
 from srrag.storage.read_live import read_live
-from srrag.units import DOCUMENT_COLUMNS, UNIT_COLUMNS
+from srrag.units import DOCUMENT_COLUMNS, UNIT_COLUMNS, studies_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,26 +61,13 @@ def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[st
 
 
 def _write_studies(out: Path) -> None:
-    """Write the study of each window, and the windows of each study.
-
-    Raises ValueError for a window without a document.
-    """
+    """Write the study of each window, and the windows of each study."""
     units, documents = (
         pa.ipc.open_file(pa.memory_map(str(out / f"{name}.arrow"))).read_all()
         for name in ("units", "documents")
     )
-    own, pmids = documents["doc_id"], documents["pmid"]
-    keys = pc.if_else(pc.equal(pc.fill_null(pmids, ""), ""), own, pmids)
-    numbers = pc.index_in(keys, value_set=pc.unique(keys)).to_numpy()
-    found = pc.index_in(units["doc_id"], value_set=own.combine_chunks())
-    if found.null_count:
-        raise ValueError(f"{out}: a window has no document; run the build again")
-    study = numbers[found.to_numpy()].astype(np.int32)
-    size = int(numbers.max(initial=-1)) + 1
-    np.save(out / "window_studies.npy", study)
-    np.save(out / "study_windows.npy", np.argsort(study, kind="stable").astype(np.int32))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(study, minlength=size))])
-    np.save(out / "study_windows.offsets.npy", offsets.astype(np.int64))
+    for name, values in studies_of(units["doc_id"], documents).items():
+        np.save(out / f"{name}.npy", values)
 
 
 def _with_section(documents: pa.Table) -> pa.Table:
