@@ -10,7 +10,7 @@ SEED   ?= 1
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
           --randomly-seed=$(SEED)
 
-.PHONY: venv demo check test test-fast test-all test-rounds test-vllm test-llm bench clean
+.PHONY: venv demo docs wheel release check test test-fast test-all test-rounds test-vllm test-llm bench check-mutants clean
 
 venv: $(BIN)/.installed
 
@@ -26,6 +26,22 @@ demo: venv
 	$(BIN)/srrag ask root=$(ROOT) pipeline=srrag question="How long may an acute lateral ankle sprain be immobilised in a cast?" >/dev/null
 	$(BIN)/srrag evaluate bench=sample root=$(ROOT) bench.split=test pipeline=srrag baseline=bm25 >/dev/null
 	$(BIN)/srrag status root=$(ROOT) >/dev/null
+
+# The site of docs/, with strict links, in dist/site.
+docs: venv
+	$(BIN)/pip install --quiet -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The built wheel, installed away from the sources; EMPTY=1 with all its packages anew.
+wheel: venv
+	PYTHON=$(PYTHON) VENV=$(VENV) .ci/wheel
+
+# Of a release, in dist/: the wheel, a bill of materials (CycloneDX) and the licences of all packages.
+release: venv
+	$(BIN)/pip install --quiet -e ".[release]"
+	$(BIN)/python -m build --wheel --outdir dist
+	$(BIN)/cyclonedx-py environment --output-file dist/sbom.json $(VENV)
+	$(BIN)/pip-licenses --format=markdown --with-urls --output-file=dist/licences.md
 
 check: venv
 	$(BIN)/ruff check .
@@ -73,6 +89,10 @@ bench: venv
 	$(BIN)/python -m perf.paper_graph $(GRAPHS)
 	$(BIN)/python -m perf.graph_search --questions 100
 	$(BIN)/python -m perf.update $(GRAPHS) --repeats 2
+
+# Mutants of the core that unit tests kill; MODULES="storage/ runner/part" for some.
+check-mutants: venv
+	$(BIN)/python -m tests.mutation $(MODULES)
 
 clean:
 	rm -rf $(ROOT)

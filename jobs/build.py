@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
-from srrag.config import factory
-from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
-from srrag.runner.build import BuildJob
-from srrag.runner.estimate import EstimateJob, readable
-from srrag.runner.progress import say
-from srrag.runner.rejects import read_rejects, readable_rejects
-from srrag.runner.summary import headline
-from srrag.storage.store import Store
-
-_NAMED = 10
+from srrag.library.build import build_root
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Build what is missing in `root` from `corpus`."""
-    reader = factory.make(config["corpus"], "corpus")
-    store = Store(config["root"])
-    if config["statuses"] and config["stages"].get("standing"):
-        notices = read_statuses(Path(config["statuses"]))
-        kept = list_name(notices) if config["estimate"] else keep_statuses(store, notices)
-        config["stages"]["standing"]["run"]["statuses"] = kept
-    plan = factory.plan(config, reader)
-    if config["estimate"]:
-        summary = EstimateJob(store, plan, config["build"]).run(
-            reader.scan(), factory.place(config)
-        )
-        say(readable(summary))
-        config["out"] = None  # an estimate leaves no trace
-        return summary
-    job = BuildJob(
-        store=store,
-        plan=plan,
-        runner=factory.runner(config),
-        name=config["build"],
-        command=config["command"],
-        max_failed_share=config["max_failed_share"],
-        retry_failed=config["retry_failed"],
-        update=config["update"],
-        repair=config["repair"],
-    )
-    store, summary = job.store, job.run(reader.scan(), factory.place(config))
-    if named := readable_rejects(read_rejects(store, job.name), _NAMED):
-        say(f"rejected: {summary['rejected']:,}\n{named}")
-    return headline(summary)
+    return build_root(config)
 
 
 if __name__ == "__main__":

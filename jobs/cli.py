@@ -13,6 +13,7 @@ JOBS = {
     "ask": "answer one question with graded citations",
     "answer": "answer a file of questions; TREC run and BioGen JSON",
     "serve": "answer over HTTP: JSON, streams, OpenAI chat",
+    "mcp": "let an assistant search and cite (Model Context Protocol)",
     "evaluate": "score a pipeline or the rules on a benchmark",
     "sweep": "many configurations over shared stages; one table",
     "report": "results as one page, Markdown and plots",
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from srrag.config.run_job import launch
 
     module = importlib.import_module(f"jobs.{job}")
-    return launch(job, module.run, rest)
+    return launch(job, module.run, rest, own_stdout=getattr(module, "OWN_STDOUT", False))
 
 
 def usage() -> str:

@@ -13,9 +13,9 @@ from srrag.experiment.configurations import configurations
 from srrag.experiment.record import bench_name
 from srrag.experiment.running import Running
 from srrag.experiment.scoring import read_bench
-from srrag.experiment.sweep import SweepBench, run_sweep
+from srrag.experiment.sweep import SweepBench, row_off, run_sweep
 from srrag.experiment.sweep_summary import told
-from srrag.experiment.table import SHOWN
+from srrag.experiment.table import SHOWN, ranks, readable_systems
 from srrag.runner.progress import say
 
 
@@ -24,7 +24,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
     path, given = resource_path(config["bench"]["path"]), config["sweep"]
     bench = read_bench(config, path)
-    rows = configurations(config, bench.asked)
+    off: dict[str, str] | None = {} if given.get("lacking") == "said" else None
+    rows = configurations(config, bench.asked, off)
     baseline = given["baseline"] or rows[0].name
     if baseline not in (names := [row.name for row in rows]):
         raise UsageError(f"sweep.baseline={baseline}: there are {', '.join(names)}")
@@ -33,7 +34,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         say(f"  {row.name}: {row.command(str(path), config['engine'])}")
     shared = {name: config[name] for name in ("engine", "in_sample", "resamples", "seed")}
     scored = SweepBench(bench, bench_name(config), path, **shared)
-    found = run_sweep(scored, rows, baseline, Running.of(config), Path(config["out"]))
+    running = Running.of(config)
+    idle = [row_off(name, why, scored, given["rows"][name]) for name, why in (off or {}).items()]
+    found = run_sweep(scored, rows, baseline, running, Path(config["out"]), idle)
     summary, text = told(
         found,
         bench,
@@ -42,7 +45,11 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         by=config["bench"].get("by"),
         shown=given.get("shown") or SHOWN,
     )
-    say(text)
+    order = ranks(found.rows, given.get("decides") or ())
+    without = {r.name: ", ".join(r.pipeline.left_out) for r in rows if r.pipeline.left_out}
+    summary |= {"ranks": order, "off": without | (off or {})}
+    unfair = str((given.get("unfair") or {}).get(scored.name) or "")
+    say(text + readable_systems(order, summary["off"] if off is not None else {}, unfair))
     took = {"out": config["out"], "seconds": round(time.perf_counter() - started, 3)}
     return summary | took
 

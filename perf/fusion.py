@@ -26,7 +26,6 @@ from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.formats import read_queries
 from srrag.hits import unpack_hits
 from srrag.pipeline import Pipeline
-from srrag.rerank.documents import document_names
 from srrag.retrieve.questions import question_table
 from srrag.step import Place
 from srrag.storage.store import Store
@@ -51,7 +50,8 @@ def measured(
     for table in tables:
         ids, _, offsets = unpack_hits(table["hits"])
         (bounds,) = pairwise(offsets.tolist())
-        ranked.append(document_names(units, ids[bounds[0] : bounds[1]]).to_pylist())
+        found = ids[bounds[0] : bounds[1]].to_pylist()
+        ranked.append(units.article_keys(found).to_pylist())
     run = {
         row["query_id"]: {d: 1 / n for n, d in enumerate(dict.fromkeys(names), start=1)}
         for row, names in zip(rows, ranked, strict=True)
@@ -72,12 +72,8 @@ def measured(
 def of_documents(qrels: Qrels, units: Units) -> Qrels:
     """The gold by document: the best relevance of its passages."""
     told = units.documents
-    names = {
-        source: pmid or doc
-        for source, pmid, doc in zip(
-            *(told[key].to_pylist() for key in ("source_id", "pmid", "doc_id")), strict=True
-        )
-    }
+    pairs = zip(*(told[key].to_pylist() for key in ("source_id", "pmid")), strict=True)
+    names = {source: pmid or source for source, pmid in pairs}
     found: Qrels = {}
     for query, passages in qrels.items():
         for passage, relevance in passages.items():

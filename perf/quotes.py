@@ -26,7 +26,7 @@ from perf import provenance
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.terms import terms
 from srrag.answer import extract as extracting
-from srrag.answer.candidates import LEANS, Passage, candidates
+from srrag.answer.candidates import LEANS, Passage, candidates, passage_of
 from srrag.answer.direction import direction
 from srrag.answer.extract import Extract, ExtractRule, seen
 from srrag.answer.sentence_features import FEATURES, features
@@ -38,6 +38,7 @@ from srrag.provenance import KEY
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json
 
+ANSWERING = ("compose", "mismatch", "gate", "support")
 FOLDS = 5
 RIDGE = 1.0
 FIT_IN = 3
@@ -79,9 +80,9 @@ def collect(data: Path, rehab_root: str, bioasq_root: str, cache: Path) -> None:
     """Find the evidence of all questions of rehab and BioASQ, and keep it."""
     for name, root, pipeline in (
         ("rehab", rehab_root, "hybrid_maxsim"),
-        ("bioasq", bioasq_root, "bm25"),
+        ("bioasq", bioasq_root, "hybrid_maxsim"),
     ):
-        leave = [f"pipeline.answer.{step}=null" for step in ("compose", "mismatch", "gate")]
+        leave = [f"pipeline.answer.{step}=null" for step in ANSWERING]
         config = configure(
             "evaluate",
             [f"bench.path={data / name}", f"root={root}", f"pipeline={pipeline}", *leave],
@@ -119,7 +120,11 @@ def _evidence_inference(path: Path) -> Iterable[Asked]:
         )
         passages = tuple(
             Passage(
-                part["text"], article["title"], part["heading"], article["evidence_grade"] or ""
+                part["text"],
+                article["title"],
+                part["heading"],
+                article["evidence_grade"] or "",
+                paper=row["article_id"],
             )
             for part in article["sections"]
         )
@@ -139,9 +144,7 @@ def _found(data: Path, cache: Path, name: str) -> Iterable[Asked]:
     best = {query: max(grades.values()) for query, grades in qrels.items()}
     for row in json.loads((cache / f"{name}.json").read_text("utf-8")):
         query = row["query_id"]
-        passages = tuple(
-            Passage(e["text"], e["title"], e["section"], e["grade"]) for e in row["evidence"]
-        )
+        passages = tuple(passage_of(e) for e in row["evidence"])
         documents = tuple(e["source_id"] for e in row["evidence"])
         gold = {
             "ideal": answers[query].get("ideal_answer") or [] if query in answers else [],

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from srrag.library.root import Root
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(root: str | Path, build: str = "default") -> Root:
@@ -24,4 +26,26 @@ def open(root: str | Path, build: str = "default") -> Root:
     """
     from srrag.library.root import Root
 
+    return Root(root, build)
+
+
+def build(
+    root: str | Path,
+    *,
+    corpus: str = "folder",
+    path: str | Path | None = None,
+    build: str = "default",
+    overrides: Iterable[str] = (),
+) -> Root:
+    """Build a root from a corpus, or what it lacks, and open it.
+
+    `corpus` is a file of conf/corpus (folder, jsonl, beir, pubmed, sample), `path` where the
+    documents are, and `overrides` are those of `srrag build`. Runs in this process, without Ray.
+    What was rejected, and why, is in `root.status()`.
+    """
+    from srrag.library.build import build_here
+    from srrag.library.root import Root
+    from srrag.storage.store import Store
+
+    build_here(Store(root), build, corpus, path, overrides)
     return Root(root, build)

@@ -94,6 +94,71 @@ TRIPLES = relation(
     ("grade", _STRING),
 )
 
+# The keywords of a document (EbmKG, section 3.2), shared by its units.
+KEYWORD = pa.struct([pa.field(name, _STRING) for name in ("name", "type", "mesh")])
+KEYED_DOCUMENTS = relation(
+    ("doc_id", _STRING),
+    ("title", _STRING),
+    ("text", _STRING),
+    ("grade", _STRING),
+    ("keywords", pa.list_(KEYWORD)),
+)
+
+# The text units u = <c_u, K_u> of EbmKG. The span counts characters of the document's text.
+KEYED_UNITS = relation(
+    ("unit_id", _STRING),
+    ("doc_id", _STRING),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("text", _STRING),
+    ("grade", _STRING),
+    ("keywords", pa.list_(KEYWORD)),
+)
+
+# Pieces of evidence (EbmKG, Eq. 1) of a unit on a keyword, `label` the hyper-relation. The span
+# counts characters of the document's text, −1 and −1 for a text that is not verbatim.
+FINDINGS = relation(
+    ("evidence_id", _STRING),
+    ("doc_id", _STRING),
+    ("unit_id", _STRING),
+    ("keyword", _STRING),
+    ("keyword_type", _STRING),
+    ("label", _STRING),
+    ("text", _STRING),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("grade", _STRING),
+)
+
+# Findings with the entities that they name (EbmKG, Eq. 2), `mesh` "" for what MeSH does not have.
+INCIDENCE = relation(
+    *((field.name, field.type) for field in FINDINGS if field.name != "reject"),
+    ("entities", pa.list_(KEYWORD)),
+)
+
+FINDING_VECTORS = relation(("evidence_id", _STRING), ("vector", pa.binary()))
+
+# The topics that a question's walk leads to, best first.
+TOPICS = pa.list_(
+    pa.struct(
+        [
+            pa.field("topic", _INT),
+            pa.field("text", _STRING),
+            pa.field("visits", _FLOAT),
+            pa.field("score", _FLOAT),
+        ]
+    )
+)
+
+# What the topics say on a question, each with its usefulness from 0 to 10 (EbmKG, Eq. 10);
+# `evidence` is the row of the finding that a feature repeats, −1 for none.
+FEATURES = pa.list_(
+    pa.struct([pa.field("text", _STRING), pa.field("score", _FLOAT), pa.field("evidence", _INT)])
+)
+
+# Findings in order of their attention scores (EbmKG, Eq. 9).
+RANKED_FINDINGS = pa.list_(pa.struct([pa.field("evidence", _INT), pa.field("score", _FLOAT)]))
+
 # One forward pass fills both: the sentence vector (float32) and the token vectors for MaxSim
 # (int8, row-major num_tokens × dim, one float16 scale a token).
 VECTORS = relation(
@@ -103,6 +168,12 @@ VECTORS = relation(
     ("tokens", pa.large_binary()),
     ("token_scales", pa.binary()),
     ("cut", pa.bool_()),
+)
+
+# The titles of documents that have one, each with its sentence vector (float32).
+TITLES = relation(
+    ("doc_id", _STRING),
+    ("vector", pa.binary()),
 )
 
 REJECTS = pa.schema(

@@ -10,9 +10,12 @@ from srrag.algo.terms import terms
 from srrag.answer.cited import MAX_SENTENCE_CHARS
 from srrag.answer.sentence_features import PLAN
 from srrag.answer.sentences import Role, plain, split_sentences
+from srrag.grades import GRADES
+from srrag.rows import Row
 
-GRADE_WEIGHT = {"A": 1.0, "B": 0.8792, "C": 0.7729, "D": 0.6797, "E": 0.5974}
-"""Odds ratios between grades that BETR learned (SR-RAG, Table 1)."""
+GRADE_STEP = 0.95
+"""What a sentence's score is multiplied by for each grade below A: it decides between equals. It is
+a preference, not a fit: between 1 and Table 1's .88 no public set tells one from another."""
 
 LEANS = re.compile(
     r"(?:He|She|They|It|Its|These|Those|Their|His|Her|This|That|Such|However|But|Yet|In contrast|"
@@ -39,10 +42,16 @@ _PLANS_TOO = re.compile(
     r"|\bwere (?:randomly|consecutively|equally|prospectively|retrospectively)"
     r" (?:allocated|assigned|divided|selected|recruited|enrolled|distributed)\b"
     r"|\bw(?:as|ere) (?:assessed|measured|recorded|collected|monitored|obtained)"
-    r"(?: [^,;]{0,40})?\.?$",
+    r"(?: [^,;]{0,40})?\.?$"
+    r"|^The (?:effects?|efficacy|effectiveness|safety|results?|outcomes?)\b[^,;]* (?:was|were)"
+    r" (?:compared|analy[sz]ed|studied|tested)\b"
+    r"|\b(?:participants|patients|subjects|women|men|children|athletes)\b[^,;]{0,40}\bcompleted"
+    r" (?:the|all|both|this|our)\b[^,;]*$"
+    r"|\b(?:similar|comparable|no (?:\w+ ){0,3}differences?\b.*) at baseline\b[^,;]*$",
     re.IGNORECASE,
 )
-"""Aims without a main verb, allocation, and lists of what was measured. They stand apart from PLAN,
+"""Aims without a main verb, allocation, what was compared or measured, who took part and what the
+groups were like at the start. They stand apart from PLAN,
 whose matches are a feature that sentence weights were fitted on."""
 MIN_WORDS, MAX_WORDS = 5, 90
 MAX_LEANING = 2
@@ -54,7 +63,8 @@ CUT_WEIGHT = 0.7
 class Passage(NamedTuple):
     """A piece of evidence for the ranking; `grade` is assigned by us, never read from the text.
 
-    `weight` multiplies the score of its sentences.
+    `weight` multiplies the score of its sentences. `paper` is the same for all that comes from one
+    paper, "" where that is not known.
     """
 
     text: str
@@ -62,6 +72,7 @@ class Passage(NamedTuple):
     section: str
     grade: str
     weight: float = 1.0
+    paper: str = ""
 
 
 class Candidate(NamedTuple):
@@ -82,11 +93,22 @@ class Candidate(NamedTuple):
         return self.text != self.core
 
 
+def passage_of(item: Row, weight: float = 1.0) -> Passage:
+    """Make a passage of a piece of evidence; pieces with one PMID, or one title, are one paper."""
+    paper = item["pmid"] or item["title"] or item["doc_id"]
+    return Passage(item["text"], item["title"], item["section"], item["grade"], weight, paper)
+
+
+def grade_factor(grade: str) -> float:
+    """What the score of a sentence is multiplied by for its grade; without one it counts as E."""
+    return GRADE_STEP ** (GRADES.index(grade) if grade in GRADES else len(GRADES) - 1)
+
+
 def candidates(passages: Sequence[Passage]) -> list[Candidate]:
     """All sentences that may be quoted; a repeated text belongs to its best-ranked passage."""
     found: dict[str, Candidate] = {}
     for number, passage in enumerate(passages):
-        weight = passage.weight * GRADE_WEIGHT.get(passage.grade, GRADE_WEIGHT["E"])
+        weight = passage.weight * grade_factor(passage.grade)
         sentences = split_sentences(passage.text, passage.section)
         shown, texts = plain(passage.text), [each.text for each in sentences]
         for place, (core, role) in enumerate(sentences):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.answer.candidates import Passage
+from srrag.answer.candidates import passage_of
 from srrag.answer.choose_rules import choose
 from srrag.answer.cited import ABSTENTION, MAX_CITES, Number
 from srrag.answer.compose import ComposeAnswer, evidence_lines
@@ -111,10 +111,7 @@ class ChooseOption(LLMStep):
         return [self._ruled(rows[prompt.row]).model_dump_json() for prompt in prompts]
 
     def _ruled(self, row: Row) -> ChosenOption:
-        passages = [
-            Passage(item["text"], item["title"], item["section"], item["grade"])
-            for item in self._shown(row)
-        ]
+        passages = [passage_of(item) for item in self._shown(row)]
         chosen = choose(row["text"], row["options"], passages)
         return ChosenOption(
             steps=textwrap.wrap(chosen.reason, MAX_STEP_CHARS)[:MAX_STEPS],

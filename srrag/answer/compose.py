@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from srrag.answer.answerable import abstention_note, lack_note, unsaid_note
-from srrag.answer.candidates import Passage
+from srrag.answer.candidates import Passage, passage_of
 from srrag.answer.choose_rules import choose
 from srrag.answer.cited import (
     ABSTENTION,
@@ -63,7 +63,7 @@ class ComposeAnswer(LLMStep):
     nearest paper covers. The note of every answer lists question words that no evidence holds.
     """
 
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -148,8 +148,8 @@ class ComposeAnswer(LLMStep):
             others = {each.number for each in differences}
             near = {*question[self.gate]["on_topic"]} if self.gate else None
             passages = [
-                Passage(
-                    item["text"], item["title"], item["section"], item["grade"],
+                passage_of(
+                    item,
                     (DIFFERING_WEIGHT if number in others else 1.0)
                     * (1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT),
                 )
@@ -157,6 +157,8 @@ class ComposeAnswer(LLMStep):
             ]  # fmt: skip
             rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
             extract = rule(question["text"], passages)
+            if self.gate:  # its note says what the evidence does not hold
+                extract = extract._replace(absent=[])
             answer = quoted_answer(extract, [each.grade for each in passages], differences)
             answers.append(_ruled(answer, question, passages).model_dump_json())
         return answers

@@ -39,9 +39,15 @@ _BAD = re.compile(
     r"inflammat\w*|severity|failure|infection\w*|bleeding|distress|days|duration|time|errors?)\b",
     re.IGNORECASE,
 )
+
 _THAN = re.compile(
     r"\b(?:than|compared (?:with|to)|versus|vs|relative to|over)\b\.?", re.IGNORECASE
 )
+
+
+def is_harm(outcome: str) -> bool:
+    """Whether less of an outcome is better, by its words: pain, risk, time, …"""
+    return _BAD.search(outcome) is not None
 
 
 def direction(sentence: str, intervention: str, comparator: str, outcome: str) -> Direction:
@@ -55,7 +61,7 @@ def direction(sentence: str, intervention: str, comparator: str, outcome: str) -
     places = _places(sentence, outcome)
     found = [(_near(m.start(), places), "increased") for m in _UP.finditer(sentence)]
     found += [(_near(m.start(), places), "decreased") for m in _DOWN.finditer(sentence)]
-    good: Direction = "decreased" if _BAD.search(outcome) else "increased"
+    good: Direction = "decreased" if is_harm(outcome) else "increased"
     found += [(_near(m.start(), places) + 1, good) for m in _BETTER.finditer(sentence)]
     if not found:
         return ""

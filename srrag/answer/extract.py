@@ -36,13 +36,15 @@ class ChosenSentence(NamedTuple):
 class Extract(NamedTuple):
     """Chosen sentences, best first, or none with the missing words if the evidence is too thin.
 
-    `differ` holds the evidence numbers of two choices that contradict each other on the outcome.
+    `differ` holds the evidence numbers of two choices that contradict each other on the outcome,
+    `unnamed` the asked outcome if that is why there are none.
     """
 
     choices: list[ChosenSentence]
     coverage: float
     absent: list[str]
     differ: tuple[int, ...] = ()
+    unnamed: str = ""
 
 
 class Asked(NamedTuple):
@@ -72,12 +74,13 @@ class ExtractRule:
     but for a guideline that covers the question as the best passage does.
     Aims, methods and questions are none. A sentence that opens by contrast or reference comes with
     what it leans on, or not at all, and one that the next sentence turns round comes with that one.
+    Where a question names an outcome of which no quoted passage holds a word, nothing is quoted.
     """
 
     max_sentences: int = 5
     min_coverage: float = 0.4
     min_sentence_coverage: float = 0.05
-    other_document: float = 0.4
+    other_document: float = 0.3
     keep: float = 0.5
     redundancy: float = 0.6
 
@@ -91,13 +94,14 @@ class ExtractRule:
             return Extract([], asked.coverage, asked.absent)
         score = self._scores(asked, passages, found, usable)
         chosen, differ = _opposed(
-            self._diverse(
-                score, self._lead(score, asked, passages, found), [c.stems for c in found]
-            ),
+            self._diverse(score, self._lead(score, asked, passages, found), found),
             asked.outcome, passages, found, asked_outcome(question),
         )  # fmt: skip
         shown = [plain(passage.text) for passage in passages]
         choices = [ChosenSentence(found[i].text, _cites(found[i], shown)) for i in chosen]
+        quoted = [passages[n - 1] for choice in choices for n in choice.cites]
+        if unnamed := _unnamed(question, quoted):
+            return Extract([], asked.coverage, asked.absent, unnamed=unnamed)
         numbers = tuple(found[i].passage + 1 for i in differ)
         return Extract(choices, asked.coverage, asked.absent, numbers)
 
@@ -130,17 +134,22 @@ class ExtractRule:
         return int(np.argmax((score * penalty).round(6)))
 
     def _diverse(
-        self, score: NDArray[np.float64], lead: int, stems: list[frozenset[str]]
+        self, score: NDArray[np.float64], lead: int, found: Sequence[Candidate]
     ) -> list[int]:
-        """The lead, then sentences by score whose stems overlap with no chosen one (Jaccard)."""
+        """The lead, then sentences by score that repeat no chosen one, nor its context."""
         order = np.lexsort((np.arange(len(score)), -score.round(6)))
         chosen = [lead]
         for i in order.tolist():
             if len(chosen) == self.max_sentences or score[i] < self.keep * score[lead]:
                 break
-            if all(_jaccard(stems[i], stems[j]) < self.redundancy for j in chosen):
+            if not any(self._repeats(found[i], found[j]) for j in chosen):
                 chosen.append(i)
         return chosen
+
+    def _repeats(self, one: Candidate, other: Candidate) -> bool:
+        """Whether one quote holds the other, or they share most of their words (Jaccard)."""
+        within = one.core in other.text or other.core in one.text
+        return within or _jaccard(one.stems, other.stems) >= self.redundancy
 
 
 def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate]) -> Asked:
@@ -176,6 +185,16 @@ def seen(asked: Asked, found: Sequence[Candidate]) -> list[Seen]:
     ]  # fmt: skip
 
 
+def _unnamed(question: str, quoted: Sequence[Passage]) -> str:
+    """The asked outcome if the passages and their titles hold no word of it, else ""."""
+    outcome = asked_outcome(question)
+    named = {*terms(outcome)}
+    if outcome == question or not named:
+        return ""
+    held = any(not named.isdisjoint(terms(f"{each.title} {each.text}")) for each in quoted)
+    return "" if held else outcome
+
+
 def _opposed(
     chosen: list[int],
     outcome: NDArray[np.float64],
@@ -200,8 +219,8 @@ def _opposed(
 
 
 def _other_paper(a: Passage, b: Passage) -> bool:
-    """Whether two passages come from different papers, judged by their titles."""
-    return a is not b and "" not in (a.title, b.title) and a.title != b.title
+    """Whether two passages come from different papers; unknown ones count as one."""
+    return a is not b and "" not in (a.paper, b.paper) and a.paper != b.paper
 
 
 def _cites(candidate: Candidate, shown: Sequence[str]) -> list[int]:

@@ -58,6 +58,8 @@ def _missing(extract: Extract) -> str:
     """How much of the question the evidence holds, and what not; never without a word."""
     covered = f"{extract.coverage:.0%}"
     told = [] if covered == "0%" else [f"The best passage covers {covered} of the question."]
+    if extract.unnamed:
+        told.append(f"What could be quoted holds no word of “{extract.unnamed}”.")
     if words := [word for word in extract.absent if len(word) > MIN_ABSENT_CHARS]:
         told.append(f"Nowhere in the evidence: {', '.join(words)}.")
     return " ".join(told) or "Nothing in the evidence speaks of the question."

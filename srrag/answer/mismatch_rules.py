@@ -74,7 +74,7 @@ def rule_mismatches(
     """
     people = traits("; ".join(anchors["P"]))
     people += [each for each in traits(question) if each.kind == "species"]
-    conditions = [name for anchor in anchors["P"] for name in _conditions(anchor)]
+    conditions = [name for anchor in anchors["P"] for name in conditions_in(anchor)]
     whole: dict[str, str] = {}
     for source in sources:
         known = whole.get(source.document, source.title)
@@ -89,7 +89,7 @@ def rule_mismatches(
         if trait:
             found.append(FoundMismatch(number, "P", _first(anchors["P"], trait.kind), trait.phrase))
         elif conditions and not _holds(whole[source.document], conditions, 0):
-            other = _other(_conditions(source.title), asked)
+            other = _other(conditions_in(source.title), asked)
             found += [FoundMismatch(number, "P", conditions[0], other)] if other else []
         if other := _other(others, asked):
             found.append(FoundMismatch(number, "I", named[0], other))
@@ -115,7 +115,7 @@ def _treatments(sources: Sequence[Source]) -> list[list[str]]:
     ]
 
 
-def _conditions(text: str) -> list[str]:
+def conditions_in(text: str) -> list[str]:
     """Phrases that name a condition with a word that tells it from others."""
     return [name for m in _CONDITION.finditer(text) if _telling(name := m[0].strip())]
 

@@ -15,7 +15,7 @@ from srrag.algo.mmr import cosines
 from srrag.algo.terms import terms
 from srrag.algo.tfidf import tfidf
 from srrag.answer.bullets import MIN_TERMS
-from srrag.answer.candidates import Passage
+from srrag.answer.candidates import passage_of
 from srrag.answer.caps import MAX_CITATIONS, MAX_WORDS, Capped, capped
 from srrag.answer.choose_rules import choose
 from srrag.answer.cited import MAX_OPTIONS, CitedAnswer, Shown
@@ -63,7 +63,7 @@ class ComposeParagraph(ComposeAnswer):
     with the citations of all.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     prompt_file: ClassVar[PromptFile] = PROMPT
 
@@ -119,10 +119,7 @@ class ComposeParagraph(ComposeAnswer):
             paragraph = quotes(row, row[self.versions] if self.versions else [])[:MAX_CHARS]
             answer: ParagraphAnswer = ParagraphAnswer(paragraph=paragraph, insufficient=False)
             if row["options"]:
-                passages = [
-                    Passage(item["text"], item["title"], item["section"], item["grade"])
-                    for item in row["evidence"]
-                ]
+                passages = [passage_of(item) for item in row["evidence"]]
                 chosen = choose(row["text"], row["options"], passages)
                 answer = ChosenParagraph(**answer.model_dump(), choice=chosen.option + 1)
             answers.append(answer.model_dump_json())

@@ -45,8 +45,10 @@ NUMBERS = re.compile(r"\bp\s?[<=>≤]|\bCI\b|confidence interval|\d\s?%|±|\b[OH
 _DEFINITION = re.compile(r"\b(?:is|are) (?:an?|the|caused|characteri[sz]ed|defined)\b")
 _ON = re.compile(
     r"\b(?:on|reduce|improve|affect|increase|prevent|decrease|lower|influence|relieve|shorten|"
-    r"help with)\s+(.+?)(?:\s+(?:in|among|for|after|during)\s+(?:patients|people|adults|children|"
-    r"women|men|athletes|older)\b.*)?\?*$",
+    r"help with)\s+(.+?)(?:\s+(?:in|among|for|after|during)\s+(?:[\w-]+\s+){0,2}?(?:patients|people"
+    r"|persons|individuals|subjects|participants|volunteers|adults|children|adolescents|teenagers"
+    r"|infants|neonates|newborns|women|men|boys|girls|fe?males|athletes|runners|players|students"
+    r"|survivors|smokers|workers|veterans|residents|older|elderly|mice|rats|animals)\b.*)?\?*$",
     re.IGNORECASE,
 )
 

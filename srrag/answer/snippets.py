@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.algo.grounding import ground
-from srrag.answer.candidates import Passage
+from srrag.answer.candidates import passage_of
 from srrag.answer.extract import ExtractRule
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
@@ -85,7 +85,7 @@ class FindSnippets(LLMStep):
     sentences that ExtractRule would quote, all of them.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -129,10 +129,7 @@ class FindSnippets(LLMStep):
     def _quotes(self, question: Row) -> dict[str, list[str]]:
         """The sentences of each piece of evidence, best first, as they stand in it."""
         evidence = question["evidence"]
-        passages = [
-            Passage(item["text"], item["title"], item["section"], item["grade"])
-            for item in evidence
-        ]
+        passages = [passage_of(item) for item in evidence]
         found: dict[str, list[str]] = {item["evidence_id"]: [] for item in evidence}
         for choice in self.rule(question["text"], passages).choices:
             for number in choice.cites:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from srrag.config.compose import with_pipeline
+from srrag.config.titles import searching, title_mode
 from srrag.errors import UsageError
 from srrag.llm.completion import Account
 from srrag.pipeline import Pipeline
@@ -36,6 +38,10 @@ def make_as(cls: type, fields: Mapping[str, Any], key: str) -> Any:
         return construct(cls, {name: build(value) for name, value in fields.items()})
     except (ValueError, TypeError) as error:
         raise UsageError(f"{key}: {error}") from error
+
+
+COMMON = "hybrid_maxsim"
+"""The pipeline whose answer steps `answer: common` gives to every pipeline."""
 
 
 def place(config: Mapping[str, Any]) -> Place:
@@ -113,7 +119,8 @@ def resources(config: Mapping[str, Any], stage: str, run: Any = None) -> Resourc
 def plan(config: Mapping[str, Any], reader: Any) -> Plan:
     """The plan of a build: its stages with their fingerprints; raises UsageError."""
     stages = []
-    for name, entry in kept_stages(config["stages"]).items():
+    searched = searching(config["stages"], title_mode(reader))
+    for name, entry in kept_stages(searched).items():
         run = make(entry["run"], f"stages.{name}")
         inputs = tuple(entry["inputs"])
         stages.append(Stage(name, run, inputs, resources(config, name, run)))
@@ -137,10 +144,25 @@ def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
 
 def answering(config: Mapping[str, Any]) -> Pipeline:
     """The pipeline of a job that needs answers; raises UsageError if it only ranks."""
-    pipeline: Pipeline = make(config["pipeline"], "pipeline")
-    if "answer" not in pipeline.writes.names:
+    made = pipeline(config)
+    if "answer" not in made.writes.names:
         raise UsageError("pipeline: none of its steps writes an answer")
-    return pipeline
+    return made
+
+
+def pipeline(config: Mapping[str, Any]) -> Pipeline:
+    """The pipeline of a job; with `answer: common` its ranking, answered as COMMON does."""
+    own: Pipeline = make(config["pipeline"], "pipeline")
+    wanted = config.get("answer", "own")
+    if wanted not in ("own", "common"):
+        raise UsageError(f"answer={wanted}: own or common")
+    if wanted == "own" or not own.rank:
+        return own
+    other = with_pipeline("evaluate", dict(config), COMMON)["pipeline"]
+    common: Pipeline = make(other, "pipeline")
+    written = {*Pipeline(rank=own.rank).writes.names, "reject"}
+    steps = [each for each in common.answer if not set(each.writes.names) <= written]
+    return Pipeline(rank=own.rank, answer=tuple(steps))
 
 
 def pipeline_run(

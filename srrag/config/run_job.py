@@ -29,8 +29,11 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 Job = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def launch(name: str, job: Job, argv: Sequence[str]) -> int:
-    """Run a job, print its summary as one JSON object on stdout, and return the exit code."""
+def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -> int:
+    """Run a job, print its summary as one JSON object on stdout, and return the exit code.
+
+    A job with its `own_stdout` writes there itself, and no summary is printed.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -51,7 +54,7 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
         keep_ray_here()  # the job starts this Ray itself
     began = time.time()
     try:
-        with _stdout_to_stderr():
+        with contextlib.nullcontext() if own_stdout else _stdout_to_stderr():
             summary = {"job": name, **job(config)}
             _write_summary(config, name, summary)
             if config.get("out"):
@@ -66,7 +69,7 @@ def launch(name: str, job: Job, argv: Sequence[str]) -> int:
         return _fail(error, FAILED)
     if config.get("format") == "table":
         print(summary["text"], flush=True)
-    else:
+    elif not own_stdout:
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +18,12 @@ from srrag.spec import place_field
 class ReadBeir:
     """Passages of corpus.jsonl in a folder; only `text` becomes the document's text.
 
-    The title goes into its column only, because in several public sets it is the question itself.
+    In several public sets the title is the question itself, so titles are searched unless a
+    question of the queries.jsonl beside the passages equals one (`title` "auto").
     """
 
     path: str = place_field()
+    title: str = place_field("auto")
     max_line_bytes: int = 50_000_000
 
     def scan(self) -> Iterator[RawRecord]:
@@ -30,6 +34,20 @@ class ReadBeir:
         if not corpus.stat().st_size:
             raise ValueError(f"{self.path}: corpus.jsonl is empty")
         return unique(self._records(corpus))
+
+    def asked_titles(self) -> int:
+        """How many questions of queries.jsonl equal a title; 0 where there is no such file."""
+        corpus, queries = (Path(self.path) / name for name in ("corpus.jsonl", "queries.jsonl"))
+        if not (corpus.is_file() and queries.is_file()):
+            return 0
+        asked = Counter(self._words(queries, "text"))
+        return sum(asked[title] for title in {*self._words(corpus, "title")} - {""})
+
+    def _words(self, file: Path, key: str) -> Iterator[str]:
+        """The value of a key in each line, in lower case, without punctuation."""
+        for line in json_lines(file, self.max_line_bytes):
+            found = "" if line.reason else str(line.record.get(key) or "")
+            yield " ".join(re.findall(r"\w+", found.casefold()))
 
     def _records(self, corpus: Path) -> Iterator[RawRecord]:
         for line in json_lines(corpus, self.max_line_bytes):

@@ -39,6 +39,7 @@ class ReadCnxml:
     """
 
     path: str = place_field()
+    title: str = place_field("field")
     drop: tuple[str, ...] = DROPPED
     modules: str = place_field("")
     """Folder of the modules; "" for `../modules`."""

@@ -37,6 +37,7 @@ class ReadFolder:
     """
 
     path: str = place_field()
+    title: str = place_field("field")
     max_file_bytes: int = 50_000_000
 
     def scan(self) -> Iterator[RawRecord]:

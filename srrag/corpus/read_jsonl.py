@@ -32,7 +32,10 @@ _PLACE = {
     "order": ("order", "section_no"),
 }
 _SHOWN_KEYS = 20
-_MAPPED = ("id", "text", "title", "grade", "year", "mesh", "publication_types")
+_MAPPED = {name: name for name in ("id", "text", "grade", "year", "mesh", "publication_types")} | {
+    "title": "title_keys"
+}
+"""What a parser calls a value, and the field that lists the keys to look under."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +43,17 @@ class ReadJsonl:
     """Documents of one .jsonl file, or of all in a folder.
 
     Each field lists the keys to try; the first present key wins. `id` also identifies duplicates; a
-    line without an id takes its place as id. `text` may be a string (plain or Markdown) or a list
-    of {heading, text}. A document's place in a book (`book`, `chapter` or `chapter_no`,
-    `chapter_title`, `order` or `section_no`) goes into its metadata. A broken line becomes a
-    refusal that names file:line.
+    line without an id takes its place as id. `title` says how titles are searched, `title_keys`
+    where they are. `text` may be a string (plain or Markdown) or a list of {heading, text}. A
+    document's place in a book (`book`, `chapter` or `chapter_no`, `chapter_title`, `order` or
+    `section_no`) goes into its metadata. A broken line becomes a refusal that names file:line.
     """
 
     path: str = place_field()
+    title: str | tuple[str, ...] = place_field("field")
     id: tuple[str, ...] = ("id", "_id", "pmid", "pmcid")
     text: tuple[str, ...] = ("text", "markdown", "sections", "abstract")
-    title: tuple[str, ...] = ("title",)
+    title_keys: tuple[str, ...] = ("title",)
     grade: tuple[str, ...] = ("grade", "evidence_grade")
     year: tuple[str, ...] = ("year",)
     mesh: tuple[str, ...] = ("mesh", "mesh_terms")
@@ -58,7 +62,9 @@ class ReadJsonl:
 
     def __post_init__(self) -> None:
         """Raise ValueError if a field is a bare string instead of a list of keys."""
-        for name in _MAPPED:
+        if not isinstance(self.title, str):
+            raise ValueError("title: field, text or none; the keys of titles are title_keys=[…]")
+        for name in _MAPPED.values():
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name}: a list of keys is wanted, as in {name}: [body]")
 
@@ -94,8 +100,8 @@ class ReadJsonl:
     def _mapped(self, record: dict[str, Any]) -> dict[str, Any]:
         """Rename the record's keys to the parser's names."""
         mapped = {key: record[key] for key in _PLAIN if record.get(key) not in (None, "")}
-        for name in _MAPPED[1:]:
-            value = _first(record, getattr(self, name))
+        for name, field in _MAPPED.items():
+            value = None if name == "id" else _first(record, getattr(self, field))
             if value is not None:
                 mapped[name] = value
         places = ((name, _first(record, keys)) for name, keys in _PLACE.items())

@@ -52,6 +52,7 @@ class ReadPubmed:
     """
 
     path: str = place_field()
+    title: str = place_field("field")
     max_article_bytes: int = 10_000_000
     max_file_bytes: int = 2_000_000_000
     max_ratio: int = 100

@@ -17,6 +17,7 @@ from typing import Any
 from srrag.config import factory
 from srrag.config.compose import configure, listed
 from srrag.errors import UsageError, check_numbers
+from srrag.llm.completion import one_line
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import check_prices, engines_of
 from srrag.runner.pipeline_run import PipelineRun
@@ -72,11 +73,14 @@ def _asked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def configurations(
-    config: Mapping[str, Any], asked: Callable[[Pipeline], Pipeline]
+    config: Mapping[str, Any],
+    asked: Callable[[Pipeline], Pipeline],
+    off: dict[str, str] | None = None,
 ) -> list[Configuration]:
     """Compose and check every configuration; raises UsageError that names the one at fault.
 
-    `asked` returns the part of a pipeline to run; it raises ValueError if it cannot run.
+    `asked` returns the part of a pipeline to run; it raises ValueError if it cannot run. Where
+    `off` is given, a configuration at fault goes there with its reason, and the others stand.
     """
     argv = [item for item in config["overrides"] if first_key(item) not in OWN]
     if any(first_key(item) == "baseline" for item in argv):
@@ -96,7 +100,10 @@ def configurations(
                     step.identity()
                     identities.add(repr(step))
         except (ValueError, OSError) as error:
-            raise UsageError(f"configuration {name!r}: {error}") from error
+            if off is None:
+                raise UsageError(f"configuration {name!r}: {error}") from error
+            made.pop(name, None)
+            off[name] = one_line(error)
     if not made:
         raise UsageError("sweep: there is no configuration; name a sweep= or give a list, key=a,b")
     return list(made.values())
@@ -178,7 +185,7 @@ def _composed(
     argv = (*(item for item in common if key_of(item) not in keys), *overrides)
     config = configure("evaluate", argv)
     check_numbers(config, resamples=1, seed=0)
-    pipeline = asked(factory.make(config["pipeline"], "pipeline"))
+    pipeline = asked(factory.pipeline(config))
     run = factory.pipeline_run(config, pipeline, evaluating=True)
     at = run.place(factory.place(config))
     check_prices(engines_of([run.pipeline]), at)

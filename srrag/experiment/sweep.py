@@ -81,9 +81,17 @@ class Swept:
 
 
 def run_sweep(
-    scored: SweepBench, rows: Sequence[Configuration], baseline: str, running: Running, out: Path
+    scored: SweepBench,
+    rows: Sequence[Configuration],
+    baseline: str,
+    running: Running,
+    out: Path,
+    off: Sequence[Row] = (),
 ) -> Swept:
-    """Run what is missing of all configurations, score them, and write the results to `out`."""
+    """Run what is missing of all configurations, score them, and write the results to `out`.
+
+    `off` are rows that do not run here; the results have them with the reason.
+    """
     bench = scored.bench
     placed = place_rows(rows, running)
     sweeps = list({id(each.sweep): each.sweep for each in placed}.values())
@@ -111,8 +119,20 @@ def run_sweep(
         for name, each in ({n: o.scores for n, o in outcomes.items()} | controls).items()
         for table in score_tables(name, each, known, seen)
     ]
-    write_results(out, [*made, *tried], tables, gold)
+    write_results(out, [*made, *off, *tried], tables, gold)
     return Swept(made, tried, outcomes, controls, told, seen, sweeps, before, resampling)
+
+
+def row_off(name: str, reason: str, scored: SweepBench, command: object) -> Row:
+    """A row that does not run on a root, and why."""
+    return Row(
+        name=name,
+        bench=scored.name,
+        state="failed",
+        reason=f"off: {reason}",
+        questions=scored.bench.questions.num_rows,
+        command=str(command),
+    )
 
 
 def _seen(scored: SweepBench, rows: Sequence[Configuration]) -> InSample:

@@ -25,6 +25,7 @@ from srrag.index.dense_shards import (
     train,
     write,
 )
+from srrag.index.titles import TITLE_WEIGHT
 from srrag.step import Build, ParallelMap, Place
 from srrag.storage.atomic_write import commit_json
 
@@ -45,12 +46,17 @@ class BuildDenseIndex(Build):
     against exact search, measured on 200 vectors of each shard, as the mean over all windows. A
     shard ends with the part that brings it to `shard_rows`, which bounds the memory of a task.
     Raises ValueError for a vector without a window.
+
+    `titles` names the stage of the titles' vectors, "" for none: `title_weight` times that of its
+    document's title is added to a window's vector, which then has unit length again.
     """
 
     version: ClassVar[int] = 3
 
     vectors: str = "vectors"
     windows: str = "windows"
+    titles: str = ""
+    title_weight: float = TITLE_WEIGHT
     flat_rows: int = 200_000
     probes: int = 64
     pq_bytes: int | None = None
@@ -98,7 +104,7 @@ class BuildDenseIndex(Build):
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> tuple[list[Codec], list[Draft]]:
         """Plan the codecs and the shards from the order and the sizes of the parts."""
-        grades = _rows(inputs[self.vectors], inputs[self.windows], at.spread)
+        grades = _rows(self._parts(inputs), at.spread)
         alone = self._spread(sum(map(len, grades)), at) is None
         settings = ShardSettings(
             pq_bytes=self.pq_bytes,
@@ -120,17 +126,24 @@ class BuildDenseIndex(Build):
                 drafts.append(Draft(path, shard, codec, settings))
         return codecs, drafts
 
+    def _parts(self, inputs: Mapping[str, Sequence[Path]]) -> list[Part]:
+        """The parts of vectors, each with those of its windows and titles."""
+        names = [self.vectors, self.windows, *([self.titles] if self.titles else [])]
+        if len({tuple(path.name for path in inputs[name]) for name in names}) > 1:
+            said = " and ".join(names)
+            raise ValueError(f"{said} are not parts of the same names; run the build again")
+        pairs = zip(inputs[self.vectors], inputs[self.windows], strict=True)
+        titles = inputs[self.titles] if self.titles else [None] * len(inputs[self.vectors])
+        parts = zip(pairs, titles, strict=True)
+        weight = self.title_weight
+        return [Part(*pair, titles=title, title_weight=weight) for pair, title in parts]
+
     def _spread(self, total: int, at: Place) -> ParallelMap | None:
         return at.spread if total > self.shard_rows else None
 
 
-def _rows(
-    vectors: Sequence[Path], windows: Sequence[Path], spread: ParallelMap | None
-) -> list[Rows]:
+def _rows(parts: Sequence[Part], spread: ParallelMap | None) -> list[Rows]:
     """Return the rows of each non-empty grade, in the order of the parts."""
-    if [path.name for path in vectors] != [path.name for path in windows]:
-        raise ValueError("vectors and windows are not parts of the same names; run the build again")
-    parts = [Part(*paths) for paths in zip(vectors, windows, strict=True)]
     starts = range(0, len(parts), _COUNTED_PARTS)
     lanes = [parts[start : start + _COUNTED_PARTS] for start in starts]
     each = spread if spread and len(lanes) > 1 else _here

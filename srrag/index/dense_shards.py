@@ -21,6 +21,7 @@ from srrag.grades import GRADES, counted_as
 from srrag.index.dense_search import Shard
 from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
+from srrag.index.titles import with_titles
 from srrag.ranking import merge
 from srrag.storage.atomic_write import commit
 from srrag.storage.mirror import fetch
@@ -35,11 +36,13 @@ _RECALL_DEPTH = 100
 
 @dataclass(frozen=True)
 class Part:
-    """A part of vectors, the part of their windows, and the number of rows of one grade."""
+    """A part of vectors, of their windows and of titles, and the number of rows of one grade."""
 
     vectors: Path
     windows: Path
     rows: int = 0
+    titles: Path | None = None
+    title_weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,8 @@ def _blocks(rows: Rows) -> Iterator[tuple[pa.Array, Matrix]]:
         table = table.filter(pa.array(_grades(part) == GRADES.index(rows.grade)))
         ids, block = table["unit_id"].combine_chunks(), unpack_vectors(table["vector"])
         check_finite(block, ids, part.vectors)
+        if part.titles is not None:
+            block = with_titles(block, ids, part.windows, part.titles, part.title_weight)
         yield ids, block
 
 

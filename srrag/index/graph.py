@@ -29,7 +29,7 @@ from srrag.index.graph_files import (
     write_vectors,
 )
 from srrag.index.graph_names import Aliases, inverted, spellings
-from srrag.index.graph_walk import DOCUMENT, both_ways, studies, write_walk
+from srrag.index.graph_walk import DOCUMENT, both_ways, write_walk
 from srrag.index.mentions import WindowSpans, mentioned
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
@@ -88,7 +88,7 @@ class BuildGraphIndex(Build):
         edge_offsets, edges_lost = edges.write(spoken, spans, out)
         topics = self._write_topics(nodes, tree, at, out)
         steps = write_walk(
-            shown, edges.links(), aliases.same_names(), studies(windows["doc_id"], units), out
+            shown, edges.links(), aliases.same_names(), np.load(units / "window_studies.npy"), out
         )
         reached = (np.diff(offsets) > 0) | (np.diff(edge_offsets) > 0)
         return {

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 from scipy import sparse
 
 from srrag.algo.random_walk import transitions
@@ -19,17 +17,6 @@ DOCUMENT = "Document"
 """Type of the node of a study or guideline itself; its name is a doc_id."""
 STUDY_WEIGHT = 12.0
 """Weight of the link of a window and its study in a walk; that of an entity weighs its rarity."""
-
-
-def studies(doc_ids: pa.ChunkedArray, units: Path) -> Ints:
-    """Number the study of each window: its document, or all documents of one `pmid`."""
-    documents = pa.ipc.open_file(pa.memory_map(str(units / "documents.arrow"))).read_all()
-    own, pmids = (documents[name].combine_chunks() for name in ("doc_id", "pmid"))
-    keys = pc.if_else(pc.equal(pmids, ""), own, pmids)
-    found = pc.index_in(doc_ids, value_set=own)
-    if found.null_count:
-        raise ValueError(f"{units}: a window has no document; run the build again")
-    return np.asarray(pc.dictionary_encode(keys.take(found.combine_chunks())).indices, np.int64)
 
 
 def both_ways(first: np.ndarray, second: np.ndarray, size: int) -> sparse.coo_array:

@@ -20,10 +20,10 @@ import tantivy
 
 from srrag.grades import GRADES, counted_as
 from srrag.index.parts import link_or_copy
+from srrag.index.titles import title_texts
 from srrag.ranking import Ranked, rank, tied
 from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.mapped_table import MappedTable
-from srrag.storage.read_live import read_live
 
 _ANALYZER = "srrag_english"
 _MAX_TERM_CHARS = 64
@@ -31,6 +31,8 @@ _HEAP_BYTES = 256_000_000
 _INDEX = "index"
 _IDS = "units.arrow"
 _PARTS = "parts.json"
+TITLE_WEIGHT = 0.25
+"""What the BM25 score of a title counts for, beside that of the text (docs/ranking.md)."""
 
 
 def analyzer() -> tantivy.TextAnalyzer:
@@ -46,9 +48,11 @@ def analyzer() -> tantivy.TextAnalyzer:
     )
 
 
-def _schema() -> tantivy.Schema:
+def _schema(titled: bool) -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", stored=False, tokenizer_name=_ANALYZER, index_option="freq")
+    if titled:
+        builder.add_text_field("title", stored=False, tokenizer_name=_ANALYZER, index_option="freq")
     builder.add_text_field("grade", stored=False, tokenizer_name="raw", index_option="basic")
     builder.add_integer_field("row", stored=False, fast=True)
     return builder.build()
@@ -60,19 +64,24 @@ class BuildSparseIndex(Build):
 
     One index holds all grades, with the grade as a second field. A search of some grades uses the
     word statistics of the whole corpus, so scores of all grades are comparable.
+
+    `titles` names the stage of the documents whose titles are searched too, "" for none: as a field
+    of their own, or, without `own_field`, before each window's text, as BEIR's baselines do.
     """
 
     version: ClassVar[int] = 3
 
     windows: str = "windows"
+    titles: str = ""
+    own_field: bool = True
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
         """Write the index's folder, the unit ids in row order, and the names of the parts."""
         (out / _INDEX).mkdir()
-        index = tantivy.Index(_schema(), path=str(out / _INDEX))
-        return _add(index, inputs[self.windows], [], _no_ids(), out)
+        index = tantivy.Index(_schema(self._titled), path=str(out / _INDEX))
+        return self._add(index, inputs, inputs[self.windows], _no_ids(), out)
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
@@ -92,31 +101,47 @@ class BuildSparseIndex(Build):
                 link_or_copy(path, out / _INDEX / path.name)
         came = [path for path in paths if path not in former.kept]
         index = tantivy.Index.open(str(out / _INDEX))
-        return _add(index, came, indexed, _read_ids(former.folder), out)
+        return self._add(index, inputs, came, _read_ids(former.folder), out, indexed)
 
+    @property
+    def _titled(self) -> bool:
+        return bool(self.titles) and self.own_field
 
-def _add(
-    index: tantivy.Index, paths: Sequence[Path], indexed: Sequence[str], ids: pa.Table, out: Path
-) -> dict[str, float | int | str]:
-    """Append the live windows of some parts to the index; returns the figures."""
-    index.register_tokenizer(_ANALYZER, analyzer())
-    writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
-    rows = len(ids)
-    with pa.ipc.new_file(str(out / _IDS), ids.schema) as file:
-        file.write_table(ids)
-        for table in read_live(paths, ("unit_id", "text", "grade")):
-            grades = counted_as(table["grade"]).to_pylist()
-            for text, grade in zip(table["text"].to_pylist(), grades, strict=True):
-                writer.add_document(tantivy.Document(text=[text], grade=[grade], row=rows))
-                rows += 1
-            file.write_table(table.select(["unit_id"]).cast(ids.schema))
-    writer.commit()
-    writer.wait_merging_threads()
-    for lock in (out / _INDEX).glob(".tantivy-*.lock"):
-        lock.unlink()
-    names = [*indexed, *(path.name for path in paths)]
-    (out / _PARTS).write_text(json.dumps(names, indent=1) + "\n", "utf-8")
-    return {"windows": rows}
+    def _add(
+        self,
+        index: tantivy.Index,
+        inputs: Mapping[str, Sequence[Path]],
+        paths: Sequence[Path],
+        ids: pa.Table,
+        out: Path,
+        indexed: Sequence[str] = (),
+    ) -> dict[str, float | int | str]:
+        """Append the live windows of some parts to the index; returns the figures."""
+        index.register_tokenizer(_ANALYZER, analyzer())
+        writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
+        rows = len(ids)
+        with pa.ipc.new_file(str(out / _IDS), ids.schema) as file:
+            file.write_table(ids)
+            for table, titles in title_texts(paths, inputs[self.titles] if self.titles else ()):
+                grades = counted_as(table["grade"]).to_pylist()
+                texts = zip(table["text"].to_pylist(), titles, grades, strict=True)
+                for text, title, grade in texts:
+                    writer.add_document(self._document(text, title, grade, rows))
+                    rows += 1
+                file.write_table(table.select(["unit_id"]).cast(ids.schema))
+        writer.commit()
+        writer.wait_merging_threads()
+        for lock in (out / _INDEX).glob(".tantivy-*.lock"):
+            lock.unlink()
+        names = [*indexed, *(path.name for path in paths)]
+        (out / _PARTS).write_text(json.dumps(names, indent=1) + "\n", "utf-8")
+        return {"windows": rows}
+
+    def _document(self, text: str, title: str, grade: str, row: int) -> tantivy.Document:
+        """A window; Tantivy reads several values of a field one after the other."""
+        if self._titled:
+            return tantivy.Document(text=[text], title=[title], grade=[grade], row=row)
+        return tantivy.Document(text=[title, text] if title else [text], grade=[grade], row=row)
 
 
 def _no_ids() -> pa.Table:
@@ -141,15 +166,20 @@ def _writable_view(folder: Path) -> tempfile.TemporaryDirectory[str] | None:
 class SparseIndex:
     """The opened sparse index."""
 
-    def __init__(self, folder: Path) -> None:
-        """Map the index and the ids; raises ValueError for an index of another version."""
+    def __init__(self, folder: Path, title_weight: float = TITLE_WEIGHT) -> None:
+        """Map the index and the ids; raises ValueError for an index of another version.
+
+        `title_weight` is what a title's score counts for, where titles are a field of their own.
+        """
         self._view = _writable_view(folder / _INDEX)
         self._index = tantivy.Index.open(self._view.name if self._view else str(folder / _INDEX))
-        if self._index.schema != _schema():
+        self._titled = self._index.schema == _schema(True)
+        if not self._titled and self._index.schema != _schema(False):
             raise ValueError(f"{folder}: an index of another version; run the build again")
+        self._title_weight = title_weight
         self._index.register_tokenizer(_ANALYZER, analyzer())
         self._searcher = self._index.searcher()
-        self._schema = _schema()
+        self._schema = _schema(self._titled)
         self._analyzer = analyzer()
         self.ids = MappedTable.at(folder / _IDS)
 
@@ -182,12 +212,21 @@ class SparseIndex:
         terms = list(dict.fromkeys(self._analyzer.analyze(question)))
         if not terms:
             return pa.array([], pa.string()), np.zeros(0, np.float32)
-        query = self._within(self._any("text", terms), grades)
+        query = self._within(self._matching(terms), grades)
         hits = self._hits(query, k)
         rows = self._searcher.fast_field_values("row", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
         found = self.ids.take_column(np.asarray(rows, np.int64), "unit_id")
         return rank(found, scores, k)
+
+    def _matching(self, terms: Sequence[str]) -> tantivy.Query:
+        """BM25 of the text, plus that of the title by its weight."""
+        text = self._any("text", terms)
+        if not self._titled or not self._title_weight:
+            return text
+        title = tantivy.Query.boost_query(self._any("title", terms), self._title_weight)
+        both = [(tantivy.Occur.Should, each) for each in (text, title)]
+        return tantivy.Query.boolean_query(both)
 
     def _any(self, name: str, terms: Sequence[str]) -> tantivy.Query:
         term = tantivy.Query.term_query

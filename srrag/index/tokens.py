@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.maxsim import take_ragged
-from srrag.index.parts import check_finite
+from srrag.index.parts import check_finite, unpack_vectors
+from srrag.index.titles import TITLE_WEIGHT, with_titles
 from srrag.step import Build, Place
 from srrag.storage.lookup import Lookup, write_lookup
 from srrag.storage.read_live import read_live
@@ -25,11 +26,16 @@ class BuildTokenIndex(Build):
     """Joins the vectors of all parts into files with row offsets, for rerankers.
 
     Token vectors are int8 for MaxSim; sentence vectors stay float32, a few percent of the whole.
+    `titles` names the stage of the titles' vectors, "" for none, which are added to the sentence
+    vectors as in the dense index; `windows` says whose title is whose.
     """
 
     version: ClassVar[int] = 2
 
     vectors: str = "vectors"
+    windows: str = ""
+    titles: str = ""
+    title_weight: float = TITLE_WEIGHT
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
@@ -43,10 +49,11 @@ class BuildTokenIndex(Build):
             (out / "scales.f2").open("wb") as scales,
             (out / "vectors.f4").open("wb") as vectors,
         ):
-            for table in read_live(
-                inputs[self.vectors], ("unit_id", "vector", "tokens", "token_scales", "cut")
-            ):
-                _check(table, self.vectors)
+            columns = ("unit_id", "vector", "tokens", "token_scales", "cut")
+            paths = inputs[self.vectors]
+            for path, read in zip(paths, read_live(paths, columns), strict=True):
+                _check(read, self.vectors)
+                table = self._titled(read, path.name, inputs) if self.titles else read
                 ids.extend(table["unit_id"].to_pylist())
                 cut += pc.sum(table["cut"]).as_py() or 0
                 for vector, block, scale in zip(
@@ -69,6 +76,19 @@ class BuildTokenIndex(Build):
             "dimension": dimension or width,
             "cut": cut,
         }
+
+    def _titled(self, table: pa.Table, name: str, inputs: Mapping[str, Sequence[Path]]) -> pa.Table:
+        """The rows of a part with the titles in their sentence vectors."""
+        windows, titles = (
+            next(path for path in inputs[stage] if path.name == name)
+            for stage in (self.windows, self.titles)
+        )
+        ids = table["unit_id"].combine_chunks()
+        block = unpack_vectors(table["vector"])
+        mixed = with_titles(block, ids, windows, titles, self.title_weight)
+        vectors = pa.array([row.tobytes() for row in mixed], pa.binary())
+        place = table.column_names.index("vector")
+        return table.set_column(place, "vector", vectors)
 
 
 class TokenIndex:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from srrag.step import Build, Place
 from srrag.storage.lookup import write_lookup
 from srrag.storage.read_live import read_live
-from srrag.units import DOCUMENT_COLUMNS, UNIT_COLUMNS
+from srrag.units import DOCUMENT_COLUMNS, UNIT_COLUMNS, studies_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +23,10 @@ class BuildUnits(Build):
 
     A document that is one section of a paper, like BEIR's passages, names the section in its
     metadata. The index stores it as the document's `section`, and for its windows without a
-    section.
+    section. Documents of one PMID are one study.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     windows: str = "windows"
     documents: str = "documents"
@@ -33,12 +34,13 @@ class BuildUnits(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `units.arrow`, `documents.arrow` and their lookups."""
+        """Write `units.arrow`, `documents.arrow`, their lookups, and the windows of each study."""
         units = _stream(inputs[self.windows], UNIT_COLUMNS, out / "units.arrow")
         write_lookup(units, out, "units")
         columns = (*DOCUMENT_COLUMNS, "metadata")
         documents = _stream(inputs[self.documents], columns, out / "documents.arrow")
         write_lookup(documents, out, "documents")
+        _write_studies(out)
         return {"windows": len(units), "documents": len(documents)}
 
 
@@ -56,6 +58,16 @@ def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[st
         raise ValueError("there is no part to index")
     writer.close()
     return ids
+
+
+def _write_studies(out: Path) -> None:
+    """Write the study of each window, and the windows of each study."""
+    units, documents = (
+        pa.ipc.open_file(pa.memory_map(str(out / f"{name}.arrow"))).read_all()
+        for name in ("units", "documents")
+    )
+    for name, values in studies_of(units["doc_id"], documents).items():
+        np.save(out / f"{name}.npy", values)
 
 
 def _with_section(documents: pa.Table) -> pa.Table:

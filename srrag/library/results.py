@@ -145,6 +145,13 @@ class FoundPassage:
     section: str
     text: str
 
+    def cited_as(self) -> dict[str, Any]:
+        """What a citation of this window needs: all but its text and id."""
+        return {name: value for name, value in vars(self).items() if name not in _SAID}
+
+
+_SAID = ("text", "unit_id")
+
 
 @dataclass(frozen=True)
 class FoundPassages(Sequence[FoundPassage]):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,6 +25,10 @@ from srrag.runner.pipeline_run import check_pipeline
 from srrag.step import Function, Place
 from srrag.storage.store import Store
 from srrag.units import Units, open_units
+
+if TYPE_CHECKING:
+    from srrag.library.evaluation import Evaluation
+    from srrag.library.summaries import BuildSummary
 
 DEFAULT = "hybrid_maxsim"
 BATCH = 64
@@ -56,13 +60,13 @@ class Root:
         self.store = Store(root)
         self.store.check()
         self.store.read_pointer(build)
-        self.build = build
+        self.name = build
         self._opened: dict[Any, _Opened] = {}
         self._engines = ExitStack()
 
     def __repr__(self) -> str:
         """How to open this root again."""
-        return f"srrag.open({str(self.store)!r}, build={self.build!r})"
+        return f"srrag.open({str(self.store)!r}, build={self.name!r})"
 
     def __enter__(self) -> Root:
         return self
@@ -129,6 +133,41 @@ class Root:
         )
         return FoundPassages(question.strip(), tuple(passages))
 
+    def build(
+        self,
+        *,
+        corpus: str = "folder",
+        path: str | Path | None = None,
+        overrides: Iterable[str] = (),
+    ) -> BuildSummary:
+        """Bring this root up to date with a corpus, as `srrag.build` does, and answer from it."""
+        from srrag.library.build import build_here
+
+        summary = build_here(self.store, self.name, corpus, path, overrides)
+        self._opened.clear()
+        return summary
+
+    def evaluate(
+        self,
+        *,
+        bench: str = "beir",
+        path: str | Path | None = None,
+        pipeline: str = DEFAULT,
+        baseline: str = "",
+        overrides: Iterable[str] = (),
+    ) -> Evaluation:
+        """Score a pipeline on a benchmark of conf/bench, and its difference to a baseline."""
+        from srrag.library.evaluation import evaluate_here
+
+        systems = [f"pipeline={pipeline}", *([f"baseline={baseline}"] if baseline else [])]
+        return evaluate_here(self.store, self.name, bench, path, [*systems, *overrides])
+
+    def status(self) -> BuildSummary:
+        """Return what stands, and what was rejected and why."""
+        from srrag.library.summaries import summary_of
+
+        return summary_of(self.store, self.name)
+
     def pipeline(self, name: str = DEFAULT, overrides: Iterable[str] = ()) -> Pipeline:
         """Make the pipeline of a name; raises UsageError for an unknown name or override."""
         return self._configured(name, tuple(overrides))[0]
@@ -151,8 +190,8 @@ class Root:
                 chosen, at = self._configured(pipeline, overrides)
             else:
                 chosen, at = pipeline, Place(threads=os.cpu_count() or 1)
-            check_pipeline(self.store, self.build, chosen)
-            at = bind(self.store, self.build, chosen.needs(), at)
+            check_pipeline(self.store, self.name, chosen)
+            at = bind(self.store, self.name, chosen.needs(), at)
             engines = engines_here(engines_of([chosen]), at, exclusive=False)
             at = replace(at, clients=self._engines.enter_context(engines).clients)
             made = _Opened(chosen.open(at), chosen.ranking().open(at), open_units(at))
@@ -164,7 +203,7 @@ class Root:
         from srrag.config import factory  # imports Hydra
         from srrag.config.compose import configure
 
-        given = [f"root={self.store}", f"build={self.build}", f"pipeline={name}", *overrides]
+        given = [f"root={self.store}", f"build={self.name}", f"pipeline={name}", *overrides]
         config = configure("ask", [*given, "question=?"])
         return factory.answering(config), factory.place(config)
 

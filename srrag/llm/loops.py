@@ -42,6 +42,15 @@ def repeated(text: str) -> int | None:
     return len(text) - best + period if best else None
 
 
+def ended(text: str, finish: str) -> tuple[str, str]:
+    """Return an answer's text and finish reason, with all but the first copy of a loop cut off.
+
+    An answer that reached its limit ("length") within a loop is "looped" too.
+    """
+    start = repeated(text) if finish in ("length", "looped") else None
+    return (text, finish) if start is None else (text[:start], "looped")
+
+
 class LoopWatch:
     """Takes the pieces of an answer, and says once it has begun to loop."""
 

@@ -20,7 +20,7 @@ from srrag.index.sparse import SparseIndex
 from srrag.index.token_weights import token_weights as rarity_of
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
-from srrag.rerank.documents import document_names
+from srrag.rerank.documents import study_numbers
 from srrag.rerank.feature_weights import FeatureWeights, read_weights_file
 from srrag.rerank.maxsim import channel_scores, late_scores, question_tokens, token_weights
 from srrag.rerank.reranker import rank_hits
@@ -295,7 +295,6 @@ def _finds(
 
 def _told(units: Units, ids: pa.Array) -> tuple[Ints, Ints]:
     """The number of each window's document, and the rank of its grade."""
-    documents = document_names(units, ids).dictionary_encode().indices
     grades = counted_as(units.take(ids.to_pylist(), ("grade",))["grade"])
     ranks = pc.index_in(grades, value_set=pa.array(list(GRADES)))
-    return np.asarray(documents, np.int64), np.asarray(ranks, np.int64)
+    return study_numbers(units, ids), np.asarray(ranks, np.int64)

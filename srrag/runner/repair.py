@@ -106,23 +106,34 @@ class Repair:
         self._say(f"{told}: made again of {len(parts)} parts that stand")
 
     def _parts_of_builds(self) -> list[str]:
-        """Return the parts in the manifest of the newest build of this plan, else all parts."""
+        """Return the parts of most builds of this plan, of the newest among equals; else all parts.
+
+        A build that another configuration shares may be newer, but has read other parts alone.
+        """
         steps = {stage.name for stage in self.plan.steps}
-        found: list[tuple[float, list[str]]] = []
+        found: set[tuple[str, ...]] = set()
         for stage in self.plan.builds:
             for path in (self.store.root / "stages" / stage.name).glob("*/manifest.json"):
                 try:
                     read = read_json(path)["contents"]
                 except (ValueError, KeyError, TypeError):
                     continue
-                for name in steps & read.keys():
-                    parts = sorted(read[name])
-                    if self.plan.fingerprint(stage.name, parts) == path.parent.name:
-                        found.append((path.stat().st_mtime, parts))
-        parts = max(found, default=(0.0, []))[1]
-        source = self.plan.source
-        standing = self.store.parts(source, self.plan.fingerprint(source))
-        return parts if found else sorted(standing)
+                found |= {tuple(sorted(read[name])) for name in steps & read.keys()}
+        built = {parts: times for parts in found if (times := self._built_of(parts))}
+        if not built:
+            source = self.plan.source
+            return sorted(self.store.parts(source, self.plan.fingerprint(source)))
+        newest, _ = max(built.items(), key=lambda item: (len(item[1]), max(item[1])))
+        return list(newest)
+
+    def _built_of(self, parts: Sequence[str]) -> list[float]:
+        """Return when each build of this plan was made of these parts, if it stands."""
+        paths = (
+            self.store.stage_dir(stage.name, self.plan.fingerprint(stage.name, parts))
+            / "manifest.json"
+            for stage in self.plan.builds
+        )
+        return [path.stat().st_mtime for path in paths if path.exists()]
 
     def _mend_manifests(self) -> None:
         """Rewrite the manifests of steps; remove builds with a damaged manifest or file.

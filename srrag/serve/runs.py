@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from srrag.answer.answer_json import answer_json, trace_json
 from srrag.answer.cited import UNGRADED, best_grade
+from srrag.answer.clinical.findings import without_lead
 from srrag.ids import content_id
 from srrag.report.results import ROWS
 
@@ -113,10 +114,14 @@ def _listed(row: Row) -> Row:
         "grade": best if best != UNGRADED else "",
         "citations": len(cited),
         "model": row["model"] or "",
-        "sentences": [each["text"] for each in row["sentences"]],
+        "words": " ".join(without_lead(each["text"]) for each in row["sentences"]).split(),
         "cited": sorted({item["unit_id"] for item in cited}),
         "found": [item["unit_id"] for item in row["evidence"]],
     }
+
+
+DIFFERENT = frozenset(["missing", "state", "answer"])
+"""Changes by which two answers are different: with the same words they are not."""
 
 
 def compared(rows: tuple[Row, ...], others: tuple[Row, ...]) -> Iterator[Row]:
@@ -127,7 +132,7 @@ def compared(rows: tuple[Row, ...], others: tuple[Row, ...]) -> Iterator[Row]:
         if other is None:
             yield {**row, "other": None, "changes": ["missing"]}
             continue
-        kinds = {"state": "state", "grade": "grade", "answer": "sentences", "citations": "cited",
+        kinds = {"state": "state", "grade": "grade", "answer": "words", "citations": "cited",
                  "evidence": "found"}  # fmt: skip
         changes = [kind for kind, key in kinds.items() if row[key] != other[key]]
         yield {**row, "other": other, "changes": changes}
@@ -145,7 +150,7 @@ def chosen(
             (not wanted or wanted in f"{row['question']} {row['query_id']}".casefold())
             and (not grade or any(_graded(side) == grade for side in sides))
             and (not state or any(side["state"] == state for side in sides))
-            and (not differs or bool(row.get("changes")))
+            and (not differs or bool(DIFFERENT & {*row.get("changes", ())}))
         )
 
     return [row for row in rows if fits(row)]
@@ -157,7 +162,7 @@ def _graded(row: Row) -> str:
 
 def brief(row: Row) -> Row:
     """Copy a row without the columns that only comparisons need."""
-    kept = {k: v for k, v in row.items() if k not in ("sentences", "cited", "found", "other")}
+    kept = {k: v for k, v in row.items() if k not in ("words", "cited", "found", "other")}
     other = row.get("other")
     return {**kept, **({"other": brief(other)} if other else {})}
 

@@ -153,6 +153,18 @@ class Snapshot:
         self.engines.release()
 
 
+def opening_fault(settings: ServeSettings) -> str:
+    """Why a snapshot cannot be opened, in one line, by opening it here; "" if it can be.
+
+    A replica's own reason is lost in Ray, which says only that its startup failed.
+    """
+    try:
+        Snapshot(settings, SharedEngines(settings, None)).close()
+    except Exception as error:  # whatever it is, it is the reason
+        return one_line(error)
+    return ""
+
+
 def _any_wanted(tickets: Sequence[Asking]) -> bool:
     return not all(ticket.gone() for ticket in tickets)
 

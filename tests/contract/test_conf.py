@@ -21,12 +21,14 @@ HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
     "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build",
+    "hyperrelations": "build",
 }  # fmt: skip
 NEEDED = {
     "build": ["root=R"],
     "ask": ["root=R", "question=x"],
     "answer": ["root=R", "queries=Q"],
     "serve": ["root=R"],
+    "mcp": ["root=R"],
     "evaluate": ["bench.path=P"],
     "sweep": ["root=R", "bench.path=P"],
     "report": ["results=R"],

@@ -30,6 +30,7 @@ SIDEWAYS = {
     "retrieve": {"index"},  # channels search indexes
     "rerank": {"index"},  # token vectors lie in an index
     "expand": {"index"},  # rules reword a question by the words of an index
+    "answer": {"index"},  # findings lie in an index
     "benchmark": {"answer", "evaluate"},  # made by the rules that answer and judge
     "report": {"answer"},  # shows an answer as the API does
 }

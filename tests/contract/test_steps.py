@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import srrag
@@ -40,6 +41,7 @@ from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
 from srrag.index.textbook_tree import BuildTextbookTree
 from srrag.llm.completion import read
+from srrag.mentions.vocabulary import Vocabulary
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.encoder import Encoder
 from srrag.model.filter import Base, Decision, Fusion
@@ -60,6 +62,8 @@ from srrag.train.filter.report import write_model
 from srrag.units import Units
 from tests.sample_json import sample_json
 from tests.tiny_models import make_cross_encoder
+from tests.unit.index.hypergraphs import stages_of
+from tests.unit.mentions.vocabularies import vocabulary_folder
 from tests.unit.train.filter_toys import tiny_encoder
 
 QUESTIONS = [
@@ -124,6 +128,7 @@ def examples(
         asked = configure("ask", [f"pipeline={name}", f"root={fitted_root}", "question=x"])
         made: Pipeline = factory.make(asked["pipeline"], "pipeline")
         add_examples(found, made.steps, question_table(QUESTIONS), wooded)
+    add_hypergraph(found, store, at, tmp_path_factory.mktemp("hypergraph"))
     folder = make_cross_encoder(tmp_path_factory.mktemp("cross_encoder"))
     model = CrossEncoderModel(model=str(folder), max_tokens=64)
     cross = RerankCrossEncoder(cross_encoder=model, hits="hits", into="hits_cross")
@@ -155,6 +160,25 @@ def forest_of(store: Store, folder: Path) -> Path:
     }
     BuildTextbookTree(encoder=Encoder()).build(inputs, folder, Place(threads=1))
     return folder
+
+
+def add_hypergraph(found: dict[type[Step], Example], store: Store, at: Place, folder: Path) -> None:
+    """The steps of EbmKG over the sample's first documents, and IdepRAG's over their graph."""
+    stages = store.read_pointer("default")["stages"]
+    documents, windows = (
+        [store.part_path(name, stages[name]["fingerprint"], p) for p in stages[name]["parts"]]
+        for name in ("documents", "windows")
+    )
+    parts = [(pq.read_table(each), path) for each, path in zip(documents, windows, strict=True)]
+    vocabulary = Vocabulary(folder=str(vocabulary_folder(folder)))
+    made = stages_of(parts[:1], vocabulary, folder)
+    for kind, (step, table) in made.tables.items():
+        found[kind] = Example(step, live(table).slice(0, 12), at)
+    graph = made.graph(folder / "graph")
+    wide = Place(artifacts={**at.artifacts, "hypergraph": graph}, threads=1)
+    asked = configure("ask", ["pipeline=ideprag", "root=R", "question=x"])
+    pipeline: Pipeline = factory.make(asked["pipeline"], "pipeline")
+    add_examples(found, pipeline.steps, question_table(QUESTIONS), wide)
 
 
 def weighed(table: pa.Table) -> pa.Table:

@@ -22,18 +22,27 @@ from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
+from srrag.expand.features import ExtractFeatures
+from srrag.expand.search_words import FindSearchWords
+from srrag.extract.document_keywords import FindDocumentKeywords
+from srrag.extract.finding_entities import FindEntities
+from srrag.extract.findings import ExtractFindings
 from srrag.extract.triples import ExtractTriples
 from srrag.graph import describe
 from srrag.llm.completion import Answer, Prompt
 from srrag.ontology import Ontology
+from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.retrieve import ircot
 from srrag.schema import (
     ANCHORS,
     DOCUMENTS,
     EVIDENCE,
+    FINDINGS,
+    KEYED_UNITS,
     MISMATCHES,
     QUESTIONS,
     SNIPPETS,
+    TOPICS,
     UNITS,
     empty_value,
 )
@@ -226,6 +235,31 @@ def answer_paragraph(fill: Fill) -> list[Prompt]:
     return ComposeParagraph().prompts(table)
 
 
+def document_keywords(fill: Fill) -> list[Prompt]:
+    table = rows(DOCUMENTS, title=fill(TITLE), text=fill(PASSAGE))
+    return FindDocumentKeywords().prompts(table)
+
+
+def findings(fill: Fill) -> list[Prompt]:
+    keyword = {"name": fill("Heel pain"), "type": "Disease", "mesh": ""}
+    table = rows(KEYED_UNITS, text=fill(PASSAGE), keywords=[keyword])
+    return ExtractFindings().prompts(table)
+
+
+def finding_entities(fill: Fill) -> list[Prompt]:
+    return FindEntities().prompts(rows(FINDINGS, text=fill(PASSAGE)))
+
+
+def search_words(fill: Fill) -> list[Prompt]:
+    return FindSearchWords().prompts(pa.table({"text": [fill(QUESTION)]}))
+
+
+def features(fill: Fill) -> list[Prompt]:
+    topic = {"topic": 1, "text": fill(f"Heel pain: treatment. {PASSAGE}"), "visits": 1, "score": 1}
+    columns = {"text": [fill(QUESTION)], "topics": pa.array([[topic]], TOPICS)}
+    return ExtractFeatures(scorer=RerankBiEncoder()).prompts(pa.table(columns))
+
+
 CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "summarise_document": summarise_document,
     "answer_paragraph": answer_paragraph,
@@ -245,6 +279,11 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "answer_unaided": unaided,
     "ircot": reflected,
     "describe_community": described,
+    "document_keywords": document_keywords,
+    "findings": findings,
+    "finding_entities": finding_entities,
+    "search_words": search_words,
+    "features": features,
     **JUDGE_CASES,
     **BENCH_CASES,
 }

@@ -27,10 +27,12 @@ from tests.golden.identities import FILE, identities
 
 ROOT = Path(__file__).parent / "root_0_1.tar.gz"
 """Three documents, built by release 0.1.0 with the answers of a scripted endpoint."""
-ADDED = {"abbreviations", "notices", "standing"}
+ADDED = {"abbreviations", "notices", "standing", "titles"}
 """Stages that release 0.1 did not have; no other stage reads them."""
 CHANGED = {"units", "tree", "graph"}
 """Stages whose output has changed since: windows keep their section, and what reads them."""
+TITLED = {"dense", "sparse", "tokens"}
+"""Stages that read titles, unless `corpus.title=none`."""
 
 
 def test_fingerprints_and_keys_are_the_golden_ones() -> None:
@@ -69,22 +71,28 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
-def build_again(root: Path) -> dict[str, Any]:
+def build_again(root: Path, *more: str) -> dict[str, Any]:
     """The command that built it, with nobody at the endpoint: a call that is missing fails it."""
     return run_build(configure("build", [
         f"root={root}", "corpus=jsonl", f"corpus.path={root.parent / 'documents.jsonl'}",
         "engine=http", "engine.model=scripted", "engine.base_url=http://127.0.0.1:9/v1",
-        "engine.api_key_env=null",
+        "engine.api_key_env=null", *more,
     ]))  # fmt: skip
 
 
-def test_a_root_of_release_0_1_stands(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("title", "added", "changed"),
+    [("none", ADDED - {"titles"}, CHANGED), ("field", ADDED, CHANGED | TITLED)],
+)
+def test_a_root_of_release_0_1_stands(
+    root: Path, title: str, added: set[str], changed: set[str]
+) -> None:
     before = Store(root).read_pointer("default")["stages"]
-    summary = build_again(root)
+    summary = build_again(root, f"corpus.title={title}")
     made = {stage for stage, counts in summary["reused"].items() if counts == 0}
-    assert made == CHANGED | ADDED, "these stages were made again"
+    assert made == changed | added, "these stages were made again"
     after = fingerprints(Store(root).read_pointer("default")["stages"])
-    assert {name for name, each in fingerprints(before).items() if after[name] != each} == CHANGED
+    assert {name for name, each in fingerprints(before).items() if after[name] != each} == changed
 
 
 def test_a_root_of_release_0_1_answers(root: Path) -> None:

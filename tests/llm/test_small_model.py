@@ -141,7 +141,7 @@ def test_a_judge_judges_or_says_that_it_did_not(
     judged, _ = srrag(
         "evaluate", "bench=answers", f"bench.path={bench}", f"root={root}", "pipeline=bm25",
         f"completions={tmp_path}/completions", *engine, "resamples=10",
-        *(f"bench.judges.{name}=null" for name in others), "max_failed_share=1",
+        *(f"bench.judges.{name}=null" for name in others),
         "++pipeline.answer.compose.engine={_target_: Rules}", f"out={tmp_path}/out",
     )  # fmt: skip
     assert judged

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
+from srrag.answer.clinical.summary import clinical_reading
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
 from tests.serve.browsing import VIEWS, accessible, chromium, picture, visit
@@ -53,22 +55,28 @@ def test_a_question_is_answered_and_its_citation_opens_the_evidence(
         page.wait_for_selector("#pipelines:visible")
         picture(page, f"ask-{view}", tmp_path)
         ask(page, CAST)
+        assert page.inner_text("#asked") == CAST and page.title().startswith(CAST)
         assert "ten days" in page.inner_text("#answer p:first-child")
-        assert "guideline or consensus" in page.inner_text("#rests")
-        first = page.locator("#evidence > li > .card").first
-        number = page.locator(".cite").first.inner_text().removesuffix("A").strip()
-        assert first.locator(".number").inner_text() == number, "cited evidence comes first"
+        assert "guideline or consensus" in page.inner_text("#sure")
+        assert page.locator("#points li").count() >= 1, "what it does not tell"
+        assert page.locator("#parts tr").count() == 4, "P, I, C and O"
+        row = page.locator("#findings tbody tr:not(#paper-row)").first
+        assert "ten days" in row.inner_text()
         picture(page, f"answer-{view}", tmp_path)
         page.click(".cite")
-        card = page.locator(".card[open]")
-        assert card.count() == 1 and card.locator(".grade").inner_text() == "A"
-        assert "ten days" in card.locator("mark").first.inner_text()
-        text = card.inner_text()
+        paper = page.locator("#paper")
+        assert paper.locator(".grade").first.inner_text() == "A"
+        assert "ten days" in paper.locator("mark").first.inner_text()
+        assert "early weight bearing" not in paper.locator("blockquote").inner_text().lower()
+        paper.get_by_text("The whole passage").click()
+        text = paper.inner_text()
         assert "##" not in text, "Markdown is drawn"
         assert "Grade A, guideline or consensus" in text and "2021" in text
-        box = card.bounding_box()
-        assert box and 0 <= box["y"] < 500, "it is in view"
-        picture(page, f"card-{view}", tmp_path)
+        assert "Here because" in text
+        box = paper.bounding_box()
+        assert box and -5 <= box["y"] < 700, "it is in view"
+        assert "shown" in (row.get_attribute("class") or "")
+        picture(page, f"paper-{view}", tmp_path)
         accessible(page)
 
 
@@ -82,7 +90,7 @@ def test_the_answer_streams_and_progress_says_what_happens(browser: Browser, url
           }).observe(document.getElementById(id), {childList: true, subtree: true,
                                                    characterData: true});
           watch("progress", (node) => node.textContent);
-          watch("answer", (node) => `${node.className}: ${node.textContent}`);
+          watch("answer", (node) => `${node.closest("article").className}: ${node.textContent}`);
         }""")
         ask(page, CAST)
         seen = page.evaluate("window.seen")
@@ -91,7 +99,9 @@ def test_the_answer_streams_and_progress_says_what_happens(browser: Browser, url
         assert not any(word in text for text in steps for word in ("Rerank", "Select", "Compose"))
         drafts = [text for name, text in seen if name == "answer" and text.startswith("draft")]
         assert any("Immobilisation" in text for text in drafts)
-        assert page.get_attribute("#answer", "class") == "", "what stands now is final"
+        assert page.get_attribute("#result", "class") == "", "what stands now is final"
+        assert "ten days" in page.inner_text("#said"), "told to who listens"
+        assert page.evaluate("document.activeElement.id") == "asked", "and the focus follows"
 
 
 def test_why_the_evidence_is_there_with_the_term_of_its_grade(
@@ -99,17 +109,18 @@ def test_why_the_evidence_is_there_with_the_term_of_its_grade(
 ) -> None:
     with visit(browser, url) as page:
         ask(page, CAST)
-        page.click("#why > summary")
-        reasons = page.locator("#reasons > li")
-        assert reasons.count() == page.locator(".card").count() > 3
-        number = page.locator(".cite").first.inner_text().split("A")[0].strip()
-        told = next(text for text in reasons.all_inner_texts() if text.split()[0] == number)
+        page.click(".cite")
+        paper = page.locator("#paper")
+        assert "Here because its meaning is close" in paper.inner_text()
+        paper.get_by_text("Ranks and scores").click()
+        told = paper.locator(".ranks").inner_text()
         assert "by meaning among guidelines" in told and "final #" in told
         assert "Score with its grade (BETR)" in told and "the term of grade" in told
+        picture(page, "why", tmp_path)
+        page.click("#steps-taken > summary")
         assert "Evidence chosen" in page.inner_text("#steps")
         accessible(page)
-        picture(page, "why", tmp_path)
-        page.locator("#reasons a").first.click()
+        paper.locator(".ranks a").first.click()
         page.wait_for_selector(".point")
 
 
@@ -119,11 +130,10 @@ def test_other_people_than_asked_about_are_marked(
     with visit(browser, url, "phone") as page:
         ask(page, ADOLESCENTS)
         assert "adolescents" in page.inner_text("#notice")
-        assert page.locator("#answer p").count() > 1
-        page.click(".others > summary")
-        other = page.locator(".card", has=page.locator("summary .chip.other")).first
-        other.locator("summary").click()
-        assert "you asked about adolescents" in other.locator(".chips").inner_text()
+        page.click("#others > summary")
+        other = page.locator("#uncited button", has=page.locator(".chip.other")).first
+        other.click()
+        assert "you asked about adolescents" in page.locator("#paper .chips").inner_text()
         picture(page, "mismatch", tmp_path)
         accessible(page)
 
@@ -131,10 +141,14 @@ def test_other_people_than_asked_about_are_marked(
 def test_an_abstention_says_so_once(browser: Browser, url: str, tmp_path: Path) -> None:
     with visit(browser, url) as page:
         ask(page, UNKNOWN)
-        assert page.inner_text("#answer-title") == "Not enough evidence"
-        assert "none cited" in page.inner_text("#evidence")
+        assert page.text_content("#answer-title") == "Not enough evidence"
+        assert "none cited" in page.inner_text("#others")
+        assert page.locator("#certainty").is_hidden() and page.locator("#pair").is_hidden()
         assert page.locator("#notice").is_hidden() and page.locator(".cite").count() == 0
-        assert page.inner_text("#result").count("hiccups") == 1
+        assert (
+            page.inner_text("#answer").count("hiccups") + page.inner_text("#note").count("hiccups")
+            == 1
+        )
         picture(page, "abstention", tmp_path)
 
 
@@ -156,11 +170,11 @@ def test_by_keyboard_alone(browser: Browser, url: str) -> None:
             if "cite" in focused(page):
                 break
         press("Enter")
-        inside = "document.activeElement.closest('.card[open]') !== null"
-        assert page.evaluate(inside), "the card is open and has the focus"
+        inside = "document.activeElement.closest('#paper') !== null"
+        assert page.evaluate(inside), "the paper is open and has the focus"
         press("Escape")
         assert "cite" in focused(page), "and gives it back"
-        for _ in range(10):
+        for _ in range(60):
             press("Tab")
             if page.evaluate("document.activeElement.closest('#feedback') !== null"):
                 break
@@ -203,7 +217,7 @@ def test_examples_and_faults(browser: Browser, url: str) -> None:
 def test_what_is_asked_is_never_read_as_html(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         ask(page, "<img src=x onerror='document.title=1'> ankle sprain cast <script>1</script>")
-        assert page.title() == "SR-RAG"
+        assert page.title().startswith("<img")
         assert page.locator("img, main script").count() == 0
 
 
@@ -239,26 +253,123 @@ def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(
         "quotes": [{"char_start": start, "char_end": start + 20, "text": "", "parts": ["P", "O"]}],
         "mismatches": [{"part": "P", "asked": "adults", "found": "boys"}],
     }  # fmt: skip
-    reply = {
-        "id": "i", "question": "q", "answer": "Boys improved. [1][7]", "notice": "About boys.",
-        "note": "", "model": "m", "pipeline": "p", "version": "v", "trace": [], "why": [],
-        "insufficient": False, "sentences": [{"text": "Boys improved.", "citations": [1]}],
+    reply: dict[str, Any] = {
+        "id": "i", "question": "q", "answer": "Boys improved. [1][2]", "notice": "About boys.",
+        "note": "", "model": "rules", "pipeline": "p", "version": "v", "trace": [], "why": [],
+        "insufficient": False, "sentences": [{"text": "Boys improved.", "citations": [1, 2]}],
         "evidence": [item, {**item, "number": 2, "pmid": "javascript:alert(1)"}],
     }  # fmt: skip
+    reply["clinical"] = asdict(clinical_reading(reply, {}))
     with visit(browser, url) as page:
         page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", reply)
         assert page.inner_text("#notice") == "About boys."
-        assert page.text_content("#e1 mark") == text[start : start + 20]
-        assert page.text_content("#e1 .window strong") == "fast"
-        assert page.locator("#e1 .window td").all_text_contents() == [" a ", " b ", " 1 ", " 2 "]
-        assert page.locator("#e1 .window li").all_text_contents() == ["one"]
-        chips = page.locator("#e1 .chips li").all_text_contents()
+        page.locator(".cite").first.click()
+        paper = page.locator("#paper")
+        paper.get_by_text("The whole passage").click()
+        assert page.text_content("#paper .window mark") == text[start : start + 20]
+        assert page.text_content("#paper .window strong") == "fast"
+        cells = page.locator("#paper .window td").all_text_contents()
+        assert cells == [" a ", " b ", " 1 ", " 2 "]
+        assert page.locator("#paper .window li").all_text_contents() == ["one"]
+        chips = page.locator("#paper .chips li").all_text_contents()
         assert chips == ["≠ Population: boys – you asked about adults", "Outcome stated"]
-        links = page.locator("main a")
+        links = page.locator("main a:not([download])")
         assert links.count() == 1, "only numbers become links"
         assert links.get_attribute("href") == "https://pubmed.ncbi.nlm.nih.gov/12345/"
         assert links.get_attribute("rel") == "noopener noreferrer"
-        assert page.locator("#evidence b, #evidence img").count() == 0
-        assert "<img" in (page.text_content("#e1 .title") or "")
+        assert page.locator("#found b, #found img").count() == 0
+        assert "<img" in (page.text_content("#paper h3") or "")
         page.locator(".cite").nth(1).click()
-        assert page.locator(".card[open]").count() == 0, "a citation without evidence does nothing"
+        assert page.locator("main a:not([download])").count() == 0, "no link out of another number"
+
+
+def test_an_answer_has_an_address_and_the_way_back_leads_to_it(
+    browser: Browser, url: str, tmp_path: Path
+) -> None:
+    with visit(browser, url) as page:
+        ask(page, CAST)
+        first = page.url
+        assert "q=How+long" in first
+        ask(page, ADOLESCENTS)
+        page.go_back()
+        expect(page.locator("#asked")).to_have_text(CAST)
+        assert "ten days" in page.inner_text("#answer"), "without asking again"
+        page.go_back()
+        page.wait_for_selector("#past button")
+        assert page.locator("#past button").all_inner_texts() == [ADOLESCENTS, CAST]
+        picture(page, "past", tmp_path)
+        page.click("#forget")
+        assert page.locator("#asked-before").is_hidden()
+        page.goto("about:blank")
+        page.goto(f"{first}&v=00000000")
+        page.wait_for_selector("#feedback:visible")
+        assert "has changed since this link" in page.inner_text("#notice")
+
+
+def test_an_answer_is_taken_along_as_text_and_references(browser: Browser, url: str) -> None:
+    with visit(browser, url) as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        ask(page, CAST)
+        page.click("#copy")
+        expect(page.locator("#taken")).to_have_text("The answer is copied.")
+        text = page.evaluate("navigator.clipboard.readText()")
+        assert text.startswith(CAST) and "What this does not tell" in text and "Sources" in text
+        page.click("#link")
+        expect(page.locator("#taken")).to_have_text("The link is copied.")
+        assert "&v=" in page.evaluate("navigator.clipboard.readText()")
+        for name, begins in (("ris", "TY  - JOUR"), ("bibtex", "@article{")):
+            with page.expect_download() as download:
+                page.click(f"#{name}")
+            assert download.value.path().read_text("utf-8").startswith(begins)
+
+
+def test_a_print_shows_the_answer_and_none_of_its_buttons(
+    browser: Browser, url: str, tmp_path: Path
+) -> None:
+    with visit(browser, url) as page:
+        ask(page, CAST)
+        page.emulate_media(media="print")
+        assert page.locator("#references").is_visible() and page.locator("#answer").is_visible()
+        assert page.locator("#ask").is_hidden() and page.locator("#feedback").is_hidden()
+        picture(page, "print", tmp_path)
+
+
+def test_offline_is_said_in_words(browser: Browser, url: str) -> None:
+    with visit(browser, url, faults=True) as page:
+        page.wait_for_selector("#library:not(:empty)")
+        page.context.set_offline(True)
+        expect(page.locator("#offline")).to_be_visible()
+        page.fill("#question", CAST)
+        page.press("#question", "Enter")
+        expect(page.locator("#fault")).to_have_text("You are offline: the server cannot be asked.")
+        page.context.set_offline(False)
+        expect(page.locator("#offline")).to_be_hidden()
+
+
+def test_examples_are_titles_of_the_library(browser: Browser, url: str, tmp_path: Path) -> None:
+    with visit(browser, url) as page:
+        page.wait_for_selector("#examples button")
+        assert "What do guidelines recommend for" in page.inner_text("#examples")
+        assert "guideline" in page.inner_text("#library")
+        accessible(page)
+        picture(page, "start", tmp_path)
+
+
+def test_a_question_in_another_language_says_so(browser: Browser, url: str) -> None:
+    with visit(browser, url) as page:
+        ask(
+            page,
+            "Wie lange darf der Knöchel nach der Verletzung in den Gips (ankle cast)?",
+        )
+        assert "seems to be in German" in page.inner_text("#notice")
+
+
+def test_a_follow_up_is_shown_as_it_was_read(browser: Browser, url: str, tmp_path: Path) -> None:
+    with visit(browser, url) as page:
+        ask(page, "Does bracing prevent recurrent ankle sprains in athletes?")
+        ask(page, "And in adolescents?")
+        read = "Does bracing prevent recurrent ankle sprains in adolescents?"
+        expect(page.locator("#asked")).to_have_text(read)
+        assert "You asked “And in adolescents?”" in page.inner_text("#read-as")
+        assert "in+adolescents" in page.url, "the link stands alone"
+        picture(page, "follow-up", tmp_path)

@@ -16,6 +16,7 @@ import pydantic
 from srrag.engine.call import Call, Reply, allowed, schema_json
 from srrag.errors import EngineError
 from srrag.llm.completion import Answer, Enums, Fault, one_line
+from srrag.llm.loops import ended
 
 MAX_BODY_BYTES = 8 * 1024**2
 MAX_WAIT_S = 120.0
@@ -205,15 +206,17 @@ def as_reply(call: Call, text: str, finish: str, usage: EndpointUsage | None) ->
     """Make the reply from a text, its finish reason and the endpoint's token counts.
 
     Without counts, estimates tokens as a quarter of the UTF-8 bytes, so that budgets still work.
+    Of a loop only the first copy is kept, and all of it is paid for.
     """
     usage = usage or EndpointUsage()
     tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
     if tokens_in is None:
         tokens_in = estimate_tokens(*(turn["content"] for turn in call.messages()))
     text = FILTERED if finish == "content_filter" else text
+    kept, finish = ended(text, finish if finish in ("length", "looped") else "stop")
     return Reply(
-        text=text,
-        finish=finish if finish in ("length", "looped") else "stop",
+        text=kept,
+        finish=finish,
         tokens_in=tokens_in,
         tokens_out=estimate_tokens(text) if tokens_out is None else tokens_out,
     )

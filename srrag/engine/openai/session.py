@@ -20,7 +20,7 @@ from srrag.engine.openai.circuit_breaker import CircuitBreaker
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import AttemptError
 from srrag.llm.completion import Fault
-from srrag.llm.loops import LoopWatch, repeated
+from srrag.llm.loops import LoopWatch
 
 CONNECT_S = 10.0
 
@@ -177,10 +177,7 @@ class HttpSession:
         if not (finish or last):
             raise AttemptError("connection", "the stream ended before the answer was complete")
         self._breaker.succeeded()
-        reply = protocol.as_reply(call, "".join(texts), finish, usage)
-        if finish == "looped":
-            reply = replace(reply, text=reply.text[: repeated(reply.text)])
-        yield reply
+        yield protocol.as_reply(call, "".join(texts), finish, usage)
 
     @asynccontextmanager
     async def _sent(

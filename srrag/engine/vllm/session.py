@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from srrag.engine.call import Call, CallError, Reply, SessionLostError, allowed
 from srrag.llm.completion import Answer, Enums, Fault, one_line
-from srrag.llm.loops import LoopWatch, repeated
+from srrag.llm.loops import LoopWatch, ended
 
 if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
@@ -78,11 +78,12 @@ class VllmSession:
                     break  # closing the outputs ends the generation
         assert last is not None
         self.prefix_tokens += last.num_cached_tokens or 0
-        text = "".join(texts)
         stopped = last.outputs[0].finish_reason == "stop"
+        finish = "looped" if looped else "stop" if stopped else "length"
+        text, finish = ended("".join(texts), finish)
         yield Reply(
-            text=text[: repeated(text)] if looped else text,
-            finish="looped" if looped else "stop" if stopped else "length",
+            text=text,
+            finish=finish,
             tokens_in=len(last.prompt_token_ids),
             tokens_out=tokens_out,
             seconds=time.perf_counter() - began,

@@ -12,19 +12,24 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from srrag import __version__
+from srrag.expand.follow_up import StandaloneQuestion, standalone_question
 from srrag.llm.completion import one_line
 from srrag.serve.api import responses
 from srrag.serve.api.browse import add_reading
 from srrag.serve.api.chat import (
+    THANKED,
     ChatCompletion,
     ModelCard,
     ModelList,
     chat_reply,
     chat_stream,
+    chat_thanks,
+    chat_thanks_stream,
     model_card,
     model_list,
 )
 from srrag.serve.api.gateway import Gateway
+from srrag.serve.api.openai_responses import add_responses
 from srrag.serve.api.openapi import (
     EVENT_STREAM,
     NEEDS_KEY,
@@ -39,6 +44,7 @@ from srrag.serve.api.requests import AnswerRequest, ChatRequest, SearchRequest
 from srrag.serve.api.rerank import add_reranking
 from srrag.serve.api.sse import answer_events
 from srrag.serve.errors import ApiError
+from srrag.serve.library_facts import LibraryFacts, library_facts
 from srrag.serve.service import PipelineService
 
 _CODES = {400: "invalid", 404: "not_found", 405: "method"}
@@ -65,6 +71,7 @@ def create_app(host: PipelineService) -> Gateway:
     _add_answers(app, host)
     _add_retrieval(app, host)
     _add_chat(app, host)
+    add_responses(app, host)
     _add_operations(app, host)
     add_reranking(app, host)
     add_reading(app, host)
@@ -78,8 +85,8 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
     async def answers(body: AnswerRequest, request: Request) -> responses.AnswerJson:
         """Answer a question: sentences with citations, and the evidence with its grades."""
         name = pipeline_of(host, body.pipeline)
-        asked = ask(host, request, name, body.question)
-        return asked.reply(await asked.answered(), explained=body.options.trace)
+        asked = ask(host, request, name, _standalone(body))
+        return asked.reply(await asked.answered(), body.options.trace, body.options.clinical)
 
     @app.post(
         "/v1/answers/stream",
@@ -89,9 +96,19 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
     async def answers_stream(body: AnswerRequest, request: Request) -> StreamingResponse:
         """The same while it is made: `stage`, `evidence`, `token`, then `final`."""
         name = pipeline_of(host, body.pipeline)
-        asked = ask(host, request, name, body.question, aloud=True)
-        events = answer_events(asked, explained=body.options.trace)
+        asked = ask(host, request, name, _standalone(body), aloud=True)
+        events = answer_events(asked, body.options.trace, body.options.clinical)
         return _streamed(events)
+
+
+def _standalone(body: AnswerRequest) -> StandaloneQuestion:
+    """The question in the light of what was asked before; raises ApiError for thanks."""
+    if not body.history:
+        return StandaloneQuestion(body.question, body.question)
+    said = standalone_question([*body.history, body.question])
+    if said.kind == "thanks":
+        raise ApiError(422, "thanks", THANKED, "question")
+    return said
 
 
 def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
@@ -108,6 +125,18 @@ def _add_retrieval(app: FastAPI, host: PipelineService) -> None:
         asked = ask(host, request, name, body.query, what="search")
         found = await asked.answered()
         return responses.hits(found, id=asked.passing.id, k=body.k, pipeline=name)
+
+    facts: dict[str, LibraryFacts] = {}
+
+    @app.get("/v1/library", responses=shown("library"))
+    def library() -> LibraryFacts:
+        """What the library holds, by grade, and questions that its own titles ask."""
+        edition = host.edition
+        if edition.version not in facts:
+            made = library_facts(edition.units, edition.version)
+            facts.clear()
+            facts[edition.version] = made
+        return facts[edition.version]
 
     @app.get("/v1/windows/{unit_id}", responses=shown("window"))
     async def window(unit_id: str) -> responses.WindowJson:
@@ -138,7 +167,11 @@ def _add_chat(app: FastAPI, host: PipelineService) -> None:
     async def chat(body: ChatRequest, request: Request) -> dict[str, Any] | StreamingResponse:
         """OpenAI's chat completions; citations stand in the text and in `srrag`."""
         name = pipeline_of(host, body.model, field="model")
-        asked = ask(host, request, name, body.question(), aloud=bool(body.stream), field="messages")
+        said = standalone_question(body.questions())
+        if said.kind == "thanks":
+            events = chat_thanks_stream(passing_of(request), name)
+            return _streamed(events) if body.stream else chat_thanks(passing_of(request), name)
+        asked = ask(host, request, name, said, aloud=bool(body.stream), field="messages")
         if body.stream:
             events = chat_stream(asked, usage=body.counts_usage(), ignored=body.ignored)
             return _streamed(events)

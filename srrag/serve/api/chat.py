@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from srrag.llm.completion import Usage
 from srrag.serve.api import responses
+from srrag.serve.api.gateway import RequestContext
 from srrag.serve.api.question import DEFAULT_MODEL, PendingQuestion, pipeline_of
 from srrag.serve.api.sse import KEEP_ALIVE
 from srrag.serve.errors import ApiError
@@ -75,7 +76,7 @@ class ChatCompletion(BaseModel):
     model: str
     choices: list[ChatChoice]
     usage: ChatUsage
-    srrag: Json = Field(description="an Answer without its id, question, answer and trace")
+    srrag: Json = Field(description="an Answer without its id, answer and trace")
 
 
 def model_list(host: PipelineService) -> Json:
@@ -95,12 +96,34 @@ def model_card(host: PipelineService, name: str) -> Json:
     return found
 
 
+THANKED = "You are welcome. Ask another question when you have one."
+
+
+def chat_thanks(passing: RequestContext, pipeline: str) -> Json:
+    """The reply to thanks: nothing is searched, and nothing is cited."""
+    message = {"role": "assistant", "content": THANKED}
+    return {
+        **_head(passing, pipeline, "chat.completion"),
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": _usage(Usage()),
+        "srrag": {},
+    }
+
+
+async def chat_thanks_stream(passing: RequestContext, pipeline: str) -> AsyncIterator[str]:
+    """Yield the same as chunks."""
+    head = _head(passing, pipeline, "chat.completion.chunk")
+    for delta, finish in (({"role": "assistant", "content": THANKED}, None), ({}, "stop")):
+        yield _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    yield "data: [DONE]\n\n"
+
+
 def chat_reply(asked: PendingQuestion, found: PipelineResult, ignored: Sequence[str]) -> Json:
     """Turn the result of a question into a chat completion."""
     reply = asked.reply(found, explained=False)
-    message = {"role": "assistant", "content": reply.answer + sources(reply)}
+    message = {"role": "assistant", "content": asked.understood + reply.answer + sources(reply)}
     return {
-        **_head(asked, "chat.completion"),
+        **_head(asked.passing, asked.pipeline, "chat.completion"),
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
         "usage": _usage(found.usage),
         "srrag": extension(reply, ignored),
@@ -111,13 +134,13 @@ async def chat_stream(
     asked: PendingQuestion, usage: bool, ignored: Sequence[str]
 ) -> AsyncIterator[str]:
     """Yield the chunks of a streamed chat completion: the draft's tokens, then the final answer."""
-    head = _head(asked, "chat.completion.chunk")
+    head = _head(asked.passing, asked.pipeline, "chat.completion.chunk")
 
     def chunk(delta: Json, finish: str | None = None, **more: Any) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return _data({**head, "choices": [choice], **more})
 
-    yield chunk({"role": "assistant", "content": ""})
+    yield chunk({"role": "assistant", "content": asked.understood})
     try:
         async for name, data in asked.events():
             if name == "token":
@@ -154,16 +177,16 @@ def sources(reply: responses.AnswerJson) -> str:
 
 def extension(reply: responses.AnswerJson, ignored: Sequence[str]) -> Json:
     """The fields of the answer that OpenAI's format lacks, and the options not followed."""
-    told = reply.model_dump(exclude_none=True, exclude={"id", "question", "answer", "trace"})
+    told = reply.model_dump(exclude_none=True, exclude={"id", "answer", "trace"})
     return {**told, "ignored": list(ignored)} if ignored else told
 
 
-def _head(asked: PendingQuestion, kind: str) -> Json:
+def _head(passing: RequestContext, pipeline: str, kind: str) -> Json:
     return {
-        "id": f"chatcmpl-{asked.passing.id}",
+        "id": f"chatcmpl-{passing.id}",
         "object": kind,
         "created": int(time.time()),
-        "model": asked.pipeline,
+        "model": pipeline,
     }
 
 

@@ -109,6 +109,9 @@ class Gateway:
                     passing.status = message["status"]
                 # Ray's proxy gives every request an id, and returns it by itself.
                 own = _HEADERS if id == given else {**_HEADERS, "x-request-id": id}
+                names = {name.decode().lower() for name, _ in message["headers"]}
+                if "etag" in names:  # a file of the pages, which says itself how long it lasts
+                    own = {k: v for k, v in own.items() if k != "cache-control"}
                 kept = [pair for pair in message["headers"] if pair[0].decode().lower() not in own]
                 message["headers"] = [*kept, *_encoded(own)]
             await send(message)

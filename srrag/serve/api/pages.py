@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,11 +26,15 @@ _FILES = {
     **{
         f"/{name}": _OURS / name
         for name in (
-            "page.css", "runs.css", "graph.css", "ask.js", "runs.js", "graph.js", "dom.js",
-            "evidence.js", "window.js", "why.js",
+            "page.css", "clinic.css", "runs.css", "graph.css", "ask.js", "runs.js", "graph.js",
+            "dom.js", "evidence.js", "window.js", "why.js", "reading.js", "findings.js", "paper.js",
+            "places.js", "take.js",
         )
     },
 }  # fmt: skip
+
+CACHED = "private, no-cache"
+"""A browser keeps a file, and asks each time whether it still stands."""
 
 PAGE_PATHS = tuple(_FILES)
 """Paths that need no key, since these files hold nothing of the corpus."""
@@ -36,8 +43,8 @@ PAGE_PATHS = tuple(_FILES)
 def add_pages(app: FastAPI) -> None:
     """Add a route for each file; every file is read once, here."""
     for path, file in _FILES.items():
-        content = _with_drawing(file.read_text("utf-8"))
-        answer = partial(_file, content.encode(), _KINDS[file.suffix])
+        content = _with_drawing(file.read_text("utf-8")).encode()
+        answer = partial(_answer, StaticPage.of(content, _KINDS[file.suffix]))
         app.router.routes.append(Route(path, answer))
 
 
@@ -50,5 +57,29 @@ def _with_drawing(text: str) -> str:
     return text.replace("%%drawing%%", main.replace("<main>", "<main hidden>"))
 
 
-async def _file(content: bytes, kind: str, request: Request) -> Response:
-    return Response(content, media_type=kind)
+@dataclass(frozen=True)
+class StaticPage:
+    """A file as it is sent: plain and compressed, with a tag that changes with its content."""
+
+    content: bytes
+    packed: bytes
+    kind: str
+    tag: str
+
+    @classmethod
+    def of(cls, content: bytes, kind: str) -> StaticPage:
+        """Compress a file once."""
+        tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+        return cls(content, gzip.compress(content, mtime=0), kind, tag)
+
+
+async def _answer(page: StaticPage, request: Request) -> Response:
+    """Send a file, compressed where the browser takes it, or 304 where it has this one already."""
+    headers = {"etag": page.tag, "cache-control": CACHED, "vary": "accept-encoding"}
+    known = request.headers.get("if-none-match", "")
+    if page.tag in (each.strip().removeprefix("W/") for each in known.split(",")):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        return Response(page.packed, media_type=page.kind, headers=headers)
+    return Response(page.content, media_type=page.kind, headers=headers)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from srrag.expand.follow_up import StandaloneQuestion
 from srrag.retrieve.questions import question_fault
 from srrag.serve.api import responses
 from srrag.serve.api.gateway import RequestContext
@@ -34,6 +35,14 @@ class PendingQuestion:
     pipeline: str
     ticket: Asking
     heard: asyncio.Queue[Event | None]
+    rewritten_from: str | None = None
+    """The follow-up that the question was made of."""
+
+    @property
+    def understood(self) -> str:
+        """The line that says what a follow-up was taken to ask; "" for a question of its own."""
+        text = self.ticket.item.row["text"]
+        return f"Read as: {text}\n\n" if self.rewritten_from is not None else ""
 
     async def answered(self) -> PipelineResult:
         """Wait for the result, and note its version and batch size for the log line."""
@@ -42,11 +51,14 @@ class PendingQuestion:
         self.passing.steps = StepSpans.of(found.row["trace"])
         return found
 
-    def reply(self, found: PipelineResult, explained: bool) -> responses.AnswerJson:
+    def reply(
+        self, found: PipelineResult, explained: bool, clinical: bool = False
+    ) -> responses.AnswerJson:
         """The answer of a result as JSON."""
         return responses.answer(
             found, id=self.passing.id, pipeline=self.pipeline,
-            off=self.host.settings.pipelines[self.pipeline].left_out, explained=explained,
+            off=self.host.settings.pipelines[self.pipeline].left_out,
+            explained=explained, clinical=clinical, rewritten_from=self.rewritten_from,
         )  # fmt: skip
 
     async def events(self) -> AsyncIterator[Event]:
@@ -84,13 +96,15 @@ def ask(
     host: PipelineService,
     request: Request,
     pipeline: str,
-    question: str,
+    question: str | StandaloneQuestion,
     *,
     what: str = "answer",
     aloud: bool = False,
     field: str = "question",
 ) -> PendingQuestion:
     """Queue a question; raises ApiError at once if it is invalid or the queue is full."""
+    asked_as = question if isinstance(question, StandaloneQuestion) else None
+    question = asked_as.text if asked_as else str(question)
     passing = passing_of(request)
     passing.notes["pipeline"] = pipeline
     if host.settings.log_questions:
@@ -107,7 +121,8 @@ def ask(
 
     asked = PipelineJob({"text": question}, hear if aloud else None)
     ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline)
-    return PendingQuestion(host, passing, pipeline, ticket, heard)
+    rewritten = asked_as.asked if asked_as and asked_as.rewritten else None
+    return PendingQuestion(host, passing, pipeline, ticket, heard, rewritten)
 
 
 def pipeline_of(host: PipelineService, name: str | None, field: str = "pipeline") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -12,6 +12,8 @@ EXAMPLE = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 MAX_HITS = 100
 MAX_MESSAGES = 10_000
 """Only the last message of the user counts; the size of the body is bounded elsewhere."""
+
+MAX_HISTORY = 100
 
 FIXED = frozenset(
     ["temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "user", "metadata",
@@ -33,6 +35,7 @@ class AnswerOptions(Request):
     """What an answer is to hold beside itself."""
 
     trace: bool = Field(False, description="why each piece of evidence is there, and each step")
+    clinical: bool = Field(False, description="bottom line, certainty, match, findings")
 
 
 class AnswerRequest(Request):
@@ -44,8 +47,11 @@ class AnswerRequest(Request):
     )
 
     question: str = Field(max_length=MAX_QUESTION_CHARS)
+    history: list[Annotated[str, Field(max_length=MAX_QUESTION_CHARS)]] = Field(
+        [], max_length=MAX_HISTORY, description="what was asked before, the oldest first"
+    )
     pipeline: str | None = Field(None, max_length=100, description="default: the server's first")
-    options: AnswerOptions = AnswerOptions(trace=False)
+    options: AnswerOptions = AnswerOptions(trace=False, clinical=False)
 
 
 class SearchRequest(Request):
@@ -122,11 +128,80 @@ class ChatRequest(BaseModel):
         extra = self.model_extra or {}
         return sorted(name for name, value in extra.items() if value is not None)
 
-    def question(self) -> str:
-        """The last message of the user, "" if there is none."""
-        asked = [message.text() for message in self.messages if message.role == "user"]
-        return asked[-1] if asked else ""
+    def questions(self) -> list[str]:
+        """The messages of the user, in order."""
+        return [message.text() for message in self.messages if message.role == "user"]
 
     def counts_usage(self) -> bool:
         """Whether a stream is to end with its usage."""
         return bool((self.stream_options or {}).get("include_usage"))
+
+
+class InputPart(BaseModel):
+    """A part of an input message; only text can be read."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str = Field(max_length=MAX_QUESTION_CHARS)
+
+
+class InputMessage(BaseModel):
+    """A turn of the input; keys that a client adds are ignored."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[InputPart]
+
+    def text(self) -> str:
+        """The words of the message."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content)
+
+
+class TextOptions(BaseModel):
+    """The format of the reply: only text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: ChatFormat | None = None
+    verbosity: str | None = None
+
+
+class ResponsesRequest(BaseModel):
+    """OpenAI's responses API: the last message of the user is the question.
+
+    `model` names a pipeline. Nothing is stored, so `previous_response_id` is refused: send the
+    messages before in `input`. Options are followed, named or refused as in a chat.
+    """
+
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"examples": [{"model": "srrag", "input": EXAMPLE}]}
+    )
+
+    model: str = Field(max_length=100)
+    input: str | list[InputMessage]
+    stream: bool | None = False
+    text: TextOptions | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        """Refuse an option that would change the reply."""
+        if unknown := sorted({*self._given()} - FIXED - {"instructions", "reasoning", "include"}):
+            raise ValueError(f"{unknown[0]} is not supported; leave it out")
+        return self
+
+    def _given(self) -> list[str]:
+        """The options of the request that are no field of this model."""
+        extra = self.model_extra or {}
+        return sorted(name for name, value in extra.items() if value not in (None, []))
+
+    @property
+    def ignored(self) -> list[str]:
+        """The options that were given and that the pipeline does not follow."""
+        verbose = self.text is not None and self.text.verbosity is not None
+        return sorted([*self._given(), *(["text.verbosity"] if verbose else [])])
+
+    def questions(self) -> list[str]:
+        """The messages of the user, in order."""
+        if isinstance(self.input, str):
+            return [self.input]
+        return [message.text() for message in self.input if message.role == "user"]

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from srrag.answer.answer_json import answer_json, steps_json, trace_json
+from srrag.answer.clinical.summary import ClinicalReading, clinical_reading
+from srrag.expand.anchor_rules import rule_anchors
 from srrag.serve.snapshot import PipelineResult
 from srrag.units import Units
 
@@ -88,6 +90,9 @@ class AnswerJson(BaseModel):
 
     id: str
     question: str
+    rewritten_from: str | None = Field(
+        None, description="the follow-up as it was asked, where `question` was made of it"
+    )
     answer: str
     insufficient: bool
     choice: int | None = Field(None, description="index of the option chosen, if there are options")
@@ -113,6 +118,9 @@ class AnswerJson(BaseModel):
     why: list[Row] | None = Field(None, description="who found each piece of evidence, and where")
     expansion: Row | None = Field(
         None, description="what was made of the question before searching"
+    )
+    clinical: ClinicalReading | None = Field(
+        None, description="what a clinician reads first, computed from the answer by rules"
     )
     usage: Row
     batch_rows: int
@@ -188,21 +196,38 @@ class Reloaded(BaseModel):
 
 
 def answer(
-    found: PipelineResult, *, id: str, pipeline: str, off: list[str], explained: bool
+    found: PipelineResult,
+    *,
+    id: str,
+    pipeline: str,
+    off: list[str],
+    explained: bool,
+    clinical: bool = False,
+    rewritten_from: str | None = None,
 ) -> AnswerJson:
-    """Turn a pipeline's result into the JSON answer; `explained` adds the reasons."""
+    """Turn a pipeline's result into the JSON answer.
+
+    `explained` adds the reasons, `clinical` what a clinician reads first.
+    """
     told = answer_json(found.row)
-    traced = trace_json(found.row, found.terms) if explained else {}
+    told = {
+        **told,
+        "notice": told.get("notice", ""),
+        "evidence": with_sources(told["evidence"], found.units),
+        "trace": told["trace"]["steps"],
+    }
+    traced = trace_json(found.row, found.terms) if explained or clinical else {}
+    reading = None
+    if clinical:
+        anchors = found.row.get("anchors") or rule_anchors([told["question"]])[0]
+        reading = clinical_reading(told, anchors, traced["why"])
     return AnswerJson(
-        **{
-            **told,
-            "notice": told.get("notice", ""),
-            "evidence": with_sources(told["evidence"], found.units),
-            "trace": told["trace"]["steps"],
-        },
+        **told,
         id=id,
+        rewritten_from=rewritten_from,
         off=off,
-        why=traced.pop("why", None),
+        clinical=reading,
+        why=traced.pop("why", None) if explained else None,
         expansion={k: v for k, v in traced.items() if k != "steps"} if explained else None,
         usage=found.usage.as_dict(),
         batch_rows=found.batch_rows,

@@ -12,7 +12,9 @@ from srrag.serve.errors import ApiError
 KEEP_ALIVE = ": still at it\n\n"
 
 
-async def answer_events(asked: PendingQuestion, explained: bool) -> AsyncIterator[str]:
+async def answer_events(
+    asked: PendingQuestion, explained: bool, clinical: bool = False
+) -> AsyncIterator[str]:
     """Yield the events `stage`, `evidence` and `token`, then `final` or `error`.
 
     Tokens belong to a draft that the pipeline may still change; only `final` counts.
@@ -20,7 +22,7 @@ async def answer_events(asked: PendingQuestion, explained: bool) -> AsyncIterato
     try:
         async for name, data in asked.events():
             if name == "found":
-                reply = asked.reply(data, explained)
+                reply = asked.reply(data, explained, clinical)
                 yield event("final", reply.model_dump(exclude_none=True))
             elif name == "evidence":
                 numbered = [{"number": n, **item} for n, item in enumerate(data, start=1)]

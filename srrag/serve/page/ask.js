@@ -1,38 +1,42 @@
-// The question page: streams the answer, and shows its evidence and a feedback form.
+// The question page: streams the answer, and shows what a clinician reads of it.
 
-import { at, call, fail, make, read, withKey } from "./dom.js";
-import { gradeTable, paragraphs, restsOn, showEvidence } from "./evidence.js";
-import { showSteps, showWhy, stepName, understood } from "./why.js";
+import { at, call, fail, make, read, several, withKey } from "./dom.js";
+import { badge, gradeTable, paragraphs, titleOf } from "./evidence.js";
+import { claims, showFindings } from "./findings.js";
+import { showPaper } from "./paper.js";
+import { address, current, moveTo, remember, showPast } from "./places.js";
+import { bottomLine, certainty, parts, points } from "./reading.js";
+import { offer } from "./take.js";
+import { showSteps, stepName } from "./why.js";
 
-const EXAMPLES = [
-  "How long may an acute lateral ankle sprain be immobilised in a cast?",
-  "Does bed rest help acute low back pain?",
-  "When can athletes return to sport after anterior cruciate ligament reconstruction?",
-];
 const nowhere = () => {};
+const known = new Map(); // replies by address, for back and forward
 let asking = null;
 let shown = null; // the reply that feedback is about
 let draft = { text: "", evidence: [] };
 
 // ---- asking ----
 
-async function ask(event) {
-  event.preventDefault();
+async function ask(question, wanted = "", before = []) {
   asking?.abort();
   const own = (asking = new AbortController());
+  const place = { question, pipeline: at("pipelines").hidden ? "" : at("pipeline").value };
+  at("question").value = question;
   clear();
+  moveTo(place);
   try {
-    const body = { question: at("question").value, options: { trace: true } };
-    if (at("pipeline").value) body.pipeline = at("pipeline").value;
+    const body = { question, options: { trace: true, clinical: true } };
+    if (before.length) body.history = before;
+    if (place.pipeline) body.pipeline = place.pipeline;
     const response = await call("v1/answers/stream", { body, signal: own.signal });
     let last = "";
     for await (const [name, data] of events(response)) {
       last = name;
-      if (own === asking) hear(name, data);
+      if (own === asking) hear(name, data, wanted);
     }
     if (last !== "final" && last !== "error") throw new Error("The answer broke off.");
   } catch (error) {
-    if (own === asking) fail(error);
+    if (own === asking && error.name !== "AbortError") fail(error);
   } finally {
     if (own === asking) at("progress").textContent = "";
   }
@@ -52,30 +56,54 @@ async function* events(response) {
   }
 }
 
-function hear(name, data) {
+function hear(name, data, wanted) {
   if (name === "stage") at("progress").textContent = `${stepName(data.step)} …`;
   if (name === "token") showDraft(data.text, draft.evidence);
   if (name === "evidence") showDraft("", data.evidence);
-  if (name === "final") show(data);
   if (name === "error") fail(data.error);
+  if (name !== "final") return;
+  remember(data.question);
+  moveTo({ ...current(), question: data.question }, true);
+  at("question").value = "";
+  known.set(location.search, data);
+  show(data);
+  if (wanted && !data.version.startsWith(wanted)) {
+    tell("notice", "The library has changed since this link was made, and so may the answer.");
+  }
+  at("asked").focus({ preventScroll: true });
 }
 
 // ---- showing ----
 
+const FOLDED = ["read-as", "notice", "standing", "note", "left-out"];
+
 function clear() {
-  for (const id of ["answer", "rests", "evidence", "reasons", "steps"]) at(id).replaceChildren();
-  for (const id of ["notice", "note", "standing", "left-out", "result", "feedback", "why", "examples"]) at(id).hidden = true;
+  for (const id of ["answer", "sure", "parts", "points", "findings", "full", "uncited", "references", "steps", "paper"]) {
+    at(id).replaceChildren();
+  }
+  for (const id of [...FOLDED, "result", "feedback", "start", "headline", "paper"]) at(id).hidden = true;
+  for (const id of ["whole", "others", "steps-taken"]) at(id).open = false;
+  document.getElementById("paper-row")?.remove();
+  document.body.classList.add("answered");
+  at("question").placeholder = "A follow-up, or another question";
   fail(null);
   [draft, shown] = [{ text: "", evidence: [] }, null];
-  at("by").textContent = "";
+  at("said").textContent = "";
   at("progress").textContent = "Asking …";
 }
 
 function showDraft(text, evidence) {
   draft = { text: draft.text + text, evidence };
   at("result").hidden = false;
-  at("answer").className = "draft";
+  at("result").className = "draft";
+  at("asked").textContent = current().question;
+  at("answer-title").textContent = "Draft";
   at("answer").replaceChildren(...paragraphs(draft.text, evidence, nowhere));
+}
+
+function tell(id, text) {
+  at(id).textContent = text ?? "";
+  at(id).hidden = !text;
 }
 
 // What the support gate dropped, and the steps that the answer went on without, as quiet lines.
@@ -85,27 +113,85 @@ const leftOut = (reply) => [reply.support_note,
 
 export function show(reply) {
   shown = reply;
+  const { clinical: reading } = reply;
+  const open = (number, asker, finding) => openPaper(reply, number, asker, finding);
   at("result").hidden = false;
-  at("answer-title").textContent = reply.insufficient ? "Not enough evidence" : "Answer";
-  const open = showEvidence(at("evidence"), reply);
-  at("answer").className = reply.insufficient ? "insufficient" : "";
-  at("answer").replaceChildren(...paragraphs(reply.answer, reply.evidence, open));
-  at("rests").replaceChildren(restsOn(reply) ?? "");
-  // Without an answer, mismatches of the passages are of little interest.
-  for (const [id, text] of [["notice", reply.insufficient ? "" : reply.notice], ["note", reply.note],
-    ["standing", reply.standing_note], ["left-out", leftOut(reply)]]) {
-    at(id).textContent = text;
-    at(id).hidden = !text;
-  }
+  at("result").className = reply.insufficient ? "insufficient" : "";
+  at("asked").textContent = reply.question;
+  at("answer-title").textContent = reading.heading;
+  at("answer").replaceChildren(...(reading.bottom_line.length
+    ? bottomLine(reading, reply.evidence, open) : paragraphs(reply.answer, reply.evidence, open)));
+  at("sure").replaceChildren(...certainty(reading, reply.evidence, open));
+  at("certainty").hidden = at("pair").hidden = reply.insufficient;
+  at("parts").replaceChildren(...parts(reading));
+  at("points").replaceChildren(...points(reading));
+  tell("notice", [reading.language, reply.insufficient ? "" : reply.notice].filter(Boolean).join(" "));
+  tell("note", reply.note);
+  tell("read-as", reply.rewritten_from && `You asked “${reply.rewritten_from}”, which was read as the question above.`);
+  const unknown = reading.untold.some((point) => point.kind === "standing_unknown");
+  tell("standing", unknown ? "" : reply.standing_note);
+  tell("left-out", leftOut(reply));
+  showFindings(at("findings"), reply, open);
+  at("findings-title").textContent = reply.insufficient ? "What was found" : "Findings";
+  at("full").replaceChildren(...paragraphs(reply.answer, reply.evidence, open));
+  at("whole").hidden = reply.insufficient;
+  showOthers(reply, open);
+  showFirst(reply);
+  at("references").replaceChildren(...reading.references.map((line) => make("li", { dir: "auto" }, line)));
+  at("sources").hidden = !reading.references.length;
+  offer(reply, address({ ...current(), question: reply.question, version: reply.version }));
+  at("by").textContent = writer(reply);
+  showSteps(at("steps"), reply.trace);
+  at("said").textContent = [reading.heading, ...(reading.bottom_line.length
+    ? reading.bottom_line.map((line) => line.text) : [reply.answer]), reading.certainty.sentence].join(". ");
+  askForFeedback();
+}
+
+function writer(reply) {
   const quoted = reply.insufficient ? "No language model was asked."
     : "Quoted from the sources; no language model wrote this.";
-  const writer = reply.model === "rules" ? quoted : `Written by ${reply.model}.`;
-  at("by").textContent = `${writer} Pipeline ${reply.pipeline}, build ${reply.version.slice(0, 8)}.`;
-  at("why").hidden = false;
-  at("understood").textContent = understood(reply.expansion);
-  showWhy(at("reasons"), reply);
-  showSteps(at("steps"), reply.trace);
-  askForFeedback();
+  const by = reply.model === "rules" ? quoted : `Written by ${reply.model}.`;
+  return `${by} Pipeline ${reply.pipeline}, build ${reply.version.slice(0, 8)}.`;
+}
+
+// ---- the papers ----
+
+function openPaper(reply, number, asker, finding) {
+  const own = finding ?? reply.clinical.findings.find((each) => each.number === number);
+  const row = asker.closest("tr") ? asker
+    : document.querySelector(`#f${number} .source`) ?? asker;
+  showPaper(at("paper"), reply, number, own, asker);
+  if (row !== asker) row.closest("tr").classList.add("shown");
+  const paper = at("paper");
+  paper.focus({ preventScroll: true });
+  if (paper.getBoundingClientRect().top < 0 || paper.getBoundingClientRect().top > innerHeight * 0.6) {
+    paper.scrollIntoView({ block: "start" });
+  }
+}
+
+// Beside the table the paper of the first finding stands open from the start.
+function showFirst(reply) {
+  const first = reply.clinical.findings[0];
+  if (first && matchMedia("(min-width: 1024px)").matches) {
+    showPaper(at("paper"), reply, first.number, first, null);
+  }
+}
+
+function showOthers(reply, open) {
+  const cited = new Set(reply.sentences.flatMap((each) => each.citations));
+  const others = reply.evidence.filter((item) => !cited.has(item.number));
+  at("others").hidden = !others.length;
+  at("others").open = reply.insufficient;
+  at("others").querySelector("summary").textContent = cited.size
+    ? `${several(others.length, "more passage")} found, not cited`
+    : `${several(others.length, "passage")} found, none cited`;
+  at("uncited").replaceChildren(...others.map((item) => {
+    const button = make("button", { type: "button", className: "source", dir: "auto" },
+      badge(item.grade, claims(reply, item.number)), ` ${titleOf(item)}`, item.year ? ` (${item.year})` : "",
+      ...(item.mismatches ?? []).map((each) => make("span", { className: "chip other" }, `≠ ${each.found}`)));
+    button.addEventListener("click", () => open(item.number, button));
+    return make("li", {}, button);
+  }));
 }
 
 // ---- feedback ----
@@ -120,7 +206,7 @@ function askForFeedback() {
   verdicts().forEach((button) => button.setAttribute("aria-pressed", "false"));
 }
 
-async function tell(verdict, comment = "", question = "") {
+async function send(verdict, comment = "", question = "") {
   const { id, pipeline, version } = shown;
   const body = { answer_id: id, verdict, comment, pipeline, version };
   if (question) body.question = question;
@@ -138,40 +224,71 @@ async function tell(verdict, comment = "", question = "") {
 async function judge(event) {
   const chosen = event.currentTarget;
   verdicts().forEach((button) => button.setAttribute("aria-pressed", String(button === chosen)));
-  at("more").hidden = !(await tell(chosen.value));
+  at("more").hidden = !(await send(chosen.value));
 }
 
 async function explain(event) {
   event.preventDefault();
   const verdict = at("feedback").querySelector("[aria-pressed=true]").value;
   const question = at("with-question").checked ? shown.question : "";
-  at("more").hidden = await tell(verdict, at("comment").value, question);
+  at("more").hidden = await send(verdict, at("comment").value, question);
 }
 
 // ---- start ----
 
-async function pipelines() {
+async function begin() {
   try {
     const { data } = await read("v1/models");
     const names = data.filter((item) => !item.alias_of).map((item) => item.id);
     at("pipeline").replaceChildren(...names.map((name) => make("option", {}, name)));
     at("pipelines").hidden = names.length < 2;
+    if (names.includes(current().pipeline)) at("pipeline").value = current().pipeline;
     fail(null);
+    showLibrary(await read("v1/library"));
+    arrive();
   } catch (error) {
     fail(error);
   }
 }
 
-at("examples").append(...EXAMPLES.map((text) => {
-  const button = make("button", { type: "button" }, text);
-  button.addEventListener("click", () => {
-    at("question").value = text;
-    at("ask").requestSubmit();
-  });
-  return button;
-}));
+function showLibrary({ papers, grades, oldest, newest, examples }) {
+  const top = [["A", "guideline"], ["B", "systematic review"], ["C", "randomised trial"]]
+    .map(([grade, name]) => grades[grade] ? several(grades[grade], name) : `no ${name}`);
+  const years = newest ? `, ${oldest} to ${newest}` : "";
+  at("library").textContent = `This library holds ${several(papers, "paper")}${years}: ${top.join(", ")}.`;
+  at("example-questions").hidden = !examples.length;
+  at("examples").replaceChildren(...examples.map((text) => {
+    const button = make("button", { type: "button", dir: "auto" }, text);
+    button.addEventListener("click", () => ask(text));
+    return button;
+  }));
+}
+
+// Shows what the address says: an answer that is known already, a question to ask, or the start.
+function arrive() {
+  const { question, version } = current();
+  const reply = known.get(location.search);
+  if (question && reply) {
+    clear();
+    at("progress").textContent = "";
+    show(reply);
+  } else if (question) {
+    ask(question, version);
+  } else {
+    asking?.abort();
+    clear();
+    document.body.classList.remove("answered");
+    at("question").placeholder = "A clinical question, in a sentence";
+    at("progress").textContent = at("question").value = "";
+    at("start").hidden = at("headline").hidden = false;
+    showPast(ask);
+  }
+}
+
+const online = () => { at("offline").hidden = navigator.onLine; };
+
 at("grades").append(gradeTable());
-at("ask").addEventListener("submit", ask);
+at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(at("question").value, "", shown ? [shown.question] : []); });
 at("question").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
@@ -180,5 +297,14 @@ at("question").addEventListener("keydown", (event) => {
 });
 verdicts().forEach((button) => button.addEventListener("click", judge));
 at("feedback").addEventListener("submit", explain);
-withKey(pipelines);
-pipelines();
+at("edit").addEventListener("click", () => {
+  at("question").value = shown.question;
+  at("question").focus();
+});
+addEventListener("popstate", arrive);
+addEventListener("online", online);
+addEventListener("offline", online);
+online();
+showPast(ask);
+withKey(begin);
+begin();

@@ -26,11 +26,21 @@ export async function call(path, { body, signal } = {}) {
   const headers = body ? { "content-type": "application/json" } : {};
   const key = sessionStorage.getItem(KEY);
   if (key) headers.authorization = `Bearer ${key}`;
-  const response = await fetch(path, {
+  const response = await reach(path, {
     method: body ? "POST" : "GET", headers, signal, body: body && JSON.stringify(body),
   });
   if (!response.ok) throw await faultOf(response);
   return response;
+}
+
+async function reach(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error(navigator.onLine ? "The server cannot be reached: it may have stopped, or the network between."
+      : "You are offline: the server cannot be asked.");
+  }
 }
 
 export const read = async (path, options) => (await call(path, options)).json();

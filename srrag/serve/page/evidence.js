@@ -18,11 +18,14 @@ const PARTS = {
   P: "Population", I: "Intervention", C: "Comparison", O: "Outcome", T: "Time",
 };
 
-export function badge(grade) {
+// `claimed`: only the document itself says that it is a guideline.
+export function badge(grade, claimed = false) {
   const [study] = GRADES[grade] ?? ["kind of study not known"];
+  const told = claimed ? `calls itself a guideline` : study;
   return make("span", {
-    className: `grade ${grade || "none"}`, textContent: grade || "–", role: "img",
-    "aria-label": grade ? `Grade ${grade}, ${study}` : "No grade", title: study,
+    className: `grade ${grade || "none"}${claimed ? " claimed" : ""}`,
+    textContent: `${grade || "–"}${claimed ? "?" : ""}`, role: "img",
+    "aria-label": grade ? `Grade ${grade}, ${told}` : "No grade", title: told,
   });
 }
 
@@ -47,7 +50,7 @@ export function paragraphs(text, evidence, open) {
   })));
 }
 
-function citation(item, number, open) {
+export function citation(item, number, open) {
   const grade = item?.grade ?? "";
   const button = make("button", {
     type: "button", className: `cite ${grade}`, title: item ? titleOf(item) : "",
@@ -129,7 +132,7 @@ const STANDINGS = {
 };
 
 // A red mark before the title of a paper that is not in order in the literature.
-function standingMark(item) {
+export function standingMark(item) {
   const said = STANDINGS[item.standing];
   return said ? make("span", { className: "standing", title: item.standing_link || "" }, said) : null;
 }
@@ -147,13 +150,13 @@ function opened(item, cited, reply) {
     make("button", { type: "button", className: "back plain", hidden: true }, "↑ Back to the answer"));
 }
 
-function figures(item) {
+export function figures(item) {
   if (!item.figures?.length) return null;
   return make("ul", { className: "figures", "aria-label": "Figures that this passage names" },
     ...item.figures.map((each) => make("li", {}, `${each.name}: ${each.caption}${each.image ? ` (${each.image})` : ""}`)));
 }
 
-function source(item) {
+export function source(item) {
   const line = make("p", { className: "source" });
   if (/^\d+$/.test(item.pmid)) {
     line.append(make("a", {
@@ -166,7 +169,7 @@ function source(item) {
   return line;
 }
 
-function gradeLine(item) {
+export function gradeLine(item) {
   const [study, meaning] = GRADES[item.grade] ?? [];
   const from = READ_FROM[(item.grade_source ?? "").split(":")[0]];
   const told = study
@@ -182,7 +185,7 @@ function mismatchChips(item) {
     make("span", { className: "chip other" }, `≠ ${PARTS[each.part] ?? each.part}`));
 }
 
-function chips(item) {
+export function chips(item) {
   const other = item.mismatches ?? [];
   const stated = new Set((item.quotes ?? []).flatMap((quote) => quote.parts ?? []));
   other.forEach((each) => stated.delete(each.part));

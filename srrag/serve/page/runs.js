@@ -2,6 +2,7 @@
 
 import { at, fail, make, read, several, withKey } from "./dom.js";
 import { badge, citedOf, paragraphs, restsOn, showEvidence } from "./evidence.js";
+import { showSteps } from "./why.js";
 import { withoutLead } from "./window.js";
 
 const STATES = { answered: "answered", insufficient: "not enough evidence", failed: "failed" };
@@ -98,6 +99,10 @@ async function list(offset = 0) {
   }
 }
 
+// Answers with the same words are not different, whatever they rest on.
+const isDifferent = (row) =>
+  (row.changes ?? []).some((change) => ["missing", "state", "answer"].includes(change));
+
 function entry(row) {
   const button = make("button", { type: "button" }, row.question || row.query_id,
     make("span", { className: "facts" }, ...facts(row)));
@@ -112,8 +117,9 @@ function entry(row) {
 function facts(row) {
   const state = make("span", { className: `state ${row.state}` }, STATES[row.state]);
   const cites = row.citations ? [badge(row.grade), several(row.citations, "citation")] : [];
-  const differs = (row.changes ?? []).map((change) => CHANGES[change]);
+  const differs = isDifferent(row) ? row.changes.map((change) => CHANGES[change]) : [];
   return [state, ...cites, row.why,
+    row.changes?.length && !differs.length ? make("span", {}, "same words, other evidence") : "",
     differs.length ? make("span", { className: "chip other" }, `≠ ${differs.join(", ")}`) : ""].filter(Boolean);
 }
 
@@ -146,6 +152,9 @@ function draw(row, sides) {
   at("changes").textContent = !at("against").value ? `Question ${row.query_id}`
     : differs.length ? `Question ${row.query_id}. The two runs differ in: ${differs.join(", ")}.`
       : `Question ${row.query_id}. The two runs say the same.`;
+  if (row.changes?.length && !isDifferent(row)) {
+    at("changes").textContent = `Question ${row.query_id}. The same words; they differ in: ${differs.join(", ")}.`;
+  }
   at("sides").className = sides.length > 1 ? "two" : "";
   at("sides").replaceChildren(...sides.map((side, n) => drawSide(side, sides[1 - n], "ab"[n])));
 }
@@ -163,9 +172,17 @@ function drawSide(side, other, name) {
     ...paragraphs(side.answer, side.evidence, open));
   node.append(...[restsOn(side), said, side.standing_note && make("p", { className: "standing" }, side.standing_note),
     side.note && make("p", { className: "quiet" }, side.note),
-    side.notice && make("p", { className: "quiet" }, side.notice), list].filter(Boolean));
+    side.notice && make("p", { className: "quiet" }, side.notice), list, traceOf(side)].filter(Boolean));
   if (other?.sentences) mark(node, said, side, other, name);
   return node;
+}
+
+// How one run came to its answer: its steps, and the way to ask it again.
+function traceOf(side) {
+  const steps = make("ol", { className: "steps" });
+  showSteps(steps, side.trace?.steps ?? []);
+  return make("details", { className: "trace" }, make("summary", {}, "How this answer was made"), steps,
+    make("a", { href: `./?q=${encodeURIComponent(side.question)}` }, "Ask it again"));
 }
 
 // Marks sentences that the other run lacks, and names passages that only this run cites.

@@ -1,7 +1,6 @@
 // Explains the evidence: which search found each passage, its ranks, and the term of its grade.
 
 import { make, several } from "./dom.js";
-import { badge, citedOf, titleOf } from "./evidence.js";
 
 const CHANNELS = {
   dense: "by meaning", sparse: "by words", graph: "by the graph", hyde: "by a passage made up for it",
@@ -33,19 +32,12 @@ const STEPS = {
 export const stepName = (step) =>
   STEPS[step] ?? step.replace(/([a-z])([A-Z])/g, (_, a, b) => `${a} ${b.toLowerCase()}`);
 
-export function showWhy(list, reply) {
-  const cited = citedOf(reply);
-  const reasons = (reply.why ?? []).map((item, place) => ({ item, ...reply.evidence[place] }));
-  reasons.sort((a, b) => cited.has(b.number) - cited.has(a.number));
-  list.replaceChildren(...reasons.map(({ item, ...evidence }) => {
-    const { number, grade } = evidence;
-    return make("li", {},
-      make("p", { className: "what" }, make("span", { className: "number" }, String(number)),
-        badge(grade), make("span", {}, titleOf(evidence))),
-      item.found.length ? make("p", {}, "Found ", ...joined(item.found.map(find))) : null,
-      make("p", {}, "Ranked ", ranks(item.ranked)),
-      item.betr ? betr(item.betr, grade) : null);
-  }));
+// Who found a passage, and its rank in each list.
+export function reason(why, evidence) {
+  return [
+    why.found.length ? make("p", {}, "Found ", ...joined(why.found.map(find))) : null,
+    make("p", {}, "Ranked ", ranks(why.ranked)),
+    why.betr ? betr(why.betr, evidence.grade) : null].filter(Boolean);
 }
 
 const joined = (parts) => parts.flatMap((part, n) => (n ? [" · ", part] : [part]));
@@ -81,13 +73,4 @@ export function showSteps(list, trace) {
     make("span", { className: "quiet" },
       [` ${step.ms.toFixed(1)} ms`, step.items === undefined || step.items === null ? ""
         : several(step.items, "item")].filter(Boolean).join(" · ")))));
-}
-
-const ASKED = { P: "population", I: "intervention", C: "comparison", O: "outcome", T: "time" };
-
-// One line on how the question was interpreted; "" without an interpretation.
-export function understood(expansion) {
-  const parts = Object.entries(expansion?.anchors ?? {}).filter(([, words]) => words.length)
-    .map(([part, words]) => `${ASKED[part] ?? part}: ${words.join(", ")}`);
-  return parts.length ? `The question was read as – ${parts.join("; ")}.` : "";
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,10 +29,12 @@ from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
 from srrag.serve.ray.loopback import keep_replica_here
+from srrag.serve.ray.starting import says_starting
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import RemoteCall, apart
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import ServeSettings
+from srrag.serve.snapshot import opening_fault
 
 _SWITCH_S = 0.001
 
@@ -249,17 +251,33 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
     _check_placed(settings, cluster)
     if cluster.address == "local":  # on a cluster, proxies for this server may listen already
         check_port(settings.host, settings.port)
-    started = address.connect()
+    started: bool | None = None
     try:
-        serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
-        target = serve.RunTarget(application(settings, cluster), name=NAME, route_prefix="/")
-        serve.run_many([target], wait_for_applications_running=False)
-        wait_until_up(cluster.start_s)
+        with ExitStack() as before:
+            if cluster.address == "local":
+                before.enter_context(says_starting(settings.host, settings.port))
+            started = address.connect()
+            _start(settings, cluster)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{name}:{settings.port}"
         serve.delete(NAME)  # drains first, since serve.shutdown ends the proxies at once
     finally:
-        if not started or cluster.address != "local":  # a cluster would keep proxies and port
+        if started is not None and (
+            not started or cluster.address != "local"
+        ):  # a cluster would keep proxies and port
             serve.shutdown()  # type: ignore[no-untyped-call]
         if started:
             ray.shutdown()
+
+
+def _start(settings: ServeSettings, cluster: Cluster) -> None:
+    """Deploy the server and wait until it is up; raises RuntimeError that says why it is not."""
+    serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
+    target = serve.RunTarget(application(settings, cluster), name=NAME, route_prefix="/")
+    serve.run_many([target], wait_for_applications_running=False)
+    try:
+        wait_until_up(cluster.start_s)
+    except RuntimeError as error:
+        # An engine of its own is not loaded a second time only to learn what is wrong.
+        reason = "" if _models(settings) else opening_fault(settings)
+        raise RuntimeError(reason or str(error)) from error

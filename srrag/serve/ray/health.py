@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
+from collections.abc import Mapping
 
 from ray import serve
 from ray.serve.schema import ApplicationStatus, ApplicationStatusOverview
 
 NAME = "srrag"
 _POLL_S = 0.5
+_ERROR = re.compile(r"^\s*(?:[\w.]*\.)?\w+(?:Error|Exception): (.+\S)\s*$", re.MULTILINE)
+"""The last line of a traceback, without the name of its error."""
 
 
 def check_port(host: str, port: int) -> None:
@@ -36,7 +40,7 @@ def wait_until_up(most_s: float) -> None:
         if app.status == ApplicationStatus.RUNNING:
             return
         if app.status == ApplicationStatus.DEPLOY_FAILED:
-            raise RuntimeError(_reason(app.message))
+            raise RuntimeError(_why(app))
         time.sleep(_POLL_S)
     raise RuntimeError(f"the server was not up within {most_s:g} s")
 
@@ -61,7 +65,7 @@ class Health:
         now = time.monotonic()
         if _answers(app):
             self._answered = now
-        return _reason(app.message) if now - self._answered > self._most_s else ""
+        return _why(app) if now - self._answered > self._most_s else ""
 
 
 def _answers(app: ApplicationStatusOverview) -> bool:
@@ -70,7 +74,19 @@ def _answers(app: ApplicationStatusOverview) -> bool:
     return all(any(n for state, n in each.items() if state == "RUNNING") for each in states)
 
 
-def _reason(message: str) -> str:
-    """The last non-empty line of a traceback."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return lines[-1] if lines else "the server failed"
+def _why(app: ApplicationStatusOverview) -> str:
+    return failure_line(app.message, {name: d.message for name, d in app.deployments.items()})
+
+
+def failure_line(message: str, deployments: Mapping[str, str]) -> str:
+    """Why an application failed, in one line: the error of a deployment, else its own last line.
+
+    Ray's own message says no more than that deployments could not be updated.
+    """
+    for name, told in deployments.items():
+        if errors := _ERROR.findall(told):
+            return f"{name}: {errors[-1]}" if name != NAME else str(errors[-1])
+    lines = [
+        line.strip() for text in (message, *deployments.values()) for line in text.splitlines()
+    ]
+    return next((line for line in reversed(lines) if line), "the server failed")

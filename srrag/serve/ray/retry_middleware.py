@@ -28,6 +28,10 @@ OWN = b"x-content-type-options"
 """A header that every response of the app has, and no response of Ray itself."""
 
 
+_OF_RAY = (404, 429, 503)
+"""What Ray itself answers: before the app is up it knows no route, and a full queue is refused."""
+
+
 def middlewares() -> list[Middleware]:
     """The middleware in which Ray's proxy wraps its app."""
     return [Middleware(RetryOnReplicaDeath)]
@@ -36,7 +40,8 @@ def middlewares() -> list[Middleware]:
 class RetryOnReplicaDeath:
     """Wraps the proxy's app, and retries when it ends without a response.
 
-    A refusal by Ray itself, such as for a full queue, becomes an error in the API's format.
+    A refusal by Ray itself, for a full queue or an app that starts, becomes an error in the API's
+    format.
     """
 
     def __init__(self, app: Any) -> None:
@@ -103,7 +108,7 @@ class _Outgoing:
     async def __call__(self, message: Any) -> None:
         if message["type"] == "http.response.start":
             own = any(name.lower() == OWN for name, _ in message["headers"])
-            self.refused = message["status"] in (429, 503) and not own
+            self.refused = message["status"] in _OF_RAY and not own
             self.started = not self.refused
         if not self.refused:
             await self._send(message)

@@ -95,3 +95,29 @@ def test_taking_no_documents():
 def test_shapes_that_disagree(query, offsets, scale):
     with pytest.raises(ValueError):
         maxsim(query, np.zeros((2, 2)), np.array(offsets), scale)
+
+
+@pytest.mark.parametrize(
+    ("query", "values", "offsets", "scale", "says"),
+    [
+        (np.zeros(2), np.zeros((2, 2)), [0, 2], None, "do not share a width"),
+        (np.zeros((1, 2)), np.zeros(2), [0, 2], None, "do not share a width"),
+        (np.zeros((0, 2, 2)), np.zeros((2, 2)), [0, 2], None, "do not share a width"),
+        (np.zeros((1, 3)), np.zeros((2, 2)), [0, 2], None, "do not share a width"),
+        (np.zeros((1, 2)), np.zeros((2, 2)), [], None, "offsets do not run from 0 to the 2 rows"),
+        (np.zeros((1, 2)), np.zeros((2, 2)), [1, 2], None, "offsets do not run from 0"),
+        (np.zeros((1, 2)), np.zeros((2, 2)), [0, 1], None, "offsets do not run from 0"),
+        (np.zeros((1, 2)), np.zeros((2, 2)), [0, 2, 1, 2], None, "offsets decrease"),
+        (np.zeros((1, 2)), np.zeros((2, 2)), [0, 2], np.ones((2, 1)), "scale"),
+        (np.zeros((1, 2)), np.zeros((2, 2)), [0, 2], np.ones(1), "one number for each of 2 rows"),
+    ],
+)
+def test_what_disagrees_is_named(query, values, offsets, scale, says):
+    with pytest.raises(ValueError, match=says):
+        maxsim(query, values, np.array(offsets), scale)
+
+
+def test_no_token_of_a_query_needs_no_width():
+    assert maxsim(np.zeros((0, 0)), np.ones((1, 2)), np.array([0, 1])).tolist() == [0.0]
+    none = np.zeros((0, 0))
+    assert maxsim(np.zeros((0, 3)), none, np.array([0])).shape == (0,)

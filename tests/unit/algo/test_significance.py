@@ -95,3 +95,33 @@ def test_a_p_value_lies_above_zero_and_swapping_keeps_it(pairs: list[tuple[float
     assert 0 < one.p <= 1
     assert one.p == pytest.approx(other.p, abs=0.02)
     assert one.value == pytest.approx(-other.value)
+
+
+@pytest.mark.parametrize("level", [-0.1, 0.0, 1.0, 95.0])
+def test_a_level_lies_between_0_and_1(level: float) -> None:
+    with pytest.raises(ValueError, match=f"level {level} is outside 0…1"):
+        paired_bootstrap(np.arange(3.0), np.ones(3), level=level)
+
+
+def test_a_ratio_of_more_than_one_is_compared() -> None:
+    """(3 + 5) / (1 + 1) = 4 against (1 + 1) / (1 + 3) = .5; resamples have 3 … 5 and 1/3 … 1."""
+    ours = np.array([3.0, 5.0]), np.array([1.0, 1.0])
+    theirs = np.array([1.0, 1.0]), np.array([1.0, 3.0])
+    found = paired_ratios(ours, theirs, resamples=400, level=0.99)
+    assert found.value == pytest.approx(3.5)
+    assert (found.low, found.high) == pytest.approx((2.0, 5 - 1 / 3))
+    assert found.p == pytest.approx(1 / 401)
+
+
+def test_a_resample_as_far_off_as_the_difference_counts() -> None:
+    """Of (0, 2) and (0, 0) the resamples differ by 0, 1 and 2; two of four lie 1 from 1."""
+    found = paired_bootstrap(np.array([0.0, 2.0]), np.zeros(2), resamples=2000)
+    assert found.value == 1.0
+    assert found.p == pytest.approx(0.5, abs=0.05)
+
+
+def test_mcnemar_with_disagreements_on_one_side_or_balanced() -> None:
+    ours, theirs = np.array([1, 1, 1, 0], bool), np.zeros(4, bool)
+    assert mcnemar_exact(ours, theirs) == pytest.approx(2 / 8)
+    assert mcnemar_exact(np.array([1, 0], bool), np.array([0, 1], bool)) == 1.0
+    assert mcnemar_exact(np.array([1, 1, 0, 0], bool), ~np.array([1, 1, 0, 0], bool)) == 1.0

@@ -1,8 +1,9 @@
 import pytest
 
 from srrag.algo.terms import terms
-from srrag.answer.candidates import Passage, plans
+from srrag.answer.candidates import Passage, passage_of, plans
 from srrag.answer.extract import ExtractRule
+from srrag.answer.sentence_features import asked_outcome
 from srrag.answer.sentences import plain
 
 QUESTION = "Does balance training reduce recurrent ankle sprains in athletes?"
@@ -11,7 +12,7 @@ RULE = ExtractRule()
 
 
 def passage(text: str, grade: str = "C", section: str = "Results", title: str = "") -> Passage:
-    return Passage(text, title, section, grade)
+    return Passage(text, title, section, grade, paper=title)
 
 
 def test_terms_are_stems_without_function_words() -> None:
@@ -158,6 +159,44 @@ def test_papers_that_contradict_each_other_are_both_shown() -> None:
     assert alone.differ == ()
 
 
+def test_pieces_with_one_pmid_are_one_paper_whatever_their_titles() -> None:
+    item = {"text": "A.", "title": "", "section": "", "grade": "C", "doc_id": "7-0", "pmid": "7"}
+    assert (
+        passage_of(item).paper == passage_of({**item, "doc_id": "7-1", "title": "T"}).paper == "7"
+    )
+    assert passage_of({**item, "pmid": "", "title": "T"}).paper == "T"
+    assert passage_of({**item, "pmid": ""}).paper == "7-0"
+
+
+def test_what_names_no_word_of_the_asked_outcome_is_no_answer() -> None:
+    question = "What is the effect of taping compared with rest on triglyceride?"
+    fell = passage("Taping reduced ankle pain more than rest (P = 0.01).", title="Taping or rest")
+    none = ExtractRule(min_coverage=0.0)(question, [fell])
+    assert not none.choices and none.unnamed == "triglyceride"
+    other = passage("Taping or rest changed no triglyceride level in 40 runners.", title="Lipids")
+    assert ExtractRule(min_coverage=0.0)(question, [fell, other]).choices
+
+
+def test_no_quote_stands_within_another() -> None:
+    text = "Taping reduced ankle pain. However, taping reduced ankle sprains in runners by half."
+    question = "What is the effect of taping compared with rest on ankle sprains?"
+    choices = ExtractRule(keep=0.0, min_coverage=0.0)(question, [passage(text)]).choices
+    assert [each.text for each in choices] == [text]
+
+
+@pytest.mark.parametrize(
+    ("question", "outcome"),
+    [
+        ("What is the effect of rest on triglyceride in adolescents with asthma?", "triglyceride"),
+        ("Does tape reduce pain in professional soccer players?", "pain"),
+        ("Does tape reduce pain in the knee?", "pain in the knee"),
+        ("Is yoga safe?", "Is yoga safe?"),
+    ],
+)
+def test_the_asked_outcome_leaves_out_who_is_asked_about(question: str, outcome: str) -> None:
+    assert asked_outcome(question) == outcome
+
+
 def test_another_paper_than_the_first_weighs_less() -> None:
     near = passage("Balance training reduces recurrent ankle sprains a little.", title="One")
     far = passage(ANSWER, title="Two")
@@ -174,6 +213,13 @@ def test_another_paper_than_the_first_weighs_less() -> None:
         ("To ascertain whether a sheet is acceptable to patients.", True),
         ("Patients were randomly allocated to tape or a brace.", True),
         ("Neck disability, anxiety and heart rate were assessed.", True),
+        ("The effects of two drinks were compared during recovery.", True),
+        ("Thirty-five participants (83 %) completed the programme.", True),
+        ("Age and pain were similar at baseline.", True),
+        ("There was no significant difference between groups at baseline.", True),
+        ("The effects of tape were larger than those of rest.", False),
+        ("Patients who completed the programme had less pain, and walked further.", False),
+        ("Pain was similar at baseline, and lower with tape after a year.", False),
         ("To reduce pain, patients should walk early.", False),
         ("To test strength, the leg was weighed, and the braced leg was stronger.", False),
         ("Pain fell by 12 points after taping.", False),

@@ -38,10 +38,13 @@ def test_a_jobs_command_has_its_share_of_a_gpu(path: Path) -> None:
     srrag, job, *overrides = shlex.split(manifest["entrypoint"])
     config = configure(job, overrides)
     assert (srrag, config["profile"]["device"]) == ("srrag", "cuda")
-    stage = factory.resources(config, "vectors" if job == "build" else "ranking")
+    encoding = ("vectors", "titles") if job == "build" else ("ranking",)
+    stages = [factory.resources(config, name) for name in encoding]
     engine = config["engine"]
     engines = engine["replicas"] * engine["tensor_parallel"] * engine["pipeline_parallel"]
-    asked = manifest["entrypointNumGpus"] + stage.workers * stage.gpus + engines
+    asked = (
+        manifest["entrypointNumGpus"] + sum(each.workers * each.gpus for each in stages) + engines
+    )
     assert 0 < manifest["entrypointNumGpus"] < 1 < manifest["entrypointNumCpus"]
     assert asked <= group["replicas"] * float(limits["nvidia.com/gpu"])
     assert manifest["backoffLimit"] <= 1, "a try is a cluster, and wrong usage is tried again"

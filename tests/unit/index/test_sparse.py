@@ -13,7 +13,7 @@ from srrag.grades import GRADES, UNGRADED
 from srrag.index.sparse import BuildSparseIndex, SparseIndex, analyzer
 from srrag.schema import UNITS
 from srrag.step import Place, PreviousVersion
-from tests.unit.index.tables import REFUSED, hashed, row, uid, windows, write
+from tests.unit.index.tables import REFUSED, documents, hashed, row, uid, windows, write
 
 TEXTS = {
     uid(1): "Exercises strengthened the quadriceps after knee replacement.",
@@ -54,6 +54,47 @@ def test_an_index_that_cannot_be_written_is_searched(
     assert index._view is not None
     assert found(index, "knee") == expected != []
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def titled(
+    folder: Path, titles: dict[str, str], *, own_field: bool = True, weight: float = 0.5
+) -> SparseIndex:
+    """The index of TEXTS, each of a document of its own, with these titles by unit."""
+    (folder / "of").mkdir(parents=True)
+    rows = [row(UNITS, unit_id=key, doc_id=f"d{key}", text=text) for key, text in TEXTS.items()]
+    named = [{"doc_id": f"d{key}", "title": titles.get(key, "")} for key in reversed(TEXTS)]
+    inputs = {
+        "windows": [write(rows, UNITS, folder / "p.parquet")],
+        "documents": [documents(named, folder / "of" / "p.parquet")],
+    }
+    step = BuildSparseIndex(titles="documents", own_field=own_field)
+    (folder / "index").mkdir()
+    step.build(inputs, folder / "index", Place())
+    return SparseIndex(folder / "index", weight)
+
+
+TITLES = {uid(4): "Boolean retrieval", uid(5): "A sling after shoulder surgery"}
+
+
+@pytest.mark.parametrize("own_field", [True, False])
+def test_a_title_finds_the_windows_of_its_document(tmp_path: Path, own_field: bool) -> None:
+    index = titled(tmp_path / "i", TITLES, own_field=own_field)
+    assert found(index, "boolean retrieval") == [uid(4)]
+    assert found(index, "sling shoulder") == [uid(5)]
+    assert found(index, "knee")[0] in (uid(1), uid(3))
+
+
+def test_a_title_counts_by_its_weight_and_leaves_the_text_s_score(tmp_path: Path) -> None:
+    scores = {}
+    for weight in (0.0, 0.5, 1.0):
+        index = titled(tmp_path / str(weight), TITLES, weight=weight)
+        ((_, found_scores),) = index.search(["shoulder"], 3)
+        scores[weight] = float(found_scores[0])
+    plain = built(tmp_path / "plain", [windows(TEXTS, tmp_path / "p.parquet")])
+    ((_, (expected,)),) = plain.search(["shoulder"], 3)
+    assert scores[0.0] == pytest.approx(float(expected))
+    assert scores[1.0] - scores[0.0] == pytest.approx(2 * (scores[0.5] - scores[0.0]), rel=1e-3)
+    assert scores[0.5] > scores[0.0]
 
 
 @pytest.mark.parametrize(

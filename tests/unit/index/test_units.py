@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,24 @@ def test_nothing_asked_nothing_given(folder: Path) -> None:
 def test_no_part_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no part to index"):
         BuildUnits().build({"windows": [], "documents": []}, tmp_path, Place())
+
+
+def test_documents_of_one_pmid_are_a_study(tmp_path: Path) -> None:
+    rows = [row(UNITS, unit_id=uid(n), doc_id=uid(100 + n)) for n in range(4)]
+    rows.append(row(UNITS, unit_id=uid(9), doc_id=uid(101)))
+    pmids = ("7", "", "7", "")
+    known = documents(
+        [{"doc_id": uid(100 + n), "source_id": str(n), "pmid": p} for n, p in enumerate(pmids)],
+        tmp_path / "d.parquet",
+    )
+    windows = write(rows, UNITS, tmp_path / "w.parquet")
+    BuildUnits().build({"windows": [windows], "documents": [known]}, tmp_path, Place())
+    units = Units(tmp_path)
+    assert units.window_studies.tolist() == [0, 1, 0, 2, 1]
+    members, offsets = units.study_windows
+    assert [members[a:b].tolist() for a, b in pairwise(offsets)] == [[0, 2], [1, 4], [3]]
+    assert units.ids(units.rows([uid(9), uid(2)])).to_pylist() == [uid(9), uid(2)]
+    (tmp_path / "window_studies.npy").unlink()
+    old = Units(tmp_path)
+    assert old.window_studies.tolist() == units.window_studies.tolist()
+    assert [each.tolist() for each in old.study_windows] == [members.tolist(), offsets.tolist()]

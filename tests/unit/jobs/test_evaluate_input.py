@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.evaluate import KINDS, run
+from jobs.evaluate import run
 from srrag.config.compose import configure
 from srrag.errors import UsageError
+from srrag.experiment.evaluate import KINDS
 from tests.judged import answers
 
 OTHERS = (

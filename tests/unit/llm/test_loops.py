@@ -8,7 +8,7 @@ import pytest
 from srrag.expand.picot_anchors import PROMPT, PicotAnchors
 from srrag.extract.answer_schema import Extraction
 from srrag.llm.completion import read, read_logged
-from srrag.llm.loops import LoopWatch, repeated
+from srrag.llm.loops import LoopWatch, ended, repeated
 from srrag.llm.retry_invalid import example_words
 from srrag.llm.salvage import salvaged
 
@@ -31,6 +31,13 @@ def test_a_repeated_object_is_a_loop_from_its_second_copy() -> None:
     assert start is not None
     kept = text[:start]
     assert kept.count('"head":"exercise"') <= 2 < text.count('"head":"exercise"')
+
+
+def test_what_reached_its_limit_in_a_loop_is_cut_to_the_first_copy() -> None:
+    text = looping(9, "," + fact("exercise")[:50])
+    assert ended(text, "length") == (text[: repeated(text)], "looped")
+    assert ended(text, "stop") == (text, "stop")
+    assert ended("so far", "length") == ("so far", "length")
 
 
 @pytest.mark.parametrize(

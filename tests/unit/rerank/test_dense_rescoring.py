@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.hits import FoundWindows
+from srrag.index.titles import TITLE_WEIGHT
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.rerank.dense_rescoring import RescoreDense
@@ -41,9 +42,12 @@ def test_the_cosine_with_the_mean_of_all_wordings(place: Place) -> None:
     versions = ["Tape for ankles", "Sprain prevention"]
     found = scored(place, hits(place, versions, topic="Ankle"))
     model = load(Encoder(), "cpu")
-    texts = open_units(place).take_evidence(list(found))["text"].to_pylist()
+    evidence = open_units(place).take_evidence(list(found))
+    texts, titles = (model.encode(evidence[name].to_pylist()) for name in ("text", "title"))
+    windows = texts + TITLE_WEIGHT * titles
+    windows /= np.linalg.norm(windows, axis=1, keepdims=True)
     queries = model.encode([f"Ankle {each}" for each in (QUESTION, *versions)], "query").mean(0)
-    expected = model.encode(texts) @ (queries / np.linalg.norm(queries))
+    expected = windows @ (queries / np.linalg.norm(queries))
     assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-3)
 
 

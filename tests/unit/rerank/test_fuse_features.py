@@ -11,7 +11,7 @@ import pytest
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
 from srrag.pipeline import Pipeline
-from srrag.rerank.documents import document_names
+from srrag.rerank.documents import study_numbers
 from srrag.rerank.fuse_features import FuseFeatures
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
@@ -100,8 +100,8 @@ def test_the_best_window_of_a_document_lifts_the_others(
     lifted = rows(step(model, **fields, document=2.0), found, at)
     for before, after in zip(alone, lifted, strict=True):
         ids = list(before)
-        document = dict(zip(ids, document_names(units, pa.array(ids)).to_pylist(), strict=True))
-        best: dict[str, float] = {}
+        document = dict(zip(ids, study_numbers(units, pa.array(ids)).tolist(), strict=True))
+        best: dict[int, float] = {}
         for unit, score in before.items():
             best.setdefault(document[unit], score)
         wanted = {unit: score + 2 * best[document[unit]] for unit, score in before.items()}

@@ -12,7 +12,7 @@ from srrag.index.encode import EncodeWindows
 from srrag.index.tokens import BuildTokenIndex
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.rerank.documents import document_names
+from srrag.rerank.documents import study_numbers
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
@@ -297,7 +297,7 @@ def test_windows_of_the_best_document_rise(sample_root: Path) -> None:
         assert list(dict.fromkeys(d for _, d, _ in before)) == list(
             dict.fromkeys(d for _, d, _ in after)
         )
-        best: dict[str, float] = {}
+        best: dict[int, float] = {}
         for _, document, score in before:
             best.setdefault(document, score)
         assert {u: s for u, _, s in after} == pytest.approx(
@@ -314,7 +314,7 @@ def ranked_documents(step: RerankMaxSim, place: Place) -> list[list[tuple[str, s
     found = []
     for row in step.open(place)(table)["hits"].to_pylist():
         ids = pa.array([hit["unit_id"] for hit in row])
-        names = document_names(units, ids).to_pylist()
+        names = study_numbers(units, ids).tolist()
         scores = [hit["score"] for hit in row]
         found.append(list(zip(ids.to_pylist(), names, scores, strict=True)))
     return found

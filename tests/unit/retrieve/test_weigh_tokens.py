@@ -32,7 +32,7 @@ def idf(index: SparseIndex, word: str) -> float:
 
 
 def test_each_piece_weighs_what_its_word_does(at: Place) -> None:
-    index, tokenizer = SparseIndex(at.artifact("sparse")), load_tokenizer(Encoder())
+    index, tokenizer = SparseIndex(at.artifact("sparse"), 0.0), load_tokenizer(Encoder())
     (weights,) = token_weights(ASKED[:1], tokenizer, index)
     spans = tokenizer.content_spans(ASKED[:1])[0]
     word = {start: ASKED[0][start:].split("-")[0].split()[0] for start, _ in spans}

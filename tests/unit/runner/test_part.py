@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
+from srrag.errors import Halt
+from srrag.llm.completion import Completion, Prompt
 from srrag.runner.local import LocalRunner
-from srrag.step import Place
+from srrag.runner.part import Attempt, count_reasons, guarded, live, reject_row, run_part
+from srrag.schema import relation
+from srrag.stage import Stage
+from srrag.step import Function, OpenedLLMStep, Place
 from srrag.storage.store import Store
-from tests.toys import Double, number_parts, plan, values
+from tests.engines import AskNumbers, Word
+from tests.toys import NUMBERS, Double, number_parts, plan, values
 
 
 def test_every_row_passes_through_every_stage(tmp_path: Path) -> None:
@@ -81,3 +93,164 @@ def test_an_all_rejected_part_keeps_its_schema(tmp_path: Path) -> None:
     table = store.read_part("s2", chain.fingerprint("s2"), "p0")
     assert table.num_rows == 0
     assert table.schema.equals(Double.writes)
+
+
+def ran(store: Store, part: str, function: Function, **settings: int) -> list[tuple[int, int]]:
+    """Run the first stage of a chain with a function of the test; what it ticked."""
+    ticks: list[tuple[int, int]] = []
+    chain = plan(Double(), **settings)  # type: ignore[arg-type]
+    fingerprint = chain.fingerprint("s1")
+    done = run_part(
+        store, chain.stages[0], fingerprint, ("numbers", "f0"), part, function,
+        lambda *now: ticks.append(now),
+    )  # fmt: skip
+    assert done == store.read_receipt("s1", fingerprint, part)
+    return ticks
+
+
+def note_of(store: Store, part: str = "p0") -> Path:
+    return store.stage_dir("s1", plan(Double()).fingerprint("s1")) / f".attempt-{part}.json"
+
+
+def test_batches_are_ticked_and_the_note_goes_with_the_part(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    number_parts(store, [5])
+    sizes: list[int] = []
+
+    def run(batch: pa.Table) -> pa.Table:
+        assert note_of(store).exists()
+        sizes.append(batch.num_rows)
+        return batch
+
+    assert ran(store, "p0", run, batch_rows=2) == [(2, 5), (4, 5), (5, 5)]
+    assert sizes == [2, 2, 1]
+    assert not note_of(store).exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Halt])
+def test_who_is_stopped_leaves_no_part_and_no_strike(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    store = Store(tmp_path)
+    number_parts(store, [2])
+
+    def run(batch: pa.Table) -> pa.Table:
+        raise error("stopped")
+
+    with pytest.raises(error):
+        ran(store, "p0", run)
+    assert not note_of(store).exists()
+    assert store.parts("s1", note_of(store).parent.name) == set()
+
+
+def test_after_a_death_each_row_runs_alone_and_is_written_down_before(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    number_parts(store, [3])
+    Attempt(note_of(store))
+    seen: list[tuple[int, str]] = []
+
+    def run(batch: pa.Table) -> pa.Table:
+        seen.append((batch.num_rows, note_of(store).read_text().rpartition('"row": ')[2]))
+        return batch
+
+    ran(store, "p0", run)
+    assert seen == [(1, "0}"), (1, "1}"), (1, "2}")]
+
+
+@dataclass
+class Answers:
+    """A client that says the same word to each prompt, and remembers what it was asked."""
+
+    asked: list[list[str]] = field(default_factory=list)
+    fresh: bool = False
+
+    def complete(
+        self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
+    ) -> list[Completion]:
+        self.asked.append([prompt.user for prompt in prompts])
+        return [Completion(value=Word(word="yes")) for _ in prompts]
+
+
+def asking(client: Answers | None, store: Store, careful: bool) -> pa.Table:
+    """Run the numbers of a part through a step that asks."""
+    number_parts(store, [3])
+    stage = Stage("s1", AskNumbers(), ("numbers",))
+    if careful:
+        Attempt(store.stage_dir("s1", "f") / ".attempt-p0.json")
+    run_part(store, stage, "f", ("numbers", "f0"), "p0", OpenedLLMStep(AskNumbers(), client))
+    return store.read_part("s1", "f", "p0")
+
+
+def test_a_careful_attempt_asks_all_rows_at_once_before_it_goes_row_by_row(tmp_path: Path) -> None:
+    first, careful = Answers(), Answers()
+    assert asking(first, Store(tmp_path / "a"), False)["word"].to_pylist() == ["yes"] * 3
+    assert first.asked == [["n0.", "n1.", "n2."]]
+    assert asking(careful, Store(tmp_path / "b"), True)["word"].to_pylist() == ["yes"] * 3
+    assert careful.asked == [["n0.", "n1.", "n2."], ["n0."], ["n1."], ["n2."]]
+    assert asking(None, Store(tmp_path / "c"), True)["word"].to_pylist() == ["rules"] * 3
+
+
+def test_reasons_are_counted_and_what_is_rejected_is_not_live() -> None:
+    none = {"stage": None, "reason": None, "detail": None}
+    told = [{**none, "reason": "b"}, None, {**none, "reason": "a"}, {**none, "reason": "b"}]
+    table = pa.table({"raw_id": list("0123"), "value": [0, 1, 2, 3], "reject": told}, NUMBERS)
+    assert count_reasons(table) == {"b": 2, "a": 1}
+    assert live(table)["value"].to_pylist() == [1]
+    assert count_reasons(table.slice(1, 1)) == {}
+    bare = table.select(["value"])
+    assert count_reasons(bare) == {} and live(bare) is bare
+
+
+def test_a_poisoned_row_is_not_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    number_parts(store, [3])
+    rows = store.read_part("numbers", "f0", "p0")
+    note = tmp_path / "note.json"
+    note.write_text('{"poison": [11], "died": null, "deaths": 0, "row": null}')
+    stage = plan(Double()).stages[0]
+
+    def never(batch: pa.Table) -> pa.Table:
+        raise AssertionError("was run")
+
+    table, reasons = guarded(never, stage, (11, rows.slice(1, 1)), Attempt(note))
+    assert reasons == ["crashed"]
+    assert table["raw_id"].to_pylist() == ["1"]
+    assert table["reject"][0].as_py() == {
+        "stage": "s1", "reason": "crashed", "detail": "the worker died 3 times on this row",
+    }  # fmt: skip
+    table, reasons = guarded(lambda batch: batch, stage, (12, rows.slice(2, 1)), Attempt(note))
+    assert (table["value"].to_pylist(), reasons) == ([2], [])
+    table, reasons = guarded(lambda batch: batch, stage, (10, rows))
+    assert (table["value"].to_pylist(), reasons) == ([0, 1, 2], []), "without a note"
+
+
+def test_an_error_of_a_row_is_its_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(tmp_path)
+    number_parts(store, [3])
+    rows = store.read_part("numbers", "f0", "p0")
+    function = Double(bad=1).open(Place())
+    with caplog.at_level(logging.WARNING):
+        table, reasons = guarded(function, plan(Double()).stages[0], (7, rows))
+    assert reasons == ["ArithmeticError"]
+    assert table["raw_id"].to_pylist() == ["0", "1", "2"]
+    assert [each and each["detail"] for each in table["reject"].to_pylist()] == [
+        None, "cannot double 1", None,
+    ]  # fmt: skip
+    assert "stage s1: a row is rejected" in caplog.text
+
+
+def test_a_reject_row_keeps_what_both_schemas_share() -> None:
+    row = pa.table({"raw_id": ["7"], "value": ["text"], "more": [1]})
+    told = reject_row(row, NUMBERS, "s", "bad", "why").to_pylist()
+    assert told == [
+        {
+            "raw_id": "7",
+            "value": told[0]["value"],
+            "reject": {"stage": "s", "reason": "bad", "detail": "why"},
+        }
+    ]
+    assert told[0]["value"] != "text", "of another type"
+    with pytest.raises(ValueError, match="stage s: bad: why"):
+        reject_row(row, pa.schema([("raw_id", pa.string())]), "s", "bad", "why")
+    shared = reject_row(row, relation(("more", pa.int64())), "s", "bad", "why")
+    assert shared["more"].to_pylist() == [1]

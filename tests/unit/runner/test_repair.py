@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from srrag.graph.communities import DetectCommunities
 from srrag.runner.deletion.tombstones import COPY, FILE, Tombstones
 from srrag.runner.verify import verify
 from srrag.storage.manifest import DamagedError
@@ -114,3 +115,17 @@ def test_the_list_of_what_was_forgotten_is_there_twice(tmp_path: Path) -> None:
         (tmp_path / name).write_text("{")
     with pytest.raises(ValueError, match="nothing can make it again"):
         build(tmp_path, DOCUMENTS, repair=True)
+
+
+def test_a_pointer_is_made_again_of_its_own_parts(tmp_path: Path) -> None:
+    """Another configuration has read other parts later, and shares a stage with this one."""
+    build(tmp_path, DOCUMENTS[1:])
+    build(tmp_path, DOCUMENTS)
+    build(tmp_path, DOCUMENTS[:2], DetectCommunities(seed=1), name="other")
+    store = Store(tmp_path)
+    before = store.read_pointer("default")["stages"]
+    assert store.read_pointer("other")["stages"]["raw"]["parts"] != before["raw"]["parts"]
+    store.pointer_path("default").write_text("")
+    (line, *_) = build(tmp_path, DOCUMENTS, repair=True)["repaired"]
+    assert line.endswith(f"made again of {len(before['raw']['parts'])} parts that stand")
+    assert store.read_pointer("default")["stages"] == before

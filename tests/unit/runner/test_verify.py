@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from srrag.runner.verify import verify
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from srrag.runner.verify import _verify_documents, _verify_standing, verify
+from srrag.standing import STANDINGS
 from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import manifest_files
 from srrag.storage.store import Store
 from tests.unit.runner.test_update import DOCUMENTS, build
 
@@ -23,3 +32,245 @@ def test_a_build_of_other_inputs_than_stand_is_told(tmp_path: Path) -> None:
     assert "other entities than stand; run the build again" in problem
     build(tmp_path, DOCUMENTS)
     assert verify(store, "default")["problems"] == []
+
+
+def broken(root: Path, change: Callable[[Store, dict[str, Any]], object]) -> list[str]:
+    """What verify says of an intact root after a change of it, whose pointer is written anew."""
+    build(root, DOCUMENTS)
+    store = Store(root)
+    pointer = store.read_pointer("default")
+    change(store, pointer)
+    store.write_pointer("default", pointer)
+    found = verify(store, "default")
+    assert found["ok"] == (not found["problems"])
+    return [each.replace(f"{root}/", "") for each in found["problems"]]
+
+
+def of(stage: str, store: Store, pointer: dict[str, Any]) -> tuple[str, str, str]:
+    """The place of the only part of a stage."""
+    return stage, pointer["stages"][stage]["fingerprint"], pointer["stages"]["raw"]["parts"][0]
+
+
+def rewritten(stage: str, store: Store, pointer: dict[str, Any], **values: Any) -> None:
+    """Change a receipt."""
+    place = of(stage, store, pointer)
+    path = store.receipt_path(*place)
+    commit_json(path, asdict(replace(store.read_receipt(*place), **values)), sealed=True)
+
+
+def test_an_intact_build_is_counted_whole(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    found = verify(Store(tmp_path), "default")
+    assert found["problems"] == [] and found["ok"]
+    counts = {"rows_in": 3, "skipped": 0, "failed": 0, "rows_out": 3, "rejected": 0}
+    assert found["rows"] == {"raw": counts, "triples": {**counts, "rows_out": 4}}
+    files = sum(
+        len(manifest_files(Store(tmp_path).artifacts("default")[name]))
+        for name in ("entities", "communities")
+    )
+    assert found["checked"] == 2 + files
+
+
+@pytest.mark.parametrize("stage", ["raw", "triples"])
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"sha256": "0" * 64}, "is not what was written (sha256 differs)"),
+        ({"num_bytes": 1}, "size or failures differ from the receipt"),
+        ({"failed": 1}, "size or failures differ from the receipt"),
+        ({"rows_out": 9}, "rows, not 9"),
+        ({"rejected": 1}, "rejects differ from the receipt"),
+        ({"reasons": {"crashed": 1}}, "rejects differ from the receipt"),
+        ({"part": "other"}, "its receipt is of part 'other'"),
+    ],
+)
+def test_a_receipt_that_does_not_tell_of_its_part_is_named(
+    tmp_path: Path, stage: str, values: dict[str, Any], says: str
+) -> None:
+    problems = broken(tmp_path, lambda store, at: rewritten(stage, store, at, **values))
+    assert any(each.startswith(f"{stage}: ") and each.endswith(says) for each in problems), problems
+
+
+@pytest.mark.parametrize("values", [{"rows_in": 2}, {"skipped": 1}])
+def test_a_part_of_other_rows_than_its_input_is_named(
+    tmp_path: Path, values: dict[str, int]
+) -> None:
+    (problem,) = broken(tmp_path, lambda store, at: rewritten("triples", store, at, **values))
+    assert problem.startswith("triples: ") and problem.endswith("its input has 3 rows")
+
+
+def test_a_part_or_receipt_that_is_missing_or_no_receipt_is_named(tmp_path: Path) -> None:
+    for number, (stage, path_of) in enumerate(
+        [
+            (stage, path)
+            for stage in ("raw", "triples")
+            for path in (Store.part_path, Store.receipt_path)
+        ]
+    ):
+        problems = broken(
+            tmp_path / f"gone{number}",
+            lambda store, at, stage=stage, path_of=path_of: path_of(
+                store, *of(stage, store, at)
+            ).unlink(),  # type: ignore[misc]
+        )
+        assert [each for each in problems if "or its receipt is missing" in each]
+        assert all(each.startswith((f"{stage}: ", "entities: ")) for each in problems)
+    (problem, *_) = broken(
+        tmp_path / "no",
+        lambda store, at: store.receipt_path(*of("triples", store, at)).write_text("[]"),
+    )
+    assert "not a receipt" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("", True), ("[]", True), ('{"fingerprint": "other"}', True)]
+)
+def test_a_manifest_of_a_step_that_is_not_its_own_is_named(
+    tmp_path: Path, text: str, named: bool
+) -> None:
+    def change(store: Store, at: dict[str, Any]) -> None:
+        path = store.artifacts("default")["triples"] / "manifest.json"
+        path.write_text(text)
+
+    (problem,) = broken(tmp_path, change)
+    assert problem.startswith("triples: stages/triples/")
+    assert problem.endswith("manifest.json is missing or of another stage") == named
+
+
+def test_a_manifest_that_is_gone_is_named(tmp_path: Path) -> None:
+    def change(store: Store, at: dict[str, Any]) -> None:
+        for stage in ("triples", "communities"):
+            (store.artifacts("default")[stage] / "manifest.json").unlink()
+
+    problems = broken(tmp_path, change)
+    assert [each.partition(":")[0] for each in problems] == [
+        "triples",
+        "communities",
+        "communities",
+    ]
+    assert problems[-1].endswith("has no manifest")
+
+
+def test_a_build_whose_figures_or_files_differ_is_named(tmp_path: Path) -> None:
+    def change(store: Store, at: dict[str, Any]) -> None:
+        at["stages"]["entities"]["figures"] = {"facts": 99}
+        folder = store.artifacts("default")["entities"]
+        (folder / "edges.parquet").unlink()
+        other = folder / "entities.parquet"
+        other.write_bytes(other.read_bytes()[:-1] + b"x")
+
+    problems = broken(tmp_path, change)
+    told = " ".join(problems)
+    assert "entities: the figures of pointer and manifest differ" in told
+    assert "edges.parquet is missing" in told
+    assert "entities.parquet is not what was built (sha256 differs)" in told
+    assert len(problems) == 3
+
+
+def test_a_pointer_that_holds_other_parts_or_stages_is_named(tmp_path: Path) -> None:
+    def none(store: Store, at: dict[str, Any]) -> None:
+        at["stages"]["raw"]["parts"] = []
+
+    problems = broken(tmp_path / "none", none)
+    assert problems[0] == "builds/default.json: names no part"
+    assert "triples: the pointer names other parts than those of the corpus" in problems
+
+    def unknown(store: Store, at: dict[str, Any]) -> None:
+        at["stages"]["entities"]["inputs"] = ["elsewhere"]
+
+    told = broken(tmp_path / "unknown", unknown)
+    assert told == ["entities: its input 'elsewhere' is not in the pointer"]
+
+
+def test_a_raw_row_of_another_name_than_its_content_is_named(tmp_path: Path) -> None:
+    """The receipt is true of the file, as where damage was copied and hashed again."""
+
+    def change(store: Store, at: dict[str, Any], column: str, new: Any) -> None:
+        place = of("raw", store, at)
+        table, told = store.read_part(*place), store.read_receipt(*place)
+        values = [new, *table[column].to_pylist()[1:]]
+        number = table.schema.get_field_index(column)
+        field = table.schema.field(column)
+        table = table.set_column(number, field, pa.array(values, field.type))
+        store.write_part(
+            *place[:2], table, lambda sha, size: replace(told, sha256=sha, num_bytes=size)
+        )
+
+    for column, new, says in (
+        ("body", b'["other"]', "row 0 does not hold the content that names it"),
+        ("raw_id", "0" * 32, "does not hold the rows that name it"),
+    ):
+        root = tmp_path / column
+        problems = broken(root, lambda store, at, c=column, n=new: change(store, at, c, n))  # type: ignore[misc]
+        assert any(each.startswith("raw: ") and each.endswith(says) for each in problems), problems
+
+
+def test_rejects_are_held_against_the_pointer_or_the_parts(tmp_path: Path) -> None:
+    def gone(store: Store, at: dict[str, Any]) -> None:
+        (store.root / "builds" / "default.rejects.parquet").unlink()
+
+    assert broken(tmp_path / "gone", gone) == ["builds/default.rejects.parquet is missing"]
+
+    def other(store: Store, at: dict[str, Any]) -> None:
+        at["rejects"] = "0" * 64
+
+    (problem,) = broken(tmp_path / "other", other)
+    assert problem.endswith("rejects.parquet is not what the pointer names (sha256 differs)")
+
+    def old(store: Store, at: dict[str, Any]) -> None:
+        del at["rejects"]
+
+    assert broken(tmp_path / "old", old) == [], "an older version wrote no hash"
+
+    def cut(store: Store, at: dict[str, Any]) -> None:
+        del at["rejects"]
+        (store.root / "builds" / "default.rejects.parquet").write_bytes(b"PAR1")
+
+    (problem,) = broken(tmp_path / "cut", cut)
+    assert problem.endswith("does not hold the rejects of the parts")
+
+
+def test_an_unfinished_forgetting_is_named(tmp_path: Path) -> None:
+    (problem,) = broken(
+        tmp_path, lambda store, at: (store.root / "forgetting.json").write_text("{}")
+    )
+    assert problem == "an interrupted forgetting is not finished: run `srrag forget root=…`"
+
+
+def test_records_that_are_neither_documents_nor_rejected_are_named() -> None:
+    def told(documents: int, rejected: int) -> list[str]:
+        rows = {
+            "raw": {"rows_in": 9, "rows_out": 9, "rejected": 1},
+            "parsed": {"rows_in": 9, "rows_out": 8, "rejected": 2},
+            "documents": {"rows_in": 6, "rows_out": documents, "rejected": rejected},
+        }
+        problems: list[str] = []
+        _verify_documents(rows, problems)
+        _verify_documents({"raw": rows["raw"]}, problems)
+        return problems
+
+    assert told(6, 0) == told(6, 3) == []
+    assert told(5, 0) == ["9 records in, but 5 documents + 3 rejected"]
+
+
+def test_a_standing_that_is_none_or_of_no_document_is_named(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    store = Store(tmp_path)
+    stages = store.read_pointer("default")["stages"]
+    ids = store.read_part(*of("raw", store, {"stages": stages}))["raw_id"].to_pylist()
+    stages |= {"standing": {"fingerprint": "s"}, "notices": {"fingerprint": "n"}}
+    path = store.stage_dir("standing", "s") / "standing.parquet"
+    path.parent.mkdir(parents=True)
+
+    def told(documents: list[str], standings: list[str]) -> list[str]:
+        pq.write_table(pa.table({"doc_id": documents, "standing": standings}), path)
+        return list(_verify_standing(store, stages))
+
+    known = min(STANDINGS)
+    assert told(ids[:1], [known]) == []
+    assert told(ids[:2], [known, "sold"]) == ["standing: 'sold' is no standing"]
+    assert told([ids[0], "else"], [known, known]) == [
+        "standing: document else is not in this build"
+    ]
+    del stages["notices"]
+    assert list(_verify_standing(store, stages)) == []

@@ -21,8 +21,11 @@ from tests.unranked import WITHOUT_BETR
 PIPELINE = ("pipeline=srrag", *WITHOUT_BETR)
 KEY = {"authorization": "Bearer secret", "x-request-id": EXAMPLE_ID}
 KEY_HASH = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
-ASKED = {"question": CAST, "options": {"trace": True}}
+ASKED = {"question": CAST, "options": {"trace": True, "clinical": True}}
 CHAT = {"model": "srrag", "messages": [{"role": "user", "content": CAST}]}
+
+
+RESPONSES = {"model": "srrag", "input": CAST}
 
 
 def real(root: Path, folder: Path) -> dict[str, str]:
@@ -34,10 +37,15 @@ def real(root: Path, folder: Path) -> dict[str, str]:
         found = {f"{name}.json": as_json(cut(body)) for name, body in replies(client).items()}
         heard = client.post("/v1/answers/stream", json={"question": CAST}).text
         chunks = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).text
+        made = client.post("/v1/responses", json={**RESPONSES, "stream": True}).text
     return found | {
         "answer_stream.txt": "".join(
             f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
             for name, data in events(heard)
+        ),
+        "responses_stream.txt": "".join(
+            f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
+            for name, data in events(made)
         ),
         "chat_stream.txt": "".join(f"data: {each}\n\n" for each in map(cut_chunk, data(chunks))),
     }
@@ -59,10 +67,12 @@ def replies(client: TestClient) -> dict[str, Any]:
     return {
         "answer": post("/v1/answers", ASKED),
         "chat": post("/v1/chat/completions", CHAT),
+        "responses": post("/v1/responses", RESPONSES),
         "models": get("/v1/models"),
         "model": get("/v1/models/srrag"),
         "search": search,
         "rerank": post("/v1/rerank", {"query": "ankle sprain cast", "documents": texts}),
+        "library": get("/v1/library"),
         "window": get(f"/v1/windows/{search['hits'][0]['unit_id']}"),
         "feedback": post("/v1/feedback", {"answer_id": EXAMPLE_ID, "verdict": "helpful"}),
         "names": {**names, "communities": get("/v1/graph_view/names")["communities"][:1]},

@@ -20,7 +20,7 @@ from srrag.evaluate.references import read_gold, resource_path
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import ServeSettings
-from srrag.serve.snapshot import PipelineJob, PipelineResult
+from srrag.serve.snapshot import PipelineJob, PipelineResult, opening_fault
 from srrag.storage.atomic_write import commit_json
 from tests.endpoint import Endpoint, serve
 from tests.unit.serve.serving import (
@@ -226,3 +226,9 @@ def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: P
                 await asyncio.sleep(0.02)
 
     asyncio.run(main())
+
+
+def test_why_a_server_cannot_start_is_told_in_a_line(sample_root: Path) -> None:
+    told = opening_fault(settings(sample_root, "pipeline=srrag"))
+    assert "betr.json: there is no such file" in told and "\n" not in told
+    assert opening_fault(settings(sample_root, "pipeline=bm25")) == ""

@@ -5,7 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.storage.manifest import DamagedError, check_part
+from srrag.ids import file_sha256
+from srrag.storage import manifest
+from srrag.storage.atomic_write import commit_json
+from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files
 from srrag.storage.read_live import read_live
 from srrag.storage.store import Store
 from tests.unit.storage.test_store import receipt
@@ -51,3 +54,68 @@ def test_a_part_whose_receipt_is_none_is_not_read(tmp_path: Path) -> None:
         check_part(path)
     path.with_suffix(".json").unlink()
     check_part(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"files": []}', '{"files": ["a"]}', '{"files": {}}']
+)
+def test_a_manifest_without_files_is_damage(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(DamagedError, match=r"manifest.json.*repair=true"):
+        manifest_files(tmp_path)
+
+
+def built(folder: Path) -> Path:
+    """A build of two files."""
+    for name in ("a", "b"):
+        (folder / name).write_text(name)
+    files = {name: file_sha256(folder / name) for name in ("a", "b")}
+    commit_json(folder / "manifest.json", {"files": files})
+    return folder
+
+
+def test_every_file_of_a_build_is_held_against_its_manifest(tmp_path: Path) -> None:
+    folder = built(tmp_path)
+    assert manifest_files(folder).keys() == {"a", "b"}
+    check_files(folder)
+    for name in ("a", "b"):
+        (folder / name).write_text("other")
+        with pytest.raises(ValueError, match=rf"{name} is not what was built \(sha256 differs\)"):
+            check_files(folder)
+        (folder / name).unlink()
+        with pytest.raises(ValueError, match=rf"{name} is missing; run the build again"):
+            check_files(folder)
+        (folder / name).write_text(name)
+        check_files(folder)
+
+
+def test_of_some_files_only_those_are_looked_at(tmp_path: Path) -> None:
+    folder = built(tmp_path)
+    (folder / "a").unlink()
+    check_files(folder, lambda name: name == "b")
+    (folder / "b").write_text("other")
+    check_files(folder, lambda name: False)
+    with pytest.raises(ValueError, match="b is not what was built"):
+        check_files(folder, lambda name: name == "b")
+
+
+def test_a_file_is_hashed_once_in_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path.name)
+        return file_sha256(path)
+
+    folder = built(tmp_path)
+    _, part = written(tmp_path / "store")
+    monkeypatch.setattr(manifest, "file_sha256", counted)
+    for _ in range(3):
+        check_files(folder)
+        check_part(part)  # hashed when it was written
+    assert sorted(hashed) == ["a", "b"]
+    part.touch()
+    check_part(part)
+    check_part(part)
+    assert hashed[2:] == ["part-p.parquet"]

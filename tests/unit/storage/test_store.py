@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from srrag.storage import writer_lock
 from srrag.storage.atomic_write import commit_json
+from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Receipt, Store
 
 
@@ -71,3 +74,134 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     process.start()
     assert queue.get(timeout=60) == "taken"
     process.join()
+
+
+def test_a_part_without_receipt_or_data_does_not_count(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for part in ("data", "told", "both"):
+        store.write_part("s", "f", pa.table({"x": [1]}), _of(part))
+    (store.receipt_path("s", "f", "data")).unlink()
+    (store.part_path("s", "f", "told")).unlink()
+    (tmp_path / "stages/s/f/.part-both.json").write_text("{}")
+    assert [store.has_part("s", "f", part) for part in ("data", "told", "both")] == [
+        False, False, True,
+    ]  # fmt: skip
+    assert store.parts("s", "f") == {"both"}
+    assert [receipt.part for receipt in store.receipts("s", "f", ["both"])] == ["both"]
+    with pytest.raises(ValueError, match=r"part-data.json is missing; the same build command"):
+        store.read_receipt("s", "f", "data")
+    store.drop_part("s", "f", "both")
+    assert sorted(path.name for path in store.stage_dir("s", "f").glob("part-*")) == [
+        "part-data.parquet", "part-told.json",
+    ]  # fmt: skip
+
+
+def _of(part: str) -> Callable[[str, int], Receipt]:
+    return lambda sha256, size: Receipt(part, 1, 0, 0, 1, 0, sha256, size, 0.0)
+
+
+def test_a_part_is_held_against_its_receipt_unless_it_is_only_shown(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+    other = Store(tmp_path / "other")
+    other.write_part("s", "f", pa.table({"x": [2]}), receipt)
+    path = store.part_path("s", "f", "p")
+    path.write_bytes(other.part_path("s", "f", "p").read_bytes())
+    assert store.read_part("s", "f", "p", checked=False)["x"].to_pylist() == [2]
+    with pytest.raises(DamagedError, match=r"sha256 differs.*repair=true"):
+        store.read_part("s", "f", "p")
+    path.write_bytes(b"")
+    with pytest.raises(DamagedError, match=r"part-p.parquet is damaged \("):
+        store.read_part("s", "f", "p", checked=False)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        store.read_part("s", "f", "p", checked=False)
+
+
+def test_a_receipt_of_former_data_goes_before_the_data_is_replaced(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+
+    def killed(sha256: str, num_bytes: int) -> Receipt:
+        if num_bytes:
+            raise KeyboardInterrupt
+        return receipt(sha256, num_bytes)
+
+    with pytest.raises(KeyboardInterrupt):
+        store.write_part("s", "f", pa.table({"x": [2]}), killed)
+    assert not store.has_part("s", "f", "p")
+
+
+STAGES = {
+    "raw": {"fingerprint": "a", "parts": ["p"]},
+    "dense": {"fingerprint": "b", "inputs": ["raw"]},
+}
+
+
+def test_a_pointer_is_read_as_it_was_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
+    store.write_pointer("default", {"stages": STAGES})
+    assert store.read_pointer("default")["stages"] == STAGES
+    folders = {
+        name: path.relative_to(tmp_path) for name, path in store.artifacts("default").items()
+    }
+    assert folders == {"raw": Path("stages/raw/a"), "dense": Path("stages/dense/b")}
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        [],
+        {},
+        {"stages": []},
+        {"stages": {"raw": None}},
+        {"stages": {"raw": {}}},
+        {"stages": {"raw": {"fingerprint": 1}}},
+        {"stages": {"raw": {"fingerprint": "a", "parts": "p"}}},
+        {"stages": {"raw": {"fingerprint": "a", "inputs": "p"}}},
+        {"stages": {**STAGES, "units": {"fingerprint": None}}},
+    ],
+)
+def test_what_has_not_the_form_of_a_pointer_is_damage(tmp_path: Path, pointer: object) -> None:
+    store = Store(tmp_path)
+    store.create()
+    commit_json(store.pointer_path("default"), pointer)
+    with pytest.raises(DamagedError, match=r"default.json: not the pointer of a build; .*repair"):
+        store.read_pointer("default")
+
+
+def test_a_run_that_lost_the_root_swaps_no_pointer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(root: Path) -> None:
+        raise RuntimeError(f"{root} was taken over")
+
+    store = Store(tmp_path)
+    store.create()
+    monkeypatch.setattr(writer_lock, "check_held", lost)
+    with pytest.raises(RuntimeError, match="taken over"):
+        store.write_pointer("default", {"stages": STAGES})
+    assert not store.pointer_path("default").exists()
+
+
+def test_contents_are_the_hashes_of_parts_and_of_files(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
+    done = store.write_part("raw", "a", pa.table({"x": [1]}), receipt)
+    commit_json(store.stage_dir("dense", "b") / "manifest.json", {"files": {"index": "0f"}})
+    store.write_pointer("default", {"stages": STAGES})
+    raw, dense = ["a", {"p": done.sha256}], ["b", {"index": "0f"}]
+    assert store.contents("default") == {"raw": raw, "dense": dense}
+    assert store.contents("default", ["dense"]) == {"dense": dense}
+    assert store.contents("default", []) == {}
+
+
+def test_a_root_that_is_a_file_or_no_marker_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match="is a file, not a folder"):
+        Store(tmp_path / "file").create()
+    for text in ("[]", "{}", ""):
+        (tmp_path / "srrag.json").write_text(text)
+        with pytest.raises(DamagedError, match=r"srrag.json: not the marker of a root"):
+            Store(tmp_path).check()

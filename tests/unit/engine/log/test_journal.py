@@ -14,6 +14,7 @@ import pytest
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal, is_written, read_journal
+from srrag.engine.log.listing import journal_file, new_name, part_file
 from tests.unit.engine.logs import entry, key
 
 WRITER = """
@@ -104,6 +105,16 @@ def test_names_sort_in_order_of_writing_even_if_the_clock_goes_back(tmp_path: Pa
     with Journal(tmp_path) as journal:
         journal.append([entry(1, "second")])
     assert CompletionLog(tmp_path).lookup([key(1)])[key(1)].text == "first"
+
+
+def test_a_new_journal_sorts_after_all_that_stand(tmp_path: Path) -> None:
+    ahead = [new_name(time.time_ns() // 10**6 + days * 10**8) for days in (1, 3, 2)]
+    for file in (journal_file(ahead[0]), part_file(ahead[1]), journal_file(ahead[2])):
+        (tmp_path / file).touch()
+    with Journal(tmp_path) as journal:
+        journal.append([entry(1)])
+        (new,) = {path.name for path in tmp_path.glob("journal-*")} - set(map(journal_file, ahead))
+    assert new > journal_file(max(ahead))
 
 
 def test_a_torn_last_line_is_left_out_and_read_once_it_is_whole(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from srrag.serve.api import gateway, slow_bodies
-from srrag.serve.api.gateway import Gateway
+from srrag.serve.api.gateway import Gateway, _is_local, _key, _seconds
+from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from tests.unit.serve.serving import settings
 
@@ -115,3 +116,23 @@ def test_a_caller_has_so_many_requests_at_once(sample_root: Path) -> None:
         assert await second.ended() == 200
 
     asyncio.run(asked())
+
+
+def test_a_key_comes_as_a_bearer_or_in_its_own_header() -> None:
+    assert _key({"authorization": "Bearer  one "}) == "one"
+    assert _key({"authorization": "bearer one", "x-api-key": "two"}) == "one"
+    assert _key({"authorization": "Basic one", "x-api-key": "two"}) == "two"
+    assert _key({}) == ""
+
+
+def test_a_deadline_is_above_0_and_at_most_the_limit() -> None:
+    assert (_seconds("0.5", 60.0), _seconds("60", 60.0)) == (0.5, 60.0)
+    for text in ("0", "-1", "60.5", "nan", "soon"):
+        with pytest.raises(ApiError, match="above 0, at most 60") as caught:
+            _seconds(text, 60.0)
+        assert caught.value.status == 400
+
+
+def test_a_host_is_local_with_and_without_a_port() -> None:
+    hosts = ("localhost", "127.0.0.1:8000", "[::1]:80", "example.org", "example.org:80", "")
+    assert [_is_local(host) for host in hosts] == [True, True, True, False, False, False]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from srrag.serve.ray.deployments import Cluster, served
-from srrag.serve.ray.health import check_port
+from srrag.serve.ray.health import check_port, failure_line
 from tests.unit.serve.serving import free_port, settings
 
 
@@ -51,3 +51,22 @@ def test_a_second_server_is_refused_before_its_ray_starts(sample_root: Path) -> 
         served(told, Cluster()),
     ):
         pytest.fail("it shares the port")
+
+
+def test_a_failed_start_is_told_by_the_error_of_its_deployment() -> None:
+    """As Ray tells it: a line for the application, a traceback for the deployment."""
+    told = (
+        "The deployment failed to start 3 times in a row. Error:\n"
+        "\x1b[36mray::ServeReplica:srrag:srrag.initialize()\x1b[39m (pid=1)\n"
+        '  File "snapshot.py", line 7, in __init__\n'
+        "ValueError: betr.json: there is no such file\n"
+        "The above exception was the direct cause of the following exception:\n"
+        "RuntimeError: Traceback (most recent call last):\n"
+        "srrag.errors.UsageError: betr.json: there is no such file; fit it first\n"
+    )
+    failed = "Failed to update the deployments ['srrag']."
+    line = "betr.json: there is no such file; fit it first"
+    assert failure_line(failed, {"srrag": told}) == line
+    assert failure_line(failed, {"srrag": "", "ranker": told}) == f"ranker: {line}"
+    assert failure_line(failed, {"srrag": ""}) == failed
+    assert failure_line("", {}) == "the server failed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from starlette.responses import PlainTextResponse, Response
 from starlette.testclient import TestClient
 
@@ -17,7 +18,7 @@ class Proxy:
     def __init__(
         self,
         deaths: int,
-        refuses: bool = False,
+        refuses: int = 0,
         says_first: bool = False,
         dies_after_s: float = 0.0,
     ) -> None:
@@ -34,7 +35,7 @@ class Proxy:
         self.bodies.append(body)
         self.headers.append(dict(scope["headers"]))
         if self.refuses:
-            await PlainTextResponse("backpressure", 503)(scope, receive, send)
+            await PlainTextResponse("Ray's own words", self.refuses)(scope, receive, send)
         elif len(self.bodies) <= self.deaths:
             await asyncio.sleep(self.dies_after_s)
             if self.says_first:
@@ -68,8 +69,9 @@ def test_one_that_kills_every_replica_ends() -> None:
     assert len(proxy.bodies) == TRIES
 
 
-def test_refusals_of_the_proxy_are_faults_like_others() -> None:
-    proxy = Proxy(0, refuses=True)
+@pytest.mark.parametrize("status", [404, 429, 503])
+def test_refusals_of_the_proxy_are_faults_like_others(status: int) -> None:
+    proxy = Proxy(0, refuses=status)
     response = post(proxy)
     assert (response.status_code, response.json()["error"]["code"]) == (503, "busy")
     assert response.headers["retry-after"] in ("1", "2") and len(proxy.bodies) == 1

@@ -1,0 +1,36 @@
+"""`srrag mcp`: a root for assistants, over stdin and stdout."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from typing import Any
+
+import srrag
+from srrag.errors import UsageError
+from srrag.library.root import DEFAULT
+
+OWN_STDOUT = True
+"""The protocol has stdout to itself."""
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Serve until the assistant closes the connection."""
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError("srrag mcp needs an extra: pip install srrag[mcp]")
+    from srrag.library.mcp_server import mcp_server
+
+    named = [item.partition("=") for item in config["overrides"]]
+    pipeline = next((value for key, _, value in named if key == "pipeline"), DEFAULT)
+    given = ("root", "build", "pipeline", "out")
+    rest = ["".join(item) for item in named if not re.fullmatch("|".join(given), item[0])]
+    with srrag.open(config["root"], config["build"]) as root:
+        mcp_server(root, pipeline, rest).run("stdio")
+    return {"ok": True}
+
+
+if __name__ == "__main__":
+    from srrag.config.run_job import launch
+
+    sys.exit(launch("mcp", run, sys.argv[1:], own_stdout=OWN_STDOUT))

@@ -1,0 +1,1 @@
+"""What a clinician reads of an answer in ten seconds, computed from its row by rules."""

@@ -1,0 +1,133 @@
+"""The parts of a question (population, intervention, comparison, outcome) and what it claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from srrag.answer.direction import Direction, is_harm
+from srrag.answer.mismatch_rules import conditions_in
+from srrag.answer.populations import traits
+from srrag.answer.sentence_features import asked_outcome
+
+Part = Literal["P", "I", "C", "O"]
+PARTS: Mapping[Part, str] = {
+    "P": "population", "I": "intervention", "C": "comparison", "O": "outcome",
+}  # fmt: skip
+Claim = Literal["increased", "decreased", "any", ""]
+"""What a yes/no question claims of its outcome; `any` for a question whether there is an effect."""
+
+MAX_OUTCOME_WORDS = 14
+_COMPARED = re.compile(
+    r"\beffects? of (?P<I>.+?),? (?:compared (?:with|to)|versus|vs\.?|relative to) (?P<C>.+?) on "
+    r"(?!land\b)(?P<O>.+?)(?: in (?P<P>[^,?]+))?\W*$",
+    re.IGNORECASE,
+)
+_EFFECT = re.compile(
+    r"\beffects? of (?P<I>.+?) on (?!land\b)(?P<O>.+?)(?: (?:in|among) (?P<P>[^,?]+))?\W*$",
+    re.IGNORECASE,
+)
+_WHERE = re.compile(r"(?<=\w) (?:on|after|during|at|over|among|following|in|for) ", re.IGNORECASE)
+_YES_NO = re.compile(
+    r"\W*(?:does|do|did|can|could|is|are|was|were|should|may|might|will|would|has|have)\b",
+    re.IGNORECASE,
+)
+_LESS = re.compile(
+    r"\b(?:reduc\w+|decreas\w+|lower\w*|prevent\w*|alleviat\w+|reliev\w+|shorten\w*|diminish\w*"
+    r"|attenuat\w+|less|fewer|suppress\w*)\b",
+    re.IGNORECASE,
+)
+_MORE = re.compile(
+    r"\b(?:increas\w+|rais\w+|higher|more|longer|greater|elevat\w+|worse\w*|accelerat\w+"
+    r"|exacerbat\w+)\b",
+    re.IGNORECASE,
+)
+_GOOD = re.compile(
+    r"\b(?:improv\w+|benefi\w+|effective\w*|efficacious|help\w*|better|superior|enhanc\w+|work)\b",
+    re.IGNORECASE,
+)
+_ANY = re.compile(
+    r"\b(?:affect\w*|influence\w*|associat\w+|relat\w+|differ\w*|chang\w+|alter\w*|impact\w*"
+    r"|correlat\w+|predict\w*|modif\w+|cause\w*)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class AskedQuestion:
+    """A question, the words of each part ("" where it names none), and its claim.
+
+    `claim` is "" for a question that yes or no does not answer, or whose claim no word tells.
+    """
+
+    text: str
+    P: str = ""
+    I: str = ""  # noqa: E741
+    C: str = ""
+    O: str = ""  # noqa: E741
+    claim: Claim = ""
+    yes_no: bool = False
+
+    def part(self, name: Part) -> str:
+        """The words of a part."""
+        return str(getattr(self, name))
+
+    @property
+    def outcome(self) -> str:
+        """The words that a finding on this question names: what is measured, without when and
+        where; the whole question if it names no outcome.
+        """
+        return (_WHERE.split(self.O, maxsplit=1)[0] or self.O) if self.O else self.text
+
+    def answer_of(self, said: Direction) -> str:
+        """What a direction says to the question: yes or no, else higher, lower, no difference.
+
+        Nothing to a yes/no question that claims nothing of a named outcome.
+        """
+        if not said or (self.yes_no and not self.claim):
+            return ""
+        if not self.claim:
+            return {"increased": "higher", "decreased": "lower", "same": "no difference"}[said]
+        if self.claim == "any":
+            return "no" if said == "same" else "yes"
+        return "yes" if said == self.claim else "no"
+
+
+def asked_question(text: str, anchors: Mapping[str, Sequence[str]]) -> AskedQuestion:
+    """Read a question: its wording first, then its anchors where the wording leaves a part open."""
+    found = _COMPARED.search(text) or _EFFECT.search(text)
+    told = (
+        {name: (words or "").strip() for name, words in found.groupdict().items()} if found else {}
+    )
+    said = " ".join(told.values())
+    for part in PARTS:
+        words = [each for each in anchors.get(part, ()) if each not in said]
+        if not told.get(part) and words and not (found and part in "IC"):
+            told[part] = ", ".join(words)
+    if not told.get("O"):
+        outcome = asked_outcome(text)
+        if outcome != text and outcome.count(" ") < MAX_OUTCOME_WORDS:
+            told["O"] = outcome
+    parts = {part: told.get(part, "") for part in PARTS}
+    if not found and conditions_in(parts["I"]) and parts["P"] and not _whom(parts["P"]):
+        parts["P"], parts["I"] = parts["I"], parts["P"]
+    yes_no = _YES_NO.match(text) is not None
+    claim = _claim(text, parts["O"]) if yes_no and parts["O"] and (parts["I"] or parts["P"]) else ""
+    return AskedQuestion(text, **parts, claim=claim, yes_no=yes_no)
+
+
+def _whom(words: str) -> bool:
+    """Whether words name people or a condition."""
+    return bool(conditions_in(words)) or any(each.kind != "activity" for each in traits(words))
+
+
+def _claim(text: str, outcome: str) -> Claim:
+    """What a yes/no question claims, by the first word that tells a direction."""
+    better: Claim = "decreased" if is_harm(outcome) else "increased"
+    kinds: Sequence[tuple[re.Pattern[str], Claim]] = (
+        (_LESS, "decreased"), (_MORE, "increased"), (_GOOD, better), (_ANY, "any"),
+    )  # fmt: skip
+    found = [(match.start(), claim) for pattern, claim in kinds if (match := pattern.search(text))]
+    return min(found)[1] if found else ""

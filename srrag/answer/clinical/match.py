@@ -1,0 +1,63 @@
+"""Which parts of a question the cited papers hold, as ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from srrag.answer.clinical.asked import PARTS, AskedQuestion, Part
+from srrag.answer.clinical.paper import CitedPaper
+from srrag.answer.clinical.words import held_words, names_something
+
+State = Literal["yes", "partly", "no", "other", "not_asked"]
+LEAST_PARTLY = 0.3
+
+
+@dataclass(frozen=True)
+class PartMatch:
+    """A part of the question, its words, and whether a cited paper holds them.
+
+    `other` says what the cited papers are about instead, `lacking` which words none of them holds,
+    and `numbers` are the papers that hold the part.
+    """
+
+    part: Part
+    name: str
+    asked: str
+    state: State
+    lacking: tuple[str, ...] = ()
+    other: str = ""
+    numbers: tuple[int, ...] = ()
+
+
+def part_matches(asked: AskedQuestion, papers: Sequence[CitedPaper]) -> list[PartMatch]:
+    """A match for each part; the best of the cited papers counts."""
+    cited = [paper for paper in papers if paper.cited]
+    return [_match(part, name, asked.part(part), cited) for part, name in PARTS.items()]
+
+
+def _match(part: Part, name: str, words: str, cited: Sequence[CitedPaper]) -> PartMatch:
+    if not names_something(words):
+        return PartMatch(part, name, words, "not_asked")
+    if not cited:
+        return PartMatch(part, name, words, "no")
+    others = [_other(part, paper) for paper in cited]
+    if all(others):
+        return PartMatch(part, name, words, "other", other=str(others[0]["found"]))
+    fitting = [paper for paper, other in zip(cited, others, strict=True) if not other]
+    held = held_words(words, [paper.text for paper in fitting])
+    best = max(held, key=lambda each: each.share)
+    numbers = tuple(p.number for p, h in zip(fitting, held, strict=True) if h.whole)
+    lacking = () if best.whole else best.lacking
+    if best.whole:
+        state: State = "yes"
+    else:
+        state = "partly" if best.share >= LEAST_PARTLY else "no"
+    return PartMatch(part, name, words, state, lacking, numbers=numbers)
+
+
+def _other(part: Part, paper: CitedPaper) -> Mapping[str, str]:
+    """The mismatch of a paper on a part, {} if there is none."""
+    found = (each for item in paper.items for each in item["mismatches"] if each["part"] == part)
+    return next(found, {})

@@ -1,0 +1,226 @@
+"""What each paper says of the asked outcome, by its own sentence, and whether papers agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from srrag.answer.clinical.asked import AskedQuestion
+from srrag.answer.clinical.paper import CitedPaper, PaperSentence, states
+from srrag.answer.clinical.words import held_words
+from srrag.answer.direction import Direction, direction
+from srrag.answer.sentences import cut_sentences
+
+LEAST_SHARE = 0.5
+"""Least share of the words of intervention, comparison and population that a paper must hold."""
+LEAST_OUTCOME = 0.6
+"""Least share of the outcome's words that a sentence must hold."""
+LEAST_QUESTION = 0.5
+"""The same of the whole question, where it names no outcome; then only cited papers count."""
+_ROLE_ORDER = {"conclusion": 0, "result": 1, "": 2}
+_ADDED = re.compile(
+    r"\b(?:addition|added|adding|combin\w+|plus|adjunct\w*|incorporated|with and without"
+    r"|with or without|together with)\b|\+",
+    re.IGNORECASE,
+)
+"""Titles of papers that add something to a treatment, so that all their groups receive it."""
+_ANY_OUTCOME = re.compile(
+    r"\bno\b[^.;]{0,40}\bdifferences?\b[^.;]{0,40}\b(?:outcomes?|measures)\b[^.;]{0,40}"
+    r"\b(?:between|among|groups?)\b",
+    re.IGNORECASE,
+)
+BETWEEN_SAME = re.compile(
+    r"\bno\b[^.;]{0,60}\b(?:differences?|between-group)\b[^.;]{0,60}"
+    r"\b(?:between|among|groups?)\b",
+    re.IGNORECASE,
+)
+"""A sentence that finds no difference between groups."""
+_CLAUSE = re.compile(
+    r"; |, (?=(?:while|whereas|but|although|though|however|yet|despite)\b)|(?<=\w) (?=whereas\b)"
+    r"|(?<=^Although )|(?<=^Despite )|, (?=(?:and )?(?:there (?:was|were)|no)\b)"
+)
+_TAKEN_BACK = re.compile(
+    r"\bdifferences? (?:was|were|is|are) (?:not|non)"
+    r"|\bnot reach(?:ed)? (?:statistical )?significance"
+    r"|\bno (?:statistically )?(?:significant )?(?:between-group )?differences?"
+    r" (?:(?:was|were) )?(?:observed|found|seen|noted|between (?:the )?groups)"
+    r"|\bbetween-group differences? did not",
+    re.IGNORECASE,
+)
+_WITHIN = re.compile(
+    r"\b(?:both|all|either|each)(?: \w+){0,2} (?:groups?|arms?|conditions)\b", re.IGNORECASE
+)
+_FALL = r"(?:reductions?|decreases?|declines?|drops?|loss(?:es)?)"
+_RISE = r"(?:increases?|improvements?|gains?|rises?)"
+_LESS_OF = (
+    (re.compile(r"\b(reduc\w+|decreas\w+|declin\w+) (?:\w+ )?more\b", re.I), r"\1"),
+    (re.compile(rf"\b(?:greater|larger|higher|more|bigger) ({_FALL})\b", re.I), r"\1"),
+    (re.compile(rf"\b(?:less|smaller|lower|lesser) {_FALL}\b", re.I), "increase"),
+    (re.compile(rf"\b(?:less|smaller|lower|lesser) {_RISE}\b", re.I), "decrease"),
+)
+"""A greater reduction is less, and a smaller one more."""
+_FALLS = re.compile(r"\bfall(?:s|ing|en)?\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class PaperStance:
+    """A paper on the asked outcome: the sentence that tells, its direction, and where it stands."""
+
+    number: int
+    cited: bool
+    grade: str
+    title: str
+    direction: Direction
+    says: str
+    sentence: str
+
+
+def stances(
+    asked: AskedQuestion, papers: Sequence[CitedPaper], quoted: Sequence[str]
+) -> list[PaperStance]:
+    """The stance of each paper that is on the question; none of papers that name no direction.
+
+    A paper is on the question if it holds half of the words of population, intervention and
+    comparison, is not marked as about other people or another treatment, and does not add
+    something to the treatment that a yes/no question asks of. What the answer quotes of it comes
+    first, then its sentences that state something and name the outcome: conclusions, then results.
+    """
+    fits = fitting(asked, papers)
+    found = [_stance(asked, paper, quoted) for paper, fit in zip(papers, fits, strict=True) if fit]
+    return [each for each in found if each is not None]
+
+
+def fitting(asked: AskedQuestion, papers: Sequence[CitedPaper]) -> list[bool]:
+    """Whether each paper is on the question."""
+    texts = [paper.text for paper in papers]
+    parts = [held_words(asked.part(name), texts) for name in ("P", "I", "C")]
+    shares = [min(each.share for each in row) for row in zip(*parts, strict=True)]
+    return [
+        share >= LEAST_SHARE
+        and bool(asked.O or paper.cited)
+        and not any(item["mismatches"] for item in paper.items)
+        and not (asked.claim and not asked.C and _adds(asked, paper.title))
+        for share, paper in zip(shares, papers, strict=True)
+    ]
+
+
+def _adds(asked: AskedQuestion, title: str) -> bool:
+    """Whether a title adds something to what is asked of, or that to something."""
+    return _ADDED.search(title) is not None and _ADDED.search(asked.text) is None
+
+
+def _stance(asked: AskedQuestion, paper: CitedPaper, quoted: Sequence[str]) -> PaperStance | None:
+    sentences = [each for each in paper.sentences if states(each)]
+    for quote in quoted if paper.cited else ():
+        core = key_sentence(asked, quote)
+        said = direction_in(asked, core)
+        own = any(each.text in quote for each in sentences)
+        if own and asked.answer_of(said) and on_outcome(asked, [core])[0]:
+            return _of(asked, paper, core, said)
+    told: list[tuple[tuple[float, ...], PaperSentence, Direction]] = []
+    for sentence, share in zip(
+        sentences, on_outcome(asked, [s.text for s in sentences]), strict=True
+    ):
+        said = direction_in(asked, sentence.text)
+        if asked.answer_of(said) and share:
+            order = (_ROLE_ORDER[sentence.role], -round(share, 6), sentence.place)
+            told.append((order, sentence, said))
+    if not told:
+        return None
+    _, best, said = min(told, key=lambda each: each[0])
+    return _of(asked, paper, best.text, said)
+
+
+def _of(asked: AskedQuestion, paper: CitedPaper, sentence: str, said: Direction) -> PaperStance:
+    return PaperStance(
+        paper.number, bool(paper.cited), paper.item["grade"], paper.title, said,
+        asked.answer_of(said), sentence,
+    )  # fmt: skip
+
+
+def on_outcome(asked: AskedQuestion, sentences: Sequence[str]) -> list[float]:
+    """How much of the outcome each sentence names, 0 where that is too little to be on it.
+
+    A sentence that finds no difference between groups in any outcome is on each of them.
+    """
+    least = LEAST_OUTCOME if asked.O else LEAST_QUESTION
+    shares = [each.share for each in held_words(asked.outcome, sentences)]
+    return [
+        max(share, least) if share >= least or _ANY_OUTCOME.search(sentence) else 0.0
+        for share, sentence in zip(shares, sentences, strict=True)
+    ]
+
+
+def key_sentence(asked: AskedQuestion, quote: str) -> str:
+    """Of the sentences of a quote the one that names the outcome and a direction, best first.
+
+    Where a comparison is asked for, one that finds no difference between groups comes before what
+    changed within one.
+    """
+    parts = cut_sentences(quote) or [quote]
+    shares = on_outcome(asked, parts)
+    order = [
+        (
+            not (asked.C and share and BETWEEN_SAME.search(part)),
+            not (share and direction_in(asked, part)),
+            -round(share, 6),
+            n,
+        )
+        for n, (part, share) in enumerate(zip(parts, shares, strict=True))
+    ]
+    return parts[min(order)[-1]]
+
+
+def direction_in(asked: AskedQuestion, sentence: str) -> Direction:
+    """The direction that a sentence reports for the asked outcome, "" if no word tells.
+
+    Of its clauses the one counts that names the outcome, unless another says that the difference
+    is none. What changed in both groups tells nothing
+    of a comparison, and falls that a question asks about are no direction.
+    """
+    if _FALLS.search(asked.text):
+        sentence = _FALLS.sub("tumble", sentence)
+    for pattern, said in _LESS_OF:
+        sentence = pattern.sub(said, sentence)
+    if _TAKEN_BACK.search(sentence):
+        return "same"
+    clauses = [each for each in _CLAUSE.split(sentence) if each.strip()]
+    shares = [each.share for each in held_words(asked.outcome, clauses)]
+    named = [c for c, share in zip(clauses, shares, strict=True) if share >= LEAST_OUTCOME]
+    clause = named[0] if named else sentence
+    said = direction(clause, asked.I, asked.C, asked.outcome)
+    within = asked.C and _WITHIN.search(clause) and not BETWEEN_SAME.search(sentence)
+    if within and direction(sentence, asked.I, asked.C, asked.outcome) != "same":
+        return ""
+    return said
+
+
+@dataclass(frozen=True)
+class PapersAgree:
+    """What papers say together: yes, no, depends, higher, lower, no difference, mixed, or "".
+
+    `sides` are what is said, each with the numbers of the papers that say so.
+    """
+
+    says: str
+    sides: tuple[tuple[str, tuple[int, ...]], ...]
+    by_uncited: bool = False
+    """Whether the papers that the answer cites agree, and one that it does not cite does not."""
+
+    @property
+    def disagree(self) -> bool:
+        """Whether two papers say different things."""
+        return len(self.sides) > 1
+
+
+def agreement(asked: AskedQuestion, found: Sequence[PaperStance]) -> PapersAgree:
+    """What the papers say together."""
+    sides: dict[str, list[int]] = {}
+    for each in found:
+        sides.setdefault(each.says, []).append(each.number)
+    mixed = "depends" if asked.claim else "mixed"
+    says = next(iter(sides), "") if len(sides) < 2 else mixed
+    cited = {each.says for each in found if each.cited}
+    told = tuple((name, tuple(numbers)) for name, numbers in sides.items())
+    return PapersAgree(says, told, len(sides) > 1 and len(cited) == 1)

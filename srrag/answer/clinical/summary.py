@@ -1,0 +1,266 @@
+"""The clinical reading of an answer: bottom line, certainty, match, what is not told, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from srrag.answer.candidates import LEANS
+from srrag.answer.clinical.asked import AskedQuestion, asked_question
+from srrag.answer.clinical.because import here_because
+from srrag.answer.clinical.findings import QuotedFinding, quoted_findings, without_lead
+from srrag.answer.clinical.guideline import claimed_guideline
+from srrag.answer.clinical.language import other_language
+from srrag.answer.clinical.match import PartMatch, part_matches
+from srrag.answer.clinical.paper import CitedPaper, papers_of
+from srrag.answer.clinical.references import as_bibtex, as_ris, reference_line
+from srrag.answer.clinical.stance import (
+    PapersAgree,
+    PaperStance,
+    agreement,
+    direction_in,
+    fitting,
+    key_sentence,
+    on_outcome,
+    stances,
+)
+from srrag.answer.clinical.untold import UntoldPoint, untold_points
+from srrag.answer.sentences import cut_sentences
+from srrag.grades import GRADES, STUDIES
+from srrag.llm.completion import Rules
+
+MAX_LINES = 2
+MAX_LINE_WORDS = 40
+"""A longer quote is cut to its sentence on the outcome, where that one leans on no other."""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BottomLine:
+    """A sentence of the answer with what it cites; `cut` where a quote is not shown whole."""
+
+    text: str
+    citations: tuple[int, ...]
+    cut: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class AnswerCertainty:
+    """What the bottom line rests on: best grade, papers by grade, and what they say together.
+
+    `claimed` says that the best grade is only a document's own claim. `on_outcome` counts the
+    papers, cited or not, that tell a direction for the asked outcome.
+    """
+
+    grade: str
+    study: str
+    claimed: bool
+    sources: int
+    grades: dict[str, int]
+    found: int
+    on_outcome: int
+    says: str
+    agree: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class PaperReading:
+    """A piece of evidence: why it is there, and whether it only claims to be a guideline."""
+
+    number: int
+    because: str
+    claims: str
+
+
+@dataclass(frozen=True)
+class ClinicalReading:
+    """All that the page shows of an answer, beside its text and evidence.
+
+    `language` says that the question is in another language than its evidence, "" if not. `text`
+    is the whole as plain text.
+    """
+
+    heading: str
+    bottom_line: tuple[BottomLine, ...]
+    certainty: AnswerCertainty
+    match: tuple[PartMatch, ...]
+    untold: tuple[UntoldPoint, ...]
+    findings: tuple[QuotedFinding, ...]
+    stances: tuple[PaperStance, ...]
+    papers: tuple[PaperReading, ...]
+    language: str
+    references: tuple[str, ...]
+    text: str
+    ris: str
+    bibtex: str
+
+
+def clinical_reading(
+    answer: Row, anchors: Mapping[str, Sequence[str]], why: Sequence[Row] = ()
+) -> ClinicalReading:
+    """Read an answer, as `answer_json` renders it with the sources of its grades.
+
+    `anchors` are the words of each part of its question, `why` the reasons for its evidence, in
+    order. An abstention has neither bottom line nor findings.
+    """
+    asked = asked_question(answer["question"], anchors)
+    said = () if answer["insufficient"] else answer["sentences"]
+    cited = {number for each in said for number in each["citations"]}
+    papers = papers_of(answer["evidence"], cited)
+    found = (
+        []
+        if answer["insufficient"]
+        else stances(asked, papers, [without_lead(s["text"]) for s in said])
+    )
+    agreed = agreement(asked, found)
+    quoted = answer["model"] == Rules().name
+    findings = quoted_findings(asked, said, papers, found, quoted=quoted)
+    matches = part_matches(asked, papers)
+    lines = _bottom_line(asked, said, papers, quoted=quoted)
+    points = (
+        [] if answer["insufficient"] else untold_points(asked, papers, findings, matches, agreed)
+    )
+    behind = [paper for paper in papers if paper.cited]
+    return ClinicalReading(
+        _heading(asked, answer, lines),
+        tuple(lines),
+        _certainty(asked, papers, found, agreed),
+        tuple(matches),
+        tuple(points),
+        tuple(findings),
+        tuple(found),
+        tuple(_papers(papers, answer["evidence"], why)),
+        other_language(answer["question"], [item["text"] for item in answer["evidence"]]),
+        tuple(map(reference_line, behind)),
+        _as_text(answer, lines, points, behind),
+        as_ris(behind),
+        as_bibtex(behind),
+    )
+
+
+def _bottom_line(
+    asked: AskedQuestion, said: Sequence[Row], papers: Sequence[CitedPaper], *, quoted: bool
+) -> list[BottomLine]:
+    """The sentences that answer, of quotes those on the outcome first, of a model its first ones.
+
+    Where another cited paper says otherwise, it stands second.
+    """
+    on_question = zip(papers, fitting(asked, papers), strict=True)
+    fits = {number for paper, fit in on_question if fit for number in paper.cited}
+    lines = [_line(asked, each, fits) for each in said if each["citations"]]
+    if not quoted:
+        return lines[:MAX_LINES]
+    telling = [line for line in lines if line.says]
+    near = [line for line in lines if on_outcome(asked, [line.text])[0]]
+    best = (telling or near or lines)[:1]
+    rest = sorted(telling[1:], key=lambda line: line.says == best[0].says)
+    words = sum(line.text.count(" ") + 1 for line in best + rest[:1])
+    return [*best, *rest[:1]] if words <= MAX_LINES * MAX_LINE_WORDS else best
+
+
+def _line(asked: AskedQuestion, sentence: Row, fits: set[int]) -> BottomLine:
+    text = without_lead(sentence["text"])
+    key = key_sentence(asked, text)
+    told = on_outcome(asked, [key])[0] > 0 and bool(fits & {*sentence["citations"]})
+    says = asked.answer_of(direction_in(asked, key)) if told else ""
+    long = text.count(" ") >= MAX_LINE_WORDS and len(cut_sentences(text)) > 1
+    cut = long and bool(says) and not LEANS.match(key)
+    return BottomLine(key if cut else text, tuple(sentence["citations"]), cut, says)
+
+
+def _heading(asked: AskedQuestion, answer: Row, lines: Sequence[BottomLine]) -> str:
+    """What stands above the bottom line: whether it names what was asked, as far as can be told."""
+    if answer["insufficient"]:
+        return "Not enough evidence"
+    named = any(on_outcome(asked, [key_sentence(asked, line.text)])[0] for line in lines)
+    return "Bottom line" if named or not asked.O else "Nearest that the papers say"
+
+
+def _certainty(
+    asked: AskedQuestion,
+    papers: Sequence[CitedPaper],
+    found: Sequence[PaperStance],
+    agreed: PapersAgree,
+) -> AnswerCertainty:
+    cited = [paper for paper in papers if paper.cited]
+    counts = {
+        grade: number
+        for grade in (*GRADES, "")
+        if (number := sum(paper.item["grade"] == grade for paper in cited))
+    }
+    best = next(iter(counts), "")
+    top = [paper for paper in cited if paper.item["grade"] == best]
+    claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
+    agree = _agree(agreed, len(found)) if asked.O or found else ""
+    sentence = f"{_counted(counts)}{' ' if counts else ''}{agree}".strip()
+    return AnswerCertainty(
+        best, STUDIES.get(best, ""), claimed, len(cited), counts, len(papers), len(found),
+        agreed.says, agree, sentence,
+    )  # fmt: skip
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """The cited papers by kind of study: "Rests on 2 randomised trials and 1 cohort study."."""
+    if not counts:
+        return ""
+    kinds = [
+        f"{n} {STUDIES[g] if n == 1 else _many(STUDIES[g])}" if g else f"{n} of unknown kind"
+        for g, n in counts.items()
+    ]
+    told = kinds[0] if len(kinds) == 1 else ", ".join(kinds[:-1]) + " and " + kinds[-1]
+    return f"Rests on {told}."
+
+
+def _many(study: str) -> str:
+    """The plural of a kind of study."""
+    plurals = {
+        "guideline or consensus": "guidelines or consensus papers",
+        "systematic review or meta-analysis": "systematic reviews or meta-analyses",
+        "cohort study": "cohort studies", "other study": "other studies",
+    }  # fmt: skip
+    return plurals.get(study, f"{study}s")
+
+
+def _agree(agreed: PapersAgree, number: int) -> str:
+    if agreed.disagree:
+        told = ", ".join(f"{len(numbers)} {name}" for name, numbers in agreed.sides)
+        return f"The papers that speak of this outcome do not agree ({told})."
+    if number > 1:
+        return f"All {number} papers that speak of this outcome say {agreed.says}."
+    if number == 1:
+        return "One paper speaks of this outcome."
+    return "No direction for this outcome could be read from the papers."
+
+
+def _papers(
+    papers: Sequence[CitedPaper], evidence: Sequence[Row], why: Sequence[Row]
+) -> list[PaperReading]:
+    claims = {item["number"]: claimed_guideline(paper) for paper in papers for item in paper.items}
+    reasons = {each["unit_id"]: each for each in why}
+    return [
+        PaperReading(
+            item["number"],
+            here_because(item, reasons.get(item["unit_id"])),
+            claims[item["number"]],
+        )
+        for item in evidence
+    ]
+
+
+def _as_text(
+    answer: Row,
+    lines: Sequence[BottomLine],
+    points: Sequence[UntoldPoint],
+    cited: Sequence[CitedPaper],
+) -> str:
+    """The answer as plain text, to be pasted into a note."""
+    told = [f"{line.text} {''.join(f'[{n}]' for n in line.citations)}" for line in lines]
+    body = [answer["question"], "", *(told or [answer["answer"]]), ""]
+    if points:
+        body += ["What this does not tell", *(f"- {point.text}" for point in points), ""]
+    if cited:
+        body += ["Sources", *map(reference_line, cited), ""]
+    return "\n".join([*body, "Answered from graded evidence by a machine. Not medical advice."])

@@ -1,0 +1,156 @@
+"""A message of a conversation as a question that stands alone, by rules from the one before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from srrag.algo.terms import terms
+from srrag.expand.anchor_rules import rule_anchors
+from srrag.mentions.find import find_mentions
+
+MAX_TURNS = 8
+"""Questions before the last one that may still carry what it is about."""
+MAX_SHORT_TERMS = 4
+_THANKS = re.compile(
+    r"^\W*(?:(?:(?:many |ok(?:ay)?,? |great,? |perfect,? )?thank(?:s|\s?you)|thx|cheers|danke|merci"
+    r"|gracias)\b|(?:ok(?:ay)?|great|perfect|got it|understood|bye|goodbye)\b(?=\W*$|[,!.]))"
+    r"(?:[\s,!.]*(?:so much|very much|a lot|again|that(?: really)? (?:helps|helped)"
+    r"|for (?:your|the) (?:help|answer)|you|all|doctor|bye)\b)*[\s,!.…)(:]*",
+    re.IGNORECASE,
+)
+_OPENING = re.compile(
+    r"^\W*(?:(?:and|but|so|ok(?:ay)?|then|also)\b,?\s*)?(?:(?:what|how) about|and)\s+"
+    r"|^\W*(?:and|but|also)\s+",
+    re.IGNORECASE,
+)
+_ABOUT = re.compile(r"^\W*(?:\w+,?\s+)?(?:what|how) about\b", re.IGNORECASE)
+_PEOPLE_FIRST = re.compile(r"^(?:in|for|among|with)\s+", re.IGNORECASE)
+_INSTEAD = re.compile(r"^(?:compared (?:with|to)|versus|vs\.?|against)\s+", re.IGNORECASE)
+_ON = re.compile(r"^(?:on|the effect on)\s+", re.IGNORECASE)
+_THING = re.compile(r"\b(?:it|this|that)\b(?!\s+(?:is|was)\s+(?:safe|true) to)", re.IGNORECASE)
+_PERSONS = re.compile(r"\b(?:they|them|these people|those people)\b", re.IGNORECASE)
+_REFERS = re.compile(
+    r"\b(?:it|its|they|them|their|this|that|these|those|the same|the (?:players|patients"
+    r"|participants|athletes|women|men|children|people|groups?|stud(?:y|ies)|trials?|authors))\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?:what|which|who|how|why|when|where|does|do|did|is|are|was|were|can|should|will)\b", re.I
+)
+
+
+@dataclass(frozen=True)
+class StandaloneQuestion:
+    """What a message asks: `text` stands alone, `asked` is what was written.
+
+    A follow-up was rewritten from the question before it; thanks ask nothing.
+    """
+
+    text: str
+    asked: str
+    kind: Literal["question", "follow_up", "thanks"] = "question"
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether the text differs from what was written."""
+        return self.kind == "follow_up"
+
+
+def standalone_question(messages: Sequence[str]) -> StandaloneQuestion:
+    """The last of a user's messages as a question of its own; the first message stays as it is.
+
+    Each message is read in the light of what the one before it came to, MAX_TURNS back.
+    """
+    current = StandaloneQuestion("", "")
+    for message in messages[-MAX_TURNS - 1 :]:
+        found = _read(message, current.text)
+        # Thanks in between change nothing of what a later message refers to.
+        current = StandaloneQuestion(current.text, message, "thanks") if found is None else found
+    if current.kind == "thanks":
+        return StandaloneQuestion("", current.asked, "thanks")
+    return current
+
+
+def _read(message: str, before: str) -> StandaloneQuestion | None:
+    """A message after a question that stands alone; None for thanks."""
+    thanks = _THANKS.match(message)
+    rest = message[thanks.end() :].strip() if thanks else message.strip()
+    if thanks and not terms(rest):
+        return None
+    if not before or not _leans(rest):
+        return StandaloneQuestion(rest if thanks else message, message)
+    text = _replaced(rest, before) or _filled(rest, before)
+    return StandaloneQuestion(text, message, "follow_up")
+
+
+def _leans(message: str) -> bool:
+    """Whether a message needs the one before: by how it opens, what it refers to, or its length."""
+    if _OPENING.match(message) or _PEOPLE_FIRST.match(message) or _INSTEAD.match(message):
+        return True
+    (anchors,) = rule_anchors([message])
+    whole = anchors["I"] and (anchors["P"] or anchors["C"] or anchors["O"])
+    if whole and not _PERSONS.search(message) and not _THING.search(message):
+        return False
+    short = len(terms(message)) <= MAX_SHORT_TERMS and not (anchors["I"] and anchors["O"])
+    bare = len(terms(message)) == 0 or not _ASKS.search(message)
+    return _REFERS.search(message) is not None or (short and bare)
+
+
+def _replaced(message: str, before: str) -> str:
+    """The question before with one part exchanged, "" if the message is a question of its own."""
+    words = _OPENING.sub("", message).strip().rstrip("?!. ")
+    if _ASKS.search(words) or not words:
+        return ""
+    part, bare = _part(words)
+    if not part and _ABOUT.match(message):
+        part = "I"
+    if not part:
+        return f"{before.rstrip('?!. ')} and {bare}?"
+    (anchors,) = rule_anchors([before])
+    old = next((each for each in anchors[part] if each in before), "")
+    if old:
+        return re.sub(rf"(?:\b(?:an?|the) )?{re.escape(old)}", lambda _: bare, before, count=1)
+    joint = {"P": "in", "C": "compared with", "O": "on", "I": "with"}[part]
+    return f"{before.rstrip('?!. ')} {joint} {bare}?"
+
+
+def _part(words: str) -> tuple[str, str]:
+    """The part of a question that words name, "" if none tells, and the words without "in"."""
+    for pattern, part in ((_INSTEAD, "C"), (_ON, "O"), (_PEOPLE_FIRST, "P")):
+        if match := pattern.match(words):
+            return part, words[match.end() :]
+    (mentions,) = find_mentions([words], [""], [False])
+    kinds = {mention.type for mention in mentions}
+    if kinds & {"Population", "Condition"} and "Intervention" not in kinds:
+        return "P", words
+    if kinds:
+        return ("O" if kinds <= {"Outcome"} else "I"), words
+    return "", words
+
+
+def _filled(message: str, before: str) -> str:
+    """A question with what it refers to put in, and the parts that it does not name behind it."""
+    (anchors,) = rule_anchors([before])
+    text = _OPENING.sub("", message).strip()
+    if anchors["I"]:
+        text = _THING.sub(lambda _: anchors["I"][0], text, count=1)
+    if anchors["P"]:
+        text = _PERSONS.sub(lambda _: anchors["P"][0], text, count=1)
+    missing = [each for part in "IP" for each in anchors[part][:1] if _lacks(text, each)]
+    if not anchors["I"] and not anchors["P"]:
+        missing = [before.rstrip("?!. ")]
+    text = text[:1].upper() + text[1:]
+    return f"{text.rstrip('?!. ')} ({_joined(anchors, missing)})?" if missing else text
+
+
+def _lacks(text: str, words: str) -> bool:
+    return not {*terms(words)} <= {*terms(text)}
+
+
+def _joined(anchors: Mapping[str, Sequence[str]], missing: Sequence[str]) -> str:
+    if len(missing) == 2:
+        return f"{missing[0]} in {missing[1]}"
+    return f"in {missing[0]}" if missing[0] in anchors["P"] else missing[0]

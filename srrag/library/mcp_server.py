@@ -1,0 +1,76 @@
+"""An MCP server over an opened root: an assistant searches it and cites from it (extra `mcp`).
+
+Model Context Protocol, https://modelcontextprotocol.io, by the official package.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import srrag
+from srrag.errors import SrragError, UsageError
+from srrag.library.root import DEFAULT, Root
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+MOST = 50
+"""Passages that one call may ask for."""
+
+INSTRUCTIONS = """Graded medical evidence from papers that the user has chosen. Call
+search_evidence for passages, or answer_question for an answer whose every sentence is cited.
+Cite each statement by title and PMID or source_id, and name its grade: A guideline, B systematic
+review, C randomised trial, D cohort, E other. Where an answer is `insufficient`, say that these
+papers do not answer the question. Not medical advice."""
+
+
+def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = ()) -> MCPServer:
+    """Make the server of a root, with the tools search_evidence, answer_question and status."""
+    from mcp.server import MCPServer
+
+    server = MCPServer("srrag", version=srrag.__version__, instructions=INSTRUCTIONS)
+    chosen: dict[str, Any] = {"pipeline": pipeline, "overrides": tuple(overrides)}
+    turn = threading.Lock()  # one question at a time: calls come from several threads
+
+    @server.tool()
+    def search_evidence(question: str, k: int = 10) -> dict[str, Any]:
+        """Find passages of the papers for a clinical question, best first, with evidence grades.
+
+        Each has text (verbatim), title, pmid or source_id, year, section and grade (A best … E).
+        """
+        with turn, told():
+            if k > MOST:
+                raise UsageError(f"k={k}: at most {MOST} passages")
+            found = root.search(question, k=k, **chosen)
+        return {"question": found.question, "passages": found.to_arrow().to_pylist()}
+
+    @server.tool()
+    def answer_question(question: str) -> dict[str, Any]:
+        """Answer a clinical question from the papers alone; every sentence cites graded evidence.
+
+        `insufficient` says that these papers do not answer it.
+        """
+        with turn, told():
+            return dict(root.ask(question, **chosen).json)
+
+    @server.tool()
+    def status() -> dict[str, Any]:
+        """Say which papers stand in this root: counts, and what was rejected."""
+        made = root.status()
+        return {"build": made.build, "documents": made.documents, "rejected": made.rejected}
+
+    return server
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Tell the assistant what is wrong with its call, in one line."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    try:
+        yield
+    except (SrragError, ValueError, RuntimeError) as error:
+        raise ToolError(str(error)) from error

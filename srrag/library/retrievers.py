@@ -1,0 +1,61 @@
+"""Retrievers for other frameworks over an opened root (the extras `langchain`, `llamaindex`).
+
+The classes are made when they are asked for, since their bases are the other package's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from srrag.library.root import DEFAULT, Root
+
+if TYPE_CHECKING:
+    from langchain_core.retrievers import BaseRetriever as LangChainRetriever
+    from llama_index.core.base.base_retriever import BaseRetriever as LlamaIndexRetriever
+
+
+def langchain_retriever(
+    root: Root, *, k: int = 10, pipeline: str = DEFAULT, overrides: Iterable[str] = ()
+) -> LangChainRetriever:
+    """Make a LangChain retriever of the `k` best windows of a root for a query.
+
+    `page_content` is the window's text, as its paper has it, and the metadata hold what a citation
+    needs: grade, title, source_id, pmid, year, section, score and rank.
+    """
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+
+    chosen: dict[str, Any] = {"k": k, "pipeline": pipeline, "overrides": tuple(overrides)}
+
+    class EvidenceRetriever(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return [
+                Document(page_content=each.text, id=each.unit_id, metadata=each.cited_as())
+                for each in root.search(query, **chosen)
+            ]
+
+    return EvidenceRetriever()
+
+
+def llama_index_retriever(
+    root: Root, *, k: int = 10, pipeline: str = DEFAULT, overrides: Iterable[str] = ()
+) -> LlamaIndexRetriever:
+    """Make a LlamaIndex retriever of the `k` best windows of a root for a query.
+
+    A node's id is the window's, its text the window's, and its metadata hold what a citation needs.
+    """
+    from llama_index.core.base.base_retriever import BaseRetriever
+    from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+    chosen: dict[str, Any] = {"k": k, "pipeline": pipeline, "overrides": tuple(overrides)}
+
+    class EvidenceNodeRetriever(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            nodes = []
+            for each in root.search(query_bundle.query_str, **chosen):
+                node = TextNode(id_=each.unit_id, text=each.text, metadata=each.cited_as())
+                nodes.append(NodeWithScore(node=node, score=each.score))
+            return nodes
+
+    return EvidenceNodeRetriever()

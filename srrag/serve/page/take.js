@@ -1,0 +1,36 @@
+// What a reader takes along: the answer as text, its link, a print, and its references as files.
+
+import { at } from "./dom.js";
+
+let urls = [];
+
+export function offer(reply, link) {
+  const { text, ris, bibtex } = reply.clinical;
+  urls.forEach((url) => URL.revokeObjectURL(url));
+  urls = [file("ris", ris, "application/x-research-info-systems"), file("bibtex", bibtex, "application/x-bibtex")];
+  at("copy").onclick = () => copy(text, "The answer is copied.");
+  at("link").onclick = () => copy(new URL(link, location.href).href, "The link is copied.");
+  at("print").onclick = () => print();
+  at("taken").textContent = "";
+}
+
+function file(id, content, type) {
+  const url = URL.createObjectURL(new Blob([content], { type: `${type};charset=utf-8` }));
+  at(id).href = url;
+  at(id).hidden = !content;
+  return url;
+}
+
+async function copy(text, told) {
+  try {
+    await navigator.clipboard.writeText(text);
+    at("taken").textContent = told;
+  } catch {
+    at("taken").textContent = "This browser did not allow it: use its own copy.";
+  }
+}
+
+// A print shows what is folded on the screen.
+addEventListener("beforeprint", () => {
+  for (const node of document.querySelectorAll("#whole")) node.open = true;
+});

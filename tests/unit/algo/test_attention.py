@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from srrag.algo.attention import FORMS, attention_scores
+
+
+def test_equation_9_is_that_of_a_reference_in_plain_python() -> None:
+    draw = np.random.default_rng(0)
+    cosines, useful = draw.uniform(-1, 1, (7, 5)), draw.uniform(0, 10, 5)
+    found = attention_scores(cosines, useful, "paper")
+    for row, score in zip(cosines.tolist(), found.tolist(), strict=True):
+        total = sum(math.exp(c) for c in row)
+        pairs = zip(useful.tolist(), row, strict=True)
+        assert score == pytest.approx(sum(u * math.exp(c) / total for u, c in pairs), abs=1e-9)
+
+
+def test_evidence_unlike_every_feature_has_their_mean_as_printed_and_little_in_other_forms() -> (
+    None
+):
+    useful, own = np.array([10.0, 2.0]), np.array([0.0, 0.9])
+    cosines = np.array([[0.0, 0.0], [0.9, 0.1]])
+    assert attention_scores(cosines, useful, "paper")[0] == pytest.approx(6.0)
+    for form in ("sum", "best"):
+        far, near = attention_scores(cosines, useful, form, 0.05)
+        assert far < 0.1 * near
+    far, near = attention_scores(cosines, useful, "times_cosine", own=own)
+    assert far == pytest.approx(3.0)
+    assert near > 2 * far
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_large_exponent_and_no_feature_are_finite(form: str) -> None:
+    own = np.array([0.5, 0.1])
+    sharp = attention_scores(np.array([[1.0], [-1.0]]), np.array([1.0]), form, 0.001, own)  # type: ignore[arg-type]
+    assert np.isfinite(sharp).all()
+    none = attention_scores(np.zeros((2, 0)), np.zeros(0), form, own=own)  # type: ignore[arg-type]
+    assert none.shape == (2,)
+    assert np.isfinite(none).all()
+
+
+def test_times_cosine_needs_cosines() -> None:
+    with pytest.raises(ValueError, match="cosines with the question"):
+        attention_scores(np.zeros((1, 1)), np.zeros(1), "times_cosine")

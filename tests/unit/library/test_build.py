@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import srrag
+from jobs.cli import JOBS
+from srrag.errors import UsageError
+from srrag.library.root import Root
+from tests.conftest import REPOSITORY
+
+CHEAP = ["stages.triples=null", "stages.vectors=null", "stages.titles=null"]
+"""BM25 alone: nothing is encoded."""
+
+
+def folder(path: Path, **texts: str) -> Path:
+    path.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (path / f"{name}.md").write_text(text)
+    return path
+
+
+def test_a_folder_becomes_a_root_that_answers_and_grows(tmp_path: Path) -> None:
+    papers = folder(
+        tmp_path / "papers",
+        sprain="# Ankle sprains\n\nA cast for more than ten days delays return to work.",
+        empty="",
+    )
+    root = srrag.build(tmp_path / "R", path=papers, overrides=CHEAP)
+    assert isinstance(root, Root)
+    made = root.status()
+    assert (made.documents, made.rejected) == (1, 1)
+    assert "empty.md" in made.rejects["detail"][0].as_py() and "empty.md" in str(made)
+    assert "empty.md" in made._repr_html_() and ">documents<" in made._repr_html_()
+    assert dict(zip(*made.to_arrow().to_pydict().values(), strict=True))["documents"] == 1
+    assert list(made.to_pandas()["stage"])[-1] == "rejected"
+    assert [each.title for each in root.search("cast", pipeline="bm25")] == ["Ankle sprains"]
+
+    folder(papers, knee="# Knees\n\nA cast after knee surgery was not needed.")
+    again = root.build(path=papers, overrides=CHEAP)
+    assert again.documents == 2 and again.json["reused"]["parsed"] == 1
+    found = {each.title for each in root.search("cast", pipeline="bm25")}
+    assert found == {"Ankle sprains", "Knees"}, "the opened root answers from its new build"
+
+
+def test_what_builds_nothing_is_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file or folder"):
+        srrag.build(tmp_path / "R", path=tmp_path / "nowhere", overrides=CHEAP)
+    with pytest.raises(UsageError, match="estimate"):
+        srrag.build(tmp_path / "R", corpus="sample", overrides=["estimate=true"])
+
+
+def test_an_evaluation_has_metrics_and_a_difference(sample_root: Path) -> None:
+    with srrag.open(sample_root) as root:
+        found = root.evaluate(
+            bench="sample", pipeline="bm25", baseline="dense", overrides=["resamples=20"]
+        )
+    assert (found.system, found.baseline) == ("bm25", "dense")
+    best = found["nDCG@10"]
+    assert best.value is not None and best.low is not None and best.low <= best.value <= 1
+    assert best.value == found.json["metrics"]["nDCG@10"]["value"]
+    values = {each.system: each.value for each in found.measured if each.metric == "nDCG@10"}
+    assert values["bm25 − dense"] == pytest.approx(values["bm25"] - values["dense"], abs=2e-3)
+    assert "nDCG@10" in str(found) and "<td" in found._repr_html_()
+    assert found.to_arrow().num_rows == len(found.measured) == len(found.to_pandas())
+    with pytest.raises(KeyError):
+        _ = found["nothing"]
+
+
+ROW = re.compile(r"^\| `srrag (\w+)` \| (.+) \|$", re.MULTILINE)
+
+
+def test_each_job_has_a_line_in_the_table_of_calls_and_each_call_exists() -> None:
+    rows = dict(ROW.findall((REPOSITORY / "docs" / "python.md").read_text("utf-8")))
+    assert set(rows) == set(JOBS)
+    for job, text in rows.items():
+        calls = re.findall(r"`(root|srrag)\.(\w+)\(", text)
+        assert calls or "command alone" in text, job
+        for owner, name in calls:
+            assert callable(getattr(Root if owner == "root" else srrag, name)), (job, name)
