@@ -74,7 +74,7 @@ QUESTIONS = [
 ]
 PIPELINES = [
     "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_features", "hybrid_maxsim",
-    "hybrid_graph", "hybrid_betr", "rationale", "reformulate", "srrag", "unaided", "mcq",
+    "hybrid_graph", "hybrid_betr", "rationale", "reformulate", "srrag_graph", "unaided", "mcq",
     "biogen_b", "biogen_d",
 ]  # fmt: skip
 

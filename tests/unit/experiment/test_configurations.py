@@ -106,7 +106,7 @@ def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
     for (key, path), pipeline in zip(nowhere.items(), ("srrag", "srrag_no_colbert"), strict=True):
         made_by = f"srrag fit_betr root=S pipeline={pipeline} → S/jobs/fit_betr/{pipeline}/"
         assert f"sweep.{key}={path}: there is no such file (made by: {made_by}" in str(caught.value)
-    left = [f"sweep.rows.{row}=null" for row in ("srrag",)]
+    left = [f"sweep.rows.{row}=null" for row in ("srrag", "srrag_graph")]
     with pytest.raises(UsageError) as caught:
         expanded(sample_root, *asked, *left)
     assert str(caught.value).startswith("sweep.betr_no_colbert=")
