@@ -21,6 +21,7 @@ _THANKS = re.compile(
     r"|for (?:your|the) (?:help|answer)|you|all|doctor|bye)\b)*[\s,!.…)(:]*",
     re.IGNORECASE,
 )
+_WORDS = re.compile(r"\w")
 _OPENING = re.compile(
     r"^\W*(?:(?:and|but|so|ok(?:ay)?|then|also)\b,?\s*)?(?:(?:what|how) about|and)\s+"
     r"|^\W*(?:and|but|also)\s+",
@@ -88,6 +89,8 @@ def _read(message: str, before: str) -> StandaloneQuestion | None:
 
 def _leans(message: str) -> bool:
     """Whether a message needs the one before: by how it opens, what it refers to, or its length."""
+    if _WORDS.search(message) is None:
+        return False
     if _OPENING.match(message) or _PEOPLE_FIRST.match(message) or _INSTEAD.match(message):
         return True
     (anchors,) = rule_anchors([message])

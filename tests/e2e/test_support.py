@@ -21,7 +21,7 @@ pytestmark = pytest.mark.e2e
 ASKED = "Should bed rest be prescribed for acute low back pain in adults?"
 CLAIM = "Yes, there is strong evidence that bed rest heals patients sooner."
 HELPERS = {
-    "FindAnchors", "DecomposeQuestion", "WriteHyde", "Reflect", "FindSnippets", "NoticeMismatch",
+    "FindAnchors", "WriteHyde", "Reflect", "FindSnippets", "NoticeMismatch",
 }  # fmt: skip
 
 

@@ -120,8 +120,6 @@ def test_why_the_evidence_is_there_with_the_term_of_its_grade(
         page.click("#steps-taken > summary")
         assert "Evidence chosen" in page.inner_text("#steps")
         accessible(page)
-        paper.locator(".ranks a").first.click()
-        page.wait_for_selector(".point")
 
 
 def test_other_people_than_asked_about_are_marked(

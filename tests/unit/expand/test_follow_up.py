@@ -38,6 +38,7 @@ def test_a_follow_up_is_rewritten_from_the_question_before(messages: list[str], 
         "Does bed rest help acute low back pain in adults?",
         "When can athletes return to sport after anterior cruciate ligament reconstruction?",
         WHEY,
+        "?!",
     ],
 )
 def test_a_question_of_its_own_stays_as_it_is(text: str) -> None:
