@@ -56,7 +56,7 @@ def draw_review(
         "form": chosen.name,
         "questions": len(kit.questions()),
         "items": len(kit.items),
-        "systems": len(kit.systems),
+        "num_systems": len(kit.systems),
         "without_reference": sum(not each.reference for each in kit.items),
         "sheets": {kind: str(path) for kind, path in sheets.items()},
         "key": str(out / "key.json"),

@@ -7,14 +7,19 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from srrag.serve.errors import stopping
 
+_MAX_BODY = 1 << 20
+"""Bytes of a body that are read, and thrown away, so that its sender reads the answer."""
+
 
 class _Starting(BaseHTTPRequestHandler):
-    """Answers any request with the error of a server that starts; reads no body."""
+    """Answers any request with the error of a server that starts."""
+
+    timeout = 2.0  # seconds of silence that a sender may make
 
     def _answer(self) -> None:
         fault = stopping()
@@ -27,6 +32,8 @@ class _Starting(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+        with suppress(OSError, ValueError):  # closed over unread bytes, a connection is reset
+            self.rfile.read(min(int(self.headers.get("content-length", 0)), _MAX_BODY))
 
     do_GET = do_HEAD = do_POST = _answer
 
