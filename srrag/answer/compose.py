@@ -63,7 +63,7 @@ class ComposeAnswer(LLMStep):
     nearest paper covers. The note of every answer lists question words that no evidence holds.
     """
 
-    version: ClassVar[int] = 11
+    version: ClassVar[int] = 12
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from srrag.algo.terms import terms
 from srrag.answer.candidates import Candidate, Passage, candidates
+from srrag.answer.coverage import GENERAL
 from srrag.answer.direction import direction
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
 from srrag.answer.sentences import plain
@@ -23,6 +24,8 @@ ON_QUESTION = 0.8
 """Share of the best passage's coverage from which a guideline is on the question."""
 DIFFER_OUTCOME = 0.5
 """Least share of the asked outcome that two sentences must both name to contradict each other."""
+_KINDS = frozenset(terms("symptoms adverse events complications characteristics at baseline"))
+"""Words for a kind of outcome, which papers call by what they measured."""
 _MARKS = ".,;:?!()[]\"'“”‘’"
 
 
@@ -186,10 +189,13 @@ def seen(asked: Asked, found: Sequence[Candidate]) -> list[Seen]:
 
 
 def _unnamed(question: str, quoted: Sequence[Passage]) -> str:
-    """The asked outcome if the passages and their titles hold no word of it, else ""."""
+    """The asked outcome if the passages and their titles hold no word of it, else "".
+
+    An outcome of general words alone ("side effects") is found under other names.
+    """
     outcome = asked_outcome(question)
     named = {*terms(outcome)}
-    if outcome == question or not named:
+    if outcome == question or named <= GENERAL | _KINDS:
         return ""
     held = any(not named.isdisjoint(terms(f"{each.title} {each.text}")) for each in quoted)
     return "" if held else outcome

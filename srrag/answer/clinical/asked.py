@@ -29,7 +29,11 @@ _EFFECT = re.compile(
     r"\beffects? of (?P<I>.+?) on (?!land\b)(?P<O>.+?)(?: (?:in|among) (?P<P>[^,?]+))?\W*$",
     re.IGNORECASE,
 )
-_WHERE = re.compile(r"(?<=\w) (?:on|after|during|at|over|among|following|in|for) ", re.IGNORECASE)
+_WHERE = re.compile(
+    r"(?<=\w) (?:on|after|during|at|over|among|following|in|for|according to|using"
+    r"|(?:as )?(?:measured|assessed|rated|defined) (?:by|with|on|using)) ",
+    re.IGNORECASE,
+)
 _YES_NO = re.compile(
     r"\W*(?:does|do|did|can|could|is|are|was|were|should|may|might|will|would|has|have)\b",
     re.IGNORECASE,
@@ -76,8 +80,8 @@ class AskedQuestion:
 
     @property
     def outcome(self) -> str:
-        """The words that a finding on this question names: what is measured, without when and
-        where; the whole question if it names no outcome.
+        """The words that a finding on this question names: what is measured, without when,
+        where and by what; the whole question if it names no outcome.
         """
         return (_WHERE.split(self.O, maxsplit=1)[0] or self.O) if self.O else self.text
 

@@ -173,6 +173,8 @@ def test_what_names_no_word_of_the_asked_outcome_is_no_answer() -> None:
     fell = passage("Taping reduced ankle pain more than rest (P = 0.01).", title="Taping or rest")
     none = ExtractRule(min_coverage=0.0)(question, [fell])
     assert not none.choices and none.unnamed == "triglyceride"
+    kinds = question.replace("triglyceride", "side effects")
+    assert ExtractRule(min_coverage=0.0)(kinds, [fell]).choices, "papers name them one by one"
     other = passage("Taping or rest changed no triglyceride level in 40 runners.", title="Lipids")
     assert ExtractRule(min_coverage=0.0)(question, [fell, other]).choices
 

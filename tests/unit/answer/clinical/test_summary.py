@@ -95,6 +95,14 @@ def test_a_condition_is_the_population_of_a_question() -> None:
     assert (asked.P, asked.I) == ("acute lateral ankle sprain", "cast")
 
 
+def test_by_what_an_outcome_was_measured_is_no_part_of_it() -> None:
+    asked = asked_question(
+        "What is the effect of paroxetine compared with placebo on anxiety according to the HADS?",
+        {},
+    )
+    assert (asked.O, asked.outcome) == ("anxiety according to the HADS", "anxiety")
+
+
 def test_what_is_not_told_is_computed_from_the_papers() -> None:
     points = {point.kind: point.text for point in read("balance").untold}
     assert points["missing"] == (
