@@ -6,7 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from srrag.algo.intervals import Values, ratio_interval
 from srrag.evaluate.datasets.json_lines import rows
+from srrag.figures import measured, unmeasured
 from srrag.mentions.salient import salient_terms
 from srrag.mentions.vocabulary import Matcher
 
@@ -36,34 +40,45 @@ def read_indexed(path: Path) -> list[Row]:
 
 
 def link_scores(
-    documents: Iterable[Row], matcher: Matcher, kinds: Collection[str] = ()
-) -> dict[str, float]:
-    """Precision, recall and F1 over all pairs of document and heading.
+    documents: Iterable[Row], matcher: Matcher, kinds: Collection[str] = (), **resampling: int
+) -> dict[str, dict[str, Any]]:
+    """Precision, recall and F1 over all pairs of document and heading; documents are resampled.
 
     `kinds` limits both sides to terms of these types. Check tags, and headings that the vocabulary
     does not have, are left out of the gold.
     """
     known = {term.name: term for term in matcher.names.values() if term.mesh}
     wanted = {name for name, term in known.items() if not kinds or term.type in kinds}
-    both = named = gold = 0
+    counts: list[tuple[int, int, int]] = []
     for document in documents:
         headings = (set(document["mesh"]) - CHECK_TAGS) & wanted
         terms = salient_terms(document["title"], document["sections"], matcher)
         found = {term.name for term in terms} & wanted
-        both, named, gold = both + len(headings & found), named + len(found), gold + len(headings)
-    precision, recall = both / max(1, named), both / max(1, gold)
+        counts.append((len(headings & found), len(found), len(headings)))
+    both, named, gold = np.array(counts, float).reshape(-1, 3).T
     return {
-        "precision": precision,
-        "recall": recall,
-        "F1": 2 * precision * recall / (precision + recall) if both else 0.0,
+        "precision": _ratio(both, named, **resampling),
+        "recall": _ratio(both, gold, **resampling),
+        "F1": _ratio(2 * both, named + gold, **resampling),
     }
 
 
-def linking_table(documents: Sequence[Row], matchers: Mapping[str, Matcher]) -> dict[str, Any]:
+def _ratio(parts: Values, wholes: Values, **resampling: int) -> dict[str, Any]:
+    counted = wholes > 0
+    if not counted.any():
+        return unmeasured("no document has such a heading or term")
+    found = ratio_interval(parts[counted], wholes[counted], **resampling)
+    return measured(found, int(counted.sum()))
+
+
+def linking_figures(
+    documents: Sequence[Row], matchers: Mapping[str, Matcher], **resampling: int
+) -> dict[str, dict[str, Any]]:
     """The figures of each vocabulary: all headings, and diseases and chemicals alone."""
     groups = {"all": (), "diseases_and_chemicals": DISEASES_AND_CHEMICALS}
     return {
-        f"{name}, {group}": {k: round(v, 4) for k, v in link_scores(documents, each, kinds).items()}
-        for name, each in matchers.items()
+        f"{group}_{name}_{metric}": each
+        for name, matcher in matchers.items()
         for group, kinds in groups.items()
+        for metric, each in link_scores(documents, matcher, kinds, **resampling).items()
     }

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from srrag.errors import UsageError, reading
-from srrag.evaluate.linking import linking_table, read_indexed
+from srrag.evaluate.linking import linking_figures, read_indexed
 from srrag.evaluate.splits import questions_of
+from srrag.figures import printed
 from srrag.mentions.vocabulary import Vocabulary
 from srrag.runner.progress import say
 
@@ -24,18 +25,16 @@ def evaluate_linking(config: dict[str, Any], path: Path) -> dict[str, Any]:
     try:
         matchers = {
             name: Vocabulary(folder=folder, synonyms=synonyms).open()
-            for name, synonyms in (("names", False), ("names and synonyms", True))
+            for name, synonyms in (("names", False), ("synonyms", True))
         }
     except ValueError as error:
         raise UsageError(f"bench.{error}") from error
-    figures = linking_table(documents, matchers)
-    lines = [f"{len(documents)} documents"]
-    for name, each in figures.items():
-        told = "  ".join(f"{key} {value:.3f}" for key, value in each.items())
-        lines.append(f"  {name:<44}{told}")
-    say("\n".join([*lines, ""]))
+    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    figures = linking_figures(documents, matchers, **resampling)
+    lines = [f"  {name:<40}{printed(each)}" for name, each in figures.items()]
+    say("\n".join([f"{len(documents)} documents", *lines, ""]))
     return {
         "documents": len(documents),
-        "linking": figures,
+        "metrics": figures,
         "seconds": round(time.perf_counter() - started, 3),
     }
