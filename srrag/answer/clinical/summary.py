@@ -23,6 +23,7 @@ from srrag.answer.clinical.stance import (
     fitting,
     key_sentence,
     on_outcome,
+    reported,
     stances,
 )
 from srrag.answer.clinical.untold import UntoldPoint, untold_points
@@ -153,12 +154,20 @@ def _bottom_line(
     lines = [_line(asked, each, fits) for each in said if each["citations"]]
     if not quoted:
         return lines[:MAX_LINES]
-    telling = [line for line in lines if line.says]
+    says = {line.text: _reports(asked, line, fits) for line in lines}
+    telling = [line for line in lines if says[line.text]]
     near = [line for line in lines if on_outcome(asked, [line.text])[0]]
     best = (telling or near or lines)[:1]
-    rest = sorted(telling[1:], key=lambda line: line.says == best[0].says)
+    rest = sorted(telling[1:], key=lambda line: says[line.text] == says[best[0].text])
     words = sum(line.text.count(" ") + 1 for line in best + rest[:1])
     return [*best, *rest[:1]] if words <= MAX_LINES * MAX_LINE_WORDS else best
+
+
+def _reports(asked: AskedQuestion, line: BottomLine, fits: set[int]) -> str:
+    """What the words of a line say to the question, be it clear or not."""
+    if not on_outcome(asked, [line.text])[0] or not fits & {*line.citations}:
+        return ""
+    return asked.answer_of(reported(asked, key_sentence(asked, line.text)))
 
 
 def _line(asked: AskedQuestion, sentence: Row, fits: set[int]) -> BottomLine:
@@ -194,7 +203,8 @@ def _certainty(
     best = next(iter(counts), "")
     top = [paper for paper in cited if paper.item["grade"] == best]
     claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
-    agree = _agree(agreed, len(found)) if asked.O or found else ""
+    clear = sum(each.clear for each in found)
+    agree = _agree(agreed, clear) if asked.O or found else ""
     sentence = f"{_counted(counts)}{' ' if counts else ''}{agree}".strip()
     return AnswerCertainty(
         best, STUDIES.get(best, ""), claimed, len(cited), counts, len(papers), len(found),
@@ -229,10 +239,10 @@ def _agree(agreed: PapersAgree, number: int) -> str:
         told = ", ".join(f"{len(numbers)} {name}" for name, numbers in agreed.sides)
         return f"The papers that speak of this outcome do not agree ({told})."
     if number > 1:
-        return f"All {number} papers that speak of this outcome say {agreed.says}."
+        return f"All {number} papers that speak clearly of this outcome say {agreed.says}."
     if number == 1:
-        return "One paper speaks of this outcome."
-    return "No direction for this outcome could be read from the papers."
+        return "One paper speaks clearly of this outcome."
+    return "No clear direction for this outcome could be read from the papers."
 
 
 def _papers(

@@ -15,6 +15,7 @@ from srrag.answer.clinical.language import other_language
 from srrag.answer.clinical.paper import papers_of
 from srrag.answer.clinical.population import enrolled, population
 from srrag.answer.clinical.references import as_bibtex, as_ris, reference_line
+from srrag.answer.clinical.stance import direction_in
 from srrag.answer.clinical.summary import ClinicalReading, clinical_reading
 
 ANSWERS: dict[str, dict[str, Any]] = json.loads(
@@ -65,7 +66,8 @@ def test_papers_that_contradict_each_other_are_named_also_if_not_cited() -> None
     )
     conflict = next(point.text for point in reading.untold if point.kind == "conflict")
     assert "[1][4][12] say no; [2][3][9] say yes" in conflict
-    assert [line.says for line in reading.bottom_line] == ["yes", "no"], "both sides stand above"
+    assert [line.citations for line in reading.bottom_line] == [(9,), (12,)], "both sides"
+    assert [line.says for line in reading.bottom_line] == ["", "no"], "only one of them is clear"
     assert {f.number for f in reading.findings if not f.cited} == {1, 4}
     assert reading.certainty.grade == "D" and reading.certainty.grades == {"D": 1, "": 3}
 
@@ -85,8 +87,25 @@ def test_a_treatment_that_all_groups_receive_is_not_judged_by_what_is_added_to_i
 def test_the_time_asked_for_decides_between_two_quotes() -> None:
     reading = read("weight_loss")
     assert reading.bottom_line[0].text.startswith("At 1-year")
-    assert [finding.says for finding in reading.findings] == ["no difference", "higher"]
+    assert [finding.says for finding in reading.findings] == ["no difference", ""]
     assert reading.findings[0].effects[0].text == "−3.9 ± 3.3 kg vs. −3.1 ± 2.6 kg"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("Pain was significantly lower after taping than after rest.", "decreased"),
+        ("Pain was lower after taping (p = 0.03).", "decreased"),
+        ("Pain was lower after taping than after rest.", ""),
+        ("Pain was significantly lower in the brace group.", ""),
+        ("There was a significant trend to lower pain after taping.", ""),
+        ("Pain was significantly lower after taping among women only.", ""),
+        ("Pain did not differ between the groups.", "same"),
+    ],
+)
+def test_more_or_less_is_told_only_where_a_sentence_is_clear(sentence: str, said: str) -> None:
+    asked = asked_question("What is the effect of taping compared with rest on pain?", {})
+    assert direction_in(asked, sentence) == said
 
 
 def test_a_condition_is_the_population_of_a_question() -> None:
