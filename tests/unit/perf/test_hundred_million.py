@@ -59,11 +59,11 @@ def test_what_grows_by_a_power_is_foretold() -> None:
 
 def test_the_page_keeps_what_is_around_the_tables(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n")
+    page.write_text(f"before\n{MARKS[0]}\nstale\n{MARKS[1]}\nafter\n")
     runs = [run(n, float(n)) for n in (10, 100, 1000)]
     write_page(page, tables(runs))
     text = page.read_text()
-    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert text.startswith("before\n") and text.endswith("after\n") and "stale" not in text
     assert "| units | 1000.0 | 0.50 | 10.0 | 0.010 | 1.0 | 1.0 |" in text
     page.write_text("nothing")
     with pytest.raises(ValueError, match="has no <!-- growth"):
