@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +16,7 @@ from srrag.index.shard_plan import SHARD_ROWS, former_shards, part_rows, regroup
 from srrag.spec import place_field
 from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.lookup import Lookup, write_lookup
+from srrag.storage.mapped_table import BATCH_BYTES
 from srrag.storage.read_live import read_live
 from srrag.storage.shards import IndexShard, write_shards
 from srrag.units import DOCUMENT_COLUMNS, LOOKED_UP, UNIT_COLUMNS, map_tables, studies_of
@@ -127,7 +128,7 @@ def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[st
     """Copy the live rows of the parts into one Arrow file; return their ids (first column)."""
     ids: list[str] = []
     writer: pa.ipc.RecordBatchFileWriter | None = None
-    for read in read_live(paths, columns):
+    for read in _large(read_live(paths, columns)):
         table = _with_section(read) if "metadata" in columns else read
         if writer is None:
             writer = pa.ipc.new_file(str(out), table.schema)
@@ -136,6 +137,18 @@ def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[st
     assert writer is not None, "a shard has a part"
     writer.close()
     return ids
+
+
+def _large(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Join tables up to some 64 MB, each of one batch: rows are taken batch by batch."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(each.nbytes for each in held) >= BATCH_BYTES:
+            yield pa.concat_tables(held).combine_chunks()
+            held = []
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
 
 
 def _with_section(documents: pa.Table) -> pa.Table:

@@ -1,7 +1,7 @@
 """Run the builds of a plan on whole relations; each version has its own folder.
 
-An update gives the same files as a build from nothing, unless the Build `remembers`. In that case
-the previous version is one of its inputs, and the manifest records that version (`former`).
+An update answers as a build from nothing does, unless the Build `remembers`. In that case the
+previous version is one of its inputs, and the manifest records that version (`former`).
 """
 
 from __future__ import annotations

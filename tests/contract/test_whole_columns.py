@@ -16,6 +16,7 @@ from tests.conftest import REPOSITORY
 WATCHED = ("index", "graph", "storage", "runner", "retrieve", "units.py")
 OF_A_PART = {
     "index/dense_shards.py": 2, "index/encode.py": 1, "index/titles.py": 3, "index/tokens.py": 1,
+    "index/units.py": 2,
     "runner/carry_over.py": 3, "runner/part.py": 2, "runner/rejects.py": 1, "runner/verify.py": 1,
     "graph/facts.py": 1,
 }  # fmt: skip
