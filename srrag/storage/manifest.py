@@ -76,9 +76,10 @@ def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> No
     `wanted` selects files by name, by default all. Raises ValueError that names a missing or
     changed file.
     """
-    mirror.pull(folder, wanted or _every, alone=wanted is None)
+    named = wanted or _every
+    mirror.pull(folder, named, alone=wanted is None)
     for name, sha256 in manifest_files(folder).items():
-        if wanted is not None and not wanted(name):
+        if not named(name):
             continue
         path = folder / name
         if not path.exists():

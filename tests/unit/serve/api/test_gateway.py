@@ -403,7 +403,32 @@ def test_who_has_gone_is_logged_as_such_and_his_error_is_not_counted(tmp_path: P
 
     asked(Gateway(fails, service))
     assert logged(tmp_path)["status"] == 499 and "code" not in logged(tmp_path)
-    assert "srrag_errors_total{" not in service.metrics.text().decode()
+    text = service.metrics.text().decode()
+    assert 'status="499"' in text and "srrag_errors_total{" not in text
+
+
+def test_the_time_for_a_body_is_not_that_of_the_answer(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def streams(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        try:
+            async with asyncio.timeout(0.1):  # as a stream listens for a client that goes away
+                heard.append((await receive())["type"])
+        except TimeoutError:
+            heard.append("nothing")
+
+    app = Gateway(streams, host(tmp_path, body_s=0.03))
+    waiting: asyncio.Queue[Any] = asyncio.Queue()
+    waiting.put_nowait(LAST)
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/answers", "headers": headers}
+
+    async def nothing(message: Any) -> None:
+        pass
+
+    asyncio.run(app({**scope, "client": ("127.0.0.1", 1)}, waiting.get, nothing))
+    assert heard == ["nothing"]
 
 
 def test_an_error_after_the_response_began_goes_on_to_the_server(tmp_path: Path) -> None:
