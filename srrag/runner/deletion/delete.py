@@ -305,8 +305,8 @@ class ForgetJob:
         telling |= {path for path in asked if _asks_of(path, called)}
         names = {path.stem for path in telling}
         found = {path for folder in folders for path in folder.glob("*/part-*.parquet")}
-        wanted = [path for path in found if path.stem in names]
-        return sorted(wanted, key=lambda path: (path in telling, path))
+        theirs = [path for path in found if path.stem in names]
+        return sorted(theirs, key=lambda path: (path in telling, path))
 
     def _forget_completions(self, prompts: Collection[bytes], log: Path) -> int:
         """Delete the completions of the documents' prompts from the log; returns their number.
