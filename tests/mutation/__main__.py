@@ -53,13 +53,14 @@ TESTS: dict[str, list[str]] = {
     "answer/cited": ["answer/test_compose.py", "answer/test_free_citation.py"],
     "answer/compose": ["answer/test_compose.py"],
     "answer/select": ["answer/test_select.py"],
+    "algo/intervals": ["algo/test_intervals.py", "algo/test_significance.py"],
 }  # fmt: skip
 
 
 def modules() -> dict[str, list[str]]:
     """Each module and its tests: those of the table, and of all algorithms."""
     algo = sorted(path.stem for path in (REPOSITORY / "srrag" / "algo").glob("[!_]*.py"))
-    found = TESTS | {f"algo/{name}": [f"algo/test_{name}.py"] for name in algo}
+    found = {f"algo/{name}": [f"algo/test_{name}.py"] for name in algo} | TESTS
     there = {
         module: [f"tests/unit/{test}" for test in tests if _is_there(test)]
         for module, tests in found.items()

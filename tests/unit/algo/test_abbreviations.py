@@ -23,6 +23,8 @@ from srrag.algo.abbreviations import abbreviations, long_form
         ("Adults (mean 40) had tumour necrosis factor (TNF).", [("TNF", "tumour necrosis factor")]),
         ("heat and very very shock factor (HSF)", [("HSF", "heat and very very shock factor")]),
         ("heat and very very very shock factor (HSF)", []),  # more than twice its letters away
+        ("Of interleukin 6 (IL-6) in blood.", [("IL-6", "interleukin 6")]),
+        ("An acute bleed (AB*) is marked.", []),
         ("Of self efficacy (se) and more.", []),
         ("A COPD outcome patient diary (COPD) is kept.", []),
         ("It is AB CD (AB CD) here.", []),

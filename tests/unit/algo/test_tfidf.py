@@ -15,4 +15,5 @@ def test_weights_by_hand() -> None:
     length = math.hypot(rare, 2 * common)
     expected = np.array([[rare / length, 2 * common / length], [0, 0], [0, 1]])
     assert found == pytest.approx(expected)
+    assert tfidf([["b"], ["b"]]).tolist() == [[1.0], [1.0]], "what every text holds has a weight"
     assert tfidf([]).shape == (0, 0)
