@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from srrag.answer.clinical.summary import clinical_reading
 from srrag.serve.feedback import FILE
@@ -45,6 +45,24 @@ def ask(page: Page, question: str) -> None:
     page.fill("#question", question)
     page.press("#question", "Enter")
     page.wait_for_selector("#feedback:visible")
+
+
+def test_what_is_typed_before_the_page_is_ready_stays(browser: Browser, url: str) -> None:
+    with visit(browser, url) as page:
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            held.append(route)
+
+        page.route("**/v1/library", hold)
+        with page.expect_request("**/v1/library"):
+            page.reload(wait_until="commit")
+        page.fill("#question", CAST)
+        held[0].continue_()
+        expect(page.locator("#library")).not_to_be_empty()
+        assert page.input_value("#question") == CAST
+        page.press("#question", "Enter")
+        page.wait_for_selector("#feedback:visible")
 
 
 @pytest.mark.parametrize("view", VIEWS)

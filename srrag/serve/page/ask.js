@@ -38,7 +38,10 @@ async function ask(question, wanted = "", before = []) {
   } catch (error) {
     if (own === asking && error.name !== "AbortError") fail(error);
   } finally {
-    if (own === asking) at("progress").textContent = "";
+    if (own === asking) {
+      at("progress").textContent = "";
+      asking = null;
+    }
   }
 }
 
@@ -245,7 +248,7 @@ async function begin() {
     if (names.includes(current().pipeline)) at("pipeline").value = current().pipeline;
     fail(null);
     showLibrary(await read("v1/library"));
-    arrive();
+    if (current().question && !asking) arrive(); // else the reader may be typing, or has asked already
   } catch (error) {
     fail(error);
   }
