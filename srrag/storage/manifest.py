@@ -94,8 +94,9 @@ def check_files(
     """
     named = wanted or _every
     mirror.pull(folder, named, alone=wanted is None)
+    files = manifest_files(folder)
     noted = {} if read else read_json(folder / "manifest.json").get("stamps", {})
-    for name, sha256 in manifest_files(folder).items():
+    for name, sha256 in files.items():
         if not named(name):
             continue
         path = folder / name
