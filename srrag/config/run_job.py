@@ -91,11 +91,11 @@ def _without_pandas() -> None:
     """
     if "pandas" not in sys.modules:
         hook = _NoPandas()
-        sys.meta_path.insert(0, hook)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, hook)
         try:
             pa.array(range(1))
         finally:
-            sys.meta_path.remove(hook)  # type: ignore[arg-type]
+            sys.meta_path.remove(hook)
 
 
 def _stop(number: int, frame: object) -> None:

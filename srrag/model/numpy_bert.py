@@ -68,7 +68,7 @@ class NumpyBert:
     @property
     def dim(self) -> int:
         """The length of a vector."""
-        return self.words.shape[1]
+        return int(self.words.shape[1])
 
     def run(self, ids: Sequence[np.ndarray]) -> Iterator[NumpyHidden]:
         """Embed the tokens of texts sorted by length, those of one length at a time."""
