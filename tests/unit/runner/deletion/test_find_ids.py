@@ -1,0 +1,108 @@
+"""A wanted id is found in whatever kind of file it stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from srrag.ids import content_id
+from srrag.report.drilldown import pack
+from srrag.runner.deletion.find_ids import holding, shown, unaccounted
+from srrag.storage.atomic_write import commit_json
+from srrag.storage.store import Store
+
+ID, OTHER = content_id("one"), content_id("other")
+NESTED = pa.struct([pa.field("ids", pa.list_(pa.string())), pa.field("n", pa.int64())])
+
+
+def parquet(path: Path, value: str) -> None:
+    pq.write_table(
+        pa.table({"raw": [b"x" * 32], "hits": pa.array([{"ids": [value]}], NESTED)}), path
+    )
+
+
+def coded(path: Path, value: str) -> None:
+    columns = {"large": pa.array([None, value], pa.large_string()).dictionary_encode(), "n": [1, 2]}
+    pq.write_table(pa.table(columns), path)
+
+
+def arrow(path: Path, value: str) -> None:
+    table = pa.table({"ids": pa.array([[None, value]], pa.large_list(pa.string()))})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def workbook(path: Path, value: str) -> None:
+    book = openpyxl.Workbook()
+    book.worksheets[0].append(["text", value])
+    book.save(path)
+
+
+def page(path: Path, value: str) -> None:
+    path.write_text(f"<b>{'A' * 17}</b><script>{pack({'doc_id': value})}</script>")
+
+
+def text(path: Path, value: str) -> None:
+    path.write_text(json.dumps({"doc": value}))
+
+
+KINDS = [
+    ("a.parquet", parquet), ("b.parquet", coded), ("c.arrow", arrow), ("d.xlsx", workbook),
+    ("e.html", page), ("f.jsonl", text), ("half.parquet", text), ("no.xlsx", text),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "write"), KINDS)
+def test_a_wanted_id_is_found_in_a_file_of_each_kind(
+    tmp_path: Path, name: str, write: Callable[[Path, str], None]
+) -> None:
+    (tmp_path / "here").mkdir()
+    path = tmp_path / "here" / name
+    write(path, ID)
+    assert list(holding([tmp_path], {ID}.__contains__)) == [path]
+    assert list(holding([tmp_path], {OTHER}.__contains__)) == []
+    assert list(holding([tmp_path], {OTHER}.__contains__, ID[5:20])) == [path], "or a text"
+
+
+def test_a_longer_number_is_no_id_and_our_own_lists_are_not_searched(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text(f"a{ID} {ID}0")
+    (tmp_path / "empty.txt").touch()
+    for name in ("forgotten.json", "forgotten.copy.json", "forgetting.json", ".lock"):
+        (tmp_path / name).write_text(ID)
+    assert list(holding([tmp_path], {ID}.__contains__)) == []
+    (tmp_path / "short.txt").write_text(f"x-{ID}.")
+    assert list(holding([tmp_path], {ID}.__contains__)) == [tmp_path / "short.txt"]
+
+
+def test_an_output_shows_all_but_figures(tmp_path: Path) -> None:
+    for name in ("out/summary.json", "out/.lock", "out/graph.json", "out/deep/page.html"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert {path.name for path in shown(tmp_path / "out")} == {"page.html", "graph.json"}
+    assert list(shown(tmp_path / "out" / "graph.json")) == [tmp_path / "out" / "graph.json"]
+
+
+def test_a_build_of_parts_or_files_that_do_not_stand_is_told(tmp_path: Path) -> None:
+    stages = tmp_path / "stages"
+    commit_json(stages / "raw" / "a" / "part-p.json", {"sha256": "1"})
+    commit_json(stages / "raw" / "a" / "manifest.json", {"spec": {}})
+    whole = {"files": {"x": "2"}, "contents": {"raw": {"p": "1"}}}
+    commit_json(stages / "units" / "b" / "manifest.json", whole)
+    after = {"files": {"y": "3"}, "contents": {"units": {"x": "2"}, "raw": {"p": "1"}}}
+    commit_json(stages / "dense" / "c" / "manifest.json", after)
+    store = Store(tmp_path)
+    assert list(unaccounted(store)) == []
+    (stages / "raw" / "a" / "part-q.json").write_text("{")
+    (stages / "units" / "b" / "manifest.json").write_text("[]")
+    assert list(unaccounted(store)) == [
+        f"{stages / 'dense' / 'c'} was built from parts that do not stand"
+    ]
+    commit_json(stages / "units" / "b" / "manifest.json", {"files": {"x": "2"}})
+    (line,) = unaccounted(store)
+    assert line.startswith(str(stages / "units" / "b")), "of unknown parts"
