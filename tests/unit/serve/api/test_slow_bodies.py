@@ -28,6 +28,17 @@ def run(scene: Callable[[], Awaitable[None]]) -> None:
 def test_a_message_in_time_is_passed_on_and_a_late_one_is_given_up() -> None:
     async def scene() -> None:
         bodies = SlowBodies(0.2, 4)
+        now, ended = time.monotonic(), asyncio.Event()
+
+        async def until_cancelled() -> None:
+            try:
+                await asyncio.sleep(9.0)
+            finally:
+                ended.set()
+
+        with pytest.raises(ApiError):
+            await bodies.message(until_cancelled, now - 0.1)
+        await asyncio.wait_for(ended.wait(), 5)  # nobody goes on to listen
         now = time.monotonic()
         assert await bodies.message(lambda: after(0.0), now) == "here"
         with pytest.raises(ApiError) as late:
