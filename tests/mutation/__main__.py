@@ -30,12 +30,14 @@ _FORGOTTEN = ["runner/deletion/test_delete.py", "runner/test_forget_completions.
 TESTS: dict[str, list[str]] = {
     "engine/budget": ["engine/test_budget.py"],
     **{f"engine/log/{name}": _LOG for name in (
-        "completion_log", "mend", "parts", "reader", "recover", "verify",
+        "completion_log", "parts", "reader", "recover",
     )},
     "engine/log/entry": ["engine/log/test_entry.py"],
     "engine/log/index": ["engine/log/test_index.py"],
     "engine/log/journal": ["engine/log/test_journal.py"],
     "engine/log/listing": ["engine/log/test_listing.py"],
+    "engine/log/mend": ["engine/log/test_mend.py"],
+    "engine/log/verify": ["engine/log/test_mend.py", "engine/log/test_completion_log.py"],
     "engine/log/lock": ["engine/log/test_lock.py"],
     "storage/store": ["storage/test_store.py"],
     "storage/manifest": ["storage/test_manifest.py", "storage/test_store.py"],

@@ -38,8 +38,13 @@ def coded(path: Path, value: str) -> None:
 
 
 def arrow(path: Path, value: str) -> None:
-    table = pa.table({"ids": pa.array([[None, value]], pa.large_list(pa.string()))})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    values = [None, value, *(content_id(str(number)) for number in range(300))]
+    table = pa.table({"ids": pa.array([values], pa.large_list(pa.large_string()))})
+    packed = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema, options=packed) as writer,
+    ):
         writer.write_table(table)
 
 

@@ -32,6 +32,10 @@ def test_what_is_added_is_read_again_from_either_file_and_holds_no_name(tmp_path
     assert [found.has_source(name) for name in ("t", "s")] == [True, False]
     assert found.marks() == set(map(mark, ("d1", "d2", "u1", "u2", "u3")))
     assert found.keys() == {b"\xff"}
+    found.add({}, [f"s{number}" for number in range(9)])
+    assert found.sources == sorted(found.sources) and len(found.sources) == 10
+    found.take_back([], ["s3"])
+    assert found.sources == sorted(found.sources) and len(found.sources) == 9
     assert found.documents[mark("d1")]["units"] == sorted(map(mark, ("u1", "u2")))
     for name in (FILE, COPY):
         text = (tmp_path / name).read_text("utf-8")
@@ -69,22 +73,28 @@ def test_a_scan_skips_what_was_forgotten_and_counts_it(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     alone.add({}, ["two"])
     assert [each.source_id for each in alone.passed(records)] == ["one", "three", "four"]
+    other = Tombstones(tmp_path / "other" / FILE, {mark(record("one").raw_id): held()})
+    assert [each.source_id for each in other.passed(records)] == ["two", "three", "four"]
 
 
 @pytest.mark.parametrize("lost", [FILE, COPY])
-@pytest.mark.parametrize("damage", ["gone", "cut", "[]", '{"documents": []}', '{"at_s": "x"}'])
+@pytest.mark.parametrize(
+    "damage", ["gone", "cut", "changed", "[]", '{"documents": []}', '{"at_s": "x"}']
+)
 def test_either_file_is_written_again_of_the_other(tmp_path: Path, lost: str, damage: str) -> None:
     before = forgotten(tmp_path)
     path = tmp_path / lost
     text = path.read_text("utf-8")
     path.unlink()
     if damage != "gone":
-        path.write_text(text[: len(text) // 2] if damage == "cut" else damage)
+        changed = {"cut": text[: len(text) // 2], "changed": text.replace('"at_s": 1', '"at_s": 2')}
+        path.write_text(changed.get(damage, damage))
     quiet = (lost, damage) == (COPY, "gone")  # as an older version left it
     assert [lost in each for each in Tombstones.problems(tmp_path)] == [True] * (not quiet)
     if lost == FILE:
-        with pytest.raises(DamagedError, match=r"repair=true"):
+        with pytest.raises(DamagedError, match=r"forgotten.json.*repair=true") as told_of:
             Tombstones.of(tmp_path)
+        assert ("is missing" in str(told_of.value)) == (damage == "gone")
     said = Tombstones.mend(tmp_path)
     told = [("written again of" in each, lost in each) for each in said]
     assert told == [(True, True)] * (not quiet)
