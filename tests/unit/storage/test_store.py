@@ -267,3 +267,12 @@ def test_what_is_deleted_while_a_root_is_held_whole_is_deleted_on_the_store(
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "kept").touch()
     assert away.dropped == {"stages/gone", "builds/gone", "jobs/gone"}
+    away.dropped.clear()
+
+    def lost(root: Path) -> None:
+        raise RuntimeError(f"{root} was taken over")
+
+    monkeypatch.setattr(writer_lock, "check_held", lost)
+    with pytest.raises(RuntimeError, match="taken over"), store.whole():
+        pass
+    assert not away.dropped, "who lost the root deletes nothing of another run"
