@@ -67,7 +67,7 @@ class ExtractTriples(LLMStep):
     max_tokens: int = 4096
     """Full lists of claims of the median size (214 and 154 characters) are some 3,700 tokens."""
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     reads: ClassVar[tuple[str, ...]] = (
         "unit_id",
         "doc_id",
