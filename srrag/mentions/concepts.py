@@ -23,13 +23,16 @@ _NUMBER = (
     r"sixty|seventy|eighty|ninety|hundred|thousand)\b[\s-]?){1,5})"
 )
 _LEADING = bounded(
-    r"(?:[-–•*#:;,.)\]]{1,3}\s?|\(?(?:\d{1,2}|[a-d]|i{1,3}|iv|v)\)\s*|"
+    r"(?:[-–•*#:;,.)\]‘’']{1,3}\s?|\(?(?:\d{1,2}|[a-d]|i{1,3}|iv|v)\)\s*|"
     r"(?:among|between|whether|using|such as|well as|as well as|same|other|several|various|many|"
     r"some|any|more|most|only|also|our|his|her|either|upon|via|per|such|given|if|then|there|where|"
     r"while|when|how|can|may|could|would|will|not|over|within|until|about|every|being|without|"
     r"at|from|by|after|before|during|under|through|throughout|across|toward|towards|but|so|both|their|its|these|those|the|an?|of|"
     r"in|on|for|to|with|and|or|mean|median|overall|respective|current|present|following|thereby|"
-    r"furthermore|moreover|however|which|thus|they|it|we|aimed at|greater|better|worse|"
+    r"used|treated with|run by|along with|supplementation (?:of|with)|conducted with|submitted to|"
+    r"eligible|consecutive|included|mainly|novel|new|particular|conjunction with|although|whereas|"
+    r"out of this sample|furthermore|moreover|however|which|thus|they|it|we|aimed at|greater|"
+    r"better|worse|"
     r"(?:reduc|increas|decreas|improv|determin|evaluat|assess|investigat|examin|compar|modulat|"
     r"utiliz|prevent|enhanc|explor|measur|promot|affect|influenc|includ|maintain|attend|ingest|"
     r"contain|perform|receiv|prov|last|complet|consum|provid|achiev|produc|demonstrat|indicat|"
@@ -40,7 +43,8 @@ _LEADING = bounded(
     r"effects?|reductions?|improvements?|increases?|decreases?|changes?|differences?)\s(?:of|in|on|"
     r"from)|"
     r"(?:intervention|control|treatment|exercise|experimental)?\s?(?:groups?|arms?|phase)\s?"
-    r"(?:[a-d]|\d)?\s?:|(?:background|introduction|objectives?|aims?|purpose|methods?|results?|"
+    r"(?:[a-d]|\d)?\s?:|\d[\d.,]{0,6}\s?(?:mg|g|ml|µg|mcg|iu|units)(?:/[a-z]{1,4}){0,2}(?:\sof)?|"
+    r"(?:background|introduction|objectives?|aims?|purpose|methods?|results?|"
     r"findings|conclusions?)\s?:)(?:\s+|(?<=:)))"
 )
 _COUNT = bounded(
@@ -52,7 +56,9 @@ _CLAUSE_END = bounded(
     r"must|showed|shows|improved|improves|increased|increases|reduced|reduces|decreased|produced|"
     r"led|resulted|occurred|attended|wore|completed|performed|preceded|participated|received|"
     r"provided|changed|emerged|continued|consumed|underwent|demonstrated|experienced|revealed|"
-    r"remained|started|took|supports?|while|when|whereas|thereby|because|despite|(?:immediately\s)?"
+    r"remained|started|took|supports?|which|that|allows?|enables?|provides?|contributed|suppressed|"
+    r"met|appreciate|indicates?|suggest(?:s|ed|ing)?|exhibits?|displays?|associated with|according|"
+    r"enhanced|delayed|interacts?|older|while|when|whereas|thereby|because|despite|(?:immediately\s)?"
     r"after|following|before|prior to|due to|versus|vs|than|compared|upon|throughout|leads|acts?|"
     r"represents|includes|broke|causes|caused|(?:between|from|in) (?:january|february|march|april|"
     r"may|june|july|august|september|october|november|december|\d{4})|"
@@ -61,26 +67,31 @@ _CLAUSE_END = bounded(
     r"by (?:use|means) of|(?:as\s)?(?:measured|assessed|evaluated|determined|quantified) "
     r"(?:by|with|using|at|in|on)|using|based on|defined as|such as|including|"
     r"(?:at|in|from) (?:our|an?|the|this) (?:unit|institution|hospital|department|clinic|cent(?:er|"
-    r"re)))\b|,\s(?:\d|up to|of both|mean|aged|who|which|with an? mean|considered|although|"
-    r"whereas)|(?<=[a-z]{3})\.(?=[a-z]{3})|\s[–—]\s|\s?[±<>≤≥]|:\s)"
+    r"re)))\b|,\s(?:\d|up to|of both|mean|aged|both|including|who|considered|although|whereas|"
+    r"with an? mean)|(?<=[a-z]{3})\.(?=[a-z]{3})|\s[–—]\s|\s?[±<>≤≥]|:\s)"
 )
 _TRAIL = bounded(
     r"(?:\s(?:at|after|over|during|from|for|until|within)\s(?:the\s)?"
     rf"(?:baseline|follow-?up|each|first|last|{_NUMBER})(?:\s?[%°]|[\s-].{{0,60}})?|"
     r"\s(?:at|after|over|during|from|for|until|in|within|to|by|per|on|of|across|and|or|with|the|an?|"
-    r"as|that|who|which|between|both|respectively|alone|only|also)|"
-    r"\s?\((?:[np]\s?[=<]?\s?)?\d[\d\s.,;:%±–<>=/-]{0,40}\)?|\s\(?(?:t|phase|arm|group)\s?\d\)?|"
-    r"[\s,;:.(\[–-]{1,9}|\s\d+(?:\.\d+)?\s?%)$"
+    r"as|that|who|which|between|both|respectively|alone|only|also|among|often|along|aged|already|"
+    r"achieving|either|any|its|their|not|due|when|"
+    r"(?!family|anomaly|assembly|elderly|supply|daily|weekly|monthly|early|only)[a-z-]{2,20}ly)|"
+    r"\s(?:of|in|for|among)\s(?:the\s|all\s|our\s)?(?:patients|participants|subjects|controls)|"
+    r"\s?\(\d[^()]{0,40}\)|\s?\((?:[np]\s?[=<]?\s?)?\d[\d\s.,;:%±–<>=/-]{0,40}\)?|\s\(?(?:t|phase|arm|group)\s?\d\)?|"
+    r"[\s,;:.(\[‘’'–-]{1,9}|\s\d+(?:\.\d+)?\s?%)$"
 )
 _RELATIVE = bounded(r"(?<=[a-z])\s(?:who|which|that|where|whose)\s")
 _GLUE = bounded(r"\s?;\s|\s?,\s(?:and\s|or\s)?|\sand\s|\sor\s")
 _PREPOSITION = bounded(r"\s(?:of|in|for|between|with|on|by|to|from)\s")
 _HALF = bounded(
-    r"(?:[a-z-]{3,30}(?:al|ic|ive|ous|ary|ed|ing|ar|ory|ble|ate|-|er|ior|ant|ent)|pre|post|peri|"
-    r"low|high|short|long|left|right|upper|lower|mild|severe|acute)$"
+    r"(?:[a-z-]{3,30}(?:al|ic|ive|ous|ary|ed|ular|olar|ory|ble|-)|pre|post|peri|lower|upper|low|"
+    r"high|short|long|left|right|mild|severe|acute)$"
 )
+_MEMBER = bounded(r"[a-z-]{1,30}\s(?:of|in|on|to)\s")
 _ADJECTIVE = bounded(
-    r"[a-z-]{0,30}(?:ical|ional|ological|ysical|based|related|specific|[a-z]{4}ed)$"
+    r"[a-z-]{0,30}(?:ical|ional|ological|ysical|based|related|specific|[a-z]{4}ed|emic|graphic|"
+    r"logic|metric|bolic|genic|tive|ssive)(?:\s?\([^()]{0,20}\))?$"
 )
 _GENERAL = frozenset(
     """
@@ -99,7 +110,9 @@ _GENERAL = frozenset(
     improvement improvements reduction increase decrease response responses use using used effective
     better clinical relevant important previous further evidence review article aged years year old
     and or of the in a with for to at by on no this that these those from after before during
-    humans human males females status quality function variability risk
+    humans human males females standard deviation mediator average device devices
+    sign signs symptom symptoms cause causes clinically medical reports report randomisation
+    randomization retrospective prospective status quality function variability risk
     """.split()  # noqa: SIM905 (a list of 130 literals hides the words)
 )
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -186,7 +199,8 @@ def _listed(lower: str, kind: str, start: int, end: int) -> Iterator[tuple[int, 
         joint = lower[match.start() : match.end()].strip() in {"and", "or"}
         if not left.strip() or (len(left.split()) == 1 and _HALF.match(left.strip())):
             continue
-        if joint and (_PREPOSITION.search(left) or not _WORD.search(left)):
+        whole = _PREPOSITION.search(left) and not _MEMBER.match(lower, match.end(), end)
+        if joint and (whole or not _WORD.search(left)):
             continue
         yield begin, match.start()
         begin = match.end()
@@ -204,6 +218,6 @@ def _is_concept(name: str) -> bool:
     tokens = _WORD.findall(name)
     if not tokens or len(words) > MAX_WORDS:
         return False
-    if len(words) == 1 and _ADJECTIVE.match(name):
+    if _ADJECTIVE.match(name):
         return False
     return not all(token in _GENERAL for token in tokens)
