@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from srrag.mentions.patterns import bounded
 
+CONCEPTS = 1
+"""The version of these rules; facts by another are made again."""
 MAX_WORDS = 12
 """Words of the longest name."""
 WHOLE = frozenset({"Recommendation", "Contraindication"})
