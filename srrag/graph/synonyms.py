@@ -25,7 +25,7 @@ from srrag.graph.grouping import group_ends, group_links, ungroup
 from srrag.graph.partition import write_rows
 from srrag.ids import content_id, file_sha256
 from srrag.mentions.abbreviations import read_abbreviations
-from srrag.mentions.vocabulary import Matcher, Vocabulary, key
+from srrag.mentions.vocabulary import Matcher, Vocabulary, key, tokens_of
 from srrag.model.encoder import Encoder
 from srrag.ontology import DOCUMENT
 from srrag.spec import place_field
@@ -42,6 +42,22 @@ SYNONYMS = pa.schema(
 _COLUMNS = ["type", "name", "canonical"]
 _TELLING = re.compile(r"\d+(?:\.\d+)?|\b(?:no|non|not|without|never)\b")
 _SHORT = re.compile(r"(?P<long>[^()]{4,200}) \((?P<short>[^()\s]{2,12})\)")
+_ORDERED = frozenset(
+    (
+        "high",
+        "low",
+        "more",
+        "less",
+        "left",
+        "right",
+        "upper",
+        "lower",
+        "pre",
+        "post",
+        "to",
+        "versus",
+    )
+)
 _BLOCK_ROWS = 1024
 _SCORE_DECIMALS = 5
 
@@ -112,7 +128,7 @@ class MergeSynonyms(Build):
         rows, heads = [], []
         names, kinds = entities["name"].to_pylist(), entities["type"].to_pylist()
         for row, (kind, name) in enumerate(zip(kinds, names, strict=True)):
-            words = key(written_out(name, long))
+            words = name_key(written_out(name, long))
             if kind == DOCUMENT or not words:
                 continue
             term = matcher.names.get(words)
@@ -167,6 +183,12 @@ def written_out(name: str, long: Mapping[str, str]) -> str:
         return long[name]
     found = _SHORT.fullmatch(name)
     return found["long"] if found and found["short"] in long else name
+
+
+def name_key(name: str) -> str:
+    """The words of a name, normalised; in any order, unless it tells high from low and the like."""
+    words = key(name)
+    return " ".join(tokens_of(name)) if _ORDERED & set(words.split(" ")) else words
 
 
 def tells_apart(name: str) -> tuple[str, ...]:
