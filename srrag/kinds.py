@@ -98,6 +98,7 @@ MODULES: dict[str, str] = {
     "JudgeFaithfulness": "srrag.evaluate.judges.faithfulness",
     "JudgeNuggets": "srrag.evaluate.judges.nuggets",
     "JudgePicot": "srrag.evaluate.judges.picot_match",
+    "JudgePrecision": "srrag.evaluate.judges.precision",
     "LocalRunner": "srrag.runner.local",
     "MarkDistinctive": "srrag.evaluate.judges.checkable_statements",
     "MeasureEvidence": "srrag.evaluate.judges.context",

@@ -48,6 +48,10 @@ def check_part(path: Path) -> None:
     _checked.add(key)
 
 
+def _every(name: str) -> bool:
+    return True
+
+
 def _state(path: Path) -> tuple[str, int, int]:
     state = path.stat()
     return str(path), state.st_mtime_ns, state.st_size
@@ -72,12 +76,10 @@ def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> No
     `wanted` selects files by name, by default all. Raises ValueError that names a missing or
     changed file.
     """
-    if wanted is None:
-        mirror.pull_build(folder)
-    else:
-        mirror.pull(folder, wanted, alone=False)
+    named = wanted or _every
+    mirror.pull(folder, named, alone=wanted is None)
     for name, sha256 in manifest_files(folder).items():
-        if wanted is not None and not wanted(name):
+        if not named(name):
             continue
         path = folder / name
         if not path.exists():

@@ -45,7 +45,7 @@ TESTS: dict[str, list[str]] = {
     "runner/deletion/find_ids": _FORGOTTEN,
     "runner/deletion/tombstones": ["runner/deletion/test_tombstones.py", *_FORGOTTEN],
     "runner/deletion/vacuum": [*_FORGOTTEN, "runner/test_inventory.py"],
-    "serve/api/gateway": ["serve/api/test_gateway.py", "serve/api/test_app.py"],
+    "serve/api/gateway": ["serve/api/test_gateway.py"],
     "serve/api/slow_bodies": ["serve/api/test_gateway.py", "serve/api/test_slow_sockets.py"],
     "serve/api_keys": ["serve/test_api_keys.py"],
     "serve/batcher": ["serve/test_batcher.py"],

@@ -23,6 +23,7 @@ from srrag.evaluate.judges.faithfulness import JudgeFaithfulness
 from srrag.evaluate.judges.must_have import ClassifyStatements
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.picot_match import JudgePicot
+from srrag.evaluate.judges.precision import JudgePrecision
 from srrag.evaluate.judges.relevancy import GuessQuestions, MeasureRelevancy
 from srrag.evaluate.judges.selection import MeasureSelection
 from srrag.evaluate.judges.similarity import MeasureSimilarity
@@ -172,6 +173,35 @@ def test_claims_that_could_not_be_split_are_a_failure() -> None:
     assert (row["value"], row["reject"]["reason"]) == (0.0, "empty")
 
 
+def test_precision_and_correctness_by_rules() -> None:
+    """A nugget, something else, and the question said again."""
+    said = [STATED, "Cats are furry animals.", "What helps tendons?"]
+    sentences = [{"text": text, "evidence_ids": ["e1"]} for text in said]
+    judge, cases = JudgePrecision(), claimed(table(case(sentences=sentences)))
+    (prompt,) = judge.prompts(cases)
+    assert OTHER in prompt.user and "Cats are furry" in prompt.user
+    found = values(by_rules(judge, cases))
+    assert found["answer_precision"] == found["answer_correctness"] == [1.0, 0.0, 0.0]
+
+
+def test_precision_needs_nuggets_and_correctness_any_reference() -> None:
+    sentences = [{"text": STATED, "evidence_ids": ["e1"]}]
+    cases = claimed(table(case(sentences=sentences, nuggets=[], ideal_answer=STATED)))
+    assert values(by_rules(JudgePrecision(), cases)) == {"answer_correctness": [1.0]}
+
+
+def test_a_fact_that_does_not_exist_is_not_made() -> None:
+    sentences = [{"text": STATED, "evidence_ids": ["e1"]}, {"text": OTHER, "evidence_ids": []}]
+    judge, cases = JudgePrecision(), claimed(table(case(sentences=sentences)))
+    first = '{"n": 1, "reason": "", "facts": [2], "correct": false}'
+    second = '{"n": 2, "reason": "", "facts": [9], "correct": true}'
+    found = values(with_answers(judge, cases, f'{{"verdicts": [{first}, {second}]}}'))
+    assert found["answer_precision"] == [1.0, 0.0]
+    assert found["answer_correctness"] == [0.0, 1.0]
+    rows = with_answers(judge, cases, f'{{"verdicts": [{first}]}}')
+    assert [row["reject"] is None for row in rows] == [True, True, False, False]
+
+
 def test_evidence_by_rules() -> None:
     second = {"text": "Walking is healthy", "importance": "vital"}
     third = {"text": OTHER, "importance": "vital"}
@@ -287,7 +317,7 @@ def test_the_question_is_not_shown_to_who_guesses_it() -> None:
 JUDGES: list[Callable[[], Any]] = [
     JudgeNuggets, JudgePicot, JudgeCitations, JudgeFaithfulness, MeasureEvidence, JudgeChoice,
     MeasureSimilarity, MeasureRelevancy, JudgeAccuracy, MeasureSelection, JudgeFactuality,
-    JudgeCompleteness,
+    JudgeCompleteness, JudgePrecision,
 ]  # fmt: skip
 
 

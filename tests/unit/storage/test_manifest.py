@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,6 +98,29 @@ def test_of_some_files_only_those_are_looked_at(tmp_path: Path) -> None:
     check_files(folder, lambda name: False)
     with pytest.raises(ValueError, match="b is not what was built"):
         check_files(folder, lambda name: name == "b")
+
+
+def test_what_a_store_holds_is_brought_before_it_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = built(tmp_path)
+    texts = {name: (folder / name).read_text() for name in ("a", "b", "manifest.json")}
+    (folder / "of another version").touch()
+
+    def pull(folder: Path, wanted: Callable[[str], bool], *, alone: bool) -> None:
+        for path in folder.iterdir():
+            if alone and path.name not in texts:
+                path.unlink()
+        for name in filter(wanted, texts):
+            (folder / name).write_text(texts[name])
+
+    monkeypatch.setattr(manifest.mirror, "pull", pull)
+    (folder / "a").unlink()
+    (folder / "b").unlink()
+    check_files(folder, lambda name: name == "b")
+    assert {path.name for path in folder.iterdir()} == {"b", "manifest.json", "of another version"}
+    check_files(folder)
+    assert {path.name for path in folder.iterdir()} == {"a", "b", "manifest.json"}
 
 
 def test_a_file_is_hashed_once_in_a_process(

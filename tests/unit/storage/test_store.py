@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.storage import writer_lock
+from srrag.storage import mirror, writer_lock
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Receipt, Store
@@ -205,3 +205,51 @@ def test_a_root_that_is_a_file_or_no_marker_is_refused(tmp_path: Path) -> None:
         (tmp_path / "srrag.json").write_text(text)
         with pytest.raises(DamagedError, match=r"srrag.json: not the marker of a root"):
             Store(tmp_path).check()
+
+
+class Away:
+    """A store elsewhere that holds files of a root; notes what it is asked to bring and to drop."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names, self.brought, self.dropped = names, [], set()  # type: ignore[var-annotated]
+
+    def pull(
+        self, folder: Path, wanted: Callable[[str], bool] = bool, *,
+        recursive: bool = True, alone: bool = True,
+    ) -> set[str]:  # fmt: skip
+        self.brought += [(folder.name, name, alone) for name in sorted(filter(wanted, self.names))]
+        return self.names
+
+    def match(self, folder: Path, names: set[str]) -> None:
+        self.dropped |= {f"{folder.name}/{name}" for name in names if not (folder / name).exists()}
+
+
+def test_receipts_are_brought_and_parts_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    done = store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+    away = Away({"part-p.parquet", "part-p.json", "part-q.json", "manifest.json"})
+    monkeypatch.setattr(mirror, "pull", away.pull)
+    assert store.receipts("s", "f", ["p"]) == [done]
+    assert away.brought == [("f", "part-p.json", True), ("f", "part-q.json", True)]
+
+
+def test_what_is_deleted_while_a_root_is_held_whole_is_deleted_on_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, away = Store(tmp_path), Away({"kept", "gone"})
+    with store.whole():
+        pass  # of a plain folder nothing is asked
+    monkeypatch.setattr(mirror, "store_at", lambda path: away)
+    monkeypatch.setattr(mirror, "files", lambda folder: away.names)
+    monkeypatch.setattr(mirror, "pull", away.pull)
+    monkeypatch.setattr(mirror, "match", away.match)
+    with store.whole():
+        assert [(name, alone) for name, _, alone in away.brought[::2]] == [
+            ("stages", True), ("builds", True), ("jobs", False),
+        ]  # fmt: skip
+        for folder in ("stages", "builds", "jobs"):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "kept").touch()
+    assert away.dropped == {"stages/gone", "builds/gone", "jobs/gone"}
