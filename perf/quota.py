@@ -1,9 +1,9 @@
-"""`python -m perf.quota ROOT BENCH PIPELINE [questions=N] [KEY=VALUE …]`: what a quota is worth.
+"""`python -m perf.quota ROOT BENCH PIPELINE [questions=N] [grade=B] [K=V …]`: what a quota earns.
 
-Ranks the questions once, then makes blocks with each quota of grade A and each margin that its
+Ranks the questions once, then makes blocks with each quota of a grade (A) and each margin that its
 window may lack (`SelectEvidence`). The best by gold windows in the block is chosen on the questions
 whose fold is even (`question_fold`), and told for the others beside no quota and Table 1's margin:
-gold windows and gold papers in the block, and the share of blocks that hold a window of grade A.
+gold windows and gold papers in the block, and the share of blocks that hold that grade.
 Prints one JSON object.
 """
 
@@ -34,6 +34,7 @@ from srrag.storage.store import Store
 from srrag.units import Units
 
 BATCH = 32
+OWN = ("questions", "grade")
 TABLE_1 = (1, 0.5151)
 SETTINGS = ((0, 0.0), *((q, m) for q in (1, 2) for m in (0.0, 0.1, 0.2, 0.5151, 1.0, 3.0)))
 Floats = npt.NDArray[np.float64]
@@ -46,8 +47,8 @@ def blocks(table: pa.Table, select: SelectEvidence, at: Any) -> list[list[dict[s
 
 
 def shares(block: Sequence[Sequence[dict[str, Any]]], gold: Sequence[Qrels], ids: Sequence[str],
-           units: Units) -> Floats:  # fmt: skip
-    """Gold windows in the block, gold papers in it, and whether grade A is: (questions, 3)."""
+           units: Units, grade: str) -> Floats:  # fmt: skip
+    """Gold windows in the block, gold papers in it, and whether the grade is: (questions, 3)."""
     rows = []
     for name, pieces in zip(ids, block, strict=True):
         windows = [each["unit_id"] for each in pieces]
@@ -56,15 +57,16 @@ def shares(block: Sequence[Sequence[dict[str, Any]]], gold: Sequence[Qrels], ids
         for judged, found in zip(gold, told, strict=True):
             relevant = {d for d, r in judged[name].items() if r > 0}
             held.append(len(relevant & set(found)) / max(1, len(relevant)))
-        rows.append([*held, float(any(each["grade"] == "A" for each in pieces))])
+        rows.append([*held, float(any(each["grade"] == grade for each in pieces))])
     return np.array(rows)
 
 
 def main(argv: Sequence[str]) -> None:
     """Rank, choose on one half, and tell of the other."""
     root, bench, name = Path(argv[0]), Path(argv[1]), argv[2]
-    options = dict(item.split("=", 1) for item in argv[3:] if item.startswith("questions="))
-    settings = [item for item in argv[3:] if not item.startswith("questions=")]
+    options = dict(item.split("=", 1) for item in argv[3:] if item.partition("=")[0] in OWN)
+    settings = [item for item in argv[3:] if item.partition("=")[0] not in OWN]
+    grade = options.get("grade", "A")
     given = [f"root={root}", f"bench.path={bench}", f"pipeline={name}", *settings]
     config = configure("evaluate", given)
     pipeline = factory.make(config["pipeline"], "pipeline")
@@ -80,8 +82,8 @@ def main(argv: Sequence[str]) -> None:
         table = rank(question_table(rows[start : start + BATCH])).select(["query_id", "hits"])
         ids = table["query_id"].to_pylist()
         for quota, margin in SETTINGS:
-            one = dataclasses.replace(select, quota=quota, quota_margin=margin)
-            found[quota, margin].append(shares(blocks(table, one, at), gold, ids, units))
+            one = dataclasses.replace(select, quota=quota, quota_margin=margin, quota_grade=grade)
+            found[quota, margin].append(shares(blocks(table, one, at), gold, ids, units, grade))
     figures = {each: np.concatenate(parts) for each, parts in found.items()}
     even = np.array([question_fold(row["text"]) % 2 == 0 for row in rows])
     best = max(SETTINGS, key=lambda each: figures[each][even, 0].mean())
@@ -89,7 +91,7 @@ def main(argv: Sequence[str]) -> None:
     told = {}
     for label, each in {"none": (0, 0.0), "table_1": TABLE_1, "learnt": best}.items():
         here = figures[each][~even]
-        names = ("gold_windows", "gold_papers", "grade_a")
+        names = ("gold_windows", "gold_papers", "of_grade")
         told[label] = {
             "setting": each,
             **{n: np.round(bootstrap_interval(here[:, k]), 4).tolist()
