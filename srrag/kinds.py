@@ -104,6 +104,7 @@ MODULES: dict[str, str] = {
     "MeasureEvidence": "srrag.evaluate.judges.context",
     "MeasureForm": "srrag.evaluate.judges.form",
     "MeasureGoldCitations": "srrag.evaluate.judges.gold_citations",
+    "MeasureHallucination": "srrag.evaluate.judges.hallucination",
     "MeasureRelevancy": "srrag.evaluate.judges.relevancy",
     "MeasureSelection": "srrag.evaluate.judges.selection",
     "MeasureSimilarity": "srrag.evaluate.judges.similarity",

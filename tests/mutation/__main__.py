@@ -30,9 +30,12 @@ _FORGOTTEN = ["runner/deletion/test_delete.py", "runner/test_forget_completions.
 TESTS: dict[str, list[str]] = {
     "engine/budget": ["engine/test_budget.py"],
     **{f"engine/log/{name}": _LOG for name in (
-        "completion_log", "entry", "index", "journal", "listing", "lock", "mend", "parts", "reader",
-        "recover", "verify",
+        "completion_log", "index", "mend", "parts", "reader", "recover", "verify",
     )},
+    "engine/log/entry": ["engine/log/test_entry.py"],
+    "engine/log/journal": ["engine/log/test_journal.py"],
+    "engine/log/listing": ["engine/log/test_listing.py"],
+    "engine/log/lock": ["engine/log/test_lock.py"],
     "storage/store": ["storage/test_store.py"],
     "storage/manifest": ["storage/test_manifest.py", "storage/test_store.py"],
     "storage/trash": ["storage/test_trash.py"],
@@ -53,13 +56,14 @@ TESTS: dict[str, list[str]] = {
     "answer/cited": ["answer/test_compose.py", "answer/test_free_citation.py"],
     "answer/compose": ["answer/test_compose.py"],
     "answer/select": ["answer/test_select.py"],
+    "algo/intervals": ["algo/test_intervals.py", "algo/test_significance.py"],
 }  # fmt: skip
 
 
 def modules() -> dict[str, list[str]]:
     """Each module and its tests: those of the table, and of all algorithms."""
     algo = sorted(path.stem for path in (REPOSITORY / "srrag" / "algo").glob("[!_]*.py"))
-    found = TESTS | {f"algo/{name}": [f"algo/test_{name}.py"] for name in algo}
+    found = {f"algo/{name}": [f"algo/test_{name}.py"] for name in algo} | TESTS
     there = {
         module: [f"tests/unit/{test}" for test in tests if _is_there(test)]
         for module, tests in found.items()
