@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from srrag.ids import file_sha256
 from srrag.storage import manifest
 from srrag.storage.atomic_write import commit_json
-from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files
+from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files, stamps
 from srrag.storage.read_live import read_live
 from srrag.storage.store import Store
 from tests.unit.storage.test_store import receipt
@@ -143,3 +144,22 @@ def test_a_file_is_hashed_once_in_a_process(
     check_part(part)
     check_part(part)
     assert hashed[2:] == ["part-p.parquet"]
+
+
+def test_a_large_file_is_known_by_its_size_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening does not read what nobody touched; whoever touches it has it read."""
+    monkeypatch.setattr(manifest, "STAMPED_BYTES", 0)
+    folder = built(tmp_path)
+    told = {"files": manifest_files(folder), "stamps": stamps(folder, ["a"])}
+    commit_json(folder / "manifest.json", told, sealed=True)
+    before = (folder / "a").stat().st_mtime_ns
+    (folder / "a").write_text("z")
+    os.utime(folder / "a", ns=(before, before))
+    check_files(folder)
+    with pytest.raises(ValueError, match="a is not what was built"):
+        check_files(folder, read=True)
+    os.utime(folder / "a", ns=(before, before + 1))
+    with pytest.raises(ValueError, match="a is not what was built"):
+        check_files(folder)
