@@ -106,6 +106,13 @@ def test_the_nearest_point_is_that_of_a_general_solver() -> None:
         assert distance(ours) <= other.fun + 1e-8
 
 
+def test_a_level_leaves_out_as_much_at_either_end() -> None:
+    theta = np.zeros((101, 5))
+    theta[:, 0] = np.linspace(0, 1, 101)
+    (low, high), _ = intervals(Draws(theta, theta), 0.8)
+    assert (low, high) == pytest.approx((np.exp(0.1), np.exp(0.9)))
+
+
 def test_intervals_by_hand() -> None:
     """Two draws at α = 0 and two at ln 3; δ_B free at −1, 1, 1, 1 and held at 0, 1, 1, 1."""
     free = np.zeros((4, 5))

@@ -18,6 +18,8 @@ from srrag.algo.language import guess_language
         ("如何治疗踝关节扭伤", "Chinese"),
         ("The α of a β blocker is what is given", "English"),  # a few letters are no script
         ("ibuprofen", ""),
+        ("the ibuprofen of", "English"),
+        ("ааа bcdefgh", "Russian"),  # three of ten letters
         ("the ibuprofen", ""),  # one common word is not enough
         ("un una", ""),  # Spanish and Italian alike
         ("", ""),

@@ -328,6 +328,13 @@ def test_treatment_of_uncited_sentences_must_exist() -> None:
     assert [ComposeAnswer(max_sentences=most).max_sentences for most in (1, 20)] == [1, 20]
 
 
+def test_a_year_is_shown_where_it_is_known() -> None:
+    first, second = evidence(FINDING, OTHER)
+    (prompt,) = STEP.prompts(questions((QUESTION, [first | {"year": 2005}, second | {"year": 0}])))
+    lines = [json.loads(line) for line in prompt.user.splitlines() if line.startswith("{")]
+    assert [line["year"] for line in lines] == [2005, None]
+
+
 def test_a_sentence_without_words_is_none() -> None:
     row = parsed(reply((" ", [1]), ("One.", [2]), ("", [])), ComposeAnswer(uncited="mark"))
     assert row["answer"] == "One. [2]"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.storage import mirror, writer_lock
-from srrag.storage.atomic_write import commit_json
+from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Receipt, Store
 
@@ -185,6 +185,20 @@ def test_a_run_that_lost_the_root_swaps_no_pointer(
     assert not store.pointer_path("default").exists()
 
 
+def test_what_says_that_others_stand_ends_with_its_own_hash(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
+    store.write_part("raw", "a", pa.table({"x": [1]}), receipt)
+    store.write_pointer("default", {"stages": STAGES})
+    told = (tmp_path / "srrag.json", store.receipt_path("raw", "a", "p"))
+    for path in (*told, store.pointer_path("default")):
+        text = path.read_text("utf-8")
+        assert '"_sha256"' in text
+        path.write_text(text.replace("1", "7", 1).replace('"a"', '"b"', 1))
+        with pytest.raises(ValueError, match="its sha256 differs"):
+            read_json(path)
+
+
 def test_contents_are_the_hashes_of_parts_and_of_files(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create()
@@ -253,3 +267,12 @@ def test_what_is_deleted_while_a_root_is_held_whole_is_deleted_on_the_store(
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "kept").touch()
     assert away.dropped == {"stages/gone", "builds/gone", "jobs/gone"}
+    away.dropped.clear()
+
+    def lost(root: Path) -> None:
+        raise RuntimeError(f"{root} was taken over")
+
+    monkeypatch.setattr(writer_lock, "check_held", lost)
+    with pytest.raises(RuntimeError, match="taken over"), store.whole():
+        pass
+    assert not away.dropped, "who lost the root deletes nothing of another run"

@@ -36,6 +36,19 @@ def test_a_line_of_other_values_is_refused(changed: dict[str, object]) -> None:
         Entry.of_line(json.dumps(told).encode())
 
 
+@pytest.mark.parametrize("line", [b"[1]", b"null", b'"x"', b"7", b"\xff", b"", b"{}"])
+def test_a_line_that_is_no_object_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError):
+        Entry.of_line(line)
+
+
+def test_half_a_surrogate_pair_is_replaced_and_a_whole_one_stays() -> None:
+    odd = Entry(key(1), "a\ud83db", detail="\udc00")
+    assert (odd.text, odd.detail) == ("a\ufffdb", "\ufffd")
+    assert Entry.of_line(odd.line()) == odd
+    assert Entry(key(1), "a\U0001f600").text == "a\U0001f600"
+
+
 def test_numbers_that_json_has_not_are_not_written() -> None:
     with pytest.raises(ValueError):
         Entry(key(1), usd=float("nan")).line()

@@ -271,6 +271,25 @@ def test_probes_are_answered_while_a_caller_has_all_its_places(tmp_path: Path) -
     assert app._at_once == {"127.0.0.1": 1}
 
 
+def test_keys_of_one_address_have_places_of_their_own(tmp_path: Path) -> None:
+    app = Gateway(reads, host(tmp_path, KEYS, per_caller=1))
+    app._at_once["clinic"] = 1
+    assert asked(app, headers={**JSON, "x-api-key": "one"}).code == (429, "at_once")
+    assert asked(app, headers={**JSON, "x-api-key": "two"}).status == 200
+
+
+def test_a_body_that_has_come_is_on_its_way_no_more(tmp_path: Path) -> None:
+    coming: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        coming.append(passed._coming())
+        await reads(scope, receive, send)
+        coming.append(passed._coming())
+
+    passed = Gateway(app, host(tmp_path))
+    assert asked(passed).status == 200 and coming == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("path", "method", "kind", "status"),
     [
