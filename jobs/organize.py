@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.graph.foreign import coverage, organized, read_graph
+from srrag.runner.deletion.vacuum import drop_unfinished
 from srrag.runner.progress import say
 from srrag.storage.store import Store
 
@@ -31,6 +32,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     store.create()
     folder = store.root / "organize"
     with store.lock():
+        drop_unfinished(store, questions=False)
         started = time.perf_counter()
         figures = organized(step, nodes, edges, folder, factory.place(config))
         seconds = time.perf_counter() - started - figures["encoding_seconds"]

@@ -10,7 +10,7 @@ from typing import Any
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.experiment.configurations import configurations
-from srrag.experiment.record import bench_name
+from srrag.experiment.record import bench_group, bench_name
 from srrag.experiment.running import Running
 from srrag.experiment.scoring import read_bench
 from srrag.experiment.sweep import SweepBench, row_off, run_sweep
@@ -33,7 +33,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     for row in rows:
         say(f"  {row.name}: {row.command(str(path), config['engine'])}")
     shared = {name: config[name] for name in ("engine", "in_sample", "resamples", "seed")}
-    scored = SweepBench(bench, bench_name(config), path, **shared)
+    unfair = str((given.get("unfair") or {}).get(bench_group(config)) or "")
+    scored = SweepBench(bench, bench_name(config), path, **shared, unfair=unfair)
     running = Running.of(config)
     idle = [row_off(name, why, scored, given["rows"][name]) for name, why in (off or {}).items()]
     found = run_sweep(scored, rows, baseline, running, Path(config["out"]), idle)
@@ -48,7 +49,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     order = ranks(found.rows, given.get("decides") or ())
     without = {r.name: ", ".join(r.pipeline.left_out) for r in rows if r.pipeline.left_out}
     summary |= {"ranks": order, "off": without | (off or {})}
-    unfair = str((given.get("unfair") or {}).get(scored.name) or "")
     say(text + readable_systems(order, summary["off"] if off is not None else {}, unfair))
     took = {"out": config["out"], "seconds": round(time.perf_counter() - started, 3)}
     return summary | took

@@ -63,11 +63,11 @@ def asked(bench: Path, qrels: Qrels, options: Mapping[str, str]) -> list[dict[st
         odd = options["half"] == "blind"
         rows = [r for r in rows if hashlib.sha256(r["query_id"].encode()).digest()[0] % 2 == odd]
     if "slice" in options:
-        rows = [row for row in rows if row["query_id"] in _of_type(bench, options["slice"])]
+        rows = [row for row in rows if row["query_id"] in of_type(bench, options["slice"])]
     return rows[: int(options.get("questions", len(rows)))]
 
 
-def _of_type(bench: Path, kind: str) -> set[str]:
+def of_type(bench: Path, kind: str) -> set[str]:
     """The questions of a type with MIN_PAPERS relevant papers or more."""
     lines = (bench / "queries.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]

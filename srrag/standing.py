@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from srrag.step import Place
-from srrag.storage.lookup import Lookup, id_keys
+from srrag.storage.lookup import Lookup
 from srrag.storage.mirror import pull_build
 
 STANDINGS: Mapping[str, str] = {
@@ -127,12 +127,8 @@ class Standings:
         if not self.known:
             return [UNKNOWN] * len(doc_ids), [""] * len(doc_ids)
         standings, links = ["ok"] * len(doc_ids), [""] * len(doc_ids)
-        keys = self._lookup.keys
-        if len(keys) and len(doc_ids):
-            wanted = id_keys(doc_ids)
-            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            for n in np.flatnonzero(np.asarray(keys[place]) == wanted).tolist():
-                row = int(self._lookup.rows[place[n]])
-                standings[n] = self.table["standing"][row].as_py()
-                links[n] = self.table["link"][row].as_py()
+        rows = self._lookup.find_known(doc_ids)
+        for n in np.flatnonzero(rows >= 0).tolist():
+            standings[n] = self.table["standing"][int(rows[n])].as_py()
+            links[n] = self.table["link"][int(rows[n])].as_py()
         return standings, links

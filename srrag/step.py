@@ -277,9 +277,9 @@ class Build(abc.ABC):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the files of `build` from the previous version and the parts that changed.
+        """Write what `build` writes from the previous version and the parts that changed.
 
-        The files equal those of `build`, unless the build `remembers`.
+        What opens them answers as from those of `build`, unless the build `remembers`.
         """
         return self.build(inputs, out, at)
 

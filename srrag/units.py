@@ -16,6 +16,7 @@ from srrag.step import Place
 from srrag.storage.lookup import Lookup
 from srrag.storage.mapped_table import MappedTable
 from srrag.storage.mirror import pull_build
+from srrag.storage.shards import stems
 
 Ints = npt.NDArray[np.int64]
 
@@ -32,6 +33,7 @@ EVIDENCE_COLUMNS = (
 )  # fmt: skip
 
 
+LOOKED_UP = ("units", "documents")
 STUDIES = ("window_studies", "study_windows", "study_windows.offsets")
 
 
@@ -42,11 +44,9 @@ class Units:
         """Map the files; nothing is read before a query."""
         pull_build(folder)
         self._folder = folder
-        self._units = MappedTable.at(folder / "units.arrow")
-        self._documents = MappedTable.at(folder / "documents.arrow")
+        self._units, self._documents = (MappedTable(table) for table in map_tables(folder))
         self.units, self.documents = self._units.table, self._documents.table
-        self._unit_rows = Lookup(folder, "units")
-        self._document_rows = Lookup(folder, "documents")
+        self._unit_rows, self._document_rows = (Lookup.of(folder, name) for name in LOOKED_UP)
 
     def __len__(self) -> int:
         """Number of windows."""
@@ -112,12 +112,24 @@ class Units:
         return pc.if_else(pc.equal(pmids, ""), self.document_keys(unit_ids), pmids)
 
 
+def map_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Map the windows and the documents of a units index, of one file or in shards."""
+    windows, documents = (
+        pa.concat_tables(
+            pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
+            for stem in stems(folder, name)
+        )
+        for name in LOOKED_UP
+    )
+    return windows, documents
+
+
 def studies_of(doc_ids: pa.ChunkedArray, documents: pa.Table) -> dict[str, npt.NDArray[Any]]:
     """Number the studies of windows; documents of one PMID are one. The arrays of STUDIES.
 
     Raises ValueError for a window without a document.
     """
-    own, pmids = (documents[name].combine_chunks() for name in ("doc_id", "pmid"))
+    own, pmids = documents["doc_id"], documents["pmid"]
     keys = pc.if_else(pc.equal(pc.fill_null(pmids, ""), ""), own, pmids)
     numbers = np.asarray(pc.index_in(keys, value_set=pc.unique(keys)), np.int32)
     found = pc.index_in(doc_ids, value_set=own)

@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("srrag", deadline=None)  # a busy machine is no fault
+hypothesis.settings.load_profile("srrag")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # Ray starts its workers at niceness 15: on a busy machine its tests would wait for ever.

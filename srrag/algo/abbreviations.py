@@ -27,7 +27,7 @@ def abbreviations(text: str) -> Iterator[tuple[str, str]]:
         before = _sentence(text[: found.start()])
         words = before.split()[-min(size + 5, 2 * size) :]
         long = long_form(short, " ".join(words))
-        if long and not _contains(long, short):
+        if not _contains(long, short):
             yield short, long
 
 
@@ -55,11 +55,9 @@ def _begins_word(text: str, place: int) -> bool:
 
 
 def _is_short(text: str) -> bool:
-    letters = sum(char.isalpha() for char in text)
     return (
         2 <= len(text) <= 10
         and len(text.split()) <= _MAX_WORDS
-        and letters > 0
         and any(char.isupper() for char in text)
         and _SHORT.fullmatch(text) is not None
     )

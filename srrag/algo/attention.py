@@ -31,11 +31,13 @@ def attention_scores(
 
     Without features every score is 0, or ½ + `own`.
     """
-    if form == "times_cosine" and own is None:
-        raise ValueError("form times_cosine needs the cosines with the question")
+    factor: Floats | None = None
+    if form == "times_cosine":
+        if own is None:
+            raise ValueError("form times_cosine needs the cosines with the question")
+        factor = 0.5 + np.asarray(own, np.float64)
     if not len(usefulness):
-        found = np.zeros(len(cosines))
-        return found if own is None or form != "times_cosine" else found + 0.5 + own
+        return np.zeros(len(cosines)) if factor is None else factor
     scaled = np.asarray(cosines, np.float64) / temperature
     useful = np.asarray(usefulness, np.float64)
     if form == "best":
@@ -46,4 +48,4 @@ def attention_scores(
         return summed
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     scores: Floats = (weights @ useful) / weights.sum(axis=1)
-    return scores * (0.5 + np.asarray(own, np.float64)) if form == "times_cosine" else scores
+    return scores if factor is None else scores * factor

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, log_expit
 
 Floats = npt.NDArray[np.float64]
 Sum = Callable[[Floats], Floats]
@@ -157,6 +156,8 @@ def query_losses(theta: Floats, pairs: Pairs) -> Floats:
 
 def _cell_sums(theta: Floats, pairs: Pairs) -> Floats:
     """Weighted sums over blocks of pairs: log σ, σ(−z)Δs, σσΔs², then σ(−z), σσ, σσΔs by cell."""
+    from scipy.special import expit, log_expit  # only fitting needs it, and questions come by here
+
     sums = np.zeros(3 + 3 * NUM_CELLS)
     by_cell = sums[3:].reshape(3, NUM_CELLS)
     offset = DESIGN @ theta[1:]
@@ -268,6 +269,8 @@ def adam_start() -> AdamState:
 
 def adam_step(state: AdamState, gradient: Floats, learning_rate: float) -> AdamState:
     """One full-batch step uphill from the gradient by θ. β = (.9, .999), ε = 1e-8."""
+    from scipy.special import expit
+
     chained = gradient * np.concatenate([[1.0], expit(state.point[1:])])
     epoch = state.epoch + 1
     mean = 0.9 * state.mean + 0.1 * chained

@@ -103,7 +103,8 @@ class ComposeAnswer(LLMStep):
         """Raise ValueError for settings that no answer can satisfy."""
         if self.uncited not in ("drop", "mark"):
             raise ValueError(f"uncited is {self.uncited!r}: it can be 'drop' or 'mark'")
-        if not 1 <= self.max_sentences <= (most := MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS):
+        most = MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS
+        if not 1 <= self.max_sentences <= most:
             raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
 
     def fitted(self) -> tuple[Fitted, ...]:
@@ -214,7 +215,7 @@ class ComposeAnswer(LLMStep):
         if evidence and self._closed(question):
             note = abstention_note(question[self.gate])
             return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": note}
-        if not evidence or completion is None:
+        if completion is None:  # nothing was asked
             return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": NO_EVIDENCE}
         if fault := completion.fault:
             reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}

@@ -102,16 +102,16 @@ class SelectEvidence(Step):
             ids = pc.struct_field(flat, "unit_id")
             listed = ids.to_pylist()
             said = windows.take(listed, ("parent_id", "grade", "doc_id"))
-            ranks = pc.struct_field(flat, "rank").to_numpy(zero_copy_only=False).astype(np.int64)
+            ranks = pc.struct_field(flat, "rank").to_numpy().astype(np.int64)
             scores = pc.struct_field(flat, "score")
             values = scores.to_numpy().astype(np.float64)
             told, links = known.find(said["doc_id"].to_pylist())
             hidden = np.zeros(len(rows), bool)
             if self.status == "hide":
                 hidden |= np.array([each in HIDDEN for each in told], bool)
-            if self.status == "hide" and "superseded" in told:
-                found = windows.take_evidence(listed)["pmid"].to_pylist()
-                hidden |= _succeeded(rows, told, links, found)
+                if "superseded" in told:
+                    found = windows.take_evidence(listed)["pmid"].to_pylist()
+                    hidden |= _succeeded(rows, told, links, found)
             kept = self._select(rows, ranks, values, said, np.ones(len(rows), bool))
             gone = kept[hidden[kept]]
             if gone.size:

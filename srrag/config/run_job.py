@@ -35,6 +35,7 @@ def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -
     A job with its `own_stdout` writes there itself, and no summary is printed.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    _without_pandas()
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.filterwarnings("ignore", category=FutureWarning)
@@ -72,6 +73,29 @@ def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -
     elif not own_stdout:
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
+
+
+class _NoPandas:
+    """An import hook that finds no pandas."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Raise ModuleNotFoundError for pandas; leave anything else to other hooks."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def _without_pandas() -> None:
+    """Have Arrow look for pandas while it cannot be found: it imports it at the first array.
+
+    No job hands pandas' objects to Arrow, and the import takes a tenth of a cold question.
+    """
+    if "pandas" not in sys.modules:
+        hook = _NoPandas()
+        sys.meta_path.insert(0, hook)
+        try:
+            pa.array(range(1))
+        finally:
+            sys.meta_path.remove(hook)
 
 
 def _stop(number: int, frame: object) -> None:

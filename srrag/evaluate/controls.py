@@ -13,6 +13,7 @@ import pyarrow as pa
 from srrag.evaluate.judgements import CASES, Case
 from srrag.evaluate.judges.entailment import sentences
 from srrag.ids import content_id
+from srrag.schema import NO_CHOICE
 
 TOP = 3
 """Pieces of evidence that the control `top3` quotes whole."""
@@ -58,8 +59,9 @@ def random_window(case: Case, other: Case) -> Mapping[str, Any]:
 
 
 def abstain(case: Case, other: Case) -> Mapping[str, Any]:
-    """Always say that the evidence does not suffice."""
-    return {"answer": ABSTAINS, "sentences": [], "abstained": True, "missing": ""}
+    """Always say that the evidence does not suffice, and choose nothing."""
+    chosen = {"chooses": True, "choice": NO_CHOICE}
+    return {"answer": ABSTAINS, "sentences": [], "abstained": True, "missing": "", **chosen}
 
 
 def gold_answer(case: Case, other: Case) -> Mapping[str, Any]:
@@ -68,7 +70,10 @@ def gold_answer(case: Case, other: Case) -> Mapping[str, Any]:
     texts += [nugget["text"] for nugget in case["nuggets"]]
     texts += [value for value in case["picot"].values() if value]
     option = [f"{case['gold_option'].capitalize()}."] if case["gold_option"] else []
-    return _said([{"text": text, "evidence_ids": []} for text in [*option, *texts]])
+    said = _said([{"text": text, "evidence_ids": []} for text in [*option, *texts]])
+    if case["gold_option"] in case["options"]:
+        said |= {"chooses": True, "choice": case["options"].index(case["gold_option"])}
+    return said
 
 
 CONTROLS: Mapping[str, Control] = {
@@ -99,13 +104,18 @@ def control_cases(cases: pa.Table) -> dict[str, pa.Table]:
 
 
 def _said(given: Sequence[Sentence]) -> dict[str, Any]:
-    """Columns of an answer of these sentences; missing where there are none."""
+    """Columns of an answer of these sentences; missing where there are none.
+
+    It has no `choice` of its own: what it chooses is read from its text.
+    """
     text = " ".join(each["text"] for each in given)
     return {
         "answer": text,
         "sentences": list(given),
         "abstained": False,
         "missing": "" if text.strip() else "empty",
+        "chooses": False,
+        "choice": NO_CHOICE,
     }
 
 

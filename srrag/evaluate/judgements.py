@@ -14,6 +14,7 @@ from pydantic import StringConstraints
 from srrag.evaluate.judges import entailment
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, Rules
 from srrag.llm.delimit import quoted
+from srrag.provenance import Fitted, packaged_fit
 from srrag.rows import with_columns
 from srrag.schema import EVIDENCE, PICOT, SENTENCES, relation
 from srrag.step import Function, LLMStep, Place, Step
@@ -158,6 +159,12 @@ class _Asking(LLMStep):
         """Identify the step by its prompt, and by the rules if they answer."""
         rules = {"entailment": entailment.VERSION} if isinstance(self.engine, Rules) else {}
         return {**super().identity(), **rules}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the rules were tuned on; nothing is known of a model here."""
+        if not isinstance(self.engine, Rules):
+            return ()
+        return (packaged_fit("srrag.evaluate.judges", "rules.json", "rules that judge"),)
 
 
 @dataclass(frozen=True, kw_only=True)

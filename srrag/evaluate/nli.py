@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -152,11 +151,6 @@ def best_threshold(gold: Bools, values: npt.NDArray[np.floating[Any]]) -> float:
     found = values[None, :] >= candidates[:, None]
     f1 = 2 * (found & gold).sum(axis=1) / (found.sum(axis=1) + gold.sum())
     return float(candidates[np.argmax(f1)])
-
-
-def held_out(question: str) -> bool:
-    """Whether a question's pairs were held out when the rules were tuned."""
-    return zlib.crc32(question.encode()) % 2 == 1
 
 
 def _code(label: str) -> float:

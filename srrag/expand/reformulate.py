@@ -12,10 +12,10 @@ from pydantic import StringConstraints
 
 from srrag.expand.invented import invented_numbers
 from srrag.expand.reword_rules import Rewording
-from srrag.index.abbreviations import read_abbreviations
 from srrag.index.sparse import SparseIndex
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.mentions.abbreviations import read_abbreviations
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import Function, LLMStep, Place

@@ -29,6 +29,7 @@ from srrag.experiment.controls import (
 from srrag.experiment.degraded import answer_counts, step_keys
 from srrag.experiment.in_sample import InSample, in_sample, split, united
 from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.nli import unfit_by_votes
 from srrag.experiment.rankings import Judged, read_articles
 from srrag.experiment.record import Evaluated, bench_name, record
 from srrag.experiment.systems import baseline_config, system_names
@@ -93,6 +94,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         kept.append(replace(done, broken_judges=lost, seen=seen, apart=apart))
     tried = _tried(config, systems["pipeline"][0].table, steps, seen)
     told = unfit(list(listed.values()), tried, steps)
+    told |= unfit_by_votes(config, steps) if wanted(config) else {}
     summary |= {"controls": control_figures(tried, **_resampling(config)), "unfit": told}
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.betr import GRADES
+from srrag.algo.folds import FOLDS
 from srrag.algo.intervals import bootstrap_interval
+from srrag.algo.significance import paired_bootstrap
 from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
@@ -26,11 +28,12 @@ from srrag.rerank.fuse_features import FuseFeatures
 from srrag.runner.progress import say
 from srrag.step import within
 from srrag.train.betr.features import (
-    FOLDS,
     AskedCandidates,
     FeatureSettings,
     cross_fitted,
+    fold_fits,
     stated_fit,
+    stated_folds,
 )
 from srrag.units import open_units
 
@@ -109,18 +112,23 @@ def fit_sets(config: Mapping[str, Any], settings: FeatureSettings) -> dict[str, 
     """
     _, step = fusing(factory.make(config["pipeline"], "pipeline"))
     sets = [gather(config, name, given) for name, given in config["features"].items()]
-    fits = {}
+    fits: dict[str, Any] = {}
+    first: dict[str, dict[str, Floats]] = {}
     for features in (step.names, *config["train"]["subsets"]):
         if unknown := sorted(set(features) - set(step.names)):
             raise UsageError(f"train.subsets: the pipeline has no feature {unknown[0]!r}")
-        columns = [step.names.index(name) for name in sorted(features)]
+        names = sorted(features)
+        columns = [step.names.index(name) for name in names]
         rows = [[_narrowed(row, columns) for row in each.rows] for each in sets]
-        fit = stated_fit(sorted(features), rows, settings)
-        crossed = zip(sets, cross_fitted(rows, settings), strict=True)
+        fit = stated_fit(names, rows, settings)
+        folds = fold_fits(rows, settings)
+        crossed = zip(sets, cross_fitted(rows, folds, settings), strict=True)
+        values = {each.name: each.measured(s) for each, s in crossed}
+        first = first or values
         fit["cross_fitted"] = {
-            each.name: {"metrics": _figures(each.measured(s))} for each, s in crossed
+            name: _compared(found, first[name]) for name, found in values.items()
         }
-        fits[fit_name(features)] = fit
+        fits[fit_name(features)] = fit | {"folds": stated_folds(names, folds)}
     return {
         "embedder": embedder_name(step.encoder),
         "fits": fits,
@@ -146,16 +154,28 @@ def said(name: str, fit: Mapping[str, Any]) -> dict[str, Any]:
         say(f"  {key:<24}{found['value']:9.4f}   [{found['low']:.4f}, {found['high']:.4f}]{note}")
     for key, figure in set_metrics(fit).items():
         say(f"  {key:<24}{printed(figure)}   (cross-fitted)")
+    for set_name, found in fit["cross_fitted"].items():
+        for key, figure in found.get("difference", {}).items():
+            say(f"  {set_name} {key:<18}{printed(figure)}   (more than all features)")
     useless = [key for key, found in fit["features"].items() if not found["worth"]]
-    return {**fit, "worth_nothing": useless}
+    return {key: each for key, each in fit.items() if key != "folds"} | {"worth_nothing": useless}
 
 
 def _narrowed(row: AskedCandidates, columns: Sequence[int]) -> AskedCandidates:
     return dataclasses.replace(row, x=row.x[:, columns])
 
 
-def _figures(values: Mapping[str, Floats]) -> dict[str, Any]:
-    return {name: measured(bootstrap_interval(values[name]), len(values[name])) for name in SHOWN}
+def _compared(values: Mapping[str, Floats], first: Mapping[str, Floats]) -> dict[str, Any]:
+    """The figures of a fit, and what it has more than the fit to all features."""
+    size = len(values[SHOWN[0]])
+    told = {name: measured(bootstrap_interval(values[name]), size) for name in SHOWN}
+    if values is first:
+        return {"metrics": told}
+    more = {name: paired_bootstrap(values[name], first[name]) for name in SHOWN}
+    return {
+        "metrics": told,
+        "difference": {name: measured(each[:3], size) for name, each in more.items()},
+    }
 
 
 def set_metrics(fit: Mapping[str, Any]) -> dict[str, Any]:

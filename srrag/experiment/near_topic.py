@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from srrag.config import factory
 from srrag.errors import UsageError, reading
@@ -18,22 +22,107 @@ from srrag.evaluate.near_topic import (
     read_near_topic,
     risk_coverage,
 )
-from srrag.evaluate.scores import compare, figure
+from srrag.evaluate.scores import Scores, compare, figure
+from srrag.experiment.in_sample import InSample, split
+from srrag.experiment.outcome import Outcome
 from srrag.experiment.record import Evaluated, bench_name, record, set_apart
 from srrag.experiment.systems import baseline_config, system_names
+from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
+from srrag.rows import Row
 from srrag.runner.progress import say
+from srrag.step import Place, Step
+
+_ABSTAINS: Row = {
+    "reject": None, "insufficient": True, "sentences": [], "answer": "", "answer_note": "",
+    "notice": "",
+}  # fmt: skip
+CONTROLS: Mapping[str, Row] = {
+    "control: always abstain": _ABSTAINS,
+    "control: always answer": {**_ABSTAINS, "insufficient": False, "sentences": [{}]},
+}
+"""One has no wrong answer, the other answers all: neither figure says anything without its pair."""
+
+
+@dataclass(frozen=True)
+class NearTopicBench:
+    """Questions that a corpus answers and others near them that it cannot, for sweeps."""
+
+    asked_: Sequence[NearTopic]
+    judge: str = ""
+
+    @cached_property
+    def questions(self) -> pa.Table:
+        """All questions."""
+        return _question_table(self.asked_)
+
+    @property
+    def gold(self) -> list[Row]:
+        """The questions, each with the words that the corpus lacks."""
+        return [
+            {"query_id": each.query_id, "text": each.text, "ideal_answer": _told(each), "gold": []}
+            for each in self.asked_
+        ]
+
+    @property
+    def learned(self) -> Sequence[Step]:
+        """No judge is asked."""
+        return ()
+
+    def asked(self, pipeline: Pipeline) -> Pipeline:
+        """Return the whole pipeline; ValueError if it cannot abstain."""
+        if "insufficient" not in pipeline.writes.names:
+            raise ValueError("pipeline: none of its steps writes an answer")
+        return pipeline
+
+    def tried(
+        self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
+    ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
+        """Score what always answers and what never does; each is best at half of the metrics."""
+        rows = {
+            name: {each.query_id: row for each in self.asked_} for name, row in CONTROLS.items()
+        }
+        return {name: self._scores(each, seen)[0] for name, each in rows.items()}, {}
+
+    def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
+        """Score whether a pipeline answers, apart for what was fitted on."""
+        kept, apart = self._scores(by_id(table.to_pylist()), seen)
+        lost = len(table["reject"].drop_null())
+        return Outcome(kept, missing={"failed": lost} if lost else {}, apart=apart)
+
+    def _scores(
+        self, rows: Mapping[str, Mapping[str, Any]], seen: InSample
+    ) -> tuple[list[Scores], list[Scores]]:
+        return split(near_topic_scores(self.asked_, rows), seen)
+
+    def kept(self, table: pa.Table, at: Place) -> pa.Table:
+        """Keep all; vectors are left out when it is written."""
+        return table
+
+
+def _told(question: NearTopic) -> str:
+    return "" if question.answerable else f"The corpus has nothing on: {question.absent}"
+
+
+def _question_table(questions: Sequence[NearTopic]) -> pa.Table:
+    return question_table({"query_id": q.query_id, "text": q.text} for q in questions)
+
+
+def read_bench_near_topic(config: Mapping[str, Any], path: Path) -> NearTopicBench:
+    """Read the questions; raises UsageError without a root."""
+    bench = config["bench"]
+    if config["root"] is None:
+        raise UsageError("root= is missing: the build of the corpus that is asked")
+    answerable = Path(bench["answerable"]) if bench["answerable"] else None
+    with reading(answerable or path), reading(path):
+        return NearTopicBench(read_near_topic(path, answerable, bench["side"]))
 
 
 def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
     """Run a pipeline, and the baseline if any; return figures by the element replaced."""
     started = time.perf_counter()
     bench, resampling = config["bench"], {"resamples": config["resamples"], "seed": config["seed"]}
-    if config["root"] is None:
-        raise UsageError("root= is missing: the build of the corpus that is asked")
-    answerable = Path(bench["answerable"]) if bench["answerable"] else None
-    with reading(answerable or path), reading(path):
-        questions = read_near_topic(path, answerable, bench["side"])
+    questions = list(read_bench_near_topic(config, path).asked_)
     name, against = system_names(config)
     systems = [_ask(config, name, questions)]
     systems += [_ask(baseline_config(config), against, questions)] if against else []
@@ -75,7 +164,7 @@ def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
 def _ask(config: dict[str, Any], name: str, questions: list[NearTopic]) -> Evaluated:
     """Run a pipeline on all questions."""
     bound = factory.pipeline_run(config, factory.answering(config), evaluating=True)
-    asked = question_table({"query_id": q.query_id, "text": q.text} for q in questions)
+    asked = _question_table(questions)
     began = time.perf_counter()
     table = bound.run(asked, factory.place(config))
     seconds, rows = time.perf_counter() - began, by_id(table.to_pylist())

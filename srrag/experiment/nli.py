@@ -4,38 +4,87 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from srrag.config import factory
-from srrag.errors import reading
+from srrag.errors import UsageError, reading
+from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.nli import (
     agreement,
     best_threshold,
     binary,
-    held_out,
     nli_cases,
     read_nli,
     verdicts,
 )
+from srrag.experiment.in_sample import in_sample
 from srrag.experiment.judging import judge, judge_name, judges
 from srrag.figures import printed
+from srrag.llm.completion import Usage
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
+from srrag.step import Step
+
+_NUGGETS = "nuggets"
+"""The judge of `bench.judges` that is measured."""
 
 
 def evaluate_nli(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Compare the verdicts of the judge of nuggets with physicians' votes."""
+    """Compare the verdicts of the judge of nuggets with physicians' votes.
+
+    Pairs of questions that the judge was tuned on are kept apart unless in_sample=allow. Raises
+    UsageError if no others are left.
+    """
     started = time.perf_counter()
     with reading(path):
         rows = read_nli(path)
     steps = judges(config["bench"]["judges"])
+    measured, usage = _measured(config, path, rows, steps)
+    summary = {"judge": judge_name(config), **measured, **calls_made({"judge": usage}, len(rows))}
+    summary["seconds"] = round(time.perf_counter() - started, 3)
+    summary["ok"] = summary["failed"] < summary["pairs"]
+    say(readable(summary))
+    return summary
+
+
+def unfit_by_votes(config: dict[str, Any], steps: Mapping[str, Step]) -> dict[str, str]:
+    """Name the metrics of the judge of nuggets, with the reason, if it is unfit as a judge.
+
+    It is if its F1 on the physicians' votes of `bench.votes` does not beat a cosine's, as
+    `bench=nli` measures it: on whole answers, and on questions that it was not tuned on. Without
+    such a file, or such a judge, nothing is known.
+    """
+    file = config["bench"].get("votes")
+    step = steps.get(_NUGGETS)
+    if not file or not isinstance(step, JudgeNuggets) or not (path := Path(str(file))).exists():
+        return {}
+    with reading(path):
+        rows = read_nli(path)
+    found, _ = _measured(config, path, rows, {_NUGGETS: replace(step, words=None)})
+    if found["fit"]:
+        return {}
+    own, other = (each["metrics"]["F1"]["value"] for each in (found, found["cosine_best"]))
+    reason = f"unfit here: F1 {own:.3f} on physicians' votes, a cosine's {other:.3f}"
+    return {metric.name: reason for metric in step.metrics}
+
+
+def _measured(
+    config: dict[str, Any], path: Path, rows: list[dict[str, Any]], steps: Mapping[str, Step]
+) -> tuple[dict[str, Any], Usage]:
+    """Measure the judge of nuggets, a cosine and the constant on physicians' votes."""
     judged, usage = judge(config, nli_cases(rows), steps)
-    given = verdicts(judged["nuggets"])
+    given = verdicts(judged[_NUGGETS])
     resampling = {"resamples": config["resamples"], "seed": config["seed"]}
-    apart = [row for row in rows if held_out(row["question"])]
+    asked = [{"query_id": row["id"], "text": row["question"]} for row in rows]
+    seen = in_sample(steps.values(), asked, config["in_sample"])
+    apart = [row for row in rows if row["id"] in seen.apart]
+    rows = [row for row in rows if row["id"] not in seen.apart]
+    if not rows:
+        raise UsageError(f"{path}: every pair is {seen.reason}")
     found = agreement(rows, given, **resampling)
     gold = np.array([row["label"] == "Entailment" for row in rows])
     cosines = _cosines(config, rows)
@@ -43,21 +92,16 @@ def evaluate_nli(config: dict[str, Any], path: Path) -> dict[str, Any]:
     questions = [str(row["question"]) for row in rows]
     best = binary(gold, cosines >= threshold, questions, **resampling)
     constant = binary(gold, np.ones_like(gold), questions, **resampling)
-    summary: dict[str, Any] = {
-        "judge": judge_name(config),
+    measured: dict[str, Any] = {
         **found,
-        "held_out": agreement(apart, given, **resampling) if apart else None,
+        "in_sample": agreement(apart, given, **resampling) if apart else None,
         "cosine_best": {"threshold": round(threshold, 4), "metrics": best},
         "always_entailed": {"metrics": constant},
     }
-    summary["fit"] = found["metrics"]["F1"]["value"] > max(
+    measured["fit"] = found["metrics"]["F1"]["value"] > max(
         each["F1"]["value"] for each in (best, constant)
     )
-    summary |= calls_made({"judge": usage}, len(rows))
-    summary["seconds"] = round(time.perf_counter() - started, 3)
-    summary["ok"] = found["failed"] < len(rows)
-    say(readable(summary))
-    return summary
+    return measured, usage
 
 
 def readable(summary: Mapping[str, Any]) -> str:
@@ -66,8 +110,8 @@ def readable(summary: Mapping[str, Any]) -> str:
     if not summary["ok"]:
         lines += ["NO RESULT: no answer of the judge could be used"]
     sides = {summary["judge"]: summary, "cosine, its best threshold": summary["cosine_best"]}
-    if summary["held_out"]:
-        sides[f"{summary['judge']}, held out"] = summary["held_out"]
+    if summary["in_sample"]:
+        sides[f"{summary['judge']}, in-sample"] = summary["in_sample"]
     sides["always entailed"] = summary["always_entailed"]
     for title, each in sides.items():
         figures = "  ".join(

@@ -138,6 +138,12 @@ def bench_name(config: Mapping[str, Any]) -> str:
     return f"{config['bench']['kind']} {'/'.join(path.parts[-2:])}"
 
 
+def bench_group(config: Mapping[str, Any]) -> str:
+    """The benchmark as `bench=` names it, else its kind."""
+    named = [item.partition("=")[2] for item in config["overrides"] if item.startswith("bench=")]
+    return str(named[-1] if named else config["bench"]["kind"])
+
+
 def score_tables(
     name: str, scores: Sequence[Scores], questions: Sequence[str], seen: InSample
 ) -> list[pa.Table]:

@@ -19,6 +19,8 @@ from srrag.experiment.answers import read_gold, scores, split_judged
 from srrag.experiment.controls import judge_controls, unfit, wanted
 from srrag.experiment.in_sample import InSample
 from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.near_topic import read_bench_near_topic
+from srrag.experiment.nli import unfit_by_votes
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.ranked import RankedByGold
 from srrag.experiment.rankings import Judged, read_articles, read_judged
@@ -152,7 +154,8 @@ class Answers:
             return {}, {}
         counted = [query for query in table["query_id"].to_pylist() if query not in seen.apart]
         found = judge_controls(self.config, table, self.steps, counted)
-        return found, unfit([each.scores for each in outcomes.values()], found, self.steps)
+        told = unfit([each.scores for each in outcomes.values()], found, self.steps)
+        return found, told | unfit_by_votes(self.config, self.steps)
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
         """Keep every column except vectors."""
@@ -168,8 +171,10 @@ def read_bench(config: dict[str, Any], path: Path) -> Bench:
         raise UsageError(f"bench.path={path} does not exist")
     if bench["kind"] == "textbook":
         return read_bench_textbook(config, path)
+    if bench["kind"] == "near_topic":
+        return read_bench_near_topic(config, path)
     if bench["kind"] not in ("beir", "gold", "answers"):
-        kinds = "beir, gold, textbook and answers"
+        kinds = "beir, gold, textbook, near_topic and answers"
         raise UsageError(f"bench.kind={bench['kind']}: a sweep scores {kinds}")
     units = Units(Store(config["root"]).artifacts(config["build"])["units"])
     known = units.documents.select(["source_id", "grade", "condition"]).to_pylist()

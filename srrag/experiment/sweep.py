@@ -50,6 +50,8 @@ class SweepBench:
     in_sample: str
     resamples: int
     seed: int
+    unfair: str = ""
+    """Whom the benchmark is unfair to."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def row_off(name: str, reason: str, scored: SweepBench, command: object) -> Row:
         state="failed",
         reason=f"off: {reason}",
         questions=scored.bench.questions.num_rows,
+        unfair=scored.unfair,
         command=str(command),
     )
 
@@ -185,6 +188,7 @@ def _row(
         "bench": scored.name,
         "judge": bench.judge,
         "questions": questions.num_rows,
+        "unfair": scored.unfair,
         "command": row.command(str(scored.path), scored.engine),
         "overrides": row.overrides,
         "pipeline": spec(row.pipeline),

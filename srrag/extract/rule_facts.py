@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from srrag.mentions.concepts import concept_name, concept_spans
 from srrag.mentions.find import (
     MAX_CHARS,
     PATTERN_CONFIDENCE,
@@ -104,7 +105,12 @@ def extract_facts(
     answers = []
     for text, document, found in zip(texts, documents, find(texts, sections, leads), strict=True):
         lower = lower_same_length(text)
-        mentions = [m for m in found if m.end - m.start <= MAX_CHARS]
+        mentions = [
+            m._replace(start=start, end=end)
+            for m in found
+            if m.end - m.start <= MAX_CHARS
+            for start, end in concept_spans(lower, m.type, m.start, m.end)
+        ]
         writer = _Writer(text, lower, document, ontology)
         writer.relate(mentions)
         writer.describe(mentions, find_values(lower))
@@ -187,7 +193,7 @@ class _Writer:
     def _name(self, mention: Mention | None) -> str:
         if mention is None:
             return self.document
-        return " ".join(self.text[mention.start : mention.end].split())
+        return concept_name(self.text[mention.start : mention.end])
 
     def _fact(self, head: Mention | None, relation: str, tail: Mention) -> None:
         kinds = spoken(self.ontology, head.type if head else DOCUMENT, relation, tail.type)

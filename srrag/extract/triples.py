@@ -25,6 +25,7 @@ from srrag.extract.rule_facts import extract_facts
 from srrag.ids import content_id
 from srrag.llm.completion import Completion, Enums, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, inert, quoted
+from srrag.mentions.concepts import CONCEPTS
 from srrag.ontology import Ontology
 from srrag.schema import TRIPLES
 from srrag.step import Function, LLMStep, Place
@@ -92,6 +93,11 @@ class ExtractTriples(LLMStep):
                 f"mentions: engine {self.engine.name!r} finds its own; to extract by "
                 f"{self.mentions.name!r}, stages.triples.run.engine has to be the rules"
             )
+
+    def identity(self) -> dict[str, Any]:
+        """The prompt; of rules also the version of the names that they give to what they find."""
+        rules = {"names": CONCEPTS} if isinstance(self.engine, Rules) else {}
+        return super().identity() | rules
 
     @property
     def answered_by(self) -> str:

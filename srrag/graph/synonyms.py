@@ -24,7 +24,10 @@ from srrag.graph.facts import ENDS, LINKS, entity_id, hashed_ids, normalise
 from srrag.graph.grouping import group_ends, group_links, ungroup
 from srrag.graph.partition import write_rows
 from srrag.ids import content_id, file_sha256
+from srrag.mentions.abbreviations import read_abbreviations
+from srrag.mentions.vocabulary import Matcher, Vocabulary, key, tokens_of
 from srrag.model.encoder import Encoder
+from srrag.ontology import DOCUMENT
 from srrag.spec import place_field
 from srrag.step import Build, Place
 
@@ -38,6 +41,23 @@ SYNONYMS = pa.schema(
 )
 _COLUMNS = ["type", "name", "canonical"]
 _TELLING = re.compile(r"\d+(?:\.\d+)?|\b(?:no|non|not|without|never)\b")
+_SHORT = re.compile(r"(?P<long>[^()]{4,200}) \((?P<short>[^()\s]{2,12})\)")
+_ORDERED = frozenset(
+    (
+        "high",
+        "low",
+        "more",
+        "less",
+        "left",
+        "right",
+        "upper",
+        "lower",
+        "pre",
+        "post",
+        "to",
+        "versus",
+    )
+)
 _BLOCK_ROWS = 1024
 _SCORE_DECIMALS = 5
 
@@ -46,20 +66,27 @@ _SCORE_DECIMALS = 5
 class MergeSynonyms(Build):
     """ENTITIES and EDGES → SYNONYMS, and both tables with canonical entities only.
 
-    Synonyms come either from a CSV `file` (type, name, canonical) or from an `encoder`: names of
-    one type whose vectors have a cosine of at least `threshold`. Attribute values are never merged,
-    and vectors never merge names that differ in a number or a negation.
+    Synonyms come from one source: a CSV `file` (type, name, canonical); an `encoder`, for names of
+    one type whose vectors have a cosine of at least `threshold`; or a `vocabulary`, for names of
+    one type that go by one heading, or by the same words in whatever order, number and spelling.
+    With a vocabulary, the stage `abbreviations` writes short forms out first. Attribute values are
+    never merged, and vectors never merge names that differ in a number or a negation.
     """
 
     file: str = place_field("")
     encoder: Encoder | None = None
     threshold: float = 0.95
+    vocabulary: Vocabulary | None = None
+    abbreviations: str = ""
     entities: str = "entities"
 
     def __post_init__(self) -> None:
         """Raise ValueError unless exactly one source of synonyms is given."""
-        if bool(self.file) == (self.encoder is not None):
-            raise ValueError("synonyms: give either file or encoder")
+        given = bool(self.file), self.encoder is not None, self.vocabulary is not None
+        if sum(given) != 1:
+            raise ValueError("synonyms: give one of file, encoder and vocabulary")
+        if self.abbreviations and self.vocabulary is None:
+            raise ValueError("synonyms: abbreviations need a vocabulary")
 
     def identity(self) -> dict[str, Any]:
         """Return the hash of the file's content."""
@@ -77,6 +104,9 @@ class MergeSynonyms(Build):
             synonyms = synonyms.filter(
                 pc.is_in(synonyms["entity_id"], _flat(entities["entity_id"]))
             )
+        elif self.vocabulary is not None:
+            short = inputs[self.abbreviations][0] if self.abbreviations else None
+            synonyms = self._same(entities, edges, self.vocabulary.open(), short)
         else:
             synonyms = self._near(entities, edges, at)
         pq.write_table(synonyms, out / "synonyms.parquet")
@@ -88,18 +118,37 @@ class MergeSynonyms(Build):
             "edges": write_rows(out / "edges.parquet", [links], "edges"),
         }
 
+    def _same(
+        self, entities: pa.Table, edges: pa.Table, matcher: Matcher, short: Path | None
+    ) -> pa.Table:
+        """Find synonyms by heading or words; the canonical name is the most mentioned."""
+        long = read_abbreviations(short) if short else {}
+        entities = _by_mentions(entities, edges)
+        first: dict[tuple[str, str], int] = {}
+        rows, heads = [], []
+        names, kinds = entities["name"].to_pylist(), entities["type"].to_pylist()
+        for row, (kind, name) in enumerate(zip(kinds, names, strict=True)):
+            words = name_key(written_out(name, long))
+            if kind == DOCUMENT or not words:
+                continue
+            term = matcher.names.get(words)
+            leader = first.setdefault((kind, term.mesh if term else words), row)
+            if leader != row:
+                rows.append(row)
+                heads.append(leader)
+        leaders_of = entities.take(pa.array(heads, pa.int64()))
+        ids = entities["entity_id"].take(pa.array(rows, pa.int64()))
+        score = pa.repeat(pa.scalar(1.0, pa.float32()), len(rows))
+        columns = [ids, leaders_of["entity_id"], leaders_of["name"], score]
+        return pa.table(columns, schema=SYNONYMS).sort_by("entity_id")
+
     def _near(self, entities: pa.Table, edges: pa.Table, at: Place) -> pa.Table:
         """Find synonyms by the vectors of names; the canonical name is the most mentioned."""
         from srrag.model.embed import load
 
         assert self.encoder is not None
         model = load(self.encoder, at.device, at.threads)
-        values = edges.filter(pc.equal(edges["kind"], "attribute"))["tail_id"]
-        entities = entities.filter(pc.invert(pc.is_in(entities["entity_id"], _flat(values))))
-        counts = pc.list_value_length(_flat(entities["mentions"]))
-        entities = entities.append_column("mentioned", counts).sort_by(
-            [("mentioned", "descending"), ("entity_id", "ascending")]
-        )
+        entities = _by_mentions(entities, edges)
         names = entities["name"].to_pylist()
         groups = defaultdict(list)
         for row, (kind, name) in enumerate(zip(entities["type"].to_pylist(), names, strict=True)):
@@ -114,6 +163,32 @@ class MergeSynonyms(Build):
             columns = [ids, heads["entity_id"], heads["name"], pa.array(score[follows])]
             found.append(pa.table(columns, schema=SYNONYMS))
         return pa.concat_tables(found).sort_by("entity_id")
+
+
+def _by_mentions(entities: pa.Table, edges: pa.Table) -> pa.Table:
+    """The entities that may be merged, the most mentioned first."""
+    values = edges.filter(pc.equal(edges["kind"], "attribute"))["tail_id"]
+    entities = entities.filter(pc.invert(pc.is_in(entities["entity_id"], _flat(values))))
+    counts = pc.list_value_length(_flat(entities["mentions"]))
+    order = [("mentioned", "descending"), ("entity_id", "ascending")]
+    return entities.append_column("mentioned", counts).sort_by(order)
+
+
+def written_out(name: str, long: Mapping[str, str]) -> str:
+    """A name without its abbreviation: `long` for a short form alone, "long form (LF)" without it.
+
+    The bracket has to hold a short form that the corpus defines.
+    """
+    if name in long:
+        return long[name]
+    found = _SHORT.fullmatch(name)
+    return found["long"] if found and found["short"] in long else name
+
+
+def name_key(name: str) -> str:
+    """The words of a name, normalised; in any order, unless it tells high from low and the like."""
+    words = key(name)
+    return " ".join(tokens_of(name)) if _ORDERED & set(words.split(" ")) else words
 
 
 def tells_apart(name: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from srrag.graph.nodes import in_order, numbered, rows_of_ends
 from srrag.graph.tables import narrow
+from srrag.units import map_tables
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -180,7 +181,7 @@ def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:
 
 def _shown_names(nodes: pa.Table, units: Path) -> pa.Array:
     """Return the names; a document's name is its title."""
-    documents = pa.ipc.open_file(pa.memory_map(str(units / "documents.arrow"))).read_all()
+    documents = map_tables(units)[1]
     names, types = (nodes[name].combine_chunks() for name in ("name", "type"))
     is_document = pc.equal(types, _DOCUMENT)
     known = documents["doc_id"].combine_chunks()

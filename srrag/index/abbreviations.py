@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srrag.algo.abbreviations import abbreviations
+from srrag.mentions.abbreviations import FILE
 from srrag.step import Build, Place
-from srrag.storage.mirror import pull_build
 from srrag.storage.read_live import read_live
-
-FILE = "abbreviations.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +48,3 @@ def most_common(counts: Mapping[tuple[str, str], int]) -> dict[str, str]:
 
 def _first(counted: Iterable[tuple[str, int]]) -> str:
     return min(counted, key=lambda pair: (-pair[1], pair[0]))[0]
-
-
-def read_abbreviations(folder: Path) -> dict[str, str]:
-    """Read what the build wrote; raises ValueError that names an unreadable file."""
-    pull_build(folder)
-    path = folder / FILE
-    try:
-        found: dict[str, str] = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: not the abbreviations of a build ({error})") from error
-    return found

@@ -6,8 +6,8 @@ on the workers of the place. Vectors never travel between processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,21 +17,28 @@ from srrag.grades import GRADES
 from srrag.index.dense_shards import (
     Codec,
     Draft,
+    Made,
     Part,
     Rows,
     ShardSettings,
     count,
     cut,
+    grade_of,
+    shard_name,
     train,
     write,
 )
+from srrag.index.parts import link_or_copy
+from srrag.index.shard_plan import regroup
 from srrag.index.titles import TITLE_WEIGHT
-from srrag.step import Build, ParallelMap, Place
-from srrag.storage.atomic_write import commit_json
+from srrag.step import Build, ParallelMap, Place, PreviousVersion
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.shards import IndexShard
 
 _COUNTED_PARTS = 1000
 _LEAST_FLAT_ROWS = 256
 _LISTS_PER_ROOT = 4
+_GROWS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +59,8 @@ class BuildDenseIndex(Build):
     """
 
     version: ClassVar[int] = 3
+    remembers: ClassVar[bool] = True
+    """Lists and codes of an update are those of the version before."""
 
     vectors: str = "vectors"
     windows: str = "windows"
@@ -81,23 +90,85 @@ class BuildDenseIndex(Build):
         Up to one shard is made in this process, more on the workers of the place.
         """
         codecs, drafts = self.plan(inputs, out, at)
-        total = sum(len(draft.rows) for draft in drafts)
+        return self._write(codecs, drafts, {}, out, at)
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Link the shards whose parts stand, and write the others.
+
+        A grade is written whole if it comes to need lists, or no longer needs them. So is one with
+        lists that lost a part, whose vectors they may come from, or that has doubled since they
+        were trained.
+        """
+        told = read_json(former.folder / "index.json")
+        if "shards" not in told:
+            return self.build(inputs, out, at)
+        parts = {part.vectors.name: part for part in self._parts(inputs)}
+        kept = {name for name, part in parts.items() if _stands(part, former)}
+        made = {name: Made.of(shard) for name, shard in told["shards"].items()}
+        grades = self._counted(list(parts.values()), kept, made, at)
+        settings = self._settings(at, sum(map(len, grades)))
+        codecs: list[Codec] = []
+        drafts: list[Draft] = []
+        standing: dict[str, Made] = {}
+        for rows in grades:
+            own = {name: shard for name, shard in made.items() if grade_of(name) == rows.grade}
+            plan = self._continued(rows, own, kept, told["trained_on"].get(rows.grade), settings)
+            if plan is None:
+                more, new = self._planned(rows, out, settings)
+                codecs, drafts = [*codecs, *more], [*drafts, *new]
+                continue
+            stand, shards = plan
+            codec = out / f"codec-{rows.grade}.faiss"
+            if (before := former.folder / codec.name).exists():
+                link_or_copy(before, codec)
+            for name in stand:
+                standing[name] = own[name]
+                for path in former.folder.glob(f"{name}.*"):
+                    link_or_copy(path, out / path.name)
+            known = codec if codec.exists() else None
+            drafts += [Draft(out / f"{name}.faiss", s, known, settings) for name, s in shards]
+        grown = {g: n for g, n in told["trained_on"].items() if (out / f"codec-{g}.faiss").exists()}
+        return self._write(codecs, drafts, standing, out, at, grown)
+
+    def _write(
+        self,
+        codecs: Sequence[Codec],
+        drafts: Sequence[Draft],
+        standing: Mapping[str, Made],
+        out: Path,
+        at: Place,
+        trained_on: Mapping[str, int] | None = None,
+    ) -> dict[str, float | int | str]:
+        """Train, write the shards beside those that stand, and the index's record."""
+        new = sum(len(draft.rows) for draft in drafts)
+        total = new + sum(shard.rows for shard in standing.values())
         if total == 0:
             raise ValueError("there is no window to index")
-        each = self._spread(total, at) or _here
+        each = self._spread(new, at) or _here
         each(train, codecs)
-        made = each(write, drafts)
+        written = zip((draft.path.stem for draft in drafts), each(write, drafts), strict=True)
+        made = {**standing, **dict(written)}
         for left in out.glob(".*"):  # leftovers of a worker that died
             left.unlink()
-        commit_json(out / "index.json", {"probes": self.probes, "rescored": self.rescored})
-        sizes = [shard.rows for shard in made]
+        trained = {**(trained_on or {}), **{codec.rows.grade: len(codec.rows) for codec in codecs}}
+        record = {
+            "probes": self.probes, "rescored": self.rescored, "trained_on": trained,
+            "shards": {name: asdict(made[name]) for name in sorted(made)},
+        }  # fmt: skip
+        commit_json(out / "index.json", record)
+        sizes = [shard.rows for shard in made.values()]
+        recalls = [shard.recall for shard in made.values()]
+        listed = sum(rows for name, rows in zip(made, sizes, strict=True)
+                     if grade_of(name) in trained)  # fmt: skip
         return {
             "windows": total,
-            "exact": sum(len(draft.rows) for draft in drafts if draft.codec is None),
+            "exact": total - listed,
             "shards": len(made),
-            "recall_at_100": round(float(np.average([s.recall for s in made], weights=sizes)), 4),
-            "bytes_per_vector": round(sum(shard.num_bytes for shard in made) / total, 1),
-            "made_on": " and ".join(sorted({shard.device for shard in made})),
+            "recall_at_100": round(float(np.average(recalls, weights=sizes)), 4),
+            "bytes_per_vector": round(sum(s.num_bytes for s in made.values()) / total, 1),
+            "made_on": " and ".join(sorted({shard.device for shard in made.values()})),
         }
 
     def plan(
@@ -105,26 +176,85 @@ class BuildDenseIndex(Build):
     ) -> tuple[list[Codec], list[Draft]]:
         """Plan the codecs and the shards from the order and the sizes of the parts."""
         grades = _rows(self._parts(inputs), at.spread)
-        alone = self._spread(sum(map(len, grades)), at) is None
-        settings = ShardSettings(
+        settings = self._settings(at, sum(map(len, grades)))
+        codecs: list[Codec] = []
+        drafts: list[Draft] = []
+        for rows in grades:
+            more, new = self._planned(rows, out, settings)
+            codecs, drafts = [*codecs, *more], [*drafts, *new]
+        return codecs, drafts
+
+    def _settings(self, at: Place, total: int) -> ShardSettings:
+        return ShardSettings(
             pq_bytes=self.pq_bytes,
             probes=self.probes,
             rescored=self.rescored,
             seed=self.seed,
-            threads=max(1, at.threads) if alone else 1,
+            threads=max(1, at.threads) if self._spread(total, at) is None else 1,
             device=at.device,
         )
-        codecs, drafts = [], []
-        for rows in grades:
-            shards, codec = cut(rows, self.shard_rows), None
-            if len(rows) > self.flat_rows:
-                codec = out / f"codec-{rows.grade}.faiss"
-                lists = int(_LISTS_PER_ROOT * np.sqrt(max(map(len, shards))))
-                codecs.append(Codec(codec, rows, min(lists, len(rows)), settings))
-            for number, shard in enumerate(shards):
-                path = out / f"shard-{rows.grade}-{number:05d}.faiss"
-                drafts.append(Draft(path, shard, codec, settings))
-        return codecs, drafts
+
+    def _planned(
+        self, rows: Rows, out: Path, settings: ShardSettings
+    ) -> tuple[list[Codec], list[Draft]]:
+        """The codec of a grade, if it is large, and its shards."""
+        shards, codecs = cut(rows, self.shard_rows), []
+        if len(rows) > self.flat_rows:
+            lists = int(_LISTS_PER_ROOT * np.sqrt(max(map(len, shards))))
+            path = out / f"codec-{rows.grade}.faiss"
+            codecs.append(Codec(path, rows, min(lists, len(rows)), settings))
+        codec = codecs[0].path if codecs else None
+        return codecs, [
+            Draft(out / f"{shard_name(rows.grade, number)}.faiss", shard, codec, settings)
+            for number, shard in enumerate(shards)
+        ]
+
+    def _continued(
+        self,
+        rows: Rows,
+        made: Mapping[str, Made],
+        kept: Collection[str],
+        trained_on: int | None,
+        settings: ShardSettings,
+    ) -> tuple[list[str], list[tuple[str, Rows]]] | None:
+        """The shards of a grade that stand, and those to write; None to write the grade whole."""
+        lost = any(not set(kept).issuperset(shard.parts) for shard in made.values())
+        if (len(rows) > self.flat_rows) != (trained_on is not None) or settings.device != "cpu":
+            return None
+        if trained_on is not None and (lost or len(rows) > _GROWS * trained_on):
+            return None
+        former = [
+            IndexShard(int(name.rpartition("-")[2]), shard.parts, shard.rows)
+            for name, shard in made.items()
+        ]
+        parts = {part.vectors.name: part for part in rows.parts}
+        sizes = {name: part.rows for name, part in parts.items()}
+        stand, new = regroup(sizes, former, kept, self.shard_rows)
+        return [shard_name(rows.grade, shard.number) for shard in stand], [
+            (shard_name(rows.grade, s.number), Rows(rows.grade, tuple(parts[p] for p in s.parts)))
+            for s in new
+        ]
+
+    def _counted(
+        self, parts: Sequence[Part], kept: Collection[str], made: Mapping[str, Made], at: Place
+    ) -> list[Rows]:
+        """The rows of each grade; those of kept parts are known from their shards."""
+        known: dict[str, dict[str, int]] = {}
+        for name, shard in made.items():
+            sizes = zip(shard.parts, shard.part_rows, strict=True)
+            known.setdefault(grade_of(name), {}).update(sizes)
+        came = _rows([part for part in parts if part.vectors.name not in kept], at.spread)
+        for rows in came:
+            own = {part.vectors.name: part.rows for part in rows.parts}
+            known.setdefault(rows.grade, {}).update(own)
+        standing = {part.vectors.name for part in parts}
+        found = []
+        for grade in GRADES:
+            own = {n: rows for n, rows in known.get(grade, {}).items() if n in standing}
+            held = (replace(part, rows=own[part.vectors.name]) for part in parts
+                    if part.vectors.name in own)  # fmt: skip
+            found.append(Rows(grade, tuple(held)))
+        return [rows for rows in found if len(rows)]
 
     def _parts(self, inputs: Mapping[str, Sequence[Path]]) -> list[Part]:
         """The parts of vectors, each with those of its windows and titles."""
@@ -153,6 +283,11 @@ def _rows(parts: Sequence[Part], spread: ParallelMap | None) -> list[Rows]:
         sized = zip(parts, column, strict=True)
         grades.append(Rows(grade, tuple(replace(part, rows=rows) for part, rows in sized if rows)))
     return [rows for rows in grades if len(rows)]
+
+
+def _stands(part: Part, former: PreviousVersion) -> bool:
+    paths = (part.vectors, part.windows, part.titles)
+    return all(path in former.kept for path in paths if path is not None)
 
 
 def _here(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

@@ -6,10 +6,11 @@ can repeat it after a crash with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -90,12 +91,30 @@ class Draft:
 
 @dataclass(frozen=True)
 class Made:
-    """A written shard: its recall@100 on its own vectors, and the size of its index."""
+    """A written shard: its recall@100 on its own vectors, the size of its index, its parts."""
 
     rows: int
     recall: float
     num_bytes: int
     device: str
+    parts: tuple[str, ...]
+    part_rows: tuple[int, ...]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Made:
+        """Read one from JSON."""
+        lists = {name: tuple(told[name]) for name in ("parts", "part_rows")}
+        return cls(**{**told, **lists})
+
+
+def shard_name(grade: str, number: int) -> str:
+    """The name of a shard, without an ending."""
+    return f"shard-{grade}-{number:05d}"
+
+
+def grade_of(name: str) -> str:
+    """The grade in the name of a shard."""
+    return name.split("-")[1]
 
 
 def count(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
@@ -172,7 +191,9 @@ def write(draft: Draft) -> Made:
         shard = Shard(draft.path, settings.probes, settings.rescored, gpu)
         recall = _recall(shard, matrix, settings.seed)
     size = draft.path.stat().st_size
-    return Made(len(ids), recall, size, "cpu" if gpu is None else settings.device)
+    device = "cpu" if gpu is None else settings.device
+    parts, sizes = zip(*((part.vectors.name, part.rows) for part in draft.rows.parts), strict=True)
+    return Made(len(ids), recall, size, device, parts, sizes)
 
 
 def _read(rows: Rows) -> tuple[pa.Array, Matrix]:

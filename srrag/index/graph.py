@@ -34,6 +34,7 @@ from srrag.index.mentions import WindowSpans, mentioned
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.step import Build, Place
+from srrag.units import map_tables
 
 Ints = npt.NDArray[np.int64]
 
@@ -66,9 +67,9 @@ class BuildGraphIndex(Build):
             inputs[name] for name in (self.entities, self.communities, self.tree, self.units)
         )
         nodes = _Nodes(graph, groups)
-        windows = pa.ipc.open_file(pa.memory_map(str(units / "units.arrow"))).read_all()
+        windows = map_tables(units)[0]
         spans = WindowSpans(
-            windows["doc_id"].combine_chunks(),
+            windows["doc_id"],
             *(np.asarray(windows[name]).astype(np.int64) for name in ("char_start", "char_end")),
         )
         write_ids(windows["unit_id"], out, "windows")

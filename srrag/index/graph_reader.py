@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy import sparse
 
 from srrag.algo.graph_scores import (
@@ -30,6 +29,7 @@ from srrag.index.graph import CODED
 from srrag.index.graph_names import GraphNames, Linked
 from srrag.index.graph_walk import DOCUMENT
 from srrag.ranking import SCORE_DECIMALS
+from srrag.storage.mapped_table import MappedTable
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
@@ -204,7 +204,7 @@ class GraphIndex:
         """Return the k best windows of these grades with their parts and paths."""
         within = np.where(self._graded(grades), score, -np.inf) if grades else score
         rows = candidates(within, k, SCORE_DECIMALS)
-        ids = self._unit_ids.take(pa.array(rows))
+        ids = self._unit_ids.take_column(rows.astype(np.int64), "id")
         order = np.lexsort((np.asarray(ids), -np.round(score[rows], SCORE_DECIMALS)))[:k]
         rows = rows[order]
         topics = best_members(best["topics"], *self._shown["nodes"], rows)
@@ -220,7 +220,10 @@ class GraphIndex:
 
     def _named(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
         """The ids of these rows; "" for a row below 0."""
-        return pc.fill_null(self._ids[name].take(pa.array(rows, mask=rows < 0)), "")
+        table, some = self._ids[name], np.flatnonzero(rows >= 0)
+        found = np.full(len(rows), "", object)
+        found[some] = table.take_column(rows[some].astype(np.int64), "id").to_pylist()
+        return pa.array(found, pa.string())
 
     def _reached(
         self,
@@ -375,9 +378,8 @@ class GraphIndex:
         words: list[str] = json.loads((self._folder / f"{name}.json").read_text("utf-8"))
         return words
 
-    def _id_column(self, name: str) -> pa.Array:
-        table = pa.ipc.open_file(pa.memory_map(str(self._folder / f"{name}.arrow"))).read_all()
-        return table["id"].combine_chunks()
+    def _id_column(self, name: str) -> MappedTable:
+        return MappedTable.at(self._folder / f"{name}.arrow")
 
 
 def _nearest(scores: Floats, size: int) -> Floats:

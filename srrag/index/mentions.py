@@ -22,7 +22,7 @@ _DOCUMENT_BITS = 32
 class WindowSpans:
     """The spans of all windows, sorted by document and start."""
 
-    def __init__(self, doc_ids: pa.Array, starts: Ints, ends: Ints) -> None:
+    def __init__(self, doc_ids: pa.ChunkedArray, starts: Ints, ends: Ints) -> None:
         """Sort the windows, given by row as document and span [start, end)."""
         self.documents = pc.unique(doc_ids)
         document = np.asarray(pc.index_in(doc_ids, value_set=self.documents)).astype(np.int64)

@@ -1,15 +1,15 @@
-"""Sparse index: BM25 by Tantivy, written segment by segment, memory-mapped when searched.
+"""Sparse index: BM25 by Tantivy, written shard by shard, memory-mapped when searched.
 
 Tantivy's BM25 constants are k1 = 1.2 and b = 0.75.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,17 +20,23 @@ import tantivy
 
 from srrag.grades import GRADES, counted_as
 from srrag.index.parts import link_or_copy
+from srrag.index.shard_plan import SHARD_ROWS, former_shards, part_rows, regroup, write_each
 from srrag.index.titles import title_texts
 from srrag.ranking import Ranked, rank, tied
+from srrag.spec import place_field
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.atomic_write import commit, commit_json, read_json
 from srrag.storage.mapped_table import MappedTable
+from srrag.storage.shards import IndexShard, shards_or_none, write_shards
 
 _ANALYZER = "srrag_english"
 _MAX_TERM_CHARS = 64
 _HEAP_BYTES = 256_000_000
 _INDEX = "index"
 _IDS = "units.arrow"
-_PARTS = "parts.json"
+_META = "meta.json"
+_ROW_BITS = 32
+"""A window's number is its row in its shard, and above these bits the shard's number."""
 TITLE_WEIGHT = 0.25
 """What the BM25 score of a title counts for, beside that of the text (docs/ranking.md)."""
 
@@ -58,12 +64,25 @@ def _schema(titled: bool) -> tantivy.Schema:
     return builder.build()
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A shard to write: its windows, the documents that name their titles, and where."""
+
+    shard: IndexShard
+    windows: tuple[Path, ...]
+    titles: tuple[Path, ...]
+    own_field: bool
+    out: Path
+
+
 @dataclass(frozen=True, kw_only=True)
 class BuildSparseIndex(Build):
-    """An inverted index over the windows' text; one writer thread makes it reproducible.
+    """An inverted index over the windows' text, written in shards, searched as one.
 
-    One index holds all grades, with the grade as a second field. A search of some grades uses the
-    word statistics of the whole corpus, so scores of all grades are comparable.
+    Each shard is written by one thread, anywhere; its segments are then listed in one Tantivy
+    index. BM25 sums its statistics over segments, so scores are those of an index of one shard. One
+    index holds all grades, with the grade as a second field. A search of some grades uses the word
+    statistics of the whole corpus, so scores of all grades are comparable.
 
     `titles` names the stage of the documents whose titles are searched too, "" for none: as a field
     of their own, or, without `own_field`, before each window's text, as BEIR's baselines do.
@@ -74,82 +93,127 @@ class BuildSparseIndex(Build):
     windows: str = "windows"
     titles: str = ""
     own_field: bool = True
+    shard_rows: int = place_field(SHARD_ROWS)
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write the index's folder, the unit ids in row order, and the names of the parts."""
-        (out / _INDEX).mkdir()
-        index = tantivy.Index(_schema(self._titled), path=str(out / _INDEX))
-        return self._add(index, inputs, inputs[self.windows], _no_ids(), out)
+        """Write the index's folder, and the unit ids of each shard in row order."""
+        return self._write(inputs, out, at, None)
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Add new windows to the previous index, whose segments are linked, not copied.
+        """Link the segments of shards whose parts stand, and write the other shards.
 
-        BM25 sums its statistics over segments, so scores equal those of a full build. An index that
-        has lost a window is rebuilt, because the words of a deleted window would remain.
+        A shard that has lost a window is rebuilt, because the words of a deleted window would
+        remain.
         """
-        paths = inputs[self.windows]
-        indexed = json.loads((former.folder / _PARTS).read_text("utf-8"))
-        if {path.name for path in paths if path in former.kept} != set(indexed):
-            return self.build(inputs, out, at)
-        (out / _INDEX).mkdir()
-        for path in (former.folder / _INDEX).iterdir():
-            if path.suffix != ".lock":
-                link_or_copy(path, out / _INDEX / path.name)
-        came = [path for path in paths if path not in former.kept]
-        index = tantivy.Index.open(str(out / _INDEX))
-        return self._add(index, inputs, came, _read_ids(former.folder), out, indexed)
+        return self._write(inputs, out, at, former)
 
-    @property
-    def _titled(self) -> bool:
-        return bool(self.titles) and self.own_field
-
-    def _add(
+    def _write(
         self,
-        index: tantivy.Index,
         inputs: Mapping[str, Sequence[Path]],
-        paths: Sequence[Path],
-        ids: pa.Table,
         out: Path,
-        indexed: Sequence[str] = (),
+        at: Place,
+        former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
-        """Append the live windows of some parts to the index; returns the figures."""
+        windows = {path.name: path for path in inputs[self.windows]}
+        titles = {path.name: path for path in inputs[self.titles]} if self.titles else {}
+        if self.titles and titles.keys() != windows.keys():
+            raise ValueError(
+                f"{self.windows} and {self.titles} are not parts of the same names; "
+                "run the build again"
+            )
+        rows = part_rows(list(windows.values()))
+        kept = () if former is None else [n for n in windows if _stands(n, windows, titles, former)]
+        stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
+        (out / _INDEX).mkdir()
+        for shard in stand:
+            assert former is not None
+            _link(shard, former.folder, out)
+        drafts = [
+            _Draft(
+                shard,
+                tuple(windows[part] for part in shard.parts),
+                tuple(titles[part] for part in shard.parts if self.titles),
+                self.own_field,
+                out,
+            )
+            for shard in new
+        ]
+        made = write_each(_write_shard, drafts, sum(s.rows for s in new), self.shard_rows, at)
+        shards = sorted([*stand, *made], key=lambda shard: shard.number)
+        _write_meta(shards, _schema(bool(self.titles) and self.own_field), out)
+        write_shards(shards, out)
+        return {"windows": sum(int(shard.made["windows"]) for shard in shards)}
+
+
+def _stands(
+    name: str, windows: Mapping[str, Path], titles: Mapping[str, Path], former: PreviousVersion
+) -> bool:
+    """Whether a part of windows and its titles are those of the former version."""
+    return windows[name] in former.kept and (not titles or titles[name] in former.kept)
+
+
+def _link(shard: IndexShard, source: Path, out: Path) -> None:
+    """Link a shard's ids and the files of its segments."""
+    link_or_copy(source / shard.file(_IDS), out / shard.file(_IDS))
+    for name in shard.made["files"]:
+        link_or_copy(source / _INDEX / name, out / _INDEX / name)
+
+
+def _write_shard(draft: _Draft) -> IndexShard:
+    """Write the segments of one shard into the folder of all, and its ids."""
+    shard, out = draft.shard, draft.out
+    titled = bool(draft.titles) and draft.own_field
+    with tempfile.TemporaryDirectory(prefix=".shard-", dir=out) as scratch:
+        index = tantivy.Index(_schema(titled), path=scratch)
         index.register_tokenizer(_ANALYZER, analyzer())
         writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
-        rows = len(ids)
-        with pa.ipc.new_file(str(out / _IDS), ids.schema) as file:
-            file.write_table(ids)
-            for table, titles in title_texts(paths, inputs[self.titles] if self.titles else ()):
+        rows, base = 0, shard.number << _ROW_BITS
+        ids = pa.schema([pa.field("unit_id", pa.string())])
+        with pa.ipc.new_file(str(out / shard.file(_IDS)), ids) as file:
+            for table, titles in title_texts(draft.windows, draft.titles):
                 grades = counted_as(table["grade"]).to_pylist()
                 texts = zip(table["text"].to_pylist(), titles, grades, strict=True)
                 for text, title, grade in texts:
-                    writer.add_document(self._document(text, title, grade, rows))
+                    writer.add_document(_document(text, title, grade, base + rows, titled))
                     rows += 1
-                file.write_table(table.select(["unit_id"]).cast(ids.schema))
+                file.write_table(table.select(["unit_id"]).cast(ids))
         writer.commit()
         writer.wait_merging_threads()
-        for lock in (out / _INDEX).glob(".tantivy-*.lock"):
-            lock.unlink()
-        names = [*indexed, *(path.name for path in paths)]
-        (out / _PARTS).write_text(json.dumps(names, indent=1) + "\n", "utf-8")
-        return {"windows": rows}
+        segments = read_json(Path(scratch) / _META)["segments"]
+        wanted = tuple(each["segment_id"].replace("-", "") for each in segments)
+        files = [path for path in sorted(Path(scratch).iterdir()) if path.name.startswith(wanted)]
+        for path in files:
+            commit(out / _INDEX / path.name, partial(os.replace, path))
+    names = [path.name for path in files]
+    return replace(shard, made={"windows": rows, "segments": segments, "files": names})
 
-    def _document(self, text: str, title: str, grade: str, row: int) -> tantivy.Document:
-        """A window; Tantivy reads several values of a field one after the other."""
-        if self._titled:
-            return tantivy.Document(text=[text], title=[title], grade=[grade], row=row)
-        return tantivy.Document(text=[title, text] if title else [text], grade=[grade], row=row)
+
+def _document(text: str, title: str, grade: str, row: int, titled: bool) -> tantivy.Document:
+    """A window; Tantivy reads several values of a field one after the other."""
+    if titled:
+        return tantivy.Document(text=[text], title=[title], grade=[grade], row=row)
+    return tantivy.Document(text=[title, text] if title else [text], grade=[grade], row=row)
+
+
+def _write_meta(shards: Sequence[IndexShard], schema: tantivy.Schema, out: Path) -> None:
+    """List the segments of all shards as those of one index; nobody writes into it again."""
+    with tempfile.TemporaryDirectory(prefix=".meta-", dir=out) as scratch:
+        tantivy.Index(schema, path=scratch)
+        meta = read_json(Path(scratch) / _META)
+    meta["segments"] = [segment for shard in shards for segment in shard.made["segments"]]
+    commit_json(out / _INDEX / _META, meta)
 
 
 def _no_ids() -> pa.Table:
     return pa.schema([pa.field("unit_id", pa.string())]).empty_table()
 
 
-def _read_ids(folder: Path) -> pa.Table:
-    return pa.ipc.open_file(pa.memory_map(str(folder / _IDS))).read_all()
+def _read_ids(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 def _writable_view(folder: Path) -> tempfile.TemporaryDirectory[str] | None:
@@ -181,11 +245,23 @@ class SparseIndex:
         self._searcher = self._index.searcher()
         self._schema = _schema(self._titled)
         self._analyzer = analyzer()
-        self.ids = MappedTable.at(folder / _IDS)
+        shards = shards_or_none(folder)
+        tables = [_read_ids(folder / (shard.file(_IDS) if shard else _IDS)) for shard in shards]
+        self._ids = MappedTable(pa.concat_tables([_no_ids(), *tables]))
+        self._base = np.zeros(1 + max((shard.number for shard in shards if shard), default=0), int)
+        start = 0
+        for shard, table in zip(shards, tables, strict=True):
+            self._base[shard.number if shard else 0] = start
+            start += len(table)
 
     def __len__(self) -> int:
         """Number of windows."""
-        return len(self.ids)
+        return len(self._ids)
+
+    def _unit_ids(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
+        """The ids of windows by their numbers in the index."""
+        own = numbers & ((1 << _ROW_BITS) - 1)
+        return self._ids.take_column(self._base[numbers >> _ROW_BITS] + own, "unit_id")
 
     def terms(self, text: str) -> list[str]:
         """The terms of a text as they are indexed."""
@@ -204,7 +280,7 @@ class SparseIndex:
         stems = [self._analyzer.analyze(word)[:1] for word in words]
         counts = [self._searcher.doc_freq("text", stem[0]) if stem else 0 for stem in stems]
         held = np.array(counts, np.float64)
-        idf = np.log1p((len(self.ids) - held + 0.5) / (held + 0.5))
+        idf = np.log1p((len(self._ids) - held + 0.5) / (held + 0.5))
         known = np.array([bool(stem) for stem in stems], np.bool_)
         return np.where(known, idf, unknown).astype(np.float32)
 
@@ -216,7 +292,7 @@ class SparseIndex:
         hits = self._hits(query, k)
         rows = self._searcher.fast_field_values("row", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
-        found = self.ids.take_column(np.asarray(rows, np.int64), "unit_id")
+        found = self._unit_ids(np.asarray(rows, np.int64))
         return rank(found, scores, k)
 
     def _matching(self, terms: Sequence[str]) -> tantivy.Query:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,20 +14,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.maxsim import take_ragged
-from srrag.index.parts import check_finite, unpack_vectors
+from srrag.index.parts import check_finite, link_or_copy, unpack_vectors
+from srrag.index.shard_plan import SHARD_ROWS, former_shards, part_rows, regroup, write_each
 from srrag.index.titles import TITLE_WEIGHT, with_titles
-from srrag.step import Build, Place
+from srrag.spec import place_field
+from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.lookup import Lookup, write_lookup
 from srrag.storage.read_live import read_live
+from srrag.storage.shards import IndexShard, shards_or_none, write_shards
+
+_FILES = (
+    "tokens.i8", "scales.f2", "vectors.f4", "offsets.npy", "dimensions.npy", "units.keys.npy",
+    "units.rows.npy",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of vectors, and those of its windows and titles where titles count."""
+
+    vectors: Path
+    windows: Path | None
+    titles: Path | None
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A shard to write."""
+
+    shard: IndexShard
+    parts: tuple[_Part, ...]
+    title_weight: float
+    out: Path
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildTokenIndex(Build):
-    """Joins the vectors of all parts into files with row offsets, for rerankers.
+    """Joins the vectors of parts into shards of files with row offsets, for rerankers.
 
     Token vectors are int8 for MaxSim; sentence vectors stay float32, a few percent of the whole.
     `titles` names the stage of the titles' vectors, "" for none, which are added to the sentence
-    vectors as in the dense index; `windows` says whose title is whose.
+    vectors as in the dense index; `windows` says whose title is whose. An update links the shards
+    whose parts stand.
     """
 
     version: ClassVar[int] = 2
@@ -36,59 +64,130 @@ class BuildTokenIndex(Build):
     windows: str = ""
     titles: str = ""
     title_weight: float = TITLE_WEIGHT
+    shard_rows: int = place_field(SHARD_ROWS)
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `tokens.i8`, `scales.f2`, `vectors.f4`, `offsets.npy` and the lookup of units."""
-        ids: list[str] = []
-        counts: list[int] = []
-        dimension = width = cut = 0
-        with (
-            (out / "tokens.i8").open("wb") as tokens,
-            (out / "scales.f2").open("wb") as scales,
-            (out / "vectors.f4").open("wb") as vectors,
-        ):
-            columns = ("unit_id", "vector", "tokens", "token_scales", "cut")
-            paths = inputs[self.vectors]
-            for path, read in zip(paths, read_live(paths, columns), strict=True):
-                _check(read, self.vectors)
-                table = self._titled(read, path.name, inputs) if self.titles else read
-                ids.extend(table["unit_id"].to_pylist())
-                cut += pc.sum(table["cut"]).as_py() or 0
-                for vector, block, scale in zip(
-                    table["vector"], table["tokens"], table["token_scales"], strict=True
-                ):
-                    counts.append(len(scale.as_buffer()) // 2)
-                    width = len(vector.as_buffer()) // 4
-                    if counts[-1]:
-                        # Not the sentence vector's: a dense layer after pooling changes its length.
-                        dimension = len(block.as_buffer()) // counts[-1]
-                    tokens.write(block.as_buffer())
-                    scales.write(scale.as_buffer())
-                    vectors.write(vector.as_buffer())
-        np.save(out / "offsets.npy", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
-        np.save(out / "dimensions.npy", np.array([dimension or width, width]))
-        write_lookup(ids, out, "units")
+        """Write `tokens`, `scales`, `vectors`, `offsets` and the lookup of units, by shard."""
+        return self._write(inputs, out, at, None)
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Link what stands of the previous version and write the other shards."""
+        return self._write(inputs, out, at, former)
+
+    def _write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
+    ) -> dict[str, float | int | str]:
+        parts = self._parts(inputs)
+        rows = part_rows([part.vectors for part in parts.values()])
+        kept = () if former is None else [n for n, p in parts.items() if _stands(p, former)]
+        stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
+        for shard in stand:
+            assert former is not None
+            for name in _FILES:
+                link_or_copy(former.folder / shard.file(name), out / shard.file(name))
+        drafts = [
+            _Draft(shard, tuple(parts[part] for part in shard.parts), self.title_weight, out)
+            for shard in new
+        ]
+        written = write_each(_write_shard, drafts, sum(s.rows for s in new), self.shard_rows, at)
+        shards = [*stand, *written]
+        write_shards(shards, out)
+        Lookup.of(out, "units").check_unique()
+        made = [shard.made for shard in shards]
         return {
-            "windows": len(ids),
-            "tokens": int(sum(counts)),
-            "dimension": dimension or width,
-            "cut": cut,
+            "windows": sum(int(each["windows"]) for each in made),
+            "tokens": sum(int(each["tokens"]) for each in made),
+            "dimension": max((int(each["dimension"]) for each in made), default=0),
+            "cut": sum(int(each["cut"]) for each in made),
         }
 
-    def _titled(self, table: pa.Table, name: str, inputs: Mapping[str, Sequence[Path]]) -> pa.Table:
-        """The rows of a part with the titles in their sentence vectors."""
+    def _parts(self, inputs: Mapping[str, Sequence[Path]]) -> dict[str, _Part]:
+        """The parts by name, with those of windows and titles."""
         windows, titles = (
-            next(path for path in inputs[stage] if path.name == name)
-            for stage in (self.windows, self.titles)
+            {path.name: path for path in inputs[name]} if self.titles else {}
+            for name in (self.windows, self.titles)
         )
-        ids = table["unit_id"].combine_chunks()
-        block = unpack_vectors(table["vector"])
-        mixed = with_titles(block, ids, windows, titles, self.title_weight)
-        vectors = pa.array([row.tobytes() for row in mixed], pa.binary())
-        place = table.column_names.index("vector")
-        return table.set_column(place, "vector", vectors)
+        return {
+            path.name: _Part(path, windows.get(path.name), titles.get(path.name))
+            for path in inputs[self.vectors]
+        }
+
+
+def _stands(part: _Part, former: PreviousVersion) -> bool:
+    paths = (part.vectors, part.windows, part.titles)
+    return all(path in former.kept for path in paths if path is not None)
+
+
+def _write_shard(draft: _Draft) -> IndexShard:
+    """Write the files of one shard, part by part."""
+    ids: list[str] = []
+    counts: list[int] = []
+    dimension = width = cut = 0
+    out, named = draft.out, draft.shard.file
+    with (
+        (out / named("tokens.i8")).open("wb") as tokens,
+        (out / named("scales.f2")).open("wb") as scales,
+        (out / named("vectors.f4")).open("wb") as vectors,
+    ):
+        columns = ("unit_id", "vector", "tokens", "token_scales", "cut")
+        for part in draft.parts:
+            (read,) = read_live([part.vectors], columns)
+            _check(read, part.vectors)
+            table = _titled(read, part, draft.title_weight)
+            ids.extend(table["unit_id"].to_pylist())
+            cut += pc.sum(table["cut"]).as_py() or 0
+            for vector, block, scale in zip(
+                table["vector"], table["tokens"], table["token_scales"], strict=True
+            ):
+                counts.append(len(scale.as_buffer()) // 2)
+                width = len(vector.as_buffer()) // 4
+                if counts[-1]:
+                    # Not the sentence vector's: a dense layer after pooling changes its length.
+                    dimension = len(block.as_buffer()) // counts[-1]
+                tokens.write(block.as_buffer())
+                scales.write(scale.as_buffer())
+                vectors.write(vector.as_buffer())
+    starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    np.save(out / named("offsets.npy"), starts)
+    dimension = dimension or width
+    np.save(out / named("dimensions.npy"), np.array([dimension, width]))
+    write_lookup(ids, out, named("units"))
+    made = {"windows": len(ids), "tokens": sum(counts), "cut": cut, "dimension": dimension}
+    return replace(draft.shard, made=made)
+
+
+def _titled(table: pa.Table, part: _Part, weight: float) -> pa.Table:
+    """The rows of a part with the titles in their sentence vectors."""
+    if part.titles is None or part.windows is None:
+        return table
+    ids = table["unit_id"].combine_chunks()
+    block = unpack_vectors(table["vector"])
+    mixed = with_titles(block, ids, part.windows, part.titles, weight)
+    vectors = pa.array([row.tobytes() for row in mixed], pa.binary())
+    return table.set_column(table.column_names.index("vector"), "vector", vectors)
+
+
+class _TokenShard:
+    """The mapped files of a shard; windows without a token take any dimension."""
+
+    def __init__(self, folder: Path, shard: IndexShard | None) -> None:
+        def at(name: str) -> Path:
+            return folder / (shard.file(name) if shard else name)
+
+        self.dimension, self.width = np.load(at("dimensions.npy")).tolist()
+        self.offsets: npt.NDArray[np.int64] = np.asarray(np.load(at("offsets.npy"), mmap_mode="r"))
+        total = int(self.offsets[-1])
+        self.tokens = _mapped(at("tokens.i8"), np.int8, (total, self.dimension))
+        self.scales = _mapped(at("scales.f2"), np.float16, (total,))
+        self.vectors = _mapped(at("vectors.f4"), np.float32, (len(self.offsets) - 1, self.width))
 
 
 class TokenIndex:
@@ -96,28 +195,57 @@ class TokenIndex:
 
     def __init__(self, folder: Path) -> None:
         """Map the files."""
-        self.dimension, width = np.load(folder / "dimensions.npy").tolist()
-        self.offsets: npt.NDArray[np.int64] = np.load(folder / "offsets.npy", mmap_mode="r")
-        total = int(self.offsets[-1])
-        self.tokens = _mapped(folder / "tokens.i8", np.int8, (total, self.dimension))
-        self.scales = _mapped(folder / "scales.f2", np.float16, (total,))
-        self.vectors = _mapped(folder / "vectors.f4", np.float32, (len(self.offsets) - 1, width))
-        self._rows = Lookup(folder, "units")
+        self._shards = [_TokenShard(folder, shard) for shard in shards_or_none(folder)]
+        self._rows = Lookup.of(folder, "units")
+        told = [shard for shard in self._shards if len(shard.tokens)] or self._shards
+        self.dimension: int = max((shard.dimension for shard in told), default=0)
+        self._width: int = max((shard.width for shard in self._shards), default=0)
 
     def take(
         self, unit_ids: Sequence[str]
     ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16], npt.NDArray[np.int64]]:
         """Return token vectors (n, dimension), their scales (n,) and offsets (units + 1,)."""
-        index, offsets = take_ragged(self.offsets, self._rows.find(unit_ids))
-        return self.tokens[index], self.scales[index], offsets
+        rows = self._rows.find(unit_ids)
+        held = self._held(rows)
+        if len(held) == 1:
+            ((shard, _, own),) = held
+            index, offsets = take_ragged(shard.offsets, own)
+            return shard.tokens[index], shard.scales[index], offsets
+        sizes = np.zeros(len(rows), np.int64)
+        for shard, places, own in held:
+            sizes[places] = shard.offsets[own + 1] - shard.offsets[own]
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        values = np.empty((offsets[-1], self.dimension), np.int8)
+        scales = np.empty(offsets[-1], np.float16)
+        for shard, places, own in held:
+            index, ends = take_ragged(shard.offsets, own)
+            if ends[-1]:
+                into, _ = take_ragged(offsets, places)
+                values[into], scales[into] = shard.tokens[index], shard.scales[index]
+        return values, scales, offsets
 
     def take_vectors(self, unit_ids: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return sentence vectors (units, width) of unit length."""
-        vectors: npt.NDArray[np.float32] = self.vectors[self._rows.find(unit_ids)]
+        rows = self._rows.find(unit_ids)
+        vectors = np.empty((len(rows), self._width), np.float32)
+        for shard, places, own in self._held(rows):
+            vectors[places] = shard.vectors[own]
         return vectors
 
+    def _held(
+        self, rows: npt.NDArray[np.int64]
+    ) -> list[tuple[_TokenShard, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """The shards that hold some of the rows: their places among these, and in the shard."""
+        which = np.searchsorted(self._rows.starts, rows, side="right") - 1
+        found = []
+        for number in np.unique(which):
+            places = np.flatnonzero(which == number)
+            own = rows[places] - self._rows.starts[number]
+            found.append((self._shards[number], places, own))
+        return found
 
-def _check(table: pa.Table, where: str) -> None:
+
+def _check(table: pa.Table, where: Path) -> None:
     """Raise ValueError that names a unit with a non-finite vector or scale."""
     ids = table["unit_id"].to_pylist()
     for unit_id, vector, scale in zip(ids, table["vector"], table["token_scales"], strict=True):
@@ -132,4 +260,5 @@ def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> npt.
     """Map a file of numbers as an array; an empty file cannot be mapped, so the array is new."""
     if not math.prod(shape):
         return np.zeros(shape, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", shape=shape)
+    # A plain view, since np.memmap is slow to index.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape))

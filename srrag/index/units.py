@@ -3,71 +3,152 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from srrag.step import Build, Place
-from srrag.storage.lookup import write_lookup
+from srrag.index.parts import link_or_copy
+from srrag.index.shard_plan import SHARD_ROWS, former_shards, part_rows, regroup, write_each
+from srrag.spec import place_field
+from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.lookup import Lookup, write_lookup
+from srrag.storage.mapped_table import BATCH_BYTES
 from srrag.storage.read_live import read_live
-from srrag.units import DOCUMENT_COLUMNS, UNIT_COLUMNS, studies_of
+from srrag.storage.shards import IndexShard, write_shards
+from srrag.units import DOCUMENT_COLUMNS, LOOKED_UP, UNIT_COLUMNS, map_tables, studies_of
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A shard to write: its windows and the documents of the same parts."""
+
+    shard: IndexShard
+    windows: tuple[Path, ...]
+    documents: tuple[Path, ...]
+    out: Path
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildUnits(Build):
-    """Writes windows and documents as Arrow files for memory-mapping.
+    """Writes windows and documents as Arrow files for memory-mapping, shard by shard.
 
     A document that is one section of a paper, like BEIR's passages, names the section in its
     metadata. The index stores it as the document's `section`, and for its windows without a
-    section. Documents of one PMID are one study.
+    section. Documents of one PMID are one study. An update links the shards whose parts stand.
     """
 
     version: ClassVar[int] = 3
 
     windows: str = "windows"
     documents: str = "documents"
+    shard_rows: int = place_field(SHARD_ROWS)
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `units.arrow`, `documents.arrow`, their lookups, and the windows of each study."""
-        units = _stream(inputs[self.windows], UNIT_COLUMNS, out / "units.arrow")
-        write_lookup(units, out, "units")
-        columns = (*DOCUMENT_COLUMNS, "metadata")
-        documents = _stream(inputs[self.documents], columns, out / "documents.arrow")
-        write_lookup(documents, out, "documents")
-        _write_studies(out)
-        return {"windows": len(units), "documents": len(documents)}
+        """Write units, documents and their lookups by shard, and the windows of each study."""
+        return self._write(inputs, out, at, None)
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Link what stands of the previous version and write the other shards."""
+        return self._write(inputs, out, at, former)
+
+    def _write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
+    ) -> dict[str, float | int | str]:
+        windows = {path.name: path for path in inputs[self.windows]}
+        documents = {path.name: path for path in inputs[self.documents]}
+        if not windows:
+            raise ValueError("there is no part to index")
+        rows = part_rows(list(windows.values()))
+        kept = () if former is None else _kept(windows, documents, former)
+        stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
+        if windows.keys() != documents.keys():  # nothing says whose documents are whose
+            parts = tuple(dict.fromkeys([*windows, *documents]))
+            stand, new = [], [IndexShard(0, parts, sum(rows.values()))]
+        for shard in stand:
+            assert former is not None
+            for name in _FILES:
+                link_or_copy(former.folder / shard.file(name), out / shard.file(name))
+        drafts = [
+            _Draft(
+                shard,
+                tuple(windows[part] for part in shard.parts if part in windows),
+                tuple(documents[part] for part in shard.parts if part in documents),
+                out,
+            )
+            for shard in new
+        ]
+        made = write_each(_write_shard, drafts, sum(s.rows for s in new), self.shard_rows, at)
+        write_shards([*stand, *made], out)
+        for name in LOOKED_UP:
+            Lookup.of(out, name).check_unique()
+        units, known = map_tables(out)
+        for name, values in studies_of(units["doc_id"], known).items():
+            np.save(out / f"{name}.npy", values)
+        return {"windows": len(units), "documents": len(known)}
+
+
+_FILES = tuple(
+    f"{name}.{ending}" for name in LOOKED_UP for ending in ("arrow", "keys.npy", "rows.npy")
+)
+
+
+def _kept(
+    windows: Mapping[str, Path], documents: Mapping[str, Path], former: PreviousVersion
+) -> list[str]:
+    """The names of parts whose windows and documents both stand as they were."""
+    kept = former.kept
+    return [n for n in windows if windows[n] in kept and documents.get(n) in kept]
+
+
+def _write_shard(draft: _Draft) -> IndexShard:
+    """Write the files of one shard."""
+    columns = (*DOCUMENT_COLUMNS, "metadata")
+    for name, paths, wanted in (
+        ("units", draft.windows, UNIT_COLUMNS),
+        ("documents", draft.documents, columns),
+    ):
+        ids = _stream(paths, wanted, draft.out / draft.shard.file(f"{name}.arrow"))
+        write_lookup(ids, draft.out, draft.shard.file(name))
+    return replace(draft.shard, made={"documents": len(ids)})
 
 
 def _stream(paths: Sequence[Path], columns: Sequence[str], out: Path) -> list[str]:
     """Copy the live rows of the parts into one Arrow file; return their ids (first column)."""
     ids: list[str] = []
     writer: pa.ipc.RecordBatchFileWriter | None = None
-    for read in read_live(paths, columns):
+    for read in _large(read_live(paths, columns)):
         table = _with_section(read) if "metadata" in columns else read
         if writer is None:
             writer = pa.ipc.new_file(str(out), table.schema)
         writer.write_table(table)
         ids.extend(table[columns[0]].to_pylist())
-    if writer is None:
-        raise ValueError("there is no part to index")
+    assert writer is not None, "a shard has a part"
     writer.close()
     return ids
 
 
-def _write_studies(out: Path) -> None:
-    """Write the study of each window, and the windows of each study."""
-    units, documents = (
-        pa.ipc.open_file(pa.memory_map(str(out / f"{name}.arrow"))).read_all()
-        for name in ("units", "documents")
-    )
-    for name, values in studies_of(units["doc_id"], documents).items():
-        np.save(out / f"{name}.npy", values)
+def _large(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Join tables up to some 64 MB, each of one batch: rows are taken batch by batch."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(each.nbytes for each in held) >= BATCH_BYTES:
+            yield pa.concat_tables(held).combine_chunks()
+            held = []
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
 
 
 def _with_section(documents: pa.Table) -> pa.Table:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional as F
 
-from srrag.model.encoder import COLBERT, Encoder, Role
-from srrag.model.network import Network, read_network
+from srrag.model.encoder import COLBERT, PACKAGED_MODEL, Encoder, Role, model_path
 from srrag.model.tokens import Tokens, load_tokenizer
+
+if TYPE_CHECKING:
+    from srrag.model.network import Network, TorchHidden
+    from srrag.model.numpy_bert import NumpyBert, NumpyHidden
+
+LIGHT_TEXTS = 16
+"""So many texts are encoded in NumPy before torch is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +37,43 @@ class TokenVectors:
 
 
 class LoadedEncoder:
-    """An encoder in memory; its methods may be called from several threads."""
+    """An encoder in memory; its methods may be called from several threads.
+
+    Where nothing has imported torch, the packaged model encodes its first `LIGHT_TEXTS` texts in
+    NumPy. The vectors of the two agree to 1e-6.
+    """
 
     def __init__(self, encoder: Encoder, device: str) -> None:
         self.encoder = encoder
         self.device = device
-        self._network = read_network(encoder, device)
-        self.dim = self._network.dim
+        self._reading = threading.Lock()
+        self._towers: tuple[Network, Network] | None = None
+        self._light = _light(encoder, device)
+        self.dim = self._light.dim if self._light else self._read()[0].dim
         self.tokenizer = load_tokenizer(encoder)
-        self._queries = self._tower() if encoder.query_model else self._network
         self.num_texts = 0
         self.num_cut = 0
         self._count_lock = threading.Lock()
 
-    def _tower(self) -> Network:
+    def _read(self) -> tuple[Network, Network]:
+        """The networks of passages and of queries, read once."""
+        from srrag.model.network import read_network
+
+        with self._reading:
+            if self._towers is None:
+                own = read_network(self.encoder, self.device)
+                self._towers = own, self._tower(own) if self.encoder.query_model else own
+                _set_threads()
+            return self._towers
+
+    def _tower(self, own: Network) -> Network:
         """Read the model of the queries; raises ValueError if the two do not fit each other."""
+        from srrag.model.network import read_network
+
         tower = self.encoder.tower
         network, words = read_network(tower, self.device), load_tokenizer(tower)
-        if network.dim != self.dim or not np.array_equal(words.content, self.tokenizer.content):
+        passages = load_tokenizer(self.encoder)
+        if network.dim != own.dim or not np.array_equal(words.content, passages.content):
             raise ValueError(
                 f"query_model {tower.model!r} has another tokenizer or length of vectors than "
                 f"model {self.encoder.model!r}"
@@ -61,7 +86,7 @@ class LoadedEncoder:
         """Unit-length sentence vectors, float32 (texts, dim)."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for rows, _, hidden in self._passes(self._tokenise(texts, role).ids, batch_tokens, role):
-            vectors[rows] = self._pool(hidden, role)
+            vectors[rows] = hidden.pooled()
         return vectors
 
     def encode_tokens(
@@ -76,9 +101,9 @@ class LoadedEncoder:
         width = 0
         found = self._tokenise(texts, role)
         for rows, ids, hidden in self._passes(found.ids, batch_tokens, role):
-            vectors[rows] = self._pool(hidden, role)
+            vectors[rows] = hidden.pooled()
             keep = self.tokenizer.content[ids]
-            tokens = F.normalize(hidden, dim=2).cpu().numpy()[keep]
+            tokens = hidden.tokens()[keep]
             width = tokens.shape[1]
             ends = np.cumsum(keep.sum(1))[:-1]
             values, scale = quantise_rows(tokens)
@@ -105,35 +130,57 @@ class LoadedEncoder:
 
     def _passes(
         self, all_ids: Sequence[np.ndarray], batch_tokens: int, role: Role
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, Tensor]]:
-        """Yield (rows, ids (n, L), token embeddings float32 (n, L, dim)) for texts of one length.
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, TorchHidden | NumpyHidden]]:
+        """Yield (rows, ids (n, L), token embeddings (n, L, dim)) for texts of one length.
 
         Only texts of one length share a matrix, so nothing is padded; and texts go longest
         first, at most `batch_tokens` tokens (or one text) a pass.
         """
         lengths = np.array([len(ids) for ids in all_ids], dtype=np.int64)
         order = np.argsort(-lengths, kind="stable")
+        network = self._of(role)
         for rows in _budgeted(order, lengths, batch_tokens):
-            with torch.inference_mode():
-                groups = self._of(role).forward([all_ids[row] for row in rows])
-                start = 0
-                for hidden in groups:
-                    some = rows[start : start + len(hidden)]
-                    start += len(hidden)
-                    ids = np.stack([all_ids[row] for row in some])
-                    yield some, ids, hidden.to(torch.float32)
+            start = 0
+            for hidden in network.run([all_ids[row] for row in rows]):
+                some = rows[start : start + len(hidden)]
+                start += len(hidden)
+                yield some, np.stack([all_ids[row] for row in some]), hidden
 
-    def _pool(self, hidden: Tensor, role: Role) -> np.ndarray:
-        """Run the model's own pooling (and any dense head), then normalise."""
-        return F.normalize(self._of(role).pool(hidden), dim=1).cpu().numpy()
+    def _of(self, role: Role) -> Network | NumpyBert:
+        if self._light is not None and self.num_texts <= LIGHT_TEXTS and not _has_torch():
+            return self._light
+        passages, queries = self._read()
+        self._light = None
+        return queries if role == "query" else passages
 
-    def _of(self, role: Role) -> Network:
-        return self._queries if role == "query" else self._network
+
+def _light(encoder: Encoder, device: str) -> NumpyBert | None:
+    """The packaged model without torch, if it is that and nothing has imported torch yet."""
+    plain = encoder.model == PACKAGED_MODEL and encoder.backend == "torch" and device == "cpu"
+    if not plain or encoder.query_model or encoder.pooling not in ("", "mean") or _has_torch():
+        return None
+    from srrag.model.numpy_bert import read_numpy_bert
+
+    folder = Path(model_path(encoder.model))
+    return read_numpy_bert(folder) if (folder / "model.safetensors").is_file() else None
+
+
+def _has_torch() -> bool:
+    return "torch" in sys.modules
+
+
+def _set_threads() -> None:
+    """Give torch the threads that were last asked for."""
+    if _threads[0] is not None:
+        import torch
+
+        torch.set_num_threads(_threads[0])
 
 
 _NO_TOKENS = (np.zeros((0, 0), dtype=np.int8), np.zeros(0, dtype=np.float16))
 _LOADED: dict[tuple[Encoder, str], LoadedEncoder] = {}
 _LOADING = threading.Lock()
+_threads: list[int | None] = [None]
 
 
 def load(encoder: Encoder, device: str = "cpu", threads: int | None = None) -> LoadedEncoder:
@@ -143,7 +190,9 @@ def load(encoder: Encoder, device: str = "cpu", threads: int | None = None) -> L
     cannot be read, or a backend that cannot run it.
     """
     if threads is not None:
-        torch.set_num_threads(threads)
+        _threads[0] = threads
+        if _has_torch():
+            _set_threads()
     with _LOADING:
         key = (encoder, device)
         if key not in _LOADED:

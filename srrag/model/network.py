@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.nn import functional as F
 
 from srrag.model.bert import pack_bert
 from srrag.model.encoder import Encoder, model_path
@@ -33,6 +34,27 @@ _STATED = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class TorchHidden:
+    """The token embeddings of texts of one length, (texts, length, dim), and how they pool."""
+
+    values: Tensor
+    pool: Callable[[Tensor], Tensor]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def pooled(self) -> np.ndarray:
+        """Sentence vectors of unit length, float32 (texts, dim)."""
+        with torch.inference_mode():
+            return F.normalize(self.pool(self.values), dim=1).cpu().numpy()
+
+    def tokens(self) -> np.ndarray:
+        """Each token's embedding, of unit length, float32 (texts, length, dim)."""
+        with torch.inference_mode():
+            return F.normalize(self.values, dim=2).cpu().numpy()
+
+
 @dataclass(frozen=True)
 class Network:
     """`forward`: ids of texts sorted by length → per run of equal lengths (texts, L, dim).
@@ -43,6 +65,12 @@ class Network:
     forward: Forward
     pool: Callable[[Tensor], Tensor]
     dim: int
+
+    def run(self, ids: Sequence[np.ndarray]) -> Iterator[TorchHidden]:
+        """Embed the tokens of texts sorted by length, and yield those of one length."""
+        with torch.inference_mode():
+            for hidden in self.forward(ids):
+                yield TorchHidden(hidden.to(torch.float32), self.pool)
 
 
 def read_network(encoder: Encoder, device: str) -> Network:

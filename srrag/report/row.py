@@ -51,6 +51,7 @@ class Row(Stated):
     `difference` is that to the row named `baseline`, on the same questions. `broken_judges` failed
     wherever they were asked. A `control` is no system, but tries the metrics; `unfit` names metrics
     on which a control is not below the systems, and which: no difference is tested there.
+    `unfair` says whom the benchmark is unfair to.
     """
 
     name: str = pydantic.Field(pattern=r"^\S[^\x00-\x1f]{0,119}$")
@@ -65,6 +66,7 @@ class Row(Stated):
     in_sample: SeenQuestions = SeenQuestions()
     control: bool = False
     unfit: dict[str, str] = {}
+    unfair: str = ""
     failed: int = pydantic.Field(default=0, ge=0)
     abstained: int | None = None
     missing: dict[str, int] = {}

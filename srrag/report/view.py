@@ -241,7 +241,9 @@ def explained(bench: BenchmarkView) -> str:
     unfit = {name: why for row in bench.rows for name, why in row.unfit.items()}
     if unfit:
         told = "; ".join(f"{name.replace('_', ' ')}: {why}" for name, why in unfit.items())
-        text += f" A control is not below the systems on {told}; no difference is tested there."
+        text += f" No difference is tested on {told}."
+    if unfair := next((row.unfair for row in bench.rows if row.unfair), ""):
+        text += f" Unfair to: {unfair}."
     if not bench.baselines:
         return text + " There is no baseline, so no test."
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ def scorer(step: Step) -> str:
     it keeps are not part of the revision, unless it blends, which stretches scores over the hits it
     reads.
     """
+    if getattr(step, "cross_fitted", False):  # weights of folds have the scale of the weights
+        step = replace(step, cross_fitted=False)  # type: ignore[call-arg]
     same = () if getattr(step, "blend", ()) else _WHICH
     stated = {key: value for key, value in spec(step).items() if key not in same}
     return f"{type(step).__name__}@{fingerprint(stated, step.identity())}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from srrag.algo.betr import GRADES
+from srrag.algo.folds import FOLDS
 from srrag.model.encoder import COLBERT, Encoder
+from srrag.provenance import NOT_KNOWN, Fitted, read_fitted
 from srrag.spec import spec
 from srrag.storage.atomic_write import parse_json
 from srrag.storage.mirror import bring
@@ -25,6 +27,9 @@ class FeatureWeights:
 
     weights: Mapping[str, float]
     u: tuple[float, ...]
+    folds: tuple[FeatureWeights, ...] = ()
+    """For each fold of questions the weights that were fitted to the others."""
+    fitted: Fitted = NOT_KNOWN
 
 
 def fit_name(features: Sequence[str]) -> str:
@@ -55,7 +60,7 @@ def read_weights_file(model: str, features: Sequence[str], encoder: Encoder) -> 
         path = Path("srrag/rerank") / PACKAGED
         text = files("srrag.rerank").joinpath(PACKAGED).read_bytes()
     try:
-        return parse_weights(parse_json(text, path), features, encoder)
+        return parse_weights(parse_json(text, path), features, encoder, path)
     except KeyError as error:
         raise ValueError(f"{path}: not what `srrag fit_betr features=…` writes: {error}") from error
     except (TypeError, ValueError) as error:
@@ -63,7 +68,7 @@ def read_weights_file(model: str, features: Sequence[str], encoder: Encoder) -> 
 
 
 def parse_weights(
-    stated: Mapping[str, Any], features: Sequence[str], encoder: Encoder
+    stated: Mapping[str, Any], features: Sequence[str], encoder: Encoder, path: object = ""
 ) -> FeatureWeights:
     """The fit to these features; raises ValueError for what `read_weights_file` refuses."""
     here, theirs = embedder_name(encoder), dict(stated["embedder"])
@@ -75,10 +80,21 @@ def parse_weights(
     name, fits = fit_name(features), stated["fits"]
     if name not in fits:
         raise ValueError(f"there is no fit to the features {name}, only to {', '.join(fits)}")
-    weights = {key: float(each["value"]) for key, each in fits[name]["features"].items()}
-    u = tuple(float(fits[name]["u"][grade]["value"]) for grade in GRADES)
-    if not all(0 <= each < math.inf for each in weights.values()) or not any(weights.values()):
+    fit = fits[name]
+    weights = {key: each["value"] for key, each in fit["features"].items()}
+    u = {key: each["value"] for key, each in fit["u"].items()}
+    folds = tuple(_checked(each["features"], each["u"]) for each in fit.get("folds", ()))
+    if folds and len(folds) != FOLDS:
+        raise ValueError(f"it has weights for {len(folds)} folds of {FOLDS}")
+    whole = _checked(weights, u)
+    return replace(whole, folds=folds, fitted=read_fitted(stated, "features", path))
+
+
+def _checked(weights: Mapping[str, Any], u: Mapping[str, Any]) -> FeatureWeights:
+    found = {key: float(each) for key, each in weights.items()}
+    falls = tuple(float(u[grade]) for grade in GRADES)
+    if not all(0 <= each < math.inf for each in found.values()) or not any(found.values()):
         raise ValueError("weights have to be numbers of at least 0, one of them above it")
-    if u[0] != 0 or list(u) != sorted(u, reverse=True) or not math.isfinite(u[-1]):
+    if falls[0] != 0 or list(falls) != sorted(falls, reverse=True) or not math.isfinite(falls[-1]):
         raise ValueError("the biases of grades have to fall from u_A = 0")
-    return FeatureWeights(weights, u)
+    return FeatureWeights(found, falls)

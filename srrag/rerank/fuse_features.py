@@ -14,14 +14,16 @@ import pyarrow.compute as pc
 
 from srrag.algo.best_places import best_places
 from srrag.algo.betr import GRADES
+from srrag.algo.folds import question_fold
 from srrag.grades import counted_as
 from srrag.hits import Offsets, codes, unpack_hits
 from srrag.index.sparse import SparseIndex
 from srrag.index.token_weights import token_weights as rarity_of
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
+from srrag.provenance import Fitted
 from srrag.rerank.documents import study_numbers
-from srrag.rerank.feature_weights import FeatureWeights, read_weights_file
+from srrag.rerank.feature_weights import PACKAGED, FeatureWeights, read_weights_file
 from srrag.rerank.maxsim import channel_scores, late_scores, question_tokens, token_weights
 from srrag.rerank.reranker import rank_hits
 from srrag.schema import HITS
@@ -73,6 +75,9 @@ class FuseFeatures(Step):
     With `grades` the biases u of the file count; leave it off within `RerankBETR`, which adds its
     own. `model` is a file of `srrag fit_betr features=…`, "" the packaged one. It holds a fit for
     each set of features that it was asked for; weights of another embedder are refused.
+
+    With `cross_fitted`, a question is ranked by weights that were fitted without its fold (by its
+    words), so that it may be one of those that the file was fitted to.
     """
 
     hits: tuple[str, ...] = ("hits_fused", "hits_sparse")
@@ -83,6 +88,7 @@ class FuseFeatures(Step):
     """The features among the parts, as `<channel>.<part>`."""
     document: float = 1.0
     grades: bool = False
+    cross_fitted: bool = False
     rounds: str = ""
     into: str = "hits"
     model: str = field(default="", compare=False, metadata={"identity": False})
@@ -119,7 +125,8 @@ class FuseFeatures(Step):
         parts = [name for hits in told for name in (hits, f"{hits}_parts")]
         rounds = (self.rounds,) if self.rounds else ()
         scores = (column.partition(".")[0] for column in self.scores.values())
-        return tuple(dict.fromkeys((*self.hits, *scores, *parts, *vectors, *late, *rounds)))
+        text = ("text",) if self.cross_fitted else ()
+        return tuple(dict.fromkeys((*self.hits, *scores, *parts, *vectors, *late, *rounds, *text)))
 
     @property
     def writes(self) -> pa.Schema:
@@ -133,8 +140,17 @@ class FuseFeatures(Step):
     def identity(self) -> dict[str, Any]:
         """The weights."""
         found = self.weights()
-        stated: dict[str, Any] = {"weights": dict(sorted(found.weights.items()))}
-        return stated | ({"u": list(found.u)} if self.grades else {})
+        stated = self._stated(found)
+        folds = [self._stated(each) for each in found.folds] if self.cross_fitted else []
+        return stated | ({"folds": folds} if folds else {})
+
+    def _stated(self, found: FeatureWeights) -> dict[str, Any]:
+        u = {"u": list(found.u)} if self.grades else {}
+        return {"weights": dict(sorted(found.weights.items())), **u}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the weights were fitted to; those of other folds are not theirs."""
+        return () if self.cross_fitted else (self.weights().fitted,)
 
     def weights(self) -> FeatureWeights:
         """Read the fit to these features; raises ValueError in one line that names the file."""
@@ -143,13 +159,19 @@ class FuseFeatures(Step):
     def open(self, at: Place) -> Function:
         """Read the weights and map the indexes."""
         found = self.weights()
-        weights = np.array([found.weights[name] for name in self.names])
-        u = np.array(found.u) if self.grades else np.zeros(len(GRADES))
+        if self.cross_fitted and not found.folds:
+            raise ValueError(f"{self.model or PACKAGED}: it holds no weights of folds")
+        every = found.folds if self.cross_fitted else (found,)
+        weights = np.array([[each.weights[name] for name in self.names] for each in every])
+        u = np.array([each.u for each in every]) * self.grades
         gather = self.gatherer(at)
 
         def run(batch: pa.Table) -> pa.Table:
             some = gather(batch)
-            score = self.joined(some, some.x @ weights) @ weights + u[some.grades]
+            asked = map(question_fold, batch["text"].to_pylist() if self.cross_fitted else ())
+            fold = np.array([*asked] or [0] * batch.num_rows, np.int64)[some.rows]
+            joined = self.joined(some, (some.x * weights[fold]).sum(axis=1))
+            score = (joined * weights[fold]).sum(axis=1) + u[fold, some.grades]
             hits = rank_hits(some.ids, score, some.offsets)
             return batch.append_column(self.writes.field(0), hits)
 

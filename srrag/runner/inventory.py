@@ -128,7 +128,7 @@ def build_files(folder: Path) -> set[str]:
 def _below(root: Path) -> Iterator[Path]:
     """Yield the files of folders other than those of stages, pointers and jobs."""
     for folder in root.iterdir():
-        if folder.is_dir() and folder.name not in _OTHERS:
+        if folder.name not in _OTHERS:
             yield from _files(folder)
 
 

@@ -1,7 +1,7 @@
 """Run the builds of a plan on whole relations; each version has its own folder.
 
-An update gives the same files as a build from nothing, unless the Build `remembers`. In that case
-the previous version is one of its inputs, and the manifest records that version (`former`).
+An update answers as a build from nothing does, unless the Build `remembers`. In that case the
+previous version is one of its inputs, and the manifest records that version (`former`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from srrag.stage import Plan, Stage
 from srrag.step import Build, Place, PreviousVersion
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
-from srrag.storage.manifest import check_files, manifest_files
+from srrag.storage.manifest import check_files, manifest_files, stamps
 from srrag.storage.store import Store
 
 Contents = Mapping[str, Mapping[str, str]]
@@ -70,11 +70,8 @@ class RelationBuilds:
                 "figures": figures,
                 "usage": usage.as_dict() if usage != Usage() else {},
                 "seconds": round(time.perf_counter() - started, 3),
-                "files": {
-                    path.relative_to(out).as_posix(): file_sha256(path)
-                    for path in sorted(out.rglob("*"))
-                    if path.is_file()
-                },
+                "files": (files := _hashes(out, former)),
+                "stamps": stamps(out, files),
             }
             commit_json(out / "manifest.json", manifest, sealed=True)
             mirror.move_folder(out, final)
@@ -186,6 +183,17 @@ def version_of(folder: Path) -> str:
     """Hash the fingerprint, the contents and the former version of a build's version."""
     manifest = read_json(folder / "manifest.json")
     return hashed(manifest["fingerprint"], manifest.get("contents"), manifest.get("former"))
+
+
+def _hashes(out: Path, former: PreviousVersion | None) -> dict[str, str]:
+    """The sha256 of each file; a link to a file of the former version has that file's."""
+    known = manifest_files(former.folder) if former else {}
+    found = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        name = path.relative_to(out).as_posix()
+        linked = former and name in known and path.samefile(former.folder / name)
+        found[name] = known[name] if linked else file_sha256(path)
+    return found
 
 
 def _updates(stage: Stage) -> bool:

@@ -261,7 +261,7 @@ def _broken(folder: Path) -> str | None:
         if not isinstance(manifest, dict) or manifest.get("fingerprint") != folder.name:
             return f"{mirror.shown(path)} is of another stage"
         if "files" in manifest:
-            check_files(folder)
+            check_files(folder, read=True)
     except ValueError as error:
         return str(error).partition(";")[0]
     return None

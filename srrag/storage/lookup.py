@@ -1,12 +1,15 @@
-"""Find rows by content id in a sorted, memory-mapped array of 64-bit keys."""
+"""Find rows by content id in sorted, memory-mapped arrays of 64-bit keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from srrag.storage.shards import stems
 
 Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
@@ -33,19 +36,51 @@ def write_lookup(ids: Sequence[str], out: Path, name: str) -> None:
 
 
 class Lookup:
-    """Memory-mapped rows by id."""
+    """Memory-mapped rows by id, of one or more files; rows count on from one to the next."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        """Map the two arrays that `write_lookup` wrote."""
-        self.keys: Keys = np.load(folder / f"{name}.keys.npy", mmap_mode="r")
-        self.rows: Rows = np.load(folder / f"{name}.rows.npy", mmap_mode="r")
+    def __init__(self, folder: Path, *names: str) -> None:
+        """Map the arrays that `write_lookup` wrote under each name."""
+        self._keys: list[Keys] = [_mapped(folder / f"{name}.keys.npy") for name in names]
+        self._rows: list[Rows] = [_mapped(folder / f"{name}.rows.npy") for name in names]
+        lengths = [len(keys) for keys in self._keys]
+        self.starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+
+    @classmethod
+    def of(cls, folder: Path, name: str) -> Lookup:
+        """Map the lookups of an index, of one file or in shards."""
+        return cls(folder, *stems(folder, name))
+
+    def __len__(self) -> int:
+        """Number of ids."""
+        return int(self.starts[-1])
 
     def find(self, ids: Sequence[str]) -> Rows:
         """Return the row of each id; raises ValueError that names an unknown id."""
+        found = self.find_known(ids)
+        if len(found) and found.min() < 0:
+            raise ValueError(f"unit {ids[int(np.argmin(found))]} is not in this index")
+        return found
+
+    def find_known(self, ids: Sequence[str]) -> Rows:
+        """Return the row of each id, −1 for an unknown one."""
         wanted = id_keys(ids)
-        place = np.searchsorted(self.keys, wanted)
-        inside = np.minimum(place, max(0, len(self.keys) - 1))
-        if len(wanted) and (len(self.keys) == 0 or (self.keys[inside] != wanted).any()):
-            absent = 0 if len(self.keys) == 0 else int(np.argmax(self.keys[inside] != wanted))
-            raise ValueError(f"unit {ids[absent]} is not in this index")
-        return np.asarray(self.rows[inside])
+        found = np.full(len(wanted), -1, np.int64)
+        for start, keys, rows in zip(self.starts, self._keys, self._rows, strict=False):
+            if len(keys) and len(wanted):
+                place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+                here = np.flatnonzero(keys[place] == wanted)
+                found[here] = start + rows[place[here]]
+        return found
+
+    def check_unique(self) -> None:
+        """Raise ValueError for two ids of different files with the same key."""
+        if len(self._keys) > 1:
+            ordered = np.sort(np.concatenate(self._keys))
+            if (ordered[1:] == ordered[:-1]).any():
+                twice = int(ordered[np.flatnonzero(ordered[1:] == ordered[:-1])[0]])
+                raise ValueError(f"an id that begins with {twice:016x} occurs twice")
+
+
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    """Map an array as a plain view, since np.memmap is slow to index."""
+    return np.asarray(np.load(path, mmap_mode="r"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from srrag.errors import SrragError
@@ -11,6 +11,9 @@ from srrag.storage import mirror
 from srrag.storage.atomic_write import read_json
 
 CURE = "`srrag build … repair=true` mends it"
+
+STAMPED_BYTES = 64_000_000
+"""A larger file is hashed when it is written and by `verify`; opening looks at size and time."""
 
 _checked: set[tuple[str, int, int]] = set()
 
@@ -48,6 +51,10 @@ def check_part(path: Path) -> None:
     _checked.add(key)
 
 
+def _every(name: str) -> bool:
+    return True
+
+
 def _state(path: Path) -> tuple[str, int, int]:
     state = path.stat()
     return str(path), state.st_mtime_ns, state.st_size
@@ -66,24 +73,37 @@ def manifest_files(folder: Path) -> dict[str, str]:
     return files
 
 
-def check_files(folder: Path, wanted: Callable[[str], bool] | None = None) -> None:
+def stamps(folder: Path, names: Iterable[str]) -> dict[str, list[int]]:
+    """The size and the time of change (ns) of the large files of a build, by name."""
+    states = {name: (folder / name).stat() for name in names}
+    return {
+        name: [state.st_size, state.st_mtime_ns]
+        for name, state in states.items()
+        if state.st_size > STAMPED_BYTES
+    }
+
+
+def check_files(
+    folder: Path, wanted: Callable[[str], bool] | None = None, *, read: bool = False
+) -> None:
     """Download a build's files and check them against its manifest, once per process and file.
 
-    `wanted` selects files by name, by default all. Raises ValueError that names a missing or
-    changed file.
+    A large file whose size and time are those that the build noted counts as checked, unless `read`
+    asks for all. `wanted` selects files by name, by default all. Raises ValueError that names a
+    missing or changed file.
     """
-    if wanted is None:
-        mirror.pull_build(folder)
-    else:
-        mirror.pull(folder, wanted, alone=False)
-    for name, sha256 in manifest_files(folder).items():
-        if wanted is not None and not wanted(name):
+    named = wanted or _every
+    mirror.pull(folder, named, alone=wanted is None)
+    files = manifest_files(folder)
+    noted = {} if read else read_json(folder / "manifest.json").get("stamps", {})
+    for name, sha256 in files.items():
+        if not named(name):
             continue
         path = folder / name
         if not path.exists():
             raise ValueError(f"{mirror.shown(path)} is missing; run the build again")
         key = _state(path)
-        if key in _checked:
+        if key in _checked or [key[2], key[1]] == noted.get(name):
             continue
         if file_sha256(path) != sha256:
             raise ValueError(f"{path} is not what was built (sha256 differs); it is not loaded")

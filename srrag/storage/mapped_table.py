@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_JOINED_BYTES = 64_000_000
-"""A table up to this size is copied once: one batch is gathered faster than many."""
+BATCH_BYTES = 64_000_000
+"""A table up to this size is joined and copied once: one batch is gathered faster than many."""
 
 
 class MappedTable:
@@ -22,7 +22,7 @@ class MappedTable:
 
     def __init__(self, table: pa.Table) -> None:
         """Note where each batch of the table begins; a small table is joined once."""
-        self.table = table.combine_chunks() if table.nbytes <= _JOINED_BYTES else table
+        self.table = table.combine_chunks() if table.nbytes <= BATCH_BYTES else table
         self._batches = self.table.to_batches()
         lengths = [batch.num_rows for batch in self._batches]
         self._starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))

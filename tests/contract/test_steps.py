@@ -37,6 +37,8 @@ from srrag.corpus.small_units import CutSmallUnits
 from srrag.evaluate.cases import make_cases, read_gold_answers
 from srrag.evaluate.judges.form import MeasureForm
 from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
+from srrag.evaluate.judges.hallucination import MeasureHallucination
+from srrag.evaluate.judges.usefulness import JudgeUsefulness
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
 from srrag.index.textbook_tree import BuildTextbookTree
@@ -217,6 +219,8 @@ def add_judges(found: dict[type[Step], Example], at: Place, qrels: Path) -> None
             made[name] = step.open(at)(made[source])
             found[type(step)] = Example(step, made[source], at)
     found[MeasureForm] = Example(MeasureForm(), cases, at)
+    found[JudgeUsefulness] = Example(JudgeUsefulness(), cases, at)
+    found[MeasureHallucination] = Example(MeasureHallucination(), cases, at)
     documents = [f"{row['query_id']}\tdoc\t1" for row in gold]
     qrels.write_text("\n".join(["query-id\tcorpus-id\tscore", *documents]))
     found[MeasureGoldCitations] = Example(MeasureGoldCitations(qrels=str(qrels)), cases, at)

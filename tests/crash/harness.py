@@ -22,6 +22,7 @@ from tests.crash.roots import COMMANDS, make_base
 from tests.crash.scan import state, traces
 
 KILLED = 77
+FORGETS = ("forget", "anew")
 CALLS = ("unlink", "remove", "rename", "replace", "rmdir")
 
 
@@ -104,7 +105,7 @@ def forked(work: Callable[[], None], log: Path) -> int:
 def look(folder: Path, command: str, out: Path) -> None:
     """Write what stands in a root after a command, and what has to be gone and is not."""
     told = json.loads((folder / "told.json").read_text("utf-8"))
-    left = traces(folder / "root", told) if command == "forget" else []
+    left = traces(folder / "root", told) if command in FORGETS else []
     problems = proven(folder / "root", command, told["ids"][0])
     found = {"traces": left, "problems": problems, "state": state(folder / "root")}
     out.write_text(json.dumps(found), "utf-8")
@@ -121,9 +122,9 @@ def proven(root: Path, command: str, document: str) -> list[str]:
     found = [
         problem for name in ("default", "coarse") for problem in verify(store, name)["problems"]
     ]
-    if command in ("forget", "prune"):  # a pointer that was deleted leaves its rejects till then
+    if command in (*FORGETS, "prune"):  # a pointer that was deleted leaves its rejects till then
         found += [f"{path}: unexplained" for path in unexplained(store)]
-    if command == "forget":
+    if command in FORGETS:
         found += traces_of(store, document, root / "completions")
     return found
 

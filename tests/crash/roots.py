@@ -189,6 +189,12 @@ def run_forget(folder: Path) -> None:
     job.run([told["ids"][0]], [], Place(threads=1))
 
 
+def run_forget_anew(folder: Path) -> None:
+    """As what a damaged note says: delete it, and forget the same documents again."""
+    (folder / "root" / "forgetting.json").unlink(missing_ok=True)
+    run_forget(folder)
+
+
 def run_prune(folder: Path) -> None:
     store = Store(folder / "root")
     with store.lock():
@@ -205,7 +211,27 @@ def run_log(folder: Path) -> None:
     recover(folder / "root" / "completions", settle_s=0, max_parts=2)
 
 
-COMMANDS = {"forget": run_forget, "prune": run_prune, "build": run_build, "log": run_log}
+def run_organize(folder: Path) -> None:
+    """The communities of a graph of another tool, and of a larger one in their place."""
+    import jobs.organize
+    from srrag.config.compose import configure
+
+    for count in (2, 3):
+        nodes = [{"id": name, "name": name, "label": "entity"} for name in TREATMENTS[:count]]
+        graph = {"nodes": nodes, "edges": [[TREATMENTS[0], "helps as", TREATMENTS[1]]]}
+        (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
+        given = [f"graph.path={folder / 'graph.json'}", f"root={folder / 'root'}"]
+        jobs.organize.run(configure("organize", given))
+
+
+COMMANDS = {
+    "forget": run_forget,
+    "anew": run_forget_anew,
+    "prune": run_prune,
+    "build": run_build,
+    "log": run_log,
+    "organize": run_organize,
+}
 
 
 # Known in this process as an installed package would be: manifests name its steps.

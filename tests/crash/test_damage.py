@@ -20,8 +20,8 @@ HARMLESS |= {("index of completions", "cut"), ("index of completions", "zero")}
 
 
 def rows() -> dict[str, list[str]]:
-    """The table of the docs: its cells by the kind of file."""
-    text = (REPOSITORY / "docs" / "damage.md").read_text("utf-8")
+    """The first table of the docs: its cells by the kind of file."""
+    text = (REPOSITORY / "docs" / "damage.md").read_text("utf-8").partition("\n## ")[0]
     lines = re.findall(r"^\| (.+) \|$", text, re.M)[1:]
     return {cells[0]: cells[1:] for cells in (line.split(" | ") for line in lines)}
 

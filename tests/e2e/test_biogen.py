@@ -14,6 +14,7 @@ from tests.e2e.command import srrag
 
 pytestmark = pytest.mark.e2e
 JUDGES = ("nuggets", "picot", "citations", "support", "evidence", "claims", "faithfulness",
+          "precision",
           "accuracy", "similarity", "questions", "relevancy", "choice")  # fmt: skip
 
 

@@ -26,7 +26,8 @@ from tests.sample_json import asked_schema
 pytestmark = pytest.mark.e2e
 FILES = ("benchmark", "train", "validation", "challenge", "public", "review")
 OTHERS = (
-    "support", "evidence", "claims", "faithfulness", "accuracy", "similarity", "questions",
+    "support", "evidence", "claims", "faithfulness",
+    "precision", "accuracy", "similarity", "questions",
     "relevancy", "choice",
 )  # fmt: skip
 """Judges left out here: two kinds of gold are enough to see that it is read."""

@@ -17,7 +17,8 @@ from tests.e2e.command import fault, srrag
 from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
-JUDGES = ("picot", "citations", "claims", "faithfulness", "accuracy", "similarity", "questions",
+JUDGES = ("picot", "citations", "claims", "faithfulness",
+          "precision", "accuracy", "similarity", "questions",
           "relevancy", "choice", "support", "evidence")  # fmt: skip
 COPIES = 2
 RULES = ("--script", "rules", "--lifetime", "600")

@@ -21,7 +21,9 @@ from srrag.evaluate.judges.faithfulness import JudgeFaithfulness
 from srrag.evaluate.judges.must_have import ClassifyStatements
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.picot_match import JudgePicot
+from srrag.evaluate.judges.precision import JudgePrecision
 from srrag.evaluate.judges.relevancy import GuessQuestions
+from srrag.evaluate.judges.usefulness import JudgeUsefulness
 from srrag.llm.completion import Prompt
 from srrag.schema import EVIDENCE, empty_value
 
@@ -70,6 +72,11 @@ def checked(fill: Fill) -> list[Prompt]:
     return JudgeFactuality().prompts(case(fill, claims=claims(fill), **gold))
 
 
+def compared(fill: Fill) -> list[Prompt]:
+    gold = {"ideal_answer": fill("Strength training helps more."), "nuggets": nuggets(fill)}
+    return JudgePrecision().prompts(case(fill, claims=claims(fill), **gold))
+
+
 def classified(fill: Fill) -> list[Prompt]:
     stated = [fill("Strength training helps more."), "Both are safe."]
     ideal = fill("Strength training helps more. Both are safe.")
@@ -90,6 +97,8 @@ JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "match_picot": lambda fill: JudgePicot().prompts(case(fill, picot=picot(fill))),
     "judge_citation": lambda fill: JudgeCitations().prompts(case(fill)),
     "split_claims": lambda fill: SplitClaims().prompts(case(fill)),
+    "judge_precision": compared,
+    "judge_usefulness": lambda fill: JudgeUsefulness().prompts(case(fill)),
     "verify_claims": lambda fill: JudgeFaithfulness().prompts(case(fill, claims=claims(fill))),
     "judge_evidence": lambda fill: FindSupport().prompts(case(fill, nuggets=nuggets(fill))),
     "classify_statements": classified,

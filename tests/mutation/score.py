@@ -7,6 +7,7 @@ which runs the tests that call this function until one fails. A mutant that hang
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -29,6 +30,9 @@ _KILLED, _LIVED, _STUCK = 1, 0, 2
 MOST_S = 2.0
 """CPU-seconds of a test; dearer ones are not run against mutants."""
 
+STUCK_S = 8.0
+"""Seconds, besides ten times what a test takes, after which a mutant hangs in it."""
+
 
 class Scorer:
     """A plugin of pytest that runs the collected tests against each mutant, in a fork."""
@@ -39,22 +43,23 @@ class Scorer:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests once, then the mutants."""
+        os.fsync = lambda descriptor: None  # no mutant is about a power cut
         module = importlib.import_module(self.module)
         path = Path(str(module.__file__))
         started = time.perf_counter()
         callers, passed, seconds = _called_by(session, str(path))
-        passed = {
-            item
-            for item in passed
-            if seconds[item] < MOST_S and _tried(module, None, [item], 60) == _LIVED
-        }
+        cheap = [item for item in session.items if item in passed and seconds[item] < MOST_S]
+        took: dict[pytest.Item, float] = {}
+        for item in cheap:
+            began = time.perf_counter()
+            if _tried(module, None, {item: 60.0}) == _LIVED:
+                took[item] = time.perf_counter() - began
         lived = []
         drawn = mutants(path.read_text("utf-8"), str(path), self.most)
         for mutant in drawn:
-            items = [item for item in callers[mutant.function] if item in passed]
-            items.sort(key=lambda item: seconds[item])
-            limit = 60 + 20 * sum(seconds[item] for item in items)
-            if not items or _tried(module, mutant, items, limit) == _LIVED:
+            items = sorted({*callers[mutant.function]} & took.keys(), key=lambda item: took[item])
+            limits = {item: STUCK_S + 10 * took[item] for item in items}
+            if not items or _tried(module, mutant, limits) == _LIVED:
                 lived.append(f"{mutant.name}" + ("" if items else " (no test calls it)"))
                 print(f"  {path.name}:{mutant.line} {lived[-1]}", file=sys.stderr, flush=True)
         self.result = {
@@ -122,10 +127,11 @@ def _watched(
     return reports
 
 
-def _tried(module: Any, mutant: Mutant | None, items: list[pytest.Item], limit: float) -> int:
-    """Run tests in a fork with a mutant, if any, in place; whether one failed."""
+def _tried(module: Any, mutant: Mutant | None, limits: dict[pytest.Item, float]) -> int:
+    """Run tests in a fork with a mutant, if any, in place; whether one failed or took too long."""
     from _pytest.runner import runtestprotocol
 
+    begun, begins = os.pipe()
     child = os.fork()
     if not child:
         code = _KILLED
@@ -136,7 +142,8 @@ def _tried(module: Any, mutant: Mutant | None, items: list[pytest.Item], limit: 
             os.dup2(out, 2)
             if mutant is not None:
                 _function(module, mutant.function).__code__ = mutant.code
-            for item in items:
+            for item in limits:
+                os.write(begins, b".")
                 item._initrequest()  # else the folders of the first run would be used again
                 reports = runtestprotocol(item, log=False, nextitem=None)
                 if not all(report.passed for report in reports):
@@ -145,16 +152,26 @@ def _tried(module: Any, mutant: Mutant | None, items: list[pytest.Item], limit: 
                 code = _LIVED
         finally:
             os._exit(code)
-    return _awaited(child, limit)
+    os.close(begins)
+    try:
+        return _awaited(child, begun, list(limits.values()))
+    finally:
+        os.close(begun)
 
 
-def _awaited(child: int, limit: float) -> int:
-    end = time.monotonic() + limit
+def _awaited(child: int, begun: int, limits: list[float]) -> int:
+    """Wait for a fork, which writes a byte as it begins each test, at most so long a test."""
+    os.set_blocking(begun, False)
+    number, end = 0, time.monotonic() + limits[0]
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return _LIVED if status == 0 else _KILLED
-        time.sleep(0.01)
+        time.sleep(0.005)
+        with contextlib.suppress(BlockingIOError):
+            if came := len(os.read(begun, 1 << 10)):
+                number += came
+                end = time.monotonic() + limits[number - 1]
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return _STUCK

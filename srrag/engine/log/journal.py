@@ -104,7 +104,7 @@ class Journal:
 
     def _seal_if_due(self) -> None:
         old = time.monotonic() - self._born >= self.seal_s
-        if len(self._entries) >= self.seal_rows or (self._entries and old):
+        if old or len(self._entries) >= self.seal_rows:
             self._seal()
 
     def _seal(self) -> None:

@@ -22,9 +22,9 @@ from srrag.engine.log.lock import LogLock
 from srrag.ids import question_id
 from srrag.llm.completion import Engine
 from srrag.runner.carry_over import derive_part, of_documents, units_of
-from srrag.runner.deletion.find_ids import holding
+from srrag.runner.deletion.find_ids import Wanted, holding
 from srrag.runner.deletion.prompt_keys import asked_keys, keys_of_build, logged_keys
-from srrag.runner.deletion.tombstones import Tombstones
+from srrag.runner.deletion.tombstones import Tombstones, mark
 from srrag.runner.deletion.vacuum import (
     drop_builds,
     drop_outputs,
@@ -69,10 +69,6 @@ class Note:
             parts=sorted({*self.parts, *former.parts}),
         )
 
-    def all_of(self, name: str) -> set[str]:
-        """Return the units, or the keys, of all documents."""
-        return {item for held in self.documents.values() for item in held[name]}
-
 
 @dataclass(frozen=True)
 class ForgetJob:
@@ -101,11 +97,12 @@ class ForgetJob:
                 for name, plan in plans.items():
                     self._check(name, plan, note)
                 commit_json(self._note, vars(note), sealed=True)
-                Tombstones.of(self.store.root).add(note.documents, note.sources)
+                known = Tombstones.of(self.store.root)
+                known.add(note.documents, note.sources)
                 for name, plan in plans.items():
                     self._rebuild(name, plan, note, at)
-                figures = self._delete(note)
-                figures["completions"] = self._forget_completions(note, log_folder(at))
+                figures = self._delete(note, known.marks())
+                figures["completions"] = self._forget_completions(known.keys(), log_folder(at))
             mirror.remove(self._note)
         for document in sorted(note.documents):  # shown, never stored, for `verify`
             say(f"forgotten: doc_id={document}")
@@ -263,18 +260,28 @@ class ForgetJob:
         self.store.write_pointer(name, pointer)
         say(f"build {name}: {len(note.documents)} documents taken out")
 
-    def _delete(self, note: Note) -> dict[str, Any]:
-        """Delete the files that held the documents: old parts, builds, answers, other outputs."""
-        stages = self.store.root / "stages"
+    def _delete(self, note: Note, marks: Collection[str]) -> dict[str, Any]:
+        """Delete the files that held the documents: old parts, builds, answers, other outputs.
+
+        `marks` are the hashes of ids to look for: those of every forgotten document, so that a run
+        which lost the note of a killed one still finds what that one would have deleted. Raw parts
+        go last, because documents are found by them.
+        """
+
+        def wanted(name: str) -> bool:
+            return mark(name) in marks
+
+        folders = sorted(
+            (self.store.root / "stages").glob("*/*"), key=lambda folder: folder.parent.name == "raw"
+        )
         for part in note.parts:
-            for folder in stages.glob("*/*"):
+            for folder in folders:
                 drop_part(folder / f"part-{part}.parquet")
         builds = drop_builds(self.store)
-        ids = {*note.documents, *note.all_of("units")}
-        answers = self._answers(note, ids)
+        answers = self._answers(note, wanted)
         for path in answers:
             drop_part(path)
-        outputs = drop_outputs(self.store.root / "jobs", ids.__contains__)
+        outputs = drop_outputs(self.store.root / "jobs", wanted)
         unexplained = drop_unexplained(self.store)
         return {
             "builds_deleted": builds,
@@ -283,7 +290,7 @@ class ForgetJob:
             "unexplained_deleted": len(unexplained),
         }
 
-    def _answers(self, note: Note, ids: Collection[str]) -> list[Path]:
+    def _answers(self, note: Note, wanted: Wanted) -> list[Path]:
         """Find the answer parts that name documents, and all other parts of the same questions.
 
         A question that retrieved a document, or that quotes its name, reveals it. The parts that
@@ -291,17 +298,17 @@ class ForgetJob:
         """
         stages = self.store.root / "stages"
         folders = [*stages.glob(f"{FOLDER}*"), stages / SOURCE]
-        telling = set(holding(folders, ids.__contains__))
+        telling = set(holding(folders, wanted))
         called = {name for held in note.documents.values() for name in held["sources"]}
         called = {name for name in {*called, *note.sources} if len(name) >= _TELLING_CHARS}
         asked = (stages / SOURCE).glob("*/part-*.parquet")
         telling |= {path for path in asked if _asks_of(path, called)}
         names = {path.stem for path in telling}
         found = {path for folder in folders for path in folder.glob("*/part-*.parquet")}
-        wanted = [path for path in found if path.stem in names]
-        return sorted(wanted, key=lambda path: (path in telling, path))
+        theirs = [path for path in found if path.stem in names]
+        return sorted(theirs, key=lambda path: (path in telling, path))
 
-    def _forget_completions(self, note: Note, log: Path) -> int:
+    def _forget_completions(self, prompts: Collection[bytes], log: Path) -> int:
         """Delete the completions of the documents' prompts from the log; returns their number.
 
         The root's own log keeps only what remaining rows and builds ask for, because nothing tells
@@ -315,7 +322,7 @@ class ForgetJob:
             completions = CompletionLog(log)
             completions.recover()
             own = log.resolve().is_relative_to(self.store.root)
-            keys = logged_keys(log) if own else map(bytes.fromhex, note.all_of("keys"))
+            keys = logged_keys(log) if own else prompts
             return completions.forget({*keys} - kept)
 
     def _asked_by_builds(self, log: Path) -> set[bytes]:

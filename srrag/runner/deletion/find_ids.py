@@ -62,7 +62,8 @@ def traces_of(store: Store, document: str, log: Path) -> list[str]:
 
 def _unexplained(store: Store, at_s: float) -> Iterator[str]:
     """Yield unexplained files of stages, builds and jobs, and others older than `at_s`."""
-    for path in [*unexplained(store), *(p for t in trash_below(store.root) for p in t.rglob("*"))]:
+    trash = (path for folder in trash_below(store.root) for path in folder.rglob("*"))
+    for path in sorted({*unexplained(store), *trash}):
         ours = path.relative_to(store.root).parts[0] in ("stages", "builds", "jobs")
         if path.is_file() and (ours or path.stat().st_mtime < at_s):
             yield f"{path}: no pointer, manifest or receipt explains it; it may hold anything"

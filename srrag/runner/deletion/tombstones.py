@@ -96,13 +96,30 @@ class Tombstones:
         """Whether a source id was forgotten."""
         return mark(source) in self.sources
 
+    def marks(self) -> set[str]:
+        """The hashes of all forgotten documents and of their units."""
+        units = (unit for held in self.documents.values() for unit in held.get("units", ()))
+        return {*self.documents, *units}
+
+    def keys(self) -> set[bytes]:
+        """The keys of the prompts of all forgotten documents."""
+        held = (key for held in self.documents.values() for key in held.get("keys", ()))
+        return set(map(bytes.fromhex, held))
+
     def add(self, documents: Mapping[str, Mapping[str, list[str]]], sources: Iterable[str]) -> None:
-        """Add documents with the ids and keys to search for; scans skip them from now on."""
+        """Add documents with the ids and keys to search for; scans skip them from now on.
+
+        What a former, interrupted run has added stays: it saw files that are gone by now.
+        """
         for document, held in documents.items():
+            added = {
+                "sources": set(map(mark, held["sources"])),
+                "units": set(map(mark, held["units"])),
+                "keys": set(held["keys"]),
+            }
+            former = self.documents.get(mark(document), {})
             self.documents[mark(document)] = {
-                "sources": sorted(map(mark, held["sources"])),
-                "units": sorted(set(map(mark, held["units"]))),
-                "keys": sorted(held["keys"]),
+                name: sorted(values.union(former.get(name, ()))) for name, values in added.items()
             }
         self.sources = sorted({*self.sources, *map(mark, sources)})
         self.at_s = time.time()

@@ -161,7 +161,7 @@ class Gateway:
         if path not in OPEN_PATHS and (wait := self._host.rate.wait_s(passing.caller or client)):
             raise ApiError(429, "rate", "too many requests of this key", retry_s=wait)
         if path not in OPEN_PATHS:
-            self._enter(passing.caller or client or "?", passing)
+            self._enter(passing.caller or client, passing)
         most = settings.limits.max_body_bytes
         if (length := headers.get("content-length", "0")).isdigit() and int(length) > most:
             raise too_large(most)

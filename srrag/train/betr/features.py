@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from srrag.algo.best_places import best_places
 from srrag.algo.betr import GRADES
+from srrag.algo.folds import FOLDS, question_fold
 from srrag.algo.pairwise import (
     FeaturePairs,
     constrained,
@@ -26,7 +26,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-FOLDS = 5
 _PASSES = 2
 """How often the best window of each document is taken anew, by the weights of the pass before."""
 
@@ -62,9 +61,8 @@ class AskedCandidates:
 
     @property
     def fold(self) -> int:
-        """The fold, from the words of the question: the same question in two sets has one fold."""
-        words = "".join(c if c.isalnum() else " " for c in self.text.casefold()).split()
-        return int(hashlib.sha256(" ".join(words).encode()).hexdigest()[:8], 16) % FOLDS
+        """The fold: the same question in two sets has one."""
+        return question_fold(self.text)
 
     def joined(self, score: Floats, document: float) -> Floats:
         """Features plus `document` times those of the document's best window, by `score`."""
@@ -147,17 +145,37 @@ def _differences(row: AskedCandidates, weights: Floats | None, settings: Feature
     return np.concatenate([np.zeros((0, whole.shape[1])), *found])
 
 
-def cross_fitted(
+def fold_fits(
     sets: Sequence[Sequence[AskedCandidates]], settings: FeatureSettings
-) -> list[list[Floats]]:
-    """The scores of every question's candidates by a fit to the other folds, set by set."""
-    fits = {}
+) -> list[WeighedFeatures]:
+    """For each fold the fit to all others; raises ValueError if a set has no other question."""
+    fits = []
     for fold in range(FOLDS):
         kept = [[row for row in rows if row.fold != fold] for rows in sets]
         if not all(kept):
             raise ValueError(f"too few questions: without fold {fold} of {FOLDS} a set is empty")
-        fits[fold] = fit_features(kept, settings)[0]
+        fits.append(fit_features(kept, settings)[0])
+    return fits
+
+
+def cross_fitted(
+    sets: Sequence[Sequence[AskedCandidates]],
+    fits: Sequence[WeighedFeatures],
+    settings: FeatureSettings,
+) -> list[list[Floats]]:
+    """The scores of every question's candidates by the fit without its fold, set by set."""
     return [[fits[row.fold].scores(row, settings.document) for row in rows] for rows in sets]
+
+
+def stated_folds(names: Sequence[str], fits: Sequence[WeighedFeatures]) -> list[dict[str, Any]]:
+    """The fits of the folds as JSON: the weights and biases alone."""
+    return [
+        {
+            "features": {n: round(float(w), 6) for n, w in zip(names, fit.weights, strict=True)},
+            "u": {grade: round(float(u), 6) + 0.0 for grade, u in zip(GRADES, fit.u, strict=True)},
+        }
+        for fit in fits
+    ]
 
 
 def stated_fit(

@@ -20,6 +20,16 @@ from srrag.algo.abbreviations import abbreviations, long_form
         ("It was cold. Zinc (COPD) helps.", []),
         ("amyotrophic lateral sclerosis (ALS) and Alzheimer's disease (AD)",
          [("ALS", "amyotrophic lateral sclerosis"), ("AD", "Alzheimer's disease")]),
+        ("Adults (mean 40) had tumour necrosis factor (TNF).", [("TNF", "tumour necrosis factor")]),
+        ("heat and very very shock factor (HSF)", [("HSF", "heat and very very shock factor")]),
+        ("heat and very very very shock factor (HSF)", []),  # more than twice its letters away
+        ("Of interleukin 6 (IL-6) in blood.", [("IL-6", "interleukin 6")]),
+        ("An acute bleed (AB*) is marked.", []),
+        ("Of self efficacy (se) and more.", []),
+        ("A COPD outcome patient diary (COPD) is kept.", []),
+        ("It is AB CD (AB CD) here.", []),
+        ("An extremely long label (EXTREMELYLL) is.", []),
+        ("of a big cold deep east (A B C DE)", []),
         ("", []),
         ("((((ABC", []),
     ],
@@ -30,7 +40,9 @@ def test_definitions(text: str, expected: list[tuple[str, str]]) -> None:
 
 def test_the_shortest_stretch_of_whole_words() -> None:
     assert long_form("HSF", "the human heat shock factor") == "heat shock factor"
-    assert long_form("XYZ", "heat shock factor") == ""
+    for none in ("XYZ", "XSF", "HSX"):
+        assert long_form(none, "heat shock factor") == ""
+    assert long_form("TB", "active tuberculosis") == "tuberculosis"
 
 
 def test_a_long_text_takes_little_time() -> None:

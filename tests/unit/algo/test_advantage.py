@@ -35,8 +35,12 @@ def test_the_printed_advantages_follow_from_their_columns_but_for_two(row: str) 
 
 def test_ties_and_losses() -> None:
     assert advantage(Preference(0, 1), Preference(0.5, 0)) is None
+    assert advantage(Preference(0.5, 0), Preference(0, 1)) is None
     assert advantage(Preference(0, 0.5), Preference(0, 0)) == -1
     assert advantage(Preference(1, 0), Preference(1, 0)) == 1
     assert advantage(Preference(0.5, 0), Preference(0.5, 0)) == 0
-    with pytest.raises(ValueError, match="shares of wins and ties"):
-        advantage(Preference(0.8, 0.3), Preference(0.5, 0))
+    good = Preference(0.5, 0)
+    for bad in (Preference(0.8, 0.3), Preference(-0.1, 0.5), Preference(0.5, -0.1)):
+        for both in ((bad, good), (good, bad)):
+            with pytest.raises(ValueError, match="shares of wins and ties"):
+                advantage(*both)

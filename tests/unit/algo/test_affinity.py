@@ -55,6 +55,22 @@ def test_nearest_without_itself_even_among_equals() -> None:
     assert cosines[:4] == pytest.approx(np.ones((4, 2)))
 
 
+def test_the_first_row_may_be_a_neighbour() -> None:
+    rows, cosines = nearest(unit(np.array([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]])), 1)
+    assert rows.tolist() == [[1], [0], [1]]
+    assert cosines == pytest.approx(np.array([[0.8], [0.8], [-0.8]]))
+
+
+def test_the_directions_of_least_variance_are_left_out() -> None:
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(300, affinity.DIMENSIONS + 2))
+    vectors[:, :2] *= 1e-4
+    directions = Basis.fit(unit(vectors), np.zeros(300, dtype=int)).directions
+    assert directions.shape == (affinity.DIMENSIONS + 2, affinity.DIMENSIONS)
+    assert directions.T @ directions == pytest.approx(np.eye(affinity.DIMENSIONS), abs=1e-5)
+    assert np.abs(directions[:2]).max() < 0.01
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_fewer_rows_than_neighbours(n: int) -> None:
     rows, cosines = nearest(unit(np.eye(3)[:n]), 10)

@@ -90,3 +90,19 @@ def test_the_interval_is_that_of_alphas_of_drawn_items() -> None:
 def test_draws_without_an_alpha_are_left_out() -> None:
     ratings = np.array([[0.0, 1.0], [0.0, 1.0]])
     assert alpha_interval(ratings, resamples=100) == (1.0, 1.0, 1.0)
+    with np.errstate(all="raise"):
+        alpha_interval(np.array([[0.0, 1.0, 1.0], [0.0, 1.0, 0.0]]), resamples=300)
+
+
+def test_items_of_a_group_are_drawn_together() -> None:
+    """Each item thrice, or once in a group of its own three: the same draws; one that was rated
+    once belongs to no draw."""
+    generator = np.random.default_rng(4)
+    ratings = generator.integers(0, 3, size=(2, 12)).astype(float)
+    thrice = np.repeat(ratings, 3, axis=1)
+    groups = [f"q{n // 3:02d}" for n in range(36)]
+    found = alpha_interval(thrice, groups=groups, resamples=300)
+    apart = alpha_interval(thrice, groups=[str(n) for n in range(36)], resamples=300)
+    assert found[2] - found[1] > 1.3 * (apart[2] - apart[1])
+    odd = np.concatenate([thrice, np.array([[1.0], [np.nan]])], axis=1)
+    assert alpha_interval(odd, groups=[*groups, "alone"], resamples=300) == found

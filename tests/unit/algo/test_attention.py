@@ -37,9 +37,20 @@ def test_a_large_exponent_and_no_feature_are_finite(form: str) -> None:
     own = np.array([0.5, 0.1])
     sharp = attention_scores(np.array([[1.0], [-1.0]]), np.array([1.0]), form, 0.001, own)  # type: ignore[arg-type]
     assert np.isfinite(sharp).all()
+    two = attention_scores(np.array([[1.0, -1.0]] * 2), np.array([1.0, 0.0]), form, 0.001, own)  # type: ignore[arg-type]
+    assert two == pytest.approx([1.0, 0.6] if form == "times_cosine" else [1.0, 1.0])
     none = attention_scores(np.zeros((2, 0)), np.zeros(0), form, own=own)  # type: ignore[arg-type]
-    assert none.shape == (2,)
-    assert np.isfinite(none).all()
+    assert none.tolist() == ([1.0, 0.6] if form == "times_cosine" else [0.0, 0.0])
+    assert form == "times_cosine" or not attention_scores(np.zeros((2, 0)), np.zeros(0), form).any()  # type: ignore[arg-type]
+
+
+def test_the_other_forms_by_hand() -> None:
+    cosines, useful = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([2.0, 6.0])
+    assert attention_scores(cosines, useful, "best") == pytest.approx([3.0, 6.0])
+    e = math.exp
+    assert attention_scores(cosines, useful, "sum", 0.5) == pytest.approx(
+        [2 + 6 * e(-1), 2 * e(-2) + 6]
+    )
 
 
 def test_times_cosine_needs_cosines() -> None:

@@ -42,6 +42,16 @@ TWO = make_pairs(
     np.array([1.0, -0.5, 2.0]), np.array([0, 2, 4]), np.array([1, 2, 0]), np.array([0, 0, 1])
 )
 """Query 0: Δs = 1 with A against B, Δs = −.5 with C against C; query 1: Δs = 2 with E against A."""
+
+
+def test_every_query_weighs_as_much_as_any_other() -> None:
+    three = make_pairs(np.zeros(3), np.zeros(3), np.zeros(3), np.array([0, 2, 2]))
+    assert three.weight.tolist() == [1.0, 1.0, 0.5] and three.num_queries == 2
+    one = make_pairs(np.zeros(1), np.zeros(1), np.zeros(1), np.array([0]))
+    assert one.weight.tolist() == [1.0]
+    assert make_pairs(*np.zeros((3, 0)), np.zeros(0, int)).num_pairs == 0
+
+
 THETA = np.array([math.log(2), 0.1, 0.2, 0.3, 0.4])
 
 
@@ -176,5 +186,6 @@ def test_adam_is_that_of_pytorch() -> None:
     "wrong", [{"tau": 0.0}, {"tau": math.nan}, {"sigma_a": -1.0}, {"kind": "x"}]
 )
 def test_wrong_settings_are_refused(wrong: dict[str, float]) -> None:
+    assert Objective(kind="paper", num_queries=1, tau=0.5, sigma_a=0.5).likelihood_share == 1
     with pytest.raises(ValueError, match=r"positive|paper"):
         Objective(**{"kind": "paper", "num_queries": 1, "tau": 1.0, **wrong})  # type: ignore[arg-type]

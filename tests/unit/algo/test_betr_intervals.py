@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from srrag.algo.betr import Floats, Objective, Pairs, biases, log_likelihood, solve_exact
+from srrag.algo.betr import (
+    Floats,
+    Objective,
+    Pairs,
+    biases,
+    log_likelihood,
+    make_pairs,
+    solve_exact,
+)
 from srrag.algo.betr_intervals import Draws, draw, intervals, nearest, query_scores
 from srrag.train.betr.simulate import TABLE_1, simulate_pairs
 
@@ -66,6 +74,22 @@ def test_a_grade_that_does_not_occur_is_as_uncertain_as_its_prior() -> None:
     assert (draws.theta[:, 4] >= 0).all()
 
 
+@pytest.mark.parametrize(("num_queries", "most"), [(400, 0.02), (5, 1.0)])
+def test_queries_that_all_say_the_same_leave_only_the_prior_in_doubt(
+    num_queries: int, most: float
+) -> None:
+    """Nothing varies between them; five are as many as the parameters, and still have a width."""
+    random = np.random.default_rng(0)
+    differences, grades = random.normal(0.5, 1, 40), random.integers(0, 5, (2, 40))
+    query = np.repeat(np.arange(num_queries), 40)
+    told = (np.tile(each, num_queries) for each in (differences, *grades))
+    pairs = make_pairs(*told, query)
+    objective = Objective(kind="posterior", num_queries=num_queries, tau=1.0)
+    theta = np.array([0.0, 0.1, 0.1, 0.1, 0.1])
+    spread = draw(theta, pairs, objective, num_draws=300, seed=0).free.std(axis=0)
+    assert (spread > 0).all() and (spread < most).all(), spread
+
+
 def test_the_nearest_point_is_that_of_a_general_solver() -> None:
     random = np.random.default_rng(0)
     root = random.normal(size=(5, 5))
@@ -80,6 +104,13 @@ def test_the_nearest_point_is_that_of_a_general_solver() -> None:
 
         other = minimize(distance, np.abs(point), bounds=[(None, None)] + [(0, None)] * 4)
         assert distance(ours) <= other.fun + 1e-8
+
+
+def test_a_level_leaves_out_as_much_at_either_end() -> None:
+    theta = np.zeros((101, 5))
+    theta[:, 0] = np.linspace(0, 1, 101)
+    (low, high), _ = intervals(Draws(theta, theta), 0.8)
+    assert (low, high) == pytest.approx((np.exp(0.1), np.exp(0.9)))
 
 
 def test_intervals_by_hand() -> None:

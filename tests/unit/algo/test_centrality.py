@@ -18,6 +18,7 @@ def test_places_count_within_groups() -> None:
     order = np.array([6, 3, 0, 2, 5, 1, 4])
     assert places(LABEL, order).tolist() == [1, 3, 2, 0, 4, 1, 0]
     assert places(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
+    assert places(np.array([1, 1, 2]), np.array([1, 2, 0])).tolist() == [1, 0, 0]
 
 
 def test_a_member_belongs_to_the_keyword_nearest_to_it() -> None:

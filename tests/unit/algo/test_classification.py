@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.algo import classification
 from srrag.algo.classification import (
     auroc,
     best_threshold,
@@ -44,6 +45,12 @@ def test_calibration_error_by_hand() -> None:
     assert expected_calibration_error(np.ones(4), np.ones(4), ONE) == pytest.approx([0])
 
 
+def test_calibration_counts_every_bin_and_certainty_too() -> None:
+    assert expected_calibration_error(np.zeros(4), np.ones(4), ONE) == pytest.approx([1])
+    two = np.array([0.85, 0.85, 0.05, 0.05])
+    assert expected_calibration_error(np.zeros(4), two, ONE) == pytest.approx([0.45])
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(
@@ -59,6 +66,12 @@ def test_a_weight_is_so_many_copies(rows: list[tuple[int, int, int]]) -> None:
     copied = figures(labels[copies], scores[copies] / 10, 0.5)
     for name, value in weighted.items():
         assert value == pytest.approx(copied[name]), name
+
+
+def test_draws_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classification, "_BLOCK_NUMBERS", 60)
+    blocks = bootstrap_weights(np.array([0, 0, 1, 2, 2, 2]), resamples=25, seed=1)
+    assert [len(block) for block in blocks] == [10, 10, 5]
 
 
 def test_whole_groups_are_drawn() -> None:
@@ -77,6 +90,10 @@ def test_the_best_threshold_lies_between_two_scores() -> None:
     labels, scores = np.array([1.0, 0.0, 1.0, 0.0]), np.array([0.9, 0.2, 0.8, 0.1])
     assert best_threshold(labels, scores) == pytest.approx(0.5)
     assert best_threshold(np.array([1.0, 0.0]), np.array([0.7, 0.7])) == pytest.approx(0.7)
+    tied = best_threshold(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.9, 0.9, 0.9, 0.1]))
+    assert tied == pytest.approx(0.5), "equal scores are called together"
+    near = best_threshold(np.array([1.0, 1.0, 0.0]), np.array([0.9, 0.8, 0.2]))
+    assert near == pytest.approx(0.5)
     with pytest.raises(ValueError, match="both classes"):
         best_threshold(np.ones(3), np.arange(3.0))
 
@@ -106,6 +123,16 @@ def test_logistic_regression_finds_what_was_planted() -> None:
     chance = sigmoid(1.5 * features[:, 0] - 0.7 * features[:, 1] - 0.4)
     labels = (rng.random(len(chance)) < chance).astype(float)
     assert fit_logistic(features, labels) == pytest.approx([1.5, -0.7, -0.4], abs=0.05)
+
+
+def test_logistic_regression_ends_where_no_weight_is_better() -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(60, 3)) * np.array([1.0, 20.0, 0.1])
+    labels = (rng.random(60) < sigmoid(features[:, 0])).astype(float)
+    found = fit_logistic(features, labels, ridge=0.5)
+    design = np.column_stack([features, np.ones(60)])
+    slope = design.T @ (sigmoid(design @ found) - labels) + np.append(0.5 * found[:3], 0.0)
+    assert np.abs(slope).max() < 1e-6
 
 
 def test_logistic_regression_stays_finite_where_classes_part() -> None:

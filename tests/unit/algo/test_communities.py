@@ -210,6 +210,51 @@ def test_with_epsilon_communities_that_are_born_merge() -> None:
     assert len(groups(joined.labels)) < len(groups(apart.labels))
 
 
+def islands() -> EvidenceGraph:
+    """Six topics of 20, apart by name; 0 is linked to 1 and 2, and 4 to 5."""
+    rng = np.random.default_rng(7)
+    topics = np.arange(120) // 20
+    vectors = np.eye(6, 32)[topics] + 0.05 * rng.normal(size=(120, 32))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    heads = np.repeat(np.arange(120), 3)
+    tails = topics[heads] * 20 + rng.integers(0, 20, 360)
+    more = np.array([(0, 20), (1, 21), (2, 40), (3, 41), (80, 100), (81, 101)])
+    heads, tails = np.append(heads, more[:, 0]), np.append(tails, more[:, 1])
+    return EvidenceGraph(
+        vectors.astype(np.float32), np.zeros(120, int), heads, tails, np.zeros(366, int)
+    )
+
+
+def test_what_is_born_merges_with_what_it_is_linked_to_and_nothing_else() -> None:
+    graph, topics = islands(), np.arange(120) // 20
+    before = replace(detect(graph).standing, labels=topics)
+    fresh = replace(before, labels=np.where(topics == 0, -1, topics))
+    none = np.zeros(120, dtype=bool)
+    apart = update(graph, fresh, none, epsilon=-10.0).labels
+    assert groups(apart[20:]) == groups(topics[20:])
+    assert not set(apart[:20]) & set(apart[20:])
+    joined = update(graph, fresh, none, epsilon=10.0).labels
+    assert groups(joined) == groups(np.repeat([0, 0, 0, 3, 4, 5], 20))
+
+
+def test_who_is_not_touched_stays_where_it_does_not_belong() -> None:
+    graph = islands()
+    labels = np.arange(120) // 20
+    labels[[119, 0]] = 0, 5
+    before = replace(detect(graph).standing, labels=labels)
+    found = update(graph, before, np.zeros(120, dtype=bool))
+    assert groups(found.labels) == groups(labels)
+
+
+def test_an_entity_has_the_relation_types_of_both_its_ends() -> None:
+    none = np.zeros((3, 2), np.float32)
+    edges = (np.array(ends) for ends in ([0, 1], [1, 2], [0, 2]))
+    graph = EvidenceGraph(none, np.zeros(3, int), *edges)
+    assert graph.relation_sets().tolist() == [
+        [True, False, False], [True, False, True], [False, False, True],
+    ]  # fmt: skip
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_everyone_is_in_one_community_whatever_changes(data: st.DataObject) -> None:

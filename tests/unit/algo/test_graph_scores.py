@@ -54,12 +54,20 @@ def test_a_triple_scores_as_the_sum_of_its_vectors_would() -> None:
     assert found[4] == pytest.approx((1.2 + 1.6) / np.sqrt(8), abs=1e-3)
 
 
+def test_the_length_of_a_short_triple_is_its_own_and_of_none_is_1() -> None:
+    relations, outside = np.array([[0.3, 0.4], [0.0, 0.0]]), np.array([3, 3])
+    found = triple_lengths(VALUES, SCALE, outside, outside, (relations, np.array([0, 1])))
+    assert found == pytest.approx([0.5, 1.0])
+
+
 def test_words_cover_a_window_by_their_best_names() -> None:
     """Window 0 holds word 0 twice (the better counts) and word 1; window 2 holds word 1."""
     windows, words = np.array([0, 0, 0, 2]), np.array([0, 1, 0, 1])
     values = np.array([0.2, 1.0, 0.8, 0.5], np.float32)
     found = word_cover(windows, words, values, np.array([3.0, 1.0], np.float32), 3)
     assert found == pytest.approx([(3 * 0.8 + 1) / 4, 0, 0.125])
+    light = word_cover(windows, words, values, np.array([0.3, 0.1], np.float32), 3)
+    assert light == pytest.approx(found), "a weighted mean, whatever the sum of the weights"
     none = np.zeros(0, np.int64)
     assert not word_cover(none, none, none, np.zeros(0, np.float32), 3).any()
 
@@ -74,6 +82,7 @@ def test_best_by_segment_is_the_maximum_of_each(groups: list[list[int]], of: lis
     members = np.array([row for group in groups for row in group], np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     best = best_by_segment(scores, members, offsets)
+    assert len(best) == len(groups)
     chosen = best_members(scores, members, offsets, np.arange(len(groups)))
     for number, group in enumerate(groups):
         assert best[number] == max((scores[row] for row in group), default=-np.inf)

@@ -14,6 +14,13 @@ def test_a_whole_word_is_preferred_to_a_part_of_one() -> None:
     assert ground("arr", text) == (8, 11)
 
 
+def test_a_word_at_the_edge_of_a_text_is_whole() -> None:
+    assert ground("rest", "resting, then rest") == (14, 18)
+    assert ground("rest", "rest, then rest") == (0, 4)
+    assert ground("rest", "arest rest") == (6, 10)
+    assert ground("rest", "an arrest; resting; a rest") == (22, 26)
+
+
 def test_blanks_and_case_are_forgiven_and_offsets_are_real() -> None:
     text = "Primary  Outcome:\n pain at rest"
     span = ground("primary outcome: Pain", text)

@@ -76,7 +76,19 @@ def test_sampled_walks_agree_with_their_expectation() -> None:
     np.testing.assert_allclose(one, expected_visits(to_topic, to_entity, seeds, 1), atol=0.02)
     three = sampled_visits(to_topic, to_entity, seeds, 3, 20_000, draw)
     assert (three <= expected_visits(to_topic, to_entity, seeds, 3) + 0.02).all()
+    assert three.sum() > one.sum() + 0.2, "a walk comes by more topics the longer it is"
+    two = np.array([2.0, 0.0, 1.0], np.float32)
+    found = sampled_visits(to_topic, to_entity, two, 1, 20_000, draw)
+    np.testing.assert_allclose(found, expected_visits(to_topic, to_entity, two, 1), atol=0.02)
     assert not sampled_visits(to_topic, to_entity, 0 * seeds, 3, 10, draw).any()
+
+
+def test_a_walk_that_cannot_go_on_visits_nothing_more() -> None:
+    to_topic = sparse.csr_array(np.array([[0.0, 1.0], [0.0, 0.0]], np.float32))
+    nowhere = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32))
+    for steps in (1, 3):
+        found = expected_visits(to_topic, nowhere, np.array([1.0, 0.0], np.float32), steps)
+        assert found.tolist() == [0.0, 1.0]
 
 
 def test_a_product_over_some_rows_is_that_over_all() -> None:

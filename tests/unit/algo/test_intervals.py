@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from srrag.algo.intervals import (
     bootstrap_interval,
     counts_intervals,
+    draws,
     quantile_interval,
     ratio_interval,
 )
@@ -18,6 +19,15 @@ from srrag.algo.intervals import (
 def test_a_sample_of_equal_values_has_no_width() -> None:
     assert bootstrap_interval(np.full(7, 0.25), resamples=100) == (0.25, 0.25, 0.25)
     assert bootstrap_interval(np.array([3.0]), resamples=100) == (3.0, 3.0, 3.0)
+    assert bootstrap_interval(np.full(7, 0.25), resamples=1) == (0.25, 0.25, 0.25)
+    one = np.array([1.0, 2.0, 3.0]), np.zeros(3, int)
+    assert quantile_interval(*one, 0.5) == (2.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize("resamples", [1, 300])
+def test_as_many_are_drawn_as_are_asked_for(resamples: int) -> None:
+    found = np.concatenate(list(draws(3, resamples=resamples, seed=0)))
+    assert found.shape == (resamples, 3) and (found.sum(axis=1) == 3).all()
 
 
 def test_the_width_is_that_of_the_normal_interval() -> None:

@@ -43,6 +43,15 @@ def test_description_length_by_hand() -> None:
     assert description_length(triangles(), HALVES) == pytest.approx(graph + partition)
 
 
+def test_description_of_light_links_that_all_lie_inside() -> None:
+    """.6 of .6 inside where .3 are expected, and nothing outside."""
+    apart = triangles().toarray()
+    apart[2, 3] = apart[3, 2] = 0.0
+    partition = math.log(6) + math.log(5) + math.log(20)
+    found = description_length(sparse.csr_array(0.1 * apart), HALVES)
+    assert found == pytest.approx(partition - 0.6 * math.log(2))
+
+
 def test_one_community_says_nothing_of_the_graph() -> None:
     assert description_length(triangles(), np.zeros(6, dtype=int)) == pytest.approx(math.log(6))
 
@@ -66,7 +75,10 @@ def test_the_resolution_follows_the_graph(num_cliques: int, size: int) -> None:
         a, b = clique * size, ((clique + 1) * size + 1) % n
         dense[a, b] = dense[b, a] = 1.0
     graph = sparse.csr_array(dense)
-    assert start(graph).labels.tolist() == labels.tolist()
+    found = start(graph)
+    assert found.labels.tolist() == labels.tolist()
+    assert math.log2(found.resolution).is_integer()
+    assert leiden(graph, found.resolution).tolist() == labels.tolist()
     lengths = [description_length(graph, found) for found in (labels, labels // 2)]
     assert lengths[0] < lengths[1]
 

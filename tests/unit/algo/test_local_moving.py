@@ -53,6 +53,24 @@ def test_those_that_may_not_move_stay_even_if_they_gained() -> None:
     assert labels[0] == 1
 
 
+def test_who_is_new_and_linked_to_nobody_is_alone() -> None:
+    nobody = around([[0, 1, 0], [1, 0, 0], [0, 0, 0]], [2])
+    assert move(nobody, np.array([0, 0, -1]), density=0.1).tolist() == [0, 0, 1]
+    none = around([[0, 0], [0, 0]], [0, 1])
+    assert move(none, np.array([-1, -1]), density=0.1).tolist() == [0, 1]
+
+
+def test_who_has_moved_is_followed() -> None:
+    """0 joins 1, which joins 2, to which 0 then goes after it."""
+    chain = around([[0, 1, 0], [1, 0, 3], [0, 3, 0]], [0, 1])
+    assert move(chain, np.array([0, 1, 2]), density=0.01).tolist() == [2, 2, 2]
+
+
+def test_of_two_that_gain_alike_it_joins_the_first() -> None:
+    alike = around([[0, 0, 1], [0, 0, 1], [1, 1, 0]], [2])
+    assert move(alike, np.array([1, 0, -1]), density=0.1).tolist() == [1, 0, 0]
+
+
 def standing(labels: list[int]) -> DetectionState:
     places = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)[: len(labels)]
     near = np.array([[1], [0], [3], [2]])[: len(labels)]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from scipy import sparse
 
-from srrag.algo.merging import Communities, merge
+from srrag.algo.leiden import describe
+from srrag.algo.merging import Communities, _Candidates, merge
 
 # Four entities on a plane. Their relation types: {0}, {0, 1}, {1}, {2}.
 VECTORS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
@@ -110,6 +113,22 @@ def test_a_cap_merges_and_drops_none(cap: int) -> None:
     )
     assert len(found.labels) == 4
     assert found.labels.max() + 1 == min(cap, 3)
+
+
+def test_the_description_of_a_join_is_that_of_the_joined_partition() -> None:
+    rng = np.random.default_rng(5)
+    dense = np.triu(rng.random((12, 12)) * (rng.random((12, 12)) < 0.5), 1)
+    links = sparse.csr_array(dense + dense.T)
+    labels = np.arange(12) // 3
+    vectors = rng.normal(size=(12, 4))
+    found = Communities(labels, vectors, np.ones((12, 1), bool), 1.0)
+    candidates = _Candidates(found, links, labels)
+    description = describe(links, labels)
+    for a, b in ((0, 2), (1, 3), (0, 1)):
+        description = candidates.describe_join(a, b, description)
+        candidates.join(a, b)
+        labels = np.where(labels == b, a, labels)
+        assert asdict(description) == pytest.approx(asdict(describe(links, labels)))
 
 
 def test_without_epsilon_the_shortest_description_decides() -> None:

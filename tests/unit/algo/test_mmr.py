@@ -13,6 +13,8 @@ def test_by_hand() -> None:
     alike = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     assert mmr(relevance, alike, 3).tolist() == [0, 2, 1]
     assert mmr(relevance, alike, 3, weight=1.0).tolist() == [0, 1, 2]
+    assert mmr(np.array([1.0, 0.9, 0.6]), alike, 3).tolist() == [0, 2, 1], ".425 against .45"
+    assert mmr(relevance[::-1], alike, 3, weight=0.0).tolist() == [0, 2, 1]
     assert mmr(relevance, alike, 1).tolist() == [0]
     assert mmr(np.zeros(3), alike, 9).tolist() == [0, 2, 1]
     assert mmr(np.zeros(0), np.zeros((0, 0)), 4).tolist() == []
@@ -39,6 +41,11 @@ def test_tfidf_by_hand() -> None:
     np.testing.assert_allclose(found[1], [1.0, 0.0])
     assert not found[2].any()
     np.testing.assert_allclose(cosines(found, found)[0, 1], expected[0])
+
+
+def test_cosines_stay_within_1_whatever_the_rounding() -> None:
+    found = cosines(np.array([[1.5, 0.0], [-1.5, 0.0]]), np.array([[1.0, 0.0]]))
+    assert found.tolist() == [[1.0], [-1.0]]
 
 
 def test_tfidf_equals_scikit_learn() -> None:

@@ -65,6 +65,24 @@ def test_intervals_hold_the_truth() -> None:
     assert (held / 60 >= 0.8).all()
 
 
+def test_questions_that_all_say_the_same_leave_only_the_prior_in_doubt() -> None:
+    x = np.tile(np.random.default_rng(0).normal(0.3, 1, (20, 2)), (200, 1))
+    alike = FeaturePairs(x, np.repeat(np.arange(200), 20), np.ones(200), np.ones(2))
+    theta = np.array([0.2, 0.1])
+    assert (weight_draws(theta, alike, num_draws=200, seed=0).std(axis=0) < 0.01).all()
+    few = FeaturePairs(x[:40], np.repeat([0, 1], 20), np.ones(2), np.ones(2))
+    assert np.isfinite(weight_draws(theta, few, num_draws=20, seed=0)).all()
+
+
+def test_the_pull_of_the_prior_is_taken_back() -> None:
+    strong = simulated([1.0], 400, seed=3)
+    strong = FeaturePairs(strong.x, strong.query, strong.weight, np.full(1, 40.0))
+    theta = fit_weights(strong)
+    free = fit_weights(simulated([1.0], 400, seed=3))
+    centre = weight_draws(theta, strong, num_draws=500, seed=0).mean()
+    assert abs(centre - free[0]) < 0.5 * abs(theta[0] - free[0])
+
+
 def test_pairs_that_say_nothing_leave_the_prior() -> None:
     pairs = FeaturePairs(np.zeros((4, 1)), np.arange(4), np.ones(4), np.array([0.25]))
     theta = fit_weights(pairs)

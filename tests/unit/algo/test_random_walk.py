@@ -15,12 +15,16 @@ def test_a_step_goes_by_the_weight_of_its_links() -> None:
     assert step[:, 1] == pytest.approx([0.25, 0, 0.75, 0])
     assert step[:, 0] == pytest.approx([0, 1, 0, 0])
     assert not step[:, 3].any()
+    light = transitions(sparse.csr_array(0.1 * PATH.toarray())).toarray()
+    assert light == pytest.approx(step), "shares, whatever the sum"
 
 
 def test_a_walk_by_hand() -> None:
     """From 0, restart ½: after one step ½ at 0 and at 1; after two ½ + 1/16, ¼, 3/16."""
     seeds = np.array([2.0, 0, 0, 0], np.float32)
     step = transitions(PATH)
+    both = np.array([1.0, 1.0, 0, 0], np.float32)
+    assert walk(step, both, 0.5, 1) == pytest.approx([0.3125, 0.5, 0.1875, 0])
     assert walk(step, seeds, 0.5, 1) == pytest.approx([0.5, 0.5, 0, 0])
     assert walk(step, seeds, 0.5, 2) == pytest.approx([0.5625, 0.25, 0.1875, 0])
 

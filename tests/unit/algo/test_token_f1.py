@@ -14,9 +14,16 @@ def test_counts_and_figures_by_hand() -> None:
     assert counts.tolist() == [[1, 1, 2], [1, 2, 1], [1, 2, 2]]
     found = figures(counts)
     assert (found["P_precision"], found["P_recall"]) == (1.0, 0.5)
+    assert (found["I_precision"], found["I_recall"]) == (0.5, 1.0)
+    assert (found["O_precision"], found["O_recall"]) == (0.5, 0.5)
     assert found["P_F1"] == found["I_F1"] == pytest.approx(2 / 3)
     assert found["O_F1"] == pytest.approx(0.5)
     assert found["token_macro_F1"] == pytest.approx((2 / 3 + 2 / 3 + 1 / 2) / 3)
+
+
+def test_every_token_of_a_class_counts() -> None:
+    counts = token_counts(np.array([1, 1, 1, 2], np.int8), np.array([1, 1, 2, 2], np.int8))
+    assert counts.tolist() == [[2, 2, 3], [1, 2, 1], [0, 0, 0]]
 
 
 def test_counts_add_up() -> None:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.answer.cited import ABSTENTION, PARTIAL, ChosenAnswer, CitedAnswer
-from srrag.answer.compose import CHOOSE, ComposeAnswer
+from srrag.answer.cited import ABSTENTION, PARTIAL, ChosenAnswer, CitedAnswer, choice_of
+from srrag.answer.compose import CHOOSE, NO_EVIDENCE, ComposeAnswer
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, read
-from srrag.schema import EVIDENCE, MISMATCHES, REJECT, SNIPPETS, empty_value
+from srrag.schema import ANSWERABLE, EVIDENCE, MISMATCHES, NO_CHOICE, REJECT, SNIPPETS, empty_value
 from srrag.step import Place
+from tests.engines import ToyModel
 
 QUESTION = "Does balance training reduce recurrent ankle sprains?"
 FINDING = "Balance training reduces recurrent ankle sprains by a third."
@@ -131,7 +132,7 @@ def test_instructions_and_grades_in_a_text_gain_nothing() -> None:
     assert ruled(QUESTION, FINDING, hostile)["answer"] == ruled(QUESTION, FINDING)["answer"]
     (prompt,) = STEP.prompts(questions((QUESTION, evidence(FINDING, hostile, grade="E"))))
     lines = [json.loads(line) for line in prompt.user.splitlines()[-2:]]
-    assert [line["grade"] for line in lines] == ["E", "E"]
+    assert [(line["n"], line["grade"]) for line in lines] == [(1, "E"), (2, "E")]
     assert lines[1]["text"] == hostile
 
 
@@ -266,6 +267,7 @@ def test_a_call_that_failed_rejects_its_row() -> None:
         (reply(insufficient=True), None, ""),
         (reply(("One.", []), insufficient=True), None, ""),
         (reply(("One.", [1, 3]), evidence=(("Two.", [0]),)), "invalid_citation", "given: 0, 3."),
+        (reply(("One.", [99, 8, 1, 0])), "invalid_citation", "given: 0, 8, 99."),
         (reply(("One.", [7]), insufficient=True), "invalid_citation", "from 1 to 2"),
         (reply(("One.", [1]), limits=(("Two.", []),)), "uncited", "1 of 2 sentences"),
         (reply(), "no_answer", "set insufficient to true"),
@@ -320,5 +322,66 @@ def test_batches_split_and_empty_and_rejected_rows() -> None:
 def test_treatment_of_uncited_sentences_must_exist() -> None:
     with pytest.raises(ValueError, match="uncited is 'keep'"):
         ComposeAnswer(uncited="keep")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="max_sentences is 21"):
-        ComposeAnswer(max_sentences=21)
+    for wrong in (0, 21):
+        with pytest.raises(ValueError, match=f"max_sentences is {wrong}"):
+            ComposeAnswer(max_sentences=wrong)
+    assert [ComposeAnswer(max_sentences=most).max_sentences for most in (1, 20)] == [1, 20]
+
+
+def test_a_year_is_shown_where_it_is_known() -> None:
+    first, second = evidence(FINDING, OTHER)
+    (prompt,) = STEP.prompts(questions((QUESTION, [first | {"year": 2005}, second | {"year": 0}])))
+    lines = [json.loads(line) for line in prompt.user.splitlines() if line.startswith("{")]
+    assert [line["year"] for line in lines] == [2005, None]
+
+
+def test_a_sentence_without_words_is_none() -> None:
+    row = parsed(reply((" ", [1]), ("One.", [2]), ("", [])), ComposeAnswer(uncited="mark"))
+    assert row["answer"] == "One. [2]"
+    assert [each["text"] for each in row["sentences"]] == ["One."]
+
+
+def test_an_answer_without_a_choice_chose_none() -> None:
+    answer = read(reply(("One.", [1])), CitedAnswer).value
+    assert answer is not None and choice_of(answer, 2) == NO_CHOICE
+
+
+def test_only_the_rules_were_fitted_on_questions() -> None:
+    assert [each.name for each in STEP.fitted()] and ComposeAnswer(engine=ToyModel()).fitted() == ()
+
+
+GATE = {"answers": True, "lacking": ["zinc"], "near": [], "nearest": "", "on_topic": ["e1", "e2"],
+        "lacks": []}  # fmt: skip
+
+
+def judged(gate: dict[str, Any], *texts: str) -> tuple[list[Any], dict[str, Any]]:
+    """The prompts and the row of a question after a gate."""
+    step = ComposeAnswer(gate="gate")
+    batch = questions((QUESTION, evidence(*texts)))
+    batch = batch.append_column("gate", pa.array([GATE | gate], ANSWERABLE))
+    return step.prompts(batch), step.open(Place())(batch).to_pylist()[0]
+
+
+def test_a_closed_gate_asks_nobody_and_says_what_is_missing() -> None:
+    prompts, row = judged({"answers": False}, FINDING)
+    assert prompts == [] and (row["answer"], row["model"]) == (ABSTENTION, "rules")
+    assert row["insufficient"] and row["answer_note"].startswith("Nothing in the evidence on “zinc")
+    prompts, row = judged({"answers": False})
+    assert prompts == [] and row["answer_note"] == NO_EVIDENCE
+
+
+def test_an_open_gate_adds_its_note_to_the_answer() -> None:
+    prompts, row = judged({}, FINDING)
+    assert len(prompts) == 1 and row["answer"].startswith(FINDING) and not row["insufficient"]
+    assert row["answer_note"].startswith("Nothing in the evidence on “zinc”.")
+    assert (
+        judged({"lacking": []}, FINDING)[1]["answer_note"]
+        == ruled(QUESTION, FINDING)["answer_note"]
+    )
+
+
+@pytest.mark.parametrize("near", [1, 2])
+def test_what_is_on_topic_is_quoted_first(near: int) -> None:
+    texts = (FINDING, FINDING.replace("third", "half"))
+    _, row = judged({"on_topic": [f"e{near}"]}, *texts)
+    assert row["sentences"][0]["text"] == texts[near - 1]

@@ -59,6 +59,7 @@ def test_few_windows_of_a_chunk_and_never_more_than_found() -> None:
 def test_defaults_are_those_of_table_s3() -> None:
     assert (SelectEvidence().k, SelectEvidence().max_per_chunk) == (12, 3)
     assert [len(row) for row in chosen(SelectEvidence(), list(range(40)))] == [12]
+    assert chosen(SelectEvidence(k=1, max_per_chunk=1), [3, 8]) == [["w3"]]
 
 
 def test_the_limit_goes_by_rank_within_a_question() -> None:
@@ -174,7 +175,8 @@ class Told(Standings):
 
     def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
         told = {"doc_id 1": "retracted", "doc_id 3": "deleted", "doc_id 5": "superseded"}
-        links = {"doc_id 1": "pmid:pmid 9", "doc_id 5": "pmid:pmid 7"}
+        told["doc_id 6"] = "corrected"
+        links = {"doc_id 1": "pmid:pmid 9", "doc_id 5": "pmid:pmid 7", "doc_id 6": "pmid:pmid 7"}
         return [told.get(n, "ok") for n in doc_ids], [links.get(n, "") for n in doc_ids]
 
 
@@ -194,13 +196,16 @@ def test_show_takes_them_with_their_mark() -> None:
     row = step.bind(ThreeChunks(), Told())(questions([2, 1, 8])).to_pylist()[0]
     assert [each["standing"] for each in row["evidence"]] == ["ok", "retracted", "ok"]
     assert row["left_out"] == []
+    both = step.bind(ThreeChunks(), Told())(questions([5, 7])).to_pylist()[0]
+    assert [each["standing"] for each in both["evidence"]] == ["superseded", "ok"]
     with pytest.raises(ValueError, match="status is 'some'"):
         SelectEvidence(status="some")
 
 
 def test_a_superseded_paper_gives_way_to_its_later_version_alone() -> None:
     run = SelectEvidence(k=3, max_per_chunk=4).bind(ThreeChunks(), Told())
-    both, alone = run(questions([5, 7, 2], [5, 2])).to_pylist()
+    both, alone, noticed = run(questions([5, 7, 2], [5, 2], [5, 6, 7])).to_pylist()
     assert [each["unit_id"] for each in both["evidence"]] == ["w7", "w2"]
     assert [each["unit_id"] for each in alone["evidence"]] == ["w5", "w2"]
     assert [each["standing"] for each in both["left_out"]] == ["superseded"]
+    assert [each["unit_id"] for each in noticed["evidence"]] == ["w6", "w7"], "beside its erratum"

@@ -7,11 +7,13 @@ import pyarrow as pa
 
 from srrag.evaluate.controls import ABSTAINS, CONTROLS, control_cases
 from srrag.evaluate.judgements import CASES, Metric, first_words, num_words
+from srrag.evaluate.judges.choice import JudgeChoice
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.similarity import MeasureSimilarity
 from srrag.evaluate.scores import Scores
 from srrag.experiment.controls import unfit, without_marks
 from srrag.schema import empty_value
+from srrag.step import Place
 
 BLANK = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
 
@@ -56,6 +58,18 @@ def test_controls_say_what_their_names_say() -> None:
     abstains = found["always abstain"]
     assert abstains["answer"] == ABSTAINS and abstains["abstained"] and not abstains["sentences"]
     assert found["gold answer"]["answer"] == "No. It does not. a nugget"
+
+
+def test_controls_do_not_choose_what_the_system_chose() -> None:
+    table = pa.Table.from_pylist([{**case("a"), "chooses": True, "choice": 1}], schema=CASES)
+    found = {name: judged_choice(cases) for name, cases in control_cases(table).items()}
+    assert found["shuffled citations"] == found["gold answer"] == 1.0
+    assert found["always abstain"] == found["echo"] == found["random window"] == 0.0
+
+
+def judged_choice(cases: pa.Table) -> float:
+    (row,) = JudgeChoice().open(Place())(cases).to_pylist()
+    return float(row["value"])
 
 
 def test_controls_keep_question_and_gold() -> None:

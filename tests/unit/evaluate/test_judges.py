@@ -20,12 +20,15 @@ from srrag.evaluate.judges.context import MeasureEvidence, average_precision
 from srrag.evaluate.judges.evidence_support import FindSupport
 from srrag.evaluate.judges.factuality import JudgeFactuality
 from srrag.evaluate.judges.faithfulness import JudgeFaithfulness
+from srrag.evaluate.judges.hallucination import MeasureHallucination, claim
 from srrag.evaluate.judges.must_have import ClassifyStatements
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.picot_match import JudgePicot
+from srrag.evaluate.judges.precision import JudgePrecision
 from srrag.evaluate.judges.relevancy import GuessQuestions, MeasureRelevancy
 from srrag.evaluate.judges.selection import MeasureSelection
 from srrag.evaluate.judges.similarity import MeasureSimilarity
+from srrag.evaluate.judges.usefulness import JudgeUsefulness
 from srrag.evaluate.scores import figure, score
 from srrag.llm.completion import read
 from srrag.step import Place
@@ -172,6 +175,35 @@ def test_claims_that_could_not_be_split_are_a_failure() -> None:
     assert (row["value"], row["reject"]["reason"]) == (0.0, "empty")
 
 
+def test_precision_and_correctness_by_rules() -> None:
+    """A nugget, something else, and the question said again."""
+    said = [STATED, "Cats are furry animals.", "What helps tendons?"]
+    sentences = [{"text": text, "evidence_ids": ["e1"]} for text in said]
+    judge, cases = JudgePrecision(), claimed(table(case(sentences=sentences)))
+    (prompt,) = judge.prompts(cases)
+    assert OTHER in prompt.user and "Cats are furry" in prompt.user
+    found = values(by_rules(judge, cases))
+    assert found["answer_precision"] == found["answer_correctness"] == [1.0, 0.0, 0.0]
+
+
+def test_precision_needs_nuggets_and_correctness_any_reference() -> None:
+    sentences = [{"text": STATED, "evidence_ids": ["e1"]}]
+    cases = claimed(table(case(sentences=sentences, nuggets=[], ideal_answer=STATED)))
+    assert values(by_rules(JudgePrecision(), cases)) == {"answer_correctness": [1.0]}
+
+
+def test_a_fact_that_does_not_exist_is_not_made() -> None:
+    sentences = [{"text": STATED, "evidence_ids": ["e1"]}, {"text": OTHER, "evidence_ids": []}]
+    judge, cases = JudgePrecision(), claimed(table(case(sentences=sentences)))
+    first = '{"n": 1, "reason": "", "facts": [2], "correct": false}'
+    second = '{"n": 2, "reason": "", "facts": [9], "correct": true}'
+    found = values(with_answers(judge, cases, f'{{"verdicts": [{first}, {second}]}}'))
+    assert found["answer_precision"] == [1.0, 0.0]
+    assert found["answer_correctness"] == [0.0, 1.0]
+    rows = with_answers(judge, cases, f'{{"verdicts": [{first}]}}')
+    assert [row["reject"] is None for row in rows] == [True, True, False, False]
+
+
 def test_evidence_by_rules() -> None:
     second = {"text": "Walking is healthy", "importance": "vital"}
     third = {"text": OTHER, "importance": "vital"}
@@ -287,7 +319,7 @@ def test_the_question_is_not_shown_to_who_guesses_it() -> None:
 JUDGES: list[Callable[[], Any]] = [
     JudgeNuggets, JudgePicot, JudgeCitations, JudgeFaithfulness, MeasureEvidence, JudgeChoice,
     MeasureSimilarity, MeasureRelevancy, JudgeAccuracy, MeasureSelection, JudgeFactuality,
-    JudgeCompleteness,
+    JudgeCompleteness, JudgePrecision, MeasureHallucination,
 ]  # fmt: skip
 
 
@@ -391,3 +423,33 @@ def test_accuracy_by_rules_goes_both_ways() -> None:
     said = case(answer=f"{STATED} Walking is healthy.")
     (row,) = by_rules(JudgeAccuracy(trials=1), table(said))
     assert row["value"] == 0.75
+
+
+def test_the_f1_of_hallucinated_claims_by_hand() -> None:
+    """Wrong claims are found twice and missed once, one right claim is called wrong: 4 / 6."""
+    wrong, right = (
+        [f"q{n}" for n in range(60) if (claim(f"q{n}") == "yes") is asked]
+        for asked in (True, False)
+    )  # all are answered by no
+    chosen = {wrong[0]: 1, wrong[1]: 1, wrong[2]: 0, right[0]: 0, right[1]: 1}
+    options = {"options": ["Yes", "No"], "gold_option": "No", "chooses": True}
+    cases = table(*(case(query_id=q, choice=c, **options) for q, c in chosen.items()))
+    judge = MeasureHallucination()
+    (found,) = score(judge.metrics, judge.open(Place())(cases), list(chosen))
+    assert figure(found, resamples=10, seed=0)["value"] == pytest.approx(4 / 6, abs=1e-4)
+    silent = table(*(case(query_id=q, choice=-1, **options) for q in chosen))
+    assert set(values(by_rules(judge, silent))["hallucination_f1"]) == {0.0}
+
+
+def test_usefulness_is_a_score_a_piece() -> None:
+    judge, cases = JudgeUsefulness(), table(case(text="Does walking help tendons?"))
+    assert len(judge.prompts(cases)) == 2
+    assert STATED in judge.prompts(cases)[0].user
+    first, second = '{"reason": "", "score": 10}', '{"reason": "", "score": 11}'
+    rows = with_answers(judge, cases, first, second)
+    assert [row["value"] for row in rows] == [10.0, 0.0]
+    assert [row["reject"] is None for row in rows] == [True, False]
+    lexical = values(by_rules(judge, cases))["usefulness"]
+    assert lexical == [3.0, 3.0]  # "tendon" here, "walking" there, of three words
+    assert len(JudgeUsefulness(depth=1).prompts(cases)) == 1
+    assert values(by_rules(judge, table(case(evidence=[])))) == {"usefulness": [0.0]}

@@ -260,16 +260,20 @@ def test_stages_by_rules_state_what_they_are(folder: Path) -> None:
     assert summary["metrics"]["factuality"]["n"] == 2
 
 
-def nli(folder: Path, *more: str) -> dict[str, Any]:
+def votes(folder: Path, *said: str) -> Path:
+    """A file of pairs: the first answer entails the nugget, and the others do not."""
     pairs = [
-        {"id": str(n), "question": "Q", "answer": said, "nugget": "Bananas help",
+        {"id": str(n), "question": "Q", "answer": answer, "nugget": "Bananas help",
          "label": label, "votes": [label, label, "Neutral"]}
-        for n, (said, label) in enumerate(
-            [("Bananas help a lot.", "Entailment"), ("Drink water.", "Neutral")]
-        )
+        for n, answer in enumerate(said) for label in ["Neutral" if n else "Entailment"]
     ]  # fmt: skip
     path = folder / "nli.jsonl"
     path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    return path
+
+
+def nli(folder: Path, *more: str) -> dict[str, Any]:
+    path = votes(folder, "Bananas help a lot.", "Drink water.")
     argv = ["bench=nli", f"bench.path={path}", f"out={folder / 'out'}", "resamples=50", *more]
     return run({**configure("evaluate", argv), "command": "test"})
 
@@ -285,6 +289,20 @@ def test_a_judge_is_judged(folder: Path) -> None:
     assert summary["cosine_best"]["metrics"]["F1"]["value"] == 1.0
     assert summary["fit"] is False
     assert summary["ok"] is True
+
+
+def test_a_judge_that_does_not_beat_a_cosine_on_votes_is_said_in_the_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = f"+bench.votes={votes(folder, 'Bananas help a lot.', 'Drink water.')}"
+    told = judged(folder, given)["unfit"]
+    reason = "unfit here: F1 1.000 on physicians' votes, a cosine's 1.000"
+    assert told["nugget_coverage"] == told["nuggets_per_100_words"] == reason
+    assert reason in capsys.readouterr().err
+    assert judged(folder, given, "controls=false")["unfit"] == {}
+    far = "Cars need fuel. Trains run on rails. Planes fly. Bananas help. Ships sail the seas."
+    votes(folder, far, "Bananas never help.")
+    assert "votes" not in judged(folder, given)["unfit"].get("nugget_coverage", "")
 
 
 def test_a_judge_that_answers_nothing_is_unfit(

@@ -1,16 +1,27 @@
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.errors import UsageError
 from srrag.experiment.configurations import configurations
+from srrag.experiment.in_sample import InSample
+from srrag.experiment.near_topic import NearTopicBench
+from srrag.experiment.record import bench_group
+from srrag.experiment.scoring import read_bench
 from srrag.experiment.table import ranks, readable_systems
 from srrag.pipeline import Pipeline
 from srrag.report.row import Figure, Row
+from srrag.schema import REJECT
+from srrag.step import Place
+
+GROUPS = [each.name.removesuffix(".yaml") for each in (files("conf") / "bench").iterdir()]
 
 
 def pipeline(name: str, answer: str = "common") -> Pipeline:
@@ -66,3 +77,51 @@ def test_systems_are_ranked_by_each_metric_and_never_by_a_mean() -> None:
     assert "nDCG@10, best first: b, a" in told
     assert "off, c: no stage" in told
     assert readable_systems({}, {}, "") == ""
+
+
+def near(tmp_path: Path) -> NearTopicBench:
+    """One question that the corpus answers, and one that it does not."""
+    (tmp_path / "near").mkdir()
+    (tmp_path / "beir").mkdir()
+    bad = {"id": "b", "kind": "swap", "swapped": "P", "absent_term": "whiplash", "from_id": "g"}
+    asked = {"_id": "g", "text": "Does rest help the knee?"}
+    lines = {"near": {**bad, "text": "Does rest help whiplash?"}, "beir": asked}
+    for folder, row in lines.items():
+        (tmp_path / folder / "queries.jsonl").write_text(json.dumps(row) + "\n")
+    argv = ["bench=near_topic", f"bench.path={tmp_path}/near", f"root={tmp_path}"]
+    config = configure("sweep", [*argv, f"bench.answerable={tmp_path}/beir"])
+    bench = read_bench(config, tmp_path / "near")
+    assert isinstance(bench, NearTopicBench)
+    return bench
+
+
+def test_near_topic_is_a_benchmark_of_sweeps_with_two_controls(tmp_path: Path) -> None:
+    bench = near(tmp_path)
+    assert [row["query_id"] for row in bench.gold] == ["b", "g"]
+    said = {"answer": "It helps.", "answer_note": "", "notice": "", "insufficient": False}
+    answered = [{"query_id": name, "sentences": [{"text": "It helps."}], "reject": None, **said}
+                for name in ("b", "g")]  # fmt: skip
+    rejects = pa.array([None, None], REJECT)
+    table = pa.Table.from_pylist(answered).drop_columns("reject").append_column("reject", rejects)
+    outcome = bench.score(table, Place(), InSample())
+    controls, told = bench.tried({}, "", InSample())
+    values = {
+        name: {each.metric.name: float(each.parts.mean()) for each in scores}
+        for name, scores in {"system": outcome.scores, **controls}.items()
+    }
+    assert values["system"]["wrong_answer_rate"] == values["system"]["answered"] == 1.0
+    assert values["control: always answer"] == values["system"]
+    assert set(values["control: always abstain"].values()) == {0.0}
+    assert told == {}
+
+
+def test_a_ranking_alone_cannot_abstain(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="none of its steps writes an answer"):
+        near(tmp_path).asked(pipeline("bm25").ranking())
+
+
+def test_whom_a_benchmark_is_unfair_to_is_found_by_its_name() -> None:
+    config = configure("sweep", ["bench=bioasq", "bench.path=HALF", "root=R", "sweep=systems"])
+    assert bench_group(config) == "bioasq"
+    assert "rasrag" in config["sweep"]["unfair"]["bioasq"]
+    assert set(config["sweep"]["unfair"]) <= set(GROUPS)

@@ -431,4 +431,4 @@ def test_an_empty_table_has_no_facts() -> None:
 def test_the_step_is_its_own_identity() -> None:
     strict = step(min_confidence=0.25)
     assert build(spec(strict)) == strict
-    assert set(PICO.identity()) == {"extract_triples.md"}
+    assert set(PICO.identity()) == {"extract_triples.md", "names"}

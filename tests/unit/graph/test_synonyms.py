@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,6 +14,7 @@ from srrag.graph.facts import ENDS, LINKS, entity_id
 from srrag.graph.grouping import ungroup
 from srrag.graph.synonyms import MergeSynonyms, leaders, read_synonyms, tells_apart
 from srrag.ids import file_sha256
+from srrag.mentions.vocabulary import Vocabulary
 from srrag.model.encoder import Encoder
 from srrag.schema import EDGES, ENTITIES, TRIPLES
 from srrag.step import Place
@@ -55,6 +57,32 @@ def merged(tmp_path: Path, text: str) -> tuple[Path, Path]:
 
 
 TEXT = "type,name,canonical\nDrug,ASA,Aspirin\nDrug,acetylsalicylic acid,asa\nDrug,nobody,aspirin\n"
+
+
+def test_names_of_one_heading_or_of_the_same_words_are_one(tmp_path: Path) -> None:
+    """Numbers tell apart; a short form stands for its long one, where the corpus defines it."""
+    names = ["knee pain", "pain of the knee", "Knee pains", "type 2 pain", "type 1 pain", "ACL",
+             "anterior cruciate ligament (ACL)", "anterior cruciate ligament", "XYZ",
+             "hepatic cancer", "Liver Neoplasms", "ache",
+             "low salt, high fat", "high salt, low fat"]  # fmt: skip
+    source = graph(tmp_path / "graph", *(("relation", "d", "treats", name) for name in names))
+    short, folder, out = (tmp_path / name for name in ("short", "mesh", "out"))
+    for each in (short, folder, out):
+        each.mkdir()
+    (short / "abbreviations.json").write_text('{"ACL": "anterior cruciate ligament"}')
+    (folder / "terms.tsv").write_text("mesh_id\tmesh_name\nD1\tLiver Neoplasms\n")
+    (folder / "tree_numbers.tsv").write_text("mesh_id\tmesh_tree_number\nD1\tC04\n")
+    step = MergeSynonyms(vocabulary=Vocabulary(folder=str(folder)), abbreviations="short")
+    step.build({"entities": [source], "short": [short]}, out, Place())
+    merged = pq.read_table(out / "entities.parquet")
+    kept = merged.filter(pc.equal(merged["type"], "Pain"))
+    sizes = sorted(len(each) for each in kept["mentions"].to_pylist())
+    assert sizes == [1, 1, 1, 1, 1, 1, 2, 3, 3]
+    was = pq.read_table(source / "entities.parquet")
+    synonyms = pq.read_table(out / "synonyms.parquet")
+    assert was.num_rows == merged.num_rows + synonyms.num_rows == len(names) + 1
+    with pytest.raises(ValueError, match="abbreviations need a vocabulary"):
+        MergeSynonyms(file="x.csv", abbreviations="short")
 
 
 def test_synonyms_come_under_the_canonical_entity_with_every_mention(tmp_path: Path) -> None:
@@ -174,7 +202,7 @@ def test_names_alike_by_an_encoder_are_merged_within_their_type(tmp_path: Path) 
 
 @pytest.mark.parametrize("settings", [{}, {"file": "x.csv", "encoder": Encoder()}])
 def test_exactly_one_source_is_given(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="either file or encoder"):
+    with pytest.raises(ValueError, match="one of file, encoder and vocabulary"):
         MergeSynonyms(**settings)
 
 

@@ -230,7 +230,7 @@ def test_an_index_that_grew_ranks_as_one_built_at_once(tmp_path: Path) -> None:
     grown(tmp_path / "second", tmp_path / "first", sorted(parts[:2]), parts[:1])
     third = grown(tmp_path / "third", tmp_path / "second", sorted(parts), parts[:2])
     assert_same(third, built(tmp_path / "once", sorted(parts)))
-    assert len(third.ids) == 173
+    assert len(third) == 173
 
 
 def test_segments_are_shared_with_the_version_before_which_stays_as_it_was(tmp_path: Path) -> None:

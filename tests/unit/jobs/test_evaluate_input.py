@@ -16,8 +16,8 @@ from srrag.experiment.evaluate import KINDS
 from tests.judged import answers
 
 OTHERS = (
-    "picot", "citations", "support", "evidence", "claims", "faithfulness", "accuracy", "similarity",
-    "questions", "relevancy",
+    "picot", "citations", "support", "evidence", "claims", "faithfulness", "precision", "accuracy",
+    "similarity", "questions", "relevancy",
 )  # fmt: skip
 
 

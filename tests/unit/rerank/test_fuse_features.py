@@ -8,9 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.algo.folds import FOLDS, question_fold
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
 from srrag.pipeline import Pipeline
+from srrag.provenance import fitted_on
+from srrag.rerank.betr import scorer
 from srrag.rerank.documents import study_numbers
 from srrag.rerank.fuse_features import FuseFeatures
 from srrag.retrieve.questions import EncodeQuestions, question_table
@@ -194,6 +197,36 @@ def test_parts_of_finds_are_features(at: Place, found: pa.Table, tmp_path: Path)
     first, second = rows(fused, table, at)
     assert first[ids[0]] == 5.0 and sum(first.values()) == 5.0
     assert set(second.values()) == {0.0}
+
+
+def test_a_question_is_ranked_by_weights_that_did_not_see_it(
+    found: pa.Table, at: Place, tmp_path: Path
+) -> None:
+    """Each fold has a weight of its own: scores are cosines times it."""
+    model = tmp_path / "w.json"
+    told = json.loads(Path(weights_file(model, dense=1)).read_text())
+    u = dict.fromkeys(GRADES, 0.0)
+    folds = [{"features": {"dense": fold + 2.0}, "u": u} for fold in range(FOLDS)]
+    model.write_text(json.dumps(told))
+    fields = {"scores": {}, "computed": ("dense",), "document": 0.0}
+    with pytest.raises(ValueError, match=r"w\.json: it holds no weights of folds"):
+        step(str(model), **fields, cross_fitted=True).open(at)
+    told["fits"]["dense"]["folds"] = folds
+    told["fitted_on"] = fitted_on(name="features", command="c", questions=TEXTS)
+    model.write_text(json.dumps(told))
+    plain, crossed = step(str(model), **fields), step(str(model), **fields, cross_fitted=True)
+    before, after = rows(plain, found, at), rows(crossed, found, at)
+    assert len({question_fold(text) for text in TEXTS}) > 1
+    for text, one, other in zip(TEXTS, before, after, strict=True):
+        weight = question_fold(text) + 2
+        assert other == pytest.approx({unit: weight * x for unit, x in one.items()}, abs=1e-4)
+    (seen,) = plain.fitted()
+    assert seen.questions and crossed.fitted() == ()
+    assert plain.identity() != crossed.identity() and scorer(plain) == scorer(crossed)
+    told["fits"]["dense"]["folds"] = folds[:2]
+    model.write_text(json.dumps(told))
+    with pytest.raises(ValueError, match="weights for 2 folds of 5"):
+        crossed.weights()
 
 
 def test_a_file_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, at: Place) -> None:

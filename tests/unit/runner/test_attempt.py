@@ -41,7 +41,13 @@ def test_who_is_told_to_stop_leaves_no_strike(tmp_path: Path) -> None:
     assert not Attempt(note).poisoned(4)
 
 
-@pytest.mark.parametrize("text", ["", '{"poison": [1', "[]", '{"poison": ["1"], "deaths": 0}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", '{"poison": [1', "[]", '{"poison": ["1"], "deaths": 0}',
+        '{"poison": ["1"], "deaths": 0, "died": null, "row": null}',
+    ],
+)  # fmt: skip
 def test_an_empty_or_cut_note_tells_of_an_attempt_and_no_more(tmp_path: Path, text: str) -> None:
     note = tmp_path / "note.json"
     note.write_text(text)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from srrag.ids import file_sha256
 from srrag.runner.deletion.vacuum import drop_unexplained, drop_unfinished
-from srrag.runner.inventory import kind_of, unexplained
+from srrag.runner.inventory import damaged_parts, kind_of, unexplained
 from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
@@ -87,3 +88,43 @@ def test_a_file_has_a_kind_by_its_place(tmp_path: Path) -> None:
         "other": None, "completions/x": None, "completions/journal-1.jsonl": "journal",
     }.items():  # fmt: skip
         assert kind_of(tmp_path / name, tmp_path) == kind, name
+
+
+def test_what_explains_a_file_in_folders_that_a_pointer_names_and_in_others(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
+    stages = {"raw": {"fingerprint": "a", "parts": ["p"]}, "dense": {"fingerprint": "b"}}
+    store.write_pointer("default", {"stages": stages})
+    whole = ("part-p.parquet", "part-p.json", ".attempt-p.json")
+    half = ("part-q.parquet", "part-r.json", ".part-p.parquet.01", ".attempt-p.tmp")
+    built = ("index/x", "part-0.parquet", "index/.tantivy-writer.lock")
+    named = {"raw/a": (*whole, "notes.txt"), "dense/b": built}
+    others = {"raw/c": whole, "dense/d": built}
+    strays = {
+        "raw/a": half, "raw/c": (*half, "notes.txt", "x.json"),
+        "dense/b": (*whole, "y"), "dense/d": (*whole, "y", "x.json"), "raw/.c.01": whole,
+    }  # fmt: skip
+    for kept in (named, others):
+        plant(tmp_path / "stages", tuple(f"{at}/{name}" for at in kept for name in kept[at]))
+    lost = plant(tmp_path / "stages", tuple(f"{at}/{name}" for at in strays for name in strays[at]))
+    for folder in ("dense/b", "dense/d"):
+        commit_json(
+            tmp_path / "stages" / folder / "manifest.json", {"files": dict.fromkeys(built[:2])}
+        )
+    commit_json(tmp_path / "stages/raw/a/manifest.json", {})
+    commit_json(tmp_path / "stages/raw/c/manifest.json", {})
+    commit_json(tmp_path / "stages/raw/c/x.json", {})
+    lost |= plant(tmp_path, ("builds/.default.json.01", "builds/default.txt", "mine.txt"))
+    lost |= plant(tmp_path, ("completions/x", "stages/entities/e/manifest.json"))
+    assert sorted(unexplained(store)) == sorted(lost)
+
+
+def test_parts_that_no_pointer_names_are_held_against_their_receipts(tmp_path: Path) -> None:
+    kept, changed = plant(
+        tmp_path, ("jobs/made/stages/seeds/f/part-a.parquet", "stages/questions/f/part-b.parquet")
+    )
+    for path in (kept, changed):
+        commit_json(path.with_suffix(".json"), {"sha256": file_sha256(path)})
+    changed.write_text("other")
+    ((path, said),) = damaged_parts(tmp_path)
+    assert path == changed and "is not what was written" in said

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import signal
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from srrag.errors import Halt
-from srrag.llm.completion import Completion, Prompt
+from srrag.llm.completion import Completion, Prompt, Usage, tally
 from srrag.runner.local import LocalRunner
 from srrag.runner.part import Attempt, count_reasons, guarded, live, reject_row, run_part
 from srrag.schema import relation
-from srrag.stage import Stage
+from srrag.stage import Resources, Stage
 from srrag.step import Function, OpenedLLMStep, Place
-from srrag.storage.store import Store
+from srrag.storage.store import Receipt, Store
 from tests.engines import AskNumbers, Word
 from tests.toys import NUMBERS, Double, number_parts, plan, values
 
@@ -125,6 +127,8 @@ def test_batches_are_ticked_and_the_note_goes_with_the_part(tmp_path: Path) -> N
     assert ran(store, "p0", run, batch_rows=2) == [(2, 5), (4, 5), (5, 5)]
     assert sizes == [2, 2, 1]
     assert not note_of(store).exists()
+    for rows in (1, 0):
+        assert len(ran(store, "p0", lambda batch: batch, batch_rows=rows)) == 5
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Halt])
@@ -163,11 +167,14 @@ class Answers:
 
     asked: list[list[str]] = field(default_factory=list)
     fresh: bool = False
+    together: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
 
     def complete(
         self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
     ) -> list[Completion]:
         self.asked.append([prompt.user for prompt in prompts])
+        self.together.wait(5)
+        tally(Usage(calls=len(prompts), tokens_in=9))
         return [Completion(value=Word(word="yes")) for _ in prompts]
 
 
@@ -188,6 +195,55 @@ def test_a_careful_attempt_asks_all_rows_at_once_before_it_goes_row_by_row(tmp_p
     assert asking(careful, Store(tmp_path / "b"), True)["word"].to_pylist() == ["yes"] * 3
     assert careful.asked == [["n0.", "n1.", "n2."], ["n0."], ["n1."], ["n2."]]
     assert asking(None, Store(tmp_path / "c"), True)["word"].to_pylist() == ["rules"] * 3
+
+
+def answered(tmp_path: Path, client: Answers | None, step: AskNumbers, rows: int) -> Receipt:
+    store = Store(tmp_path)
+    number_parts(store, [rows])
+    stage = Stage("s1", step, ("numbers",), Resources(batch_rows=2))
+    return run_part(store, stage, "f", ("numbers", "f0"), "p0", OpenedLLMStep(step, client))
+
+
+def test_two_batches_are_asked_at_a_time_and_their_cost_is_noted(tmp_path: Path) -> None:
+    client = Answers(together=threading.Barrier(2))  # a batch alone waits in vain, and is rejected
+    done = answered(tmp_path, client, AskNumbers(), rows=8)
+    assert (done.failed, done.usage["calls"], done.usage["tokens_in"]) == (0, 8, 36)
+    assert sorted(map(len, client.asked)) == [2, 2, 2, 2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneThread(AskNumbers):
+    """Rules that bear no second thread."""
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        assert threading.current_thread() is threading.main_thread()
+        return super().baseline(batch, prompts)
+
+
+def test_rules_run_one_batch_after_another_and_cost_nothing(tmp_path: Path) -> None:
+    done = answered(tmp_path, None, OneThread(), rows=3)
+    assert (done.failed, done.usage) == (0, {})
+
+
+def test_prompts_are_rendered_row_by_row_after_a_death(tmp_path: Path) -> None:
+    store, client = Store(tmp_path), Answers()
+    number_parts(store, [3])
+    note = store.stage_dir("s1", "f") / ".attempt-p0.json"
+    Attempt(note)
+    note.write_text(json.dumps({"poison": [0], "died": None, "deaths": 0, "row": None}))
+    noted: list[int | None] = []
+
+    @dataclass(frozen=True, kw_only=True)
+    class Noting(AskNumbers):
+        def prompts(self, batch: pa.Table) -> list[Prompt]:
+            noted.append(json.loads(note.read_text())["row"])
+            return super().prompts(batch)
+
+    stage = Stage("s1", Noting(), ("numbers",))
+    run_part(store, stage, "f", ("numbers", "f0"), "p0", OpenedLLMStep(Noting(), client))
+    assert noted == [1, 2, 1, 2], "a row that killed its worker is not rendered"
+    assert client.asked[0] == ["n1.", "n2."]
+    assert store.read_part("s1", "f", "p0")["reject"][0].as_py()["reason"] == "crashed"
 
 
 def test_reasons_are_counted_and_what_is_rejected_is_not_live() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.runner.verify import _verify_documents, _verify_standing, verify
+from srrag.runner.verify import _verify_documents, _verify_files, _verify_standing, verify
 from srrag.standing import STANDINGS
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import manifest_files
@@ -26,6 +26,7 @@ def test_a_build_of_other_inputs_than_stand_is_told(tmp_path: Path) -> None:
     manifest = read_json(folder / "manifest.json")
     read = manifest["contents"]["entities"]
     read[next(iter(read))] = "0" * 64
+    manifest["contents"] = {"of no stage": {}, **manifest["contents"]}
     commit_json(folder / "manifest.json", manifest, sealed=True)
     (problem,) = verify(store, "default")["problems"]
     assert problem.startswith("communities:")
@@ -151,6 +152,17 @@ def test_a_manifest_that_is_gone_is_named(tmp_path: Path) -> None:
     assert problems[-1].endswith("has no manifest")
 
 
+def test_files_of_a_build_without_a_readable_manifest_are_not_counted(tmp_path: Path) -> None:
+    store, problems = Store(tmp_path), list[str]()
+    folder = store.stage_dir("dense", "f")
+    assert _verify_files(store, "dense", {"fingerprint": "f"}, problems) == 0
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{")
+    assert _verify_files(store, "dense", {"fingerprint": "f"}, problems) == 0
+    assert [each.startswith("dense: ") for each in problems] == [True, True]
+    assert "has no manifest" in problems[0] and "not valid JSON" in problems[1]
+
+
 def test_a_build_whose_figures_or_files_differ_is_named(tmp_path: Path) -> None:
     def change(store: Store, at: dict[str, Any]) -> None:
         at["stages"]["entities"]["figures"] = {"facts": 99}
@@ -228,6 +240,14 @@ def test_rejects_are_held_against_the_pointer_or_the_parts(tmp_path: Path) -> No
 
     (problem,) = broken(tmp_path / "cut", cut)
     assert problem.endswith("does not hold the rejects of the parts")
+
+
+def test_rejects_of_an_older_version_are_not_blamed_for_a_part(tmp_path: Path) -> None:
+    def change(store: Store, at: dict[str, Any]) -> None:
+        del at["rejects"]
+        rewritten("triples", store, at, sha256="0" * 64)
+
+    assert not [each for each in broken(tmp_path, change) if "rejects" in each]
 
 
 def test_an_unfinished_forgetting_is_named(tmp_path: Path) -> None:

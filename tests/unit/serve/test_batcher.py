@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from srrag.serve.batcher import Batcher, Ticket
+from srrag.serve.batcher import Batcher, Ticket, _deliver
 from srrag.serve.errors import ApiError
 
 FAR = 1e9
@@ -238,3 +238,79 @@ def test_the_wait_is_that_of_all_who_wait_by_what_each_took_lately() -> None:
         assert 0 < share <= (time.monotonic() - began) / (4 * 5)
 
     run(work, use, max_waiting=4)
+
+
+def test_what_is_late_is_left_out_before_its_caller_notices() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        first = await held(work, batcher)
+        late = batcher.submit("a", 1, time.monotonic() + 0.02)
+        second = asyncio.create_task(ask(batcher, 2))
+        await asyncio.sleep(0.03)
+        work.go.set()
+        assert await asyncio.gather(first, second) == [0, 4]
+        late.future.cancel()
+
+    run(work, use)
+    assert work.batches == [("a", [0]), ("a", [2])]
+
+
+def test_busy_is_as_long_as_the_oldest_batch_runs() -> None:
+    work = Doubling()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        assert batcher.busy_s() == pytest.approx(0.0, abs=0.01)
+        first = await held(work, batcher)
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(ask(batcher, 1))
+        await asyncio.sleep(0)
+        assert batcher.busy_s() >= 0.05
+        work.go.set()
+        await asyncio.gather(first, second)
+
+    run(work, use, workers=2)
+
+
+def test_each_batch_is_told_with_its_rows_and_its_longest_wait() -> None:
+    work, told = Doubling(), list[tuple[int, float]]()
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        batcher.took = lambda rows, seconds: told.append((rows, seconds))
+        first = await held(work, batcher)
+        second = asyncio.create_task(ask(batcher, 1))
+        await asyncio.sleep(0.03)
+        third = asyncio.create_task(ask(batcher, 2))
+        await asyncio.sleep(0)
+        work.go.set()
+        await asyncio.gather(first, second, third)
+
+    run(work, use)
+    assert [rows for rows, _ in told] == [1, 2]
+    assert told[0][1] < 0.03 <= told[1][1] < 5
+
+
+def test_a_closed_batcher_leaves_no_thread_behind() -> None:
+    kept: list[Batcher[int, int]] = []
+
+    async def use(batcher: Batcher[int, int]) -> None:
+        kept.append(batcher)
+        assert await ask(batcher, 1) == 2
+
+    run(Doubling(), use)
+    (thread,) = kept[0]._pool._threads
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_the_others_of_a_batch_get_their_results_when_one_has_gone() -> None:
+    async def scene() -> list[int]:
+        loop = asyncio.get_running_loop()
+        tickets = [Ticket("a", n, FAR, loop.create_future()) for n in range(3)]
+        tickets[0].future.cancel()
+        finished: asyncio.Future[Sequence[int | Exception]] = loop.create_future()
+        finished.set_result([0, 2, 4])
+        _deliver(tickets, finished)
+        return [ticket.future.result() for ticket in tickets[1:]]
+
+    assert asyncio.run(scene()) == [2, 4]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +10,7 @@ import pytest
 from srrag.ids import file_sha256
 from srrag.storage import manifest
 from srrag.storage.atomic_write import commit_json
-from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files
+from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files, stamps
 from srrag.storage.read_live import read_live
 from srrag.storage.store import Store
 from tests.unit.storage.test_store import receipt
@@ -99,6 +101,29 @@ def test_of_some_files_only_those_are_looked_at(tmp_path: Path) -> None:
         check_files(folder, lambda name: name == "b")
 
 
+def test_what_a_store_holds_is_brought_before_it_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = built(tmp_path)
+    texts = {name: (folder / name).read_text() for name in ("a", "b", "manifest.json")}
+    (folder / "of another version").touch()
+
+    def pull(folder: Path, wanted: Callable[[str], bool], *, alone: bool) -> None:
+        for path in folder.iterdir():
+            if alone and path.name not in texts:
+                path.unlink()
+        for name in filter(wanted, texts):
+            (folder / name).write_text(texts[name])
+
+    monkeypatch.setattr(manifest.mirror, "pull", pull)
+    (folder / "a").unlink()
+    (folder / "b").unlink()
+    check_files(folder, lambda name: name == "b")
+    assert {path.name for path in folder.iterdir()} == {"b", "manifest.json", "of another version"}
+    check_files(folder)
+    assert {path.name for path in folder.iterdir()} == {"a", "b", "manifest.json"}
+
+
 def test_a_file_is_hashed_once_in_a_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,3 +144,22 @@ def test_a_file_is_hashed_once_in_a_process(
     check_part(part)
     check_part(part)
     assert hashed[2:] == ["part-p.parquet"]
+
+
+def test_a_large_file_is_known_by_its_size_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening does not read what nobody touched; whoever touches it has it read."""
+    monkeypatch.setattr(manifest, "STAMPED_BYTES", 0)
+    folder = built(tmp_path)
+    told = {"files": manifest_files(folder), "stamps": stamps(folder, ["a"])}
+    commit_json(folder / "manifest.json", told, sealed=True)
+    before = (folder / "a").stat().st_mtime_ns
+    (folder / "a").write_text("z")
+    os.utime(folder / "a", ns=(before, before))
+    check_files(folder)
+    with pytest.raises(ValueError, match="a is not what was built"):
+        check_files(folder, read=True)
+    os.utime(folder / "a", ns=(before, before + 1))
+    with pytest.raises(ValueError, match="a is not what was built"):
+        check_files(folder)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.storage import writer_lock
-from srrag.storage.atomic_write import commit_json
+from srrag.storage import mirror, writer_lock
+from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Receipt, Store
 
@@ -185,6 +185,20 @@ def test_a_run_that_lost_the_root_swaps_no_pointer(
     assert not store.pointer_path("default").exists()
 
 
+def test_what_says_that_others_stand_ends_with_its_own_hash(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
+    store.write_part("raw", "a", pa.table({"x": [1]}), receipt)
+    store.write_pointer("default", {"stages": STAGES})
+    told = (tmp_path / "srrag.json", store.receipt_path("raw", "a", "p"))
+    for path in (*told, store.pointer_path("default")):
+        text = path.read_text("utf-8")
+        assert '"_sha256"' in text
+        path.write_text(text.replace("1", "7", 1).replace('"a"', '"b"', 1))
+        with pytest.raises(ValueError, match="its sha256 differs"):
+            read_json(path)
+
+
 def test_contents_are_the_hashes_of_parts_and_of_files(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create()
@@ -205,3 +219,60 @@ def test_a_root_that_is_a_file_or_no_marker_is_refused(tmp_path: Path) -> None:
         (tmp_path / "srrag.json").write_text(text)
         with pytest.raises(DamagedError, match=r"srrag.json: not the marker of a root"):
             Store(tmp_path).check()
+
+
+class Away:
+    """A store elsewhere that holds files of a root; notes what it is asked to bring and to drop."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names, self.brought, self.dropped = names, [], set()  # type: ignore[var-annotated]
+
+    def pull(
+        self, folder: Path, wanted: Callable[[str], bool] = bool, *,
+        recursive: bool = True, alone: bool = True,
+    ) -> set[str]:  # fmt: skip
+        self.brought += [(folder.name, name, alone) for name in sorted(filter(wanted, self.names))]
+        return self.names
+
+    def match(self, folder: Path, names: set[str]) -> None:
+        self.dropped |= {f"{folder.name}/{name}" for name in names if not (folder / name).exists()}
+
+
+def test_receipts_are_brought_and_parts_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    done = store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+    away = Away({"part-p.parquet", "part-p.json", "part-q.json", "manifest.json"})
+    monkeypatch.setattr(mirror, "pull", away.pull)
+    assert store.receipts("s", "f", ["p"]) == [done]
+    assert away.brought == [("f", "part-p.json", True), ("f", "part-q.json", True)]
+
+
+def test_what_is_deleted_while_a_root_is_held_whole_is_deleted_on_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, away = Store(tmp_path), Away({"kept", "gone"})
+    with store.whole():
+        pass  # of a plain folder nothing is asked
+    monkeypatch.setattr(mirror, "store_at", lambda path: away)
+    monkeypatch.setattr(mirror, "files", lambda folder: away.names)
+    monkeypatch.setattr(mirror, "pull", away.pull)
+    monkeypatch.setattr(mirror, "match", away.match)
+    with store.whole():
+        assert [(name, alone) for name, _, alone in away.brought[::2]] == [
+            ("stages", True), ("builds", True), ("jobs", False),
+        ]  # fmt: skip
+        for folder in ("stages", "builds", "jobs"):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "kept").touch()
+    assert away.dropped == {"stages/gone", "builds/gone", "jobs/gone"}
+    away.dropped.clear()
+
+    def lost(root: Path) -> None:
+        raise RuntimeError(f"{root} was taken over")
+
+    monkeypatch.setattr(writer_lock, "check_held", lost)
+    with pytest.raises(RuntimeError, match="taken over"), store.whole():
+        pass
+    assert not away.dropped, "who lost the root deletes nothing of another run"

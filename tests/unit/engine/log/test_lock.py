@@ -127,3 +127,57 @@ def test_a_damaged_lock_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "lock-000004.json").write_text("{")
     with pytest.raises(ValueError, match=r"lock-000004.json is damaged; delete it"):
         LogLock(tmp_path).take()
+
+
+def test_the_highest_number_holds_the_log(tmp_path: Path) -> None:
+    assert not LogLock(tmp_path).held(), "nothing was taken"
+    with LogLock(tmp_path) as lock:
+        (tmp_path / "lock-000000.json").write_text("{}")
+        assert lock.held()
+        (tmp_path / "lock-000001.json").unlink()
+        assert not lock.held()
+    another_machine(tmp_path, age_s=0)
+    (held,) = tmp_path.glob("lock-*.json")
+    held.rename(tmp_path / "lock-000007.json")
+    with LogLock(tmp_path / "other"):
+        pass
+    (tmp_path / "other" / "lock-000001.json").rename(tmp_path / "lock-000001.json")
+    with pytest.raises(ValueError, match="is being written by process"):
+        LogLock(tmp_path).take()
+
+
+def test_who_takes_a_log_that_another_takes_meanwhile_leaves_it_to_him(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LogLock(tmp_path):
+        pass
+    seen = [[1], [1, 2, 3]]
+    monkeypatch.setattr(LogLock, "_numbers", lambda self: seen.pop(0))
+    with pytest.raises(ValueError, match="was taken by another run just now"):
+        LogLock(tmp_path).take()
+    assert [path.name for path in tmp_path.iterdir()] == ["lock-000001.json"]
+
+
+def test_a_released_lock_beats_no_more(tmp_path: Path) -> None:
+    lock = LogLock(tmp_path, beat_s=0.01)
+    lock.take()
+    beats = lock._beats
+    assert beats is not None and beats._thread.is_alive()
+    lock.release()
+    assert not beats._thread.is_alive()
+    assert lock._renew(99) is False, "a beat of a lock that is not there ends the beating"
+
+
+def test_a_damaged_lock_is_taken_once_its_beat_is_old(tmp_path: Path) -> None:
+    with LogLock(tmp_path):
+        (path,) = tmp_path.glob("lock-*.json")
+        text = path.read_text()
+    told = json.loads(text)
+    for damaged in ("", "{}", json.dumps(told | {"pid": str(told["pid"])})):
+        path.write_text(damaged)
+        with pytest.raises(ValueError, match="is damaged; delete it"):
+            LogLock(tmp_path).take()
+    then = time.time() - 61
+    os.utime(path, (then, then))
+    with LogLock(tmp_path) as lock:
+        assert lock.held()

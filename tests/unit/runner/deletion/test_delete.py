@@ -271,6 +271,31 @@ def test_killed_anywhere_it_is_finished_by_the_same_command(
     assert build(root, papers, *PLAIN)["skipped_as_forgotten"] == 1
 
 
+def test_a_run_without_the_note_of_the_killed_one_finds_all_that_was_left(
+    papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    for place in PLACES:
+        plant(root / place, document)
+
+    def killed(*arguments: Any, **named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module, "holding", killed)
+        forget(root, f"doc_id='{document}'")
+    assert traces(root, document)
+    (root / "forgetting.json").write_text('{"documents"')
+    with pytest.raises(ValueError, match=r"damaged .*delete it and forget the same"):
+        forget(root)
+    (root / "forgetting.json").unlink()
+    forget(root, f"doc_id='{document}'")
+    assert traces(root, document) == []
+    assert [place for place in PLACES if (root / place).exists()] == []
+
+
 def test_what_a_killed_build_left_is_removed(papers: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     build(root, papers, *PLAIN)

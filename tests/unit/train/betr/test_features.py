@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from srrag.algo.folds import FOLDS
 from srrag.train.betr.features import (
-    FOLDS,
     AskedCandidates,
     FeatureSettings,
     cross_fitted,
     fit_features,
+    fold_fits,
     stated_fit,
 )
 
@@ -61,10 +62,11 @@ def test_no_question_is_ranked_by_weights_that_saw_it() -> None:
     """A question's own labels, turned round, leave its cross-fitted scores as they were."""
     rows = questions(60, [2.0, 0.0], 4)
     assert {row.fold for row in rows} == set(range(FOLDS))
-    (first,) = cross_fitted([rows], SETTINGS)
+    (first,) = cross_fitted([rows], fold_fits([rows], SETTINGS), SETTINGS)
     one = rows[7]
     turned = replace(one, relevant=~one.relevant)
-    (second,) = cross_fitted([[*rows[:7], turned, *rows[8:]]], SETTINGS)
+    changed = [[*rows[:7], turned, *rows[8:]]]
+    (second,) = cross_fitted(changed, fold_fits(changed, SETTINGS), SETTINGS)
     assert second[7].tolist() == first[7].tolist()
     others = [n for n, row in enumerate(rows) if row.fold != one.fold]
     assert any(second[n].tolist() != first[n].tolist() for n in others)

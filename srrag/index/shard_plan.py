@@ -1,0 +1,96 @@
+"""The parts of an index in shards: which an update keeps, which it writes, and what it records.
+
+A shard never changes. An update links the shards whose parts all stand as they were, and writes
+new ones of the parts that came, of those whose shard lost a part, and of the smallest shards, so
+that few stay small: a shard is written again once about as many rows have come as it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from srrag.step import Place, PreviousVersion
+from srrag.storage.mirror import opened
+from srrag.storage.shards import SHARDS, IndexShard, read_shards
+
+SHARD_ROWS = 500_000
+_GROWS = 2
+_READERS = 16
+
+
+def part_rows(paths: Sequence[Path]) -> dict[str, int]:
+    """Rows of each part, by name, from the ends of the files; rejected rows are counted too."""
+    with ThreadPoolExecutor(_READERS) as pool:  # an object store is slow for each read
+        counts = list(pool.map(_rows, paths))
+    return {path.name: rows for path, rows in zip(paths, counts, strict=True)}
+
+
+def _rows(path: Path) -> int:
+    with opened(path) as file:
+        return int(pq.ParquetFile(file).metadata.num_rows)
+
+
+def regroup(
+    rows: Mapping[str, int],
+    former: Sequence[IndexShard],
+    kept: Collection[str],
+    shard_rows: int,
+) -> tuple[list[IndexShard], list[IndexShard]]:
+    """Return the shards of a former version that stay, and those to write.
+
+    `rows` counts the rows of every part, in order; parts in `kept` are those of the former version.
+    """
+    names = set(kept)
+    standing = sorted(
+        (shard for shard in former if names.issuperset(shard.parts)), key=lambda each: each.rows
+    )
+    held = {part for shard in standing for part in shard.parts}
+    loose = {part for part in rows if part not in held}
+    size = sum(rows[part] for part in loose)
+    while loose and standing and standing[0].rows <= min(_GROWS * size, shard_rows - 1):
+        absorbed = standing.pop(0)
+        loose.update(absorbed.parts)
+        size += absorbed.rows
+    first = 1 + max((shard.number for shard in former), default=-1)
+    return sorted(standing, key=lambda each: each.number), _cut(rows, loose, shard_rows, first)
+
+
+def _cut(
+    rows: Mapping[str, int], chosen: Collection[str], shard_rows: int, first: int
+) -> list[IndexShard]:
+    """Divide parts, in their order; a shard takes parts until it has `shard_rows`."""
+    groups: list[list[str]] = []
+    size = shard_rows
+    for part in rows:
+        if part not in chosen:
+            continue
+        if size >= shard_rows:
+            groups.append([])
+            size = 0
+        groups[-1].append(part)
+        size += rows[part]
+    return [
+        IndexShard(number, tuple(parts), sum(rows[part] for part in parts))
+        for number, parts in enumerate(groups, first)
+    ]
+
+
+def former_shards(former: PreviousVersion | None) -> list[IndexShard]:
+    """The shards of a former version; none if there is none, or it was not made in shards."""
+    if former is None or not (former.folder / SHARDS).exists():
+        return []
+    return read_shards(former.folder)
+
+
+def write_each(
+    write: Callable[[Any], Any], drafts: Sequence[Any], total: int, shard_rows: int, at: Place
+) -> list[Any]:
+    """Write shards: up to one shard's rows in this process, more on the workers of the place."""
+    if at.spread is not None and total > shard_rows:
+        return at.spread(write, drafts)
+    return [write(draft) for draft in drafts]
