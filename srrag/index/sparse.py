@@ -5,13 +5,14 @@ Tantivy's BM25 constants are k1 = 1.2 and b = 0.75.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from srrag.index.titles import title_texts
 from srrag.ranking import Ranked, rank, tied
 from srrag.spec import place_field
 from srrag.step import Build, Place, PreviousVersion
-from srrag.storage.atomic_write import commit, commit_json, read_json
+from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.mapped_table import MappedTable
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
 
@@ -183,7 +184,7 @@ def _write_shard(draft: _Draft) -> IndexShard:
                 file.write_table(table.select(["unit_id"]).cast(ids))
         writer.commit()
         writer.wait_merging_threads()
-        segments = read_json(Path(scratch) / _META)["segments"]
+        segments = _meta_of(scratch)["segments"]
         wanted = tuple(each["segment_id"].replace("-", "") for each in segments)
         files = [path for path in sorted(Path(scratch).iterdir()) if path.name.startswith(wanted)]
         for path in files:
@@ -203,9 +204,15 @@ def _write_meta(shards: Sequence[IndexShard], schema: tantivy.Schema, out: Path)
     """List the segments of all shards as those of one index; nobody writes into it again."""
     with tempfile.TemporaryDirectory(prefix=".meta-", dir=out) as scratch:
         tantivy.Index(schema, path=scratch)
-        meta = read_json(Path(scratch) / _META)
+        meta = _meta_of(scratch)
     meta["segments"] = [segment for shard in shards for segment in shard.made["segments"]]
     commit_json(out / _INDEX / _META, meta)
+
+
+def _meta_of(scratch: str) -> dict[str, Any]:
+    """What Tantivy says of an index in a scratch folder, which is on no object store."""
+    meta: dict[str, Any] = json.loads((Path(scratch) / _META).read_text("utf-8"))
+    return meta
 
 
 def _no_ids() -> pa.Table:

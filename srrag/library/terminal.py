@@ -18,6 +18,7 @@ from srrag.engine.stream import listening
 from srrag.errors import UsageError
 from srrag.ids import content_id
 from srrag.llm.completion import tallied
+from srrag.model.embed import few_texts
 from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
@@ -36,6 +37,7 @@ def check_question(question: Any) -> str:
     return str(question).strip()
 
 
+@few_texts()
 def ask_aloud(
     bound: PipelineRun, question: str, at: Place, naming: Callable[[Any], Any], *, trace: bool
 ) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,8 +40,8 @@ class TokenVectors:
 class LoadedEncoder:
     """An encoder in memory; its methods may be called from several threads.
 
-    Where nothing has imported torch, the packaged model encodes its first `LIGHT_TEXTS` texts in
-    NumPy. The vectors of the two agree to 1e-6.
+    Within `few_texts`, where nothing has imported torch, the packaged model encodes its first
+    `LIGHT_TEXTS` texts in NumPy. The vectors of the two agree to 1e-6.
     """
 
     def __init__(self, encoder: Encoder, device: str) -> None:
@@ -147,7 +148,8 @@ class LoadedEncoder:
                 yield some, np.stack([all_ids[row] for row in some]), hidden
 
     def _of(self, role: Role) -> Network | NumpyBert:
-        if self._light is not None and self.num_texts <= LIGHT_TEXTS and not _has_torch():
+        few = _few_texts[0] and self.num_texts <= LIGHT_TEXTS and not _has_torch()
+        if self._light is not None and few:
             return self._light
         passages, queries = self._read()
         self._light = None
@@ -156,7 +158,12 @@ class LoadedEncoder:
 
 def _light(encoder: Encoder, device: str) -> NumpyBert | None:
     """The packaged model without torch, if it is that and nothing has imported torch yet."""
-    plain = encoder.model == PACKAGED_MODEL and encoder.backend == "torch" and device == "cpu"
+    plain = (
+        _few_texts[0]
+        and encoder.model == PACKAGED_MODEL
+        and encoder.backend == "torch"
+        and device == "cpu"
+    )
     if not plain or encoder.query_model or encoder.pooling not in ("", "mean") or _has_torch():
         return None
     from srrag.model.numpy_bert import read_numpy_bert
@@ -181,6 +188,20 @@ _NO_TOKENS = (np.zeros((0, 0), dtype=np.int8), np.zeros(0, dtype=np.float16))
 _LOADED: dict[tuple[Encoder, str], LoadedEncoder] = {}
 _LOADING = threading.Lock()
 _threads: list[int | None] = [None]
+_few_texts = [False]
+
+
+@contextmanager
+def few_texts() -> Iterator[None]:
+    """What runs within encodes a question or two: not worth the import of torch.
+
+    Nothing that is kept or compared belongs here: to the last bit, vectors are torch's elsewhere.
+    """
+    _few_texts[0] = True
+    try:
+        yield
+    finally:
+        _few_texts[0] = False
 
 
 def load(encoder: Encoder, device: str = "cpu", threads: int | None = None) -> LoadedEncoder:

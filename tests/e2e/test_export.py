@@ -61,7 +61,7 @@ def test_a_second_export_replaces_the_first_and_is_the_same(
         (["format=html", "community=a", "entity=b"], 2, "one of them"),
         (["format=html", "community=zz"], 1, "is no community"),
         (["format=html", "entity=patelofemoral pain"], 1, "nearest: 'patellofemoral pain"),
-        (["format=html", "entity=ankle sprain"], 1, "nearest: 'first or recurrent lateral ankle"),
+        (["format=html", "entity=ankle sprain"], 1, "nearest: 'recurrent lateral ankle sprain'"),
         (["format=graphml", "build=other"], 2, "other"),
         (["format=html", "hops=-1"], 2, "hops=-1: a whole number, at least 0"),
         (["format=html", "max_nodes=0"], 2, "max_nodes=0: a whole number, at least 1"),

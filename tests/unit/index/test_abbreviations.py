@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from srrag.index.abbreviations import BuildAbbreviations, most_common, read_abbreviations
+from srrag.index.abbreviations import BuildAbbreviations, most_common
+from srrag.mentions.abbreviations import read_abbreviations
 from srrag.schema import DOCUMENTS
 from srrag.step import Place
 from tests.unit.index.tables import hashed, row, write

@@ -21,6 +21,7 @@ TEXTS = [
 
 def light(monkeypatch: pytest.MonkeyPatch) -> LoadedEncoder:
     monkeypatch.setattr(embed, "_has_torch", lambda: False)
+    monkeypatch.setattr(embed, "_few_texts", [True])
     return LoadedEncoder(Encoder(), "cpu")
 
 
@@ -48,8 +49,19 @@ def test_many_texts_are_encoded_by_torch(monkeypatch: pytest.MonkeyPatch) -> Non
     assert many.tolist() == load(Encoder(), "cpu", 1).encode(["hip"] * embed.LIGHT_TEXTS).tolist()
 
 
+def test_what_is_kept_is_encoded_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "_has_torch", lambda: False)
+    assert embed._light(Encoder(), "cpu") is None
+    with embed.few_texts():
+        model = LoadedEncoder(Encoder(), "cpu")
+        assert model._towers is None
+    model.encode(["knee"])
+    assert model._towers is not None, "also by a model that was read for a question"
+
+
 def test_another_backend_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed, "_has_torch", lambda: False)
+    monkeypatch.setattr(embed, "_few_texts", [True])
     assert embed._light(Encoder(backend="torch-bf16"), "cpu") is None
     assert embed._light(Encoder(pooling="cls"), "cpu") is None
     assert embed._light(Encoder(), "cuda:0") is None
@@ -60,8 +72,8 @@ def test_a_question_imports_neither_torch_nor_pandas() -> None:
         "import sys; from srrag.config.run_job import _without_pandas; _without_pandas();"
         "import pyarrow as pa; pa.array([1]);"
         "import jobs.ask, srrag.library.terminal, srrag.retrieve.search_dense;"
-        "from srrag.model.embed import load; from srrag.model.encoder import Encoder;"
-        "load(Encoder(), 'cpu', 1).encode(['knee']);"
+        "from srrag.model.embed import few_texts, load; from srrag.model.encoder import Encoder;"
+        "few = few_texts(); few.__enter__(); load(Encoder(), 'cpu', 1).encode(['knee']);"
         "found = {'torch', 'pandas', 'scipy.special'} & sys.modules.keys();"
         "assert not found, found;"
         "assert pa.table({'x': [1]}).to_pandas()['x'].tolist() == [1]"

@@ -27,7 +27,7 @@ def at(sample_root: Path) -> Place:
 def idf(index: SparseIndex, word: str) -> float:
     """The IDF of BM25, by searching for the word alone."""
     ((ids, _),) = index.search([word], 10**6)
-    held, size = len(ids), len(index.ids)
+    held, size = len(ids), len(index)
     return float(np.log(1 + (size - held + 0.5) / (held + 0.5)))
 
 
