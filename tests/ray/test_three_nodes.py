@@ -293,7 +293,7 @@ def contents(root: Path) -> dict[tuple[str, str], Any]:
             found[name, part] = store.read_receipt(name, fingerprint, part).sha256
         folder = store.stage_dir(name, fingerprint)
         if not entry.get("parts"):
-            # Tantivy draws the names of its files.
+            # Tantivy draws the names of its files, and shards.json lists them.
             found[name, ""] = frozenset(
                 (path.suffix, file_sha256(path))
                 for path in folder.rglob("*")
@@ -302,6 +302,7 @@ def contents(root: Path) -> dict[tuple[str, str], Any]:
                 not in (
                     "manifest.json",
                     "meta.json",
+                    "shards.json",
                     ".managed.json",
                     ".tantivy-meta.lock",
                     ".tantivy-writer.lock",
