@@ -69,7 +69,7 @@ def test_what_one_machine_built_another_goes_on_with(root: str, sample_root: Pat
 
 
 def posted(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The reply of a server; for a moment after it is ready some requests still hear that it starts."""
+    """The reply of a server; for a moment after `/readyz` a request may hear that it starts."""
     until = time.monotonic() + 30
     while (reply := httpx.post(url, json=body, timeout=60)).status_code == 503:
         assert time.monotonic() < until, reply.text
