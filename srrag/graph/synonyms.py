@@ -42,22 +42,10 @@ SYNONYMS = pa.schema(
 _COLUMNS = ["type", "name", "canonical"]
 _TELLING = re.compile(r"\d+(?:\.\d+)?|\b(?:no|non|not|without|never)\b")
 _SHORT = re.compile(r"(?P<long>[^()]{4,200}) \((?P<short>[^()\s]{2,12})\)")
-_ORDERED = frozenset(
-    (
-        "high",
-        "low",
-        "more",
-        "less",
-        "left",
-        "right",
-        "upper",
-        "lower",
-        "pre",
-        "post",
-        "to",
-        "versus",
-    )
-)
+_ORDERED = frozenset((
+    "high", "low", "more", "less", "left", "right", "upper", "lower", "pre", "post", "to", "versus",
+))  # fmt: skip
+"""Words whose place in a name tells things apart."""
 _BLOCK_ROWS = 1024
 _SCORE_DECIMALS = 5
 

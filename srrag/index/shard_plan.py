@@ -7,20 +7,63 @@ that few stay small: a shard is written again once about as many rows have come 
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from srrag.step import Place, PreviousVersion
+from srrag.index.parts import link_or_copy
+from srrag.spec import place_field
+from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.mirror import opened
 from srrag.storage.shards import SHARDS, IndexShard, read_shards
 
 SHARD_ROWS = 500_000
 _GROWS = 2
 _READERS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardedBuild(Build):
+    """An index in shards: from nothing, or linking the shards of a former version that stand."""
+
+    shard_rows: int = place_field(SHARD_ROWS)
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write every shard."""
+        return self.write(inputs, out, at, None)
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Link the shards whose parts all stand, and write the others."""
+        return self.write(inputs, out, at, former)
+
+    @abc.abstractmethod
+    def write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
+    ) -> dict[str, float | int | str]:
+        """Write the shards that do not stand, link the others, and return figures."""
+
+
+def link_shards(
+    shards: Sequence[IndexShard], names: Sequence[str], former: PreviousVersion | None, out: Path
+) -> None:
+    """Link the files of these names of shards that stand."""
+    for shard in shards:
+        assert former is not None, "only a former version has shards"
+        for name in names:
+            link_or_copy(former.folder / shard.file(name), out / shard.file(name))
 
 
 def part_rows(paths: Sequence[Path]) -> dict[str, int]:

@@ -21,11 +21,17 @@ import tantivy
 
 from srrag.grades import GRADES, counted_as
 from srrag.index.parts import link_or_copy
-from srrag.index.shard_plan import SHARD_ROWS, former_shards, part_rows, regroup, write_each
+from srrag.index.shard_plan import (
+    ShardedBuild,
+    former_shards,
+    link_shards,
+    part_rows,
+    regroup,
+    write_each,
+)
 from srrag.index.titles import title_texts
 from srrag.ranking import Ranked, rank, tied
-from srrag.spec import place_field
-from srrag.step import Build, Place, PreviousVersion
+from srrag.step import Place, PreviousVersion
 from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.mapped_table import MappedTable
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
@@ -77,7 +83,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildSparseIndex(Build):
+class BuildSparseIndex(ShardedBuild):
     """An inverted index over the windows' text, written in shards, searched as one.
 
     Each shard is written by one thread, anywhere; its segments are then listed in one Tantivy
@@ -94,31 +100,19 @@ class BuildSparseIndex(Build):
     windows: str = "windows"
     titles: str = ""
     own_field: bool = True
-    shard_rows: int = place_field(SHARD_ROWS)
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
-    ) -> dict[str, float | int | str]:
-        """Write the index's folder, and the unit ids of each shard in row order."""
-        return self._write(inputs, out, at, None)
-
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Link the segments of shards whose parts stand, and write the other shards.
-
-        A shard that has lost a window is rebuilt, because the words of a deleted window would
-        remain.
-        """
-        return self._write(inputs, out, at, former)
-
-    def _write(
+    def write(
         self,
         inputs: Mapping[str, Sequence[Path]],
         out: Path,
         at: Place,
         former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
+        """Write the index's folder, and the unit ids of each shard in row order.
+
+        A shard that has lost a window is rebuilt, because the words of a deleted window would
+        remain.
+        """
         windows = {path.name: path for path in inputs[self.windows]}
         titles = {path.name: path for path in inputs[self.titles]} if self.titles else {}
         if self.titles and titles.keys() != windows.keys():
@@ -130,9 +124,11 @@ class BuildSparseIndex(Build):
         kept = () if former is None else [n for n in windows if _stands(n, windows, titles, former)]
         stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
         (out / _INDEX).mkdir()
+        link_shards(stand, [_IDS], former, out)
         for shard in stand:
-            assert former is not None
-            _link(shard, former.folder, out)
+            assert former is not None, "only a former version has shards"
+            for name in shard.made["files"]:  # of the segments
+                link_or_copy(former.folder / _INDEX / name, out / _INDEX / name)
         drafts = [
             _Draft(
                 shard,
@@ -155,13 +151,6 @@ def _stands(
 ) -> bool:
     """Whether a part of windows and its titles are those of the former version."""
     return windows[name] in former.kept and (not titles or titles[name] in former.kept)
-
-
-def _link(shard: IndexShard, source: Path, out: Path) -> None:
-    """Link a shard's ids and the files of its segments."""
-    link_or_copy(source / shard.file(_IDS), out / shard.file(_IDS))
-    for name in shard.made["files"]:
-        link_or_copy(source / _INDEX / name, out / _INDEX / name)
 
 
 def _write_shard(draft: _Draft) -> IndexShard:

@@ -14,11 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.maxsim import take_ragged
-from srrag.index.parts import check_finite, link_or_copy, unpack_vectors
-from srrag.index.shard_plan import SHARD_ROWS, former_shards, part_rows, regroup, write_each
+from srrag.index.parts import check_finite, unpack_vectors
+from srrag.index.shard_plan import (
+    ShardedBuild,
+    former_shards,
+    link_shards,
+    part_rows,
+    regroup,
+    write_each,
+)
 from srrag.index.titles import TITLE_WEIGHT, with_titles
-from srrag.spec import place_field
-from srrag.step import Build, Place, PreviousVersion
+from srrag.step import Place, PreviousVersion
 from srrag.storage.lookup import Lookup, write_lookup
 from srrag.storage.read_live import read_live
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
@@ -49,7 +55,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildTokenIndex(Build):
+class BuildTokenIndex(ShardedBuild):
     """Joins the vectors of parts into shards of files with row offsets, for rerankers.
 
     Token vectors are int8 for MaxSim; sentence vectors stay float32, a few percent of the whole.
@@ -64,35 +70,20 @@ class BuildTokenIndex(Build):
     windows: str = ""
     titles: str = ""
     title_weight: float = TITLE_WEIGHT
-    shard_rows: int = place_field(SHARD_ROWS)
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
-    ) -> dict[str, float | int | str]:
-        """Write `tokens`, `scales`, `vectors`, `offsets` and the lookup of units, by shard."""
-        return self._write(inputs, out, at, None)
-
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Link what stands of the previous version and write the other shards."""
-        return self._write(inputs, out, at, former)
-
-    def _write(
+    def write(
         self,
         inputs: Mapping[str, Sequence[Path]],
         out: Path,
         at: Place,
         former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
+        """Write `tokens`, `scales`, `vectors`, `offsets` and the lookup of units, by shard."""
         parts = self._parts(inputs)
         rows = part_rows([part.vectors for part in parts.values()])
         kept = () if former is None else [n for n, p in parts.items() if _stands(p, former)]
         stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
-        for shard in stand:
-            assert former is not None
-            for name in _FILES:
-                link_or_copy(former.folder / shard.file(name), out / shard.file(name))
+        link_shards(stand, _FILES, former, out)
         drafts = [
             _Draft(shard, tuple(parts[part] for part in shard.parts), self.title_weight, out)
             for shard in new

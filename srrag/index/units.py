@@ -11,10 +11,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.index.parts import link_or_copy
-from srrag.index.shard_plan import SHARD_ROWS, former_shards, part_rows, regroup, write_each
-from srrag.spec import place_field
-from srrag.step import Build, Place, PreviousVersion
+from srrag.index.shard_plan import (
+    ShardedBuild,
+    former_shards,
+    link_shards,
+    part_rows,
+    regroup,
+    write_each,
+)
+from srrag.step import Place, PreviousVersion
 from srrag.storage.lookup import Lookup, write_lookup
 from srrag.storage.mapped_table import BATCH_BYTES
 from srrag.storage.read_live import read_live
@@ -33,7 +38,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildUnits(Build):
+class BuildUnits(ShardedBuild):
     """Writes windows and documents as Arrow files for memory-mapping, shard by shard.
 
     A document that is one section of a paper, like BEIR's passages, names the section in its
@@ -45,27 +50,15 @@ class BuildUnits(Build):
 
     windows: str = "windows"
     documents: str = "documents"
-    shard_rows: int = place_field(SHARD_ROWS)
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
-    ) -> dict[str, float | int | str]:
-        """Write units, documents and their lookups by shard, and the windows of each study."""
-        return self._write(inputs, out, at, None)
-
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Link what stands of the previous version and write the other shards."""
-        return self._write(inputs, out, at, former)
-
-    def _write(
+    def write(
         self,
         inputs: Mapping[str, Sequence[Path]],
         out: Path,
         at: Place,
         former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
+        """Write units, documents and their lookups by shard, and the windows of each study."""
         windows = {path.name: path for path in inputs[self.windows]}
         documents = {path.name: path for path in inputs[self.documents]}
         if not windows:
@@ -76,10 +69,7 @@ class BuildUnits(Build):
         if windows.keys() != documents.keys():  # nothing says whose documents are whose
             parts = tuple(dict.fromkeys([*windows, *documents]))
             stand, new = [], [IndexShard(0, parts, sum(rows.values()))]
-        for shard in stand:
-            assert former is not None
-            for name in _FILES:
-                link_or_copy(former.folder / shard.file(name), out / shard.file(name))
+        link_shards(stand, _FILES, former, out)
         drafts = [
             _Draft(
                 shard,

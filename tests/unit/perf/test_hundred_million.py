@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perf.hundred_million import (
-    MARKS,
-    built,
-    exponent,
-    growth,
-    opened,
-    plan_of,
-    tables,
-    words_of,
-    write_page,
-)
+from perf.drawn_corpus import plan_of, words_of
+from perf.hundred_million import MARKS, built, exponent, growth, opened, tables, write_page
 from srrag.index.sparse import analyzer
 
 
