@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -98,7 +99,7 @@ class JudgeAnswerable(Step):
     identity, its path is not.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -182,7 +183,7 @@ def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "lacking": lacking,
         "near": [found.words[i] for i in telling],
-        "nearest": plain(evidence[best]["title"])[:MAX_TITLE_CHARS] if telling else "",
+        "nearest": _short(plain(evidence[best]["title"])) if telling else "",
         "on_topic": [e["evidence_id"] for e, is_on in zip(evidence, enough, strict=True) if is_on],
         "lacks": [
             {"evidence_id": each["evidence_id"], "words": words}
@@ -218,6 +219,10 @@ def abstention_note(gate: Mapping[str, Any]) -> str:
         paper = f" (“{gate['nearest']}”)" if gate["nearest"] else ""
         told.append(f"The nearest that there is speaks of {_listed(gate['near'])}{paper}.")
     return " ".join(told)
+
+
+def _short(title: str) -> str:
+    return textwrap.shorten(title, MAX_TITLE_CHARS, placeholder=" …")
 
 
 def _listed(words: Sequence[str]) -> str:

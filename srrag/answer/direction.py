@@ -50,6 +50,11 @@ def is_harm(outcome: str) -> bool:
     return _BAD.search(outcome) is not None
 
 
+def names_direction(sentence: str) -> bool:
+    """Whether a sentence says more or less, not only better: an improved glucose is a lower one."""
+    return bool(_UP.search(sentence) or _DOWN.search(sentence))
+
+
 def direction(sentence: str, intervention: str, comparator: str, outcome: str) -> Direction:
     """The direction of an outcome under the intervention, "" if no word tells.
 

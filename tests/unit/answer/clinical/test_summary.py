@@ -67,7 +67,7 @@ def test_papers_that_contradict_each_other_are_named_also_if_not_cited() -> None
     conflict = next(point.text for point in reading.untold if point.kind == "conflict")
     assert "[1][4][12] say no; [2][3][9] say yes" in conflict
     assert [line.citations for line in reading.bottom_line] == [(9,), (12,)], "both sides"
-    assert [line.says for line in reading.bottom_line] == ["", "no"], "only one of them is clear"
+    assert [line.says for line in reading.bottom_line] == ["", ""], "neither is clear"
     assert {f.number for f in reading.findings if not f.cited} == {1, 4}
     assert reading.certainty.grade == "D" and reading.certainty.grades == {"D": 1, "": 3}
 
@@ -101,11 +101,20 @@ def test_the_time_asked_for_decides_between_two_quotes() -> None:
         ("There was a significant trend to lower pain after taping.", ""),
         ("Pain was significantly lower after taping among women only.", ""),
         ("Pain did not differ between the groups.", "same"),
+        ("Pain did not differ (p = 0.052), and disability was significantly lower.", ""),
+        ("Pain fell with taping, but not in the groups without it.", ""),
+        ("Both treatments had comparable effects on pain.", ""),
     ],
 )
 def test_more_or_less_is_told_only_where_a_sentence_is_clear(sentence: str, said: str) -> None:
     asked = asked_question("What is the effect of taping compared with rest on pain?", {})
     assert direction_in(asked, sentence) == said
+
+
+def test_better_is_no_direction_of_what_may_be_too_high_or_too_low() -> None:
+    asked = asked_question("What is the effect of walking compared with rest on glucose?", {})
+    assert direction_in(asked, "Glucose improved significantly with walking.") == ""
+    assert direction_in(asked, "Glucose was significantly lower with walking.") == "decreased"
 
 
 def test_a_condition_is_the_population_of_a_question() -> None:
