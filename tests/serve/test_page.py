@@ -49,6 +49,7 @@ def ask(page: Page, question: str) -> None:
 
 def test_what_is_typed_before_the_page_is_ready_stays(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
+        expect(page.locator("#library")).not_to_be_empty()  # so that what is held is of the reload
         held: list[Route] = []
 
         def hold(route: Route) -> None:
