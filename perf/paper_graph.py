@@ -31,6 +31,7 @@ from srrag.graph import communities as organize
 from srrag.graph.entities import MergeEntities
 from srrag.graph.facts import entity_id
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
+from srrag.graph.name_vectors import Words
 from srrag.index.units import BuildUnits
 from srrag.model.encoder import Encoder
 from srrag.schema import DOCUMENTS, UNITS
@@ -68,11 +69,13 @@ def prepare(folder: Path) -> None:
 def measure(folder: Path) -> dict[str, Any]:
     """Run the builds one after the other."""
     names = pq.read_table(folder / "topics.parquet", columns=["name"])["name"].combine_chunks()
-    held = names, np.load(folder / "vectors.npy", mmap_mode="r")
+    held = Words(names, np.load(folder / "vectors.npy", mmap_mode="r"))
     encode = organize.encode_names
 
-    def given(names: pa.Array, encoder: Encoder, at: Place, known: Any = None) -> np.ndarray:
-        return encode(names, encoder, at, held)
+    def given(
+        names: pa.Array, encoder: Encoder, at: Place, _: Words, *, whole: bool
+    ) -> tuple[np.ndarray, Words]:
+        return encode(names, encoder, at, held, whole=True)
 
     organize.encode_names = given
     units = {name: [folder / f"{name}.parquet"] for name in ("windows", "documents")}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import faiss
 import numpy as np
@@ -18,10 +18,10 @@ from srrag.algo.communities import EPSILON, METHODS, SEMANTIC_WEIGHT, Detected, 
 from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
 from srrag.graph.detection_state import DETECTION, Continued, resume, save
-from srrag.graph.nodes import DOCUMENT, Nodes
+from srrag.graph.name_vectors import Words, encode_names
+from srrag.graph.nodes import Nodes
 from srrag.graph.tables import coding
 from srrag.ids import segment_id
-from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.schema import COMMUNITIES
 from srrag.step import Build, Place, PreviousVersion
@@ -29,7 +29,6 @@ from srrag.step import Build, Place, PreviousVersion
 COMMUNITIES_FILE = "communities.parquet"
 VECTORS = "entity_vectors.npy"
 VECTOR_IDS = "entity_vectors.parquet"
-_BATCH = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +43,19 @@ class DetectCommunities(Build):
     the entities, the whole graph is detected anew (0: in every update).
 
     The build also writes the vectors of the names: `entity_vectors.npy` (float16, one row for each
-    entity except attributes), with ids and names in the same rows of `entity_vectors.parquet`. A
-    document, whose name is an id, has the mean of its neighbours' vectors.
+    entity except attributes), with ids and names in the same rows of `entity_vectors.parquet`, and
+    those of their words. `names` says whether a name's vector is the mean of its words' or that of
+    the name as a `whole`, which finds synonyms better and costs five times as much. A document,
+    whose name is an id, has the mean of its neighbours' vectors.
     """
 
-    version = 4
+    version = 5
     remembers: ClassVar[bool] = True
     """An update continues the previous version, so its manifest names that version."""
 
     entities: str = "entities"
     encoder: Encoder = field(default_factory=Encoder)
+    names: Literal["words", "whole"] = "words"
     method: str = "leiden"
     semantic_weight: float = SEMANTIC_WEIGHT
     epsilon: float | None = None
@@ -63,6 +65,8 @@ class DetectCommunities(Build):
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible settings."""
+        if self.names not in ("words", "whole"):
+            raise ValueError(f"names is {self.names!r}: it can be words or whole")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}: it can be {' or '.join(METHODS)}")
         given = {"semantic_weight": self.semantic_weight != SEMANTIC_WEIGHT,
@@ -82,7 +86,7 @@ class DetectCommunities(Build):
     ) -> dict[str, float | int | str]:
         """Write `communities.parquet`, the names' vectors, and the state for the next update."""
         nodes = self._nodes(inputs)
-        vectors, seconds = self._encoded(nodes, out, at, None)
+        vectors, seconds = self._encoded(nodes, out, at, Words.none())
         return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
 
     def update(
@@ -91,16 +95,12 @@ class DetectCommunities(Build):
         """Write the same files; the communities continue the previous ones.
 
         Entities that are new, or gained or lost a relation, are placed; all others stay where they
-        were. Only new names are encoded. Once `max_drift` of the entities were placed or removed,
+        were. Only new words are encoded. Once `max_drift` of the entities were placed or removed,
         the whole graph is detected anew.
         """
         nodes = self._nodes(inputs)
-        before = pq.read_table(former.folder / VECTOR_IDS).combine_chunks()
-        ids, names = (before[name].combine_chunks() for name in ("entity_id", "name"))
-        # A document has its neighbours' vector, not that of its own name.
-        names = pc.if_else(pc.equal(names, DOCUMENT), None, names)
-        known = names, np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
-        vectors, seconds = self._encoded(nodes, out, at, known)
+        ids = pq.read_table(former.folder / VECTOR_IDS)["entity_id"].combine_chunks()
+        vectors, seconds = self._encoded(nodes, out, at, Words.read(former.folder))
         continued = resume(former.folder / DETECTION, ids, nodes)
         if continued.drift >= self.max_drift * len(nodes.core_ids):
             return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
@@ -142,12 +142,15 @@ class DetectCommunities(Build):
         return Nodes.read(folder)
 
     def _encoded(
-        self, nodes: Nodes, out: Path, at: Place, known: tuple[pa.Array, np.ndarray] | None
+        self, nodes: Nodes, out: Path, at: Place, known: Words
     ) -> tuple[np.ndarray, float]:
-        """Write the names' vectors; returns them and the encoding time in seconds."""
+        """Write the vectors of names and words; returns the names' and the seconds of encoding."""
         started = time.perf_counter()
         spoken = nodes.spoken
-        vectors = encode_names(spoken, self.encoder, at, known)
+        faiss.omp_set_num_threads(at.threads)
+        whole = self.names == "whole"
+        vectors, words = encode_names(spoken, self.encoder, at, known, whole=whole)
+        words.write(out)
         seconds = round(time.perf_counter() - started, 3)
         vectors = nodes.with_documents(vectors)
         np.save(out / VECTORS, vectors)
@@ -175,32 +178,6 @@ class DetectCommunities(Build):
         table, kept = _relation(nodes.ids, standing.labels[nodes.owner], former)
         _write_table(table, out / COMMUNITIES_FILE)
         return kept
-
-
-def encode_names(
-    names: pa.Array,
-    encoder: Encoder,
-    at: Place,
-    known: tuple[pa.Array, np.ndarray] | None = None,
-) -> np.ndarray:
-    """Encode names as unit vectors, float16 (n, dim); each distinct name once.
-
-    Names are encoded in sorted order, so that batches are the same in every run. `known` names with
-    their vectors are not encoded again.
-    """
-    faiss.omp_set_num_threads(at.threads)
-    held, vectors = known if known is not None else (pa.array([], pa.string()), None)
-    distinct = pc.unique(names)
-    new = sorted(distinct.filter(pc.invert(pc.is_in(distinct, value_set=held))).to_pylist())
-    if new or vectors is None:
-        model = load(encoder, at.device, at.threads)
-        batches = [new[begin : begin + _BATCH] for begin in range(0, len(new), _BATCH)]
-        none = np.zeros((0, model.dim), np.float16)
-        made = [none, *(model.encode(batch).astype(np.float16) for batch in batches)]
-        vectors = np.concatenate(made if vectors is None else [vectors, *made])
-    rows = pc.index_in(names, value_set=pa.concat_arrays([held, pa.array(new, pa.string())]))
-    found: np.ndarray = vectors[rows.to_numpy(zero_copy_only=False)]
-    return found
 
 
 def _write_table(table: pa.Table, path: Path) -> None:

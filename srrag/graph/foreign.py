@@ -96,7 +96,7 @@ def organized(
     The folder is made beside the existing one, whose vectors of names are reused; then the two are
     swapped. Returns the figures of the detection.
     """
-    made_by = {"encoder": spec(step.encoder), "version": step.version}
+    made_by = {"encoder": spec(step.encoder), "names": step.names, "version": step.version}
     out = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
     out.mkdir()
     try:
@@ -118,7 +118,7 @@ def organized(
 
 
 def _stands(folder: Path, made_by: Mapping[str, Any]) -> bool:
-    """Whether the folder is complete and the same encoder made it."""
+    """Whether the folder is complete and the same encoder made it, in the same way."""
     path = folder / "manifest.json"
     if not mirror.exists(path) or not made_by.items() <= renamed(read_json(path)).items():
         return False

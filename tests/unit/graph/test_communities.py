@@ -142,7 +142,7 @@ def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
 
 def test_the_vectors_of_the_names_stay(tmp_path: Path) -> None:
     nodes, edges = sample()
-    build(tmp_path, nodes, edges)
+    build(tmp_path, nodes, edges, DetectCommunities(names="whole"))
     vectors = np.load(tmp_path / VECTORS)
     ids = pq.read_table(tmp_path / VECTOR_IDS)["entity_id"].to_pylist()
     assert vectors.dtype == np.float16
