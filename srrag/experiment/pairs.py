@@ -91,7 +91,7 @@ def _settings(name: str, rows: Sequence[str]) -> dict[str, str]:
 
 def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
     """Correct the p-values of each group by Holm."""
-    adjusted = {}
+    adjusted: dict[int, float] = {}
     for group in {each.group for each in pairs}:
         places = [n for n, each in enumerate(pairs) if each.group == group]
         p_values = holm([pairs[n].p_mcnemar for n in places])

@@ -201,7 +201,7 @@ def _and(words: Sequence[str]) -> str:
 
 
 def _note(kinds: Sequence[str]) -> str:
-    unstated = [kind for kind in STRATA if kind not in kinds]
+    unstated = [kind for kind in STRATA if kind not in (*kinds, "subset")]
     text = (
         f"n counts questions with a value. Strata of fewer than {MIN_QUESTIONS} have no interval; "
         f"“{numbers.NONE}”: no question of the stratum counts."
