@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -40,19 +40,17 @@ class Pair:
 
 def paired(
     scores: Mapping[str, Sequence[Scores]],
-    pairs: Mapping[str, str],
+    pairs: Sequence[tuple[str, str]],
     groups: Mapping[str, str],
     metric: str = "choice_accuracy",
 ) -> list[Pair]:
-    """Compare each row of `pairs` with the row it names, in each group and over all questions.
+    """Compare the rows of each of `pairs` with one another, in each group and over all questions.
 
-    `scores` are those of each row, `groups` the group of each question. A name that lists multiply
-    ("bm25_filter" of "bm25_filter, k=4") stands for all its rows, each against the one of the same
-    settings, or against the single one. A row without the metric, or of which not every value is
-    right or wrong, is left out. Raises UsageError that names a row that does not exist.
+    `scores` are those of each row, `groups` the group of each question. A row without the metric,
+    or of which not every value is right or wrong, is left out.
     """
     found = []
-    for row, against in _expanded(pairs, [*scores]):
+    for row, against in pairs:
         ours, theirs = _right(scores[row], metric), _right(scores[against], metric)
         shared = [name for name in ours if name in theirs]
         by_group: dict[str, list[str]] = {}
@@ -69,10 +67,19 @@ def paired(
     return _corrected(found)
 
 
-def _expanded(pairs: Mapping[str, str], rows: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs as names of rows."""
+def expanded_pairs(
+    pairs: Mapping[str, str], rows: Sequence[str], left_out: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """The pairs as names of rows, without those of which a row is left out.
+
+    A name that lists multiply ("bm25_filter" of "bm25_filter, k=4") stands for all its rows, each
+    against the one of the same settings, or against the single one. Raises UsageError that names a
+    row that does not exist.
+    """
     found = []
     for row, against in pairs.items():
+        if row in left_out or against in left_out:
+            continue
         theirs = _settings(against, rows)
         for settings, name in _settings(row, rows).items():
             if other := theirs.get(settings, theirs.get("")):
