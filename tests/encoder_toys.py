@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.model.encoder import Encoder
-from srrag.train.encoder.material import Material
+from srrag.train.encoder.material import GoldMaterial
 from srrag.train.encoder.task import EncoderSettings, EncoderTask
 from tests.tiny_models import make_bert
 from tests.unit.train.filter_toys import DRUGS
@@ -44,13 +44,13 @@ def write_beir(folder: Path, number: int, first: int = 0) -> Path:
     return folder
 
 
-def toy_material(number: int = 12) -> Material:
+def toy_material(number: int = 12) -> GoldMaterial:
     """A gold passage and two others for each question."""
     questions = [f"Does {DRUGS[n % 8]} relieve the {PARTS[n // 8]}?" for n in range(number)]
     passages = [f"People with a painful {PARTS[n // 8]} got {DRUGS[n % 8]}." for n in range(number)]
     gold = [[n] for n in range(number)]
     mined = [[(n + 1) % number, (n + 2) % number] for n in range(number)]
-    return Material(questions, passages, gold, [[*each] for each in gold], mined)
+    return GoldMaterial(questions, passages, gold, [[*each] for each in gold], mined)
 
 
 def toy_task(encoder: Path, state: Path, seed: int = 0, **settings: Any) -> EncoderTask:

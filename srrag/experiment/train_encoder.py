@@ -20,7 +20,7 @@ from srrag.provenance import KEY, digest, fitted_on, including
 from srrag.runner.progress import say
 from srrag.spec import fingerprint, spec
 from srrag.train.encoder.folder import base_name, write_encoder
-from srrag.train.encoder.material import Material, make_material
+from srrag.train.encoder.material import GoldMaterial, make_material
 from srrag.train.encoder.task import EncoderSettings, EncoderTask
 from srrag.train.encoder.towers import PASSAGE, tower_folders, trained_pooling
 from srrag.train.encoder.training import run_plain
@@ -176,7 +176,7 @@ class TrainEncoderJob:
                 f"train.data too; a second set is needed"
             )
 
-    def _task(self, material: Material) -> EncoderTask:
+    def _task(self, material: GoldMaterial) -> EncoderTask:
         """A training with its folder of checkpoints, which bears the name of what it is."""
         task = EncoderTask(
             material="",

@@ -25,7 +25,7 @@ judged, so it is no negative (NV-Retriever, arXiv 2407.15831, section 3.2: "TopK
 
 
 @dataclass(frozen=True)
-class Material:
+class GoldMaterial:
     """Questions; by question the places of its best gold, of all its gold, and of negatives."""
 
     questions: list[str]
@@ -45,9 +45,9 @@ class Material:
         commit_json(path, asdict(self))
 
 
-def read_material(path: Path, fingerprint_: str) -> Material:
+def read_material(path: Path, fingerprint_: str) -> GoldMaterial:
     """Read the file; raises ValueError if it is another than when the run began."""
-    found = Material(**read_json(path))
+    found = GoldMaterial(**read_json(path))
     if found.fingerprint != fingerprint_:
         raise ValueError(f"{path} has changed since the run began")
     return found
@@ -58,7 +58,7 @@ def make_material(
     passages: Sequence[str],
     gold: Sequence[dict[int, int]],
     vectors: tuple[Floats, Floats],
-) -> Material:
+) -> GoldMaterial:
     """Mine negatives by `vectors` of questions and passages, and keep only what is learned from.
 
     `gold` maps the places of a question's passages to their grades, all above 0.
@@ -71,7 +71,7 @@ def make_material(
     def renumbered(lists: Sequence[Sequence[int]]) -> list[list[int]]:
         return [sorted(new[place] for place in each) for each in lists]
 
-    return Material(
+    return GoldMaterial(
         list(questions),
         [passages[place] for place in used],
         renumbered(best),

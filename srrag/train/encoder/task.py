@@ -51,7 +51,7 @@ class EncoderTask:
     """One training as plain values, which travel to any worker."""
 
     material: str
-    """The file of questions and passages (`Material`)."""
+    """The file of questions and passages (`GoldMaterial`)."""
     fingerprint: str
     """Of its content."""
     base: Encoder

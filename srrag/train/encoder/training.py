@@ -15,7 +15,7 @@ from torch import Tensor
 from srrag.model.encoder import Role
 from srrag.train.checkpoint import Checkpoints
 from srrag.train.encoder.loss import contrastive_loss
-from srrag.train.encoder.material import Material, read_material
+from srrag.train.encoder.material import GoldMaterial, read_material
 from srrag.train.encoder.task import EncoderTask, task_of
 from srrag.train.encoder.towers import PASSAGE, QUERY, Towers, Vectors
 from srrag.train.group import Alone, Group
@@ -45,7 +45,7 @@ def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, An
 class EncoderTraining:
     """The state of one training on one worker."""
 
-    def __init__(self, task: EncoderTask, group: Group, material: Material) -> None:
+    def __init__(self, task: EncoderTask, group: Group, material: GoldMaterial) -> None:
         """Load the encoder and tokenise all texts."""
         self.task, self.settings, self.group, self.material = task, task.settings, group, material
         self.towers = Towers(task.base, self.settings.max_tokens, task.device)
