@@ -63,7 +63,7 @@ def test_an_encoder_learns_from_a_benchmark_and_serves_a_build(root: Path, tmp_p
     )  # fmt: skip
     used = [*choice, f"embedder.model={summary['model']}", f"root={tmp_path / 'root'}"]
     srrag("build", *used, "stages.triples=null")
-    scored = srrag("evaluate", *used, "bench=sample", "pipeline=dense")
+    scored, _ = srrag("evaluate", *used, "bench=sample", "pipeline=dense")
     assert scored["in_sample"]["parts"] == {"embedder": summary["questions"]}
 
 
