@@ -20,7 +20,6 @@ REASONS = Path(__file__).with_name("lived.txt")
 MOST = 40
 GOAL = 0.9
 
-_FORGOTTEN = ["runner/deletion/test_delete.py", "runner/test_forget_completions.py"]
 TESTS: dict[str, list[str]] = {
     "engine/budget": ["engine/test_budget.py"],
     "engine/log/completion_log": ["engine/log/test_totals.py"],
@@ -42,7 +41,7 @@ TESTS: dict[str, list[str]] = {
     "runner/verify": ["runner/test_verify.py"],
     "runner/inventory": ["runner/test_inventory.py"],
     "runner/repair": ["runner/test_mended.py"],
-    "runner/deletion/delete": _FORGOTTEN,
+    "runner/deletion/delete": ["runner/deletion/test_forget_job.py"],
     "runner/deletion/find_ids": ["runner/deletion/test_find_ids.py"],
     "runner/deletion/tombstones": ["runner/deletion/test_tombstones.py"],
     "runner/deletion/vacuum": ["runner/deletion/test_vacuum.py"],

@@ -48,7 +48,7 @@ class Scorer:
         path = Path(str(module.__file__))
         started = time.perf_counter()
         callers, passed, seconds = _called_by(session, str(path))
-        cheap = [item for item in session.items if item in passed and seconds[item] < 5 * MOST_S]
+        cheap = [item for item in session.items if item in passed and seconds[item] < 15 * MOST_S]
         took: dict[pytest.Item, float] = {}
         for item in cheap:  # again: the first of a file pays what it imports
             began = time.perf_counter()
