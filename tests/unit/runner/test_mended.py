@@ -187,15 +187,22 @@ def test_damaged_parts_go_with_what_was_asked_of_them(built: Path) -> None:
     (part,) = store.read_pointer("default")["stages"]["raw"]["parts"]
     path = store.part_path("triples", TRIPLES, part)
     path.write_bytes(b"other")
-    asked = built / "stages" / "questions" / "f" / "part-a.parquet"
-    asked.parent.mkdir(parents=True)
-    asked.write_bytes(b"x")
-    commit_json(asked.with_suffix(".json"), {"sha256": "0"}, sealed=True)
-    one, two = repaired(built)
-    assert path.name in one and one.endswith(": removed, to be made again")
+    asked = [
+        built / place / "f" / "part-a.parquet"
+        for place in ("stages/questions", "stages/answers-X-01", "jobs/benchmark/stages/seeds")
+    ]
+    for each in asked:
+        each.parent.mkdir(parents=True)
+        each.write_bytes(b"x")
+        commit_json(each.with_suffix(".json"), {"sha256": "0"}, sealed=True)
+    first, *others = repaired(built)
+    assert path.name in first and first.endswith(": removed, to be made again")
     assert not path.exists() and not path.with_suffix(".json").exists()
-    assert asked.name in two and two.endswith(": removed; what asks for it makes it again")
-    assert not asked.exists() and not asked.with_suffix(".json").exists()
+    assert len(others) == 3
+    for each in asked:
+        (line,) = (line for line in others if str(each) in line)
+        assert line.endswith(": removed; what asks for it makes it again")
+        assert not each.exists() and not each.with_suffix(".json").exists()
 
 
 def test_of_a_damaged_raw_part_the_documents_are_read_while_they_can_be(built: Path) -> None:
