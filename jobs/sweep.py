@@ -9,7 +9,7 @@ from typing import Any
 
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
-from srrag.experiment.configurations import configurations
+from srrag.experiment.configurations import configurations, made_before
 from srrag.experiment.pairs import expanded_pairs
 from srrag.experiment.record import bench_group, bench_name
 from srrag.experiment.running import Running
@@ -26,7 +26,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     path, given = resource_path(config["bench"]["path"]), config["sweep"]
     bench = read_bench(config, path)
     off: dict[str, str] | None = {} if given.get("lacking") == "said" else None
-    rows = configurations(config, bench.asked, off)
+    rows = configurations(config["overrides"], given["rows"], bench.asked, made_before(given), off)
     baseline = given["baseline"] or rows[0].name
     if baseline not in (names := [row.name for row in rows]):
         raise UsageError(f"sweep.baseline={baseline}: there are {', '.join(names)}")

@@ -28,10 +28,11 @@ from srrag.experiment.controls import (
 )
 from srrag.experiment.degraded import answer_counts, step_keys
 from srrag.experiment.in_sample import InSample, in_sample, split, united
-from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.judging import judge, judge_name, judged_in, judges
 from srrag.experiment.nli import unfit_by_votes
 from srrag.experiment.rankings import Judged, read_articles
 from srrag.experiment.record import Evaluated, bench_name, record
+from srrag.experiment.running import Running
 from srrag.experiment.systems import baseline_config, system_names
 from srrag.ids import content_id
 from srrag.llm.completion import Usage
@@ -73,9 +74,10 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     kept: list[Evaluated] = []
     systems = _systems(config, gold)
     seen = _seen(config, gold, steps, [answered for _, answered in systems.values()])
+    store, running = judged_in(config["root"], config["out"]), Running.of(config)
     for name, (cases, answered) in systems.items():
         summary["system" if name == "pipeline" else name] = answered.name
-        judged, usage[name] = judge(config, cases.table, steps)
+        judged, usage[name] = judge(store, running, cases.table, steps)
         found = scores(steps, judged, [row["query_id"] for row in gold])
         # A judge that failed on every case gives no result.
         lost = [judge_ for judge_, each in found.items() if broke_down(each)]
