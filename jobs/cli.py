@@ -23,6 +23,7 @@ JOBS = {
     "fit_betr": "learn how much score and evidence grade weigh",
     "fit_abstain": "learn when the evidence does not answer",
     "fit_thresholds": "learn the thresholds of a textbook's tree search",
+    "train_encoder": "adapt an embedder to questions with gold passages",
     "train_tagger": "fine-tune an encoder to tag P, I and O",
     "train_filter": "learn which passages hold evidence for a question",
     "export": "the graph as GraphML, Parquet, CSV, JSON or a page",

@@ -9,7 +9,8 @@ from typing import Any
 
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
-from srrag.experiment.configurations import configurations
+from srrag.experiment.configurations import configurations, made_before
+from srrag.experiment.pairs import expanded_pairs
 from srrag.experiment.record import bench_group, bench_name
 from srrag.experiment.running import Running
 from srrag.experiment.scoring import read_bench
@@ -25,10 +26,12 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     path, given = resource_path(config["bench"]["path"]), config["sweep"]
     bench = read_bench(config, path)
     off: dict[str, str] | None = {} if given.get("lacking") == "said" else None
-    rows = configurations(config, bench.asked, off)
+    rows = configurations(config["overrides"], given["rows"], bench.asked, made_before(given), off)
     baseline = given["baseline"] or rows[0].name
     if baseline not in (names := [row.name for row in rows]):
         raise UsageError(f"sweep.baseline={baseline}: there are {', '.join(names)}")
+    left_out = {name for name, row in (given["rows"] or {}).items() if row is None} | {*(off or ())}
+    pairs = expanded_pairs(given.get("pairs") or {}, names, left_out)
     say(f"{len(rows)} configurations, {bench.questions.num_rows} questions")
     for row in rows:
         say(f"  {row.name}: {row.command(str(path), config['engine'])}")
@@ -42,7 +45,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         found,
         bench,
         baseline,
-        pairs=given.get("pairs") or {},
+        pairs=pairs,
         by=config["bench"].get("by"),
         shown=given.get("shown") or SHOWN,
     )

@@ -125,7 +125,7 @@ def main(argv: Sequence[str]) -> None:
         shutil.copytree(source, root, copy_function=lambda a, b: Path(b).hardlink_to(a))
         settings = [f"root={root}", "bench=answers", "pipeline=rationale", *LISTS, *options]
         config = configure("sweep", settings)
-        rows = configurations(config, lambda pipeline: pipeline)
+        rows = configurations(config["overrides"], config["sweep"]["rows"], lambda each: each)
         questions = question_table(read_gold(resource_path(config["bench"]["path"])))
         runner, at = factory.runner(config), factory.place(config)
         meter = Meter()

@@ -93,6 +93,7 @@ NEEDED = {
     "fit_betr": ("metrics",),
     "fit_thresholds": ("metrics",),
     "sweep": ("rows",),
+    "train_encoder": ("metrics",),
     "train_filter": ("metrics",),
     "train_tagger": ("metrics",),
 }

@@ -76,9 +76,22 @@ def fitted_on(
         "documents": {digest(each) for each in documents},
         "pairs": {digest(*each) for each in pairs},
     }
+    return {"name": name, "command": command, **_hashed(seen)}
+
+
+def including(block: Mapping[str, Any], earlier: Iterable[Fitted]) -> dict[str, Any]:
+    """Add to a block what the parts have seen that were fitted on from there."""
+    parts = list(earlier)
+    seen = {
+        kind: set(str(block.get(kind, "")).split()).union(*(getattr(each, kind) for each in parts))
+        for kind in _KINDS
+    }
+    return {**block, **_hashed(seen)}
+
+
+def _hashed(seen: Mapping[str, set[str]]) -> dict[str, Any]:
     counts = {kind: len(found) for kind, found in seen.items() if found}
-    hashes = {kind: " ".join(sorted(found)) for kind, found in seen.items() if found}
-    return {"name": name, "command": command, "counts": counts, **hashes}
+    return {"counts": counts} | {kind: " ".join(sorted(seen[kind])) for kind in counts}
 
 
 def unknown(name: str) -> dict[str, Any]:

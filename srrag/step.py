@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from srrag.pipeline import Pipeline
 
 Function = Callable[[pa.Table], pa.Table]
+Kind = TypeVar("Kind")
 
 OPTIONAL = frozenset(["standing"])
 """Stages that builds of older versions lack: what needs one goes on without it and says so."""
@@ -157,16 +158,21 @@ def bare(step: Step) -> Step:
 
 def within(item: Any) -> Iterator[Step]:
     """Yield a step and the steps nested in it, depth first; also takes lists and mappings."""
-    if isinstance(item, Step):
+    return instances(item, Step)  # type: ignore[type-abstract]
+
+
+def instances(item: Any, kind: type[Kind]) -> Iterator[Kind]:
+    """Yield the objects of a class in a step, and in the steps nested in it, depth first."""
+    if isinstance(item, kind):
         yield item
     if isinstance(item, Mapping):
         item = tuple(item.values())
     if isinstance(item, (tuple, list)):
         for each in item:
-            yield from within(each)
+            yield from instances(each, kind)
     elif is_dataclass(item):
         for each in fields(item):
-            yield from within(getattr(item, each.name))
+            yield from instances(getattr(item, each.name), kind)
 
 
 @dataclass(frozen=True, kw_only=True)

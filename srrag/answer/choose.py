@@ -16,9 +16,11 @@ from srrag.answer.candidates import passage_of
 from srrag.answer.choose_rules import choose
 from srrag.answer.cited import ABSTENTION, MAX_CITES, Number
 from srrag.answer.compose import ComposeAnswer, evidence_lines
+from srrag.answer.extract import sentence_weights_fitted
 from srrag.answer.sentences import plain
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
+from srrag.provenance import Fitted
 from srrag.rows import Row, filled, live, rejected
 from srrag.schema import EVIDENCE, HITS, NO_CHOICE
 from srrag.step import LLMStep
@@ -65,6 +67,11 @@ class ChooseOption(LLMStep):
         """Raise ValueError for a number of steps that no answer can have."""
         if not 1 <= self.max_steps <= MAX_STEPS:
             raise ValueError(f"max_steps is {self.max_steps}: 1 to {MAX_STEPS} work")
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions of the sentence weights by which rules read yes and no from evidence."""
+        reads = isinstance(self.engine, Rules) and self.evidence
+        return (sentence_weights_fitted(),) if reads else ()
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -28,11 +28,13 @@ from srrag.experiment.controls import (
 )
 from srrag.experiment.degraded import answer_counts, step_keys
 from srrag.experiment.in_sample import InSample, in_sample, split, united
-from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.judging import judge, judge_name, judged_in, judges
 from srrag.experiment.nli import unfit_by_votes
 from srrag.experiment.rankings import Judged, read_articles
 from srrag.experiment.record import Evaluated, bench_name, record
+from srrag.experiment.running import Running
 from srrag.experiment.systems import baseline_config, system_names
+from srrag.ids import content_id
 from srrag.llm.completion import Usage
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
@@ -72,9 +74,10 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     kept: list[Evaluated] = []
     systems = _systems(config, gold)
     seen = _seen(config, gold, steps, [answered for _, answered in systems.values()])
+    store, running = judged_in(config["root"], config["out"]), Running.of(config)
     for name, (cases, answered) in systems.items():
         summary["system" if name == "pipeline" else name] = answered.name
-        judged, usage[name] = judge(config, cases.table, steps)
+        judged, usage[name] = judge(store, running, cases.table, steps)
         found = scores(steps, judged, [row["query_id"] for row in gold])
         # A judge that failed on every case gives no result.
         lost = [judge_ for judge_, each in found.items() if broke_down(each)]
@@ -168,7 +171,8 @@ def read_gold(config: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any
     """Read the questions of the benchmark, and list those of its rows that hold none.
 
     `bench.only` names a file of JSON lines, or a folder of them: of the questions only those with
-    an id there are kept. Raises UsageError if no question is left.
+    an id there are kept, and of each subset at most `bench.limit`, chosen by a hash of their ids.
+    Raises UsageError if no question is left, or for a limit below 1.
     """
     faulty: list[str] = []
     with reading(path):
@@ -178,9 +182,26 @@ def read_gold(config: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any
     if only := config["bench"].get("only"):
         names = read_ids(Path(str(only)))
         gold = [row for row in gold if row["query_id"] in names]
+    if (limit := config["bench"].get("limit")) is not None:
+        gold = _limited(gold, limit)
     if not gold:
         raise UsageError(f"bench.path={path}: there is no question")
     return gold, faulty
+
+
+def _limited(gold: list[dict[str, Any]], limit: object) -> list[dict[str, Any]]:
+    """Keep the order and, of each subset, the `limit` questions whose hashes come first."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise UsageError(f"bench.limit={limit}: a whole number, at least 1, or null")
+    by_subset: dict[str, list[str]] = {}
+    for row in gold:
+        by_subset.setdefault(row["strata"].get("subset", ""), []).append(row["query_id"])
+    kept = {
+        query
+        for queries in by_subset.values()
+        for query in sorted(queries, key=lambda query: content_id("limit", query))[:limit]
+    }
+    return [row for row in gold if row["query_id"] in kept]
 
 
 def _evaluated(

@@ -72,29 +72,46 @@ def _asked(engine: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in engine.items() if key not in ("seed", "temperature")}
 
 
+@dataclass(frozen=True)
+class FileMadeBefore:
+    """A file or folder that rows may read: its key in `sweep`, its path, and what makes it."""
+
+    key: str
+    path: str
+    command: str
+
+
+def made_before(keys: Mapping[str, Any]) -> list[FileMadeBefore]:
+    """Return the files that the section `sweep` says other commands make."""
+    return [FileMadeBefore(key, str(keys[key]), made) for key, made in keys["made_by"].items()]
+
+
 def configurations(
-    config: Mapping[str, Any],
+    overrides: Sequence[str],
+    rows: Mapping[str, Any],
     asked: Callable[[Pipeline], Pipeline],
+    made_by: Sequence[FileMadeBefore] = (),
     off: dict[str, str] | None = None,
 ) -> list[Configuration]:
     """Compose and check every configuration; raises UsageError that names the one at fault.
 
-    `asked` returns the part of a pipeline to run; it raises ValueError if it cannot run. Where
-    `off` is given, a configuration at fault goes there with its reason, and the others stand.
+    `overrides` hold for all `rows`, which map names to their own. `asked` returns the part of a
+    pipeline to run; it raises ValueError if it cannot run. Where `off` is given, a configuration at
+    fault goes there with its reason, and the others stand.
     """
-    argv = [item for item in config["overrides"] if first_key(item) not in OWN]
+    argv = [item for item in overrides if first_key(item) not in OWN]
     if any(first_key(item) == "baseline" for item in argv):
         raise UsageError("baseline=: a sweep names the row to compare with by sweep.baseline=")
     common = [item for item in argv if not listed(item)]
     made: dict[str, Configuration] = {}
     identities: set[str] = set()
-    wanted = list(named(config["sweep"]["rows"], argv))
-    _check_made(config["sweep"], [item for _, overrides in wanted for item in overrides])
-    for name, overrides in wanted:
+    wanted = list(named(rows, argv))
+    _check_made(made_by, [item for _, given in wanted for item in given])
+    for name, given in wanted:
         if name in made:
             raise UsageError(f"sweep: two configurations are named {name!r}")
         try:
-            made[name] = _composed(name, overrides, common, asked)
+            made[name] = _composed(name, given, common, asked)
             for step in made[name].pipeline.steps:
                 if repr(step) not in identities:
                     step.identity()
@@ -109,16 +126,16 @@ def configurations(
     return list(made.values())
 
 
-def _check_made(keys: Mapping[str, Any], overrides: Sequence[str]) -> None:
+def _check_made(made_by: Sequence[FileMadeBefore], overrides: Sequence[str]) -> None:
     """Raise UsageError that names the missing files of `sweep.KEY` that rows read."""
     read = {item.partition("=")[2] for item in overrides}
     lacking = []
-    for key, command in keys["made_by"].items():
-        given = f"sweep.{key}={keys[key]}"
+    for file in made_by:
+        given = f"sweep.{file.key}={file.path}"
         for item in listed(given) or [given]:
             path = item.partition("=")[2]
             if path in read and not exists(Path(path)) and not listing(Path(path)):
-                lacking.append(f"{item}: there is no such file (made by: {command})")
+                lacking.append(f"{item}: there is no such file (made by: {file.command})")
     if lacking:
         raise UsageError("; ".join(lacking))
 

@@ -14,7 +14,8 @@ from srrag.errors import UsageError
 from srrag.evaluate.controls import CEILING, SHUFFLED, control_cases
 from srrag.evaluate.judgements import metrics_of
 from srrag.evaluate.scores import Figure, Scores, figure, only, score
-from srrag.experiment.judging import judge
+from srrag.experiment.judging import judge, judged_in
+from srrag.experiment.running import Running
 from srrag.ids import content_id
 from srrag.llm.completion import Rules
 from srrag.step import Step
@@ -48,8 +49,9 @@ def judge_controls(
         return {}
     asked = some["query_id"].to_pylist()
     found: dict[str, list[Scores]] = {}
+    store, running = judged_in(config["root"], config["out"]), Running.of(config)
     for name, table in control_cases(some).items():
-        judged, _ = judge(config, table, steps)
+        judged, _ = judge(store, running, table, steps)
         found[f"{PREFIX}{name}"] = [
             each
             for key, made in judged.items()

@@ -9,9 +9,10 @@ from typing import Any
 from srrag.errors import UsageError
 from srrag.evaluate.scores import Scores, figure, only
 from srrag.figures import Figure
+from srrag.model.encoder import Encoder
 from srrag.provenance import Fitted, overlap
 from srrag.report.row import SeenQuestions
-from srrag.step import Step, within
+from srrag.step import Step, instances, within
 
 MODES = ("apart", "allow")
 
@@ -101,4 +102,8 @@ def split(found: Sequence[Scores], seen: InSample) -> tuple[list[Scores], list[S
 
 
 def _learned(steps: Iterable[Step]) -> list[Fitted]:
-    return [fitted for step in steps for each in within(step) for fitted in each.fitted()]
+    """What the steps state, and what the encoders within them were trained on."""
+    listed = list(steps)
+    encoders = dict.fromkeys(each for step in listed for each in instances(step, Encoder))
+    found = [fitted for step in listed for each in within(step) for fitted in each.fitted()]
+    return [*found, *(fitted for each in encoders for fitted in each.fitted())]

@@ -13,6 +13,7 @@ from srrag.config import factory
 from srrag.engine.base import Model
 from srrag.errors import UsageError
 from srrag.evaluate.judgements import CASES, JUDGEMENTS, PREPARED, Preparation, metrics_of
+from srrag.experiment.running import Running
 from srrag.llm.completion import Rules, Usage
 from srrag.runner.question_parts import write_source
 from srrag.runner.summary import usage_of
@@ -74,23 +75,22 @@ def sources(steps: Mapping[str, Step]) -> dict[str, str]:
 
 
 def judge(
-    config: dict[str, Any], cases: pa.Table, steps: Mapping[str, Step]
+    store: Store, running: Running, cases: pa.Table, steps: Mapping[str, Step]
 ) -> tuple[dict[str, pa.Table], Usage]:
-    """Return the JUDGEMENTS of each judge and the usage; judges only cases that are new."""
-    store = _store(config)
+    """Return the JUDGEMENTS of each judge and the usage; judges only cases new to the store."""
     reads = sources(steps)
     plan = Plan(
         "cases",
         fingerprint(CASES.to_string(show_schema_metadata=False)),
         [
-            Stage(name, step, (reads[name],), factory.resources(config, name, step))
+            Stage(name, step, (reads[name],), running.resources(name, step))
             for name, step in steps.items()
         ],
     )
-    at = replace(factory.place(config), root=store.root)
+    at = replace(running.place, root=store.root)
     with store.lock():
         names = write_source(store, "cases", plan.fingerprint("cases"), cases, PART_CASES)
-        factory.runner(config).run(plan, store, list(dict.fromkeys(names)), at)
+        running.runner.run(plan, store, list(dict.fromkeys(names)), at)
         made = {
             name: pa.concat_tables(
                 store.read_part(name, plan.fingerprint(name), part) for part in names
@@ -127,12 +127,15 @@ def judge_name(config: dict[str, Any]) -> str:
     return f"{engine.name} (lexical, no model)" if isinstance(engine, Rules) else str(engine.name)
 
 
-def _store(config: Mapping[str, Any]) -> Store:
-    """Open the store of judgements, a folder that `forget` deletes as a whole."""
-    if config["root"] is not None:
-        store = Store(Path(config["root"]) / "jobs" / "judged")
-    elif config["out"] is not None:
-        store = Store(Path(config["out"]) / "judged")
+def judged_in(root: str | Path | None, out: str | Path | None) -> Store:
+    """Open the store of judgements below a root, else below `out`; creates it.
+
+    `forget` deletes that folder as a whole. Raises UsageError if neither is given.
+    """
+    if root is not None:
+        store = Store(Path(root) / "jobs" / "judged")
+    elif out is not None:
+        store = Store(Path(out) / "judged")
     else:
         raise UsageError("root= or out= is missing: what is judged is kept there")
     store.root.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,8 @@ from srrag.evaluate.nli import (
     verdicts,
 )
 from srrag.experiment.in_sample import in_sample
-from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.judging import judge, judge_name, judged_in, judges
+from srrag.experiment.running import Running
 from srrag.figures import printed
 from srrag.llm.completion import Usage
 from srrag.runner.progress import say
@@ -76,7 +77,8 @@ def _measured(
     config: dict[str, Any], path: Path, rows: list[dict[str, Any]], steps: Mapping[str, Step]
 ) -> tuple[dict[str, Any], Usage]:
     """Measure the judge of nuggets, a cosine and the constant on physicians' votes."""
-    judged, usage = judge(config, nli_cases(rows), steps)
+    store, running = judged_in(config["root"], config["out"]), Running.of(config)
+    judged, usage = judge(store, running, nli_cases(rows), steps)
     given = verdicts(judged[_NUGGETS])
     resampling = {"resamples": config["resamples"], "seed": config["seed"]}
     asked = [{"query_id": row["id"], "text": row["question"]} for row in rows]

@@ -18,12 +18,13 @@ from srrag.evaluate.scores import Scores, broke_down
 from srrag.experiment.answers import read_gold, scores, split_judged
 from srrag.experiment.controls import judge_controls, unfit, wanted
 from srrag.experiment.in_sample import InSample
-from srrag.experiment.judging import judge, judge_name, judges
+from srrag.experiment.judging import judge, judge_name, judged_in, judges
 from srrag.experiment.near_topic import read_bench_near_topic
 from srrag.experiment.nli import unfit_by_votes
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.ranked import RankedByGold
 from srrag.experiment.rankings import Judged, read_articles, read_judged
+from srrag.experiment.running import Running
 from srrag.experiment.textbook import read_bench_textbook
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
@@ -136,7 +137,9 @@ class Answers:
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
         """Let the judges score the answers."""
         cases = make_cases(self.rows, table)
-        judged, usage = judge(self.config, cases.table, self.steps)
+        store = judged_in(self.config["root"], self.config["out"])
+        running = Running.of(self.config)
+        judged, usage = judge(store, running, cases.table, self.steps)
         by_judge = scores(self.steps, judged, [row["query_id"] for row in self.rows])
         ranked = self.articles.pool_scores(table, at) if self.articles else []
         kept, apart = split_judged(ranked, self.steps, judged, self.rows, seen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ def told(
     bench: Bench,
     baseline: str,
     *,
-    pairs: Mapping[str, str],
+    pairs: Sequence[tuple[str, str]],
     by: str | None,
     shown: Sequence[str],
 ) -> tuple[dict[str, Any], str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from srrag.model.trained_encoder import encoder_fitted, trained_revision
+from srrag.provenance import Fitted
+
 Role = Literal["query", "passage"]
 
 BACKENDS = ("torch", "torch-bf16", "torch-int8")
@@ -20,7 +23,8 @@ class Encoder:
     model: str = PACKAGED_MODEL
     """`minilm` (all-MiniLM-L6-v2, ships with the package), a local folder or a hub id."""
     revision: str | None = None
-    """Commit of a hub model."""
+    """Commit of a hub model. Of a folder by `srrag train_encoder` the sha256 of its manifest, which
+    is read there: the same folder trained anew is another encoder."""
     backend: str = "torch"
     """`torch` (float32), `torch-bf16` or `torch-int8` (BERT-shaped models on a CPU); `colbert` for
     a late-interaction model, which brings its own prefixes."""
@@ -51,6 +55,13 @@ class Encoder:
             raise ValueError(f"pooling {self.pooling!r} is not one of {', '.join(POOLINGS)}")
         if self.max_tokens < 4:
             raise ValueError(f"max_tokens {self.max_tokens} is below 4")
+        for model, revision in (("model", "revision"), ("query_model", "query_revision")):
+            if getattr(self, revision) is None and getattr(self, model):
+                object.__setattr__(self, revision, trained_revision(getattr(self, model)))
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """What `srrag train_encoder` fitted it on; empty for a model that was trained elsewhere."""
+        return encoder_fitted(self.model)
 
     @property
     def tower(self) -> Encoder:

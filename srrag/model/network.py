@@ -18,19 +18,17 @@ from torch.nn import functional as F
 from srrag.model.bert import pack_bert
 from srrag.model.encoder import Encoder, model_path
 from srrag.model.read_weights import check_device, check_positions, read_weights
+from srrag.model.trained_encoder import check_trained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Forward = Callable[[Sequence[np.ndarray]], list[Tensor]]
 
-_POOLERS: dict[str, Callable[[Tensor], Tensor]] = {
-    "pooling_mode_mean_tokens": lambda hidden: hidden.mean(1),
-    "pooling_mode_cls_token": lambda hidden: hidden[:, 0],
-}
-_STATED = {
-    "mean": _POOLERS["pooling_mode_mean_tokens"],
-    "cls": _POOLERS["pooling_mode_cls_token"],
+_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+_STATED: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda hidden: hidden.mean(1),
+    "cls": lambda hidden: hidden[:, 0],
 }
 
 
@@ -84,6 +82,7 @@ def read_network(encoder: Encoder, device: str) -> Network:
     if encoder.backend == "torch-int8" and device != "cpu":
         raise ValueError(f"backend 'torch-int8' runs on the CPU; use 'torch-bf16' on {device!r}")
     check_device(device)
+    check_trained(encoder.model, encoder.revision)
     folder = Path(model_path(encoder.model))
     here = (folder / "model.safetensors").is_file()
     pooling = _plain_pooling(folder, encoder.pooling) if here else None
@@ -98,25 +97,29 @@ def read_network(encoder: Encoder, device: str) -> Network:
 
 
 def _plain_pooling(folder: Path, stated: str) -> Callable[[Tensor], Tensor] | None:
-    """How a folder's model pools, if it is a plain BERT with one plain pooling; else None.
-
-    A pooling that the encoder has `stated` stands for whatever the folder says.
-    """
+    """How a folder's model pools, if it is a plain BERT with one plain pooling; else None."""
+    mode = pooling_mode(folder, stated)
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
-        if stated:
-            return _STATED[stated] if is_plain_bert(config) else None
+    except (OSError, ValueError):
+        return None
+    return _STATED[mode] if mode and is_plain_bert(config) else None
+
+
+def pooling_mode(folder: Path, stated: str = "") -> str | None:
+    """`mean` or `cls`, as the encoder has `stated` or else as the folder says; None for others."""
+    if stated:
+        return stated
+    try:
         modules = json.loads((folder / "modules.json").read_text("utf-8"))
         kinds = [module["type"].rpartition(".")[2] for module in modules]
         pooling = json.loads((folder / modules[1]["path"] / "config.json").read_text("utf-8"))
     except (OSError, ValueError, LookupError, TypeError):
         return None
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        return None
     modes = [name for name, on in pooling.items() if name.startswith("pooling_mode") and on is True]
-    plain = is_plain_bert(config) and kinds in (
-        ["Transformer", "Pooling"],
-        ["Transformer", "Pooling", "Normalize"],
-    )
-    return _POOLERS.get(modes[0]) if plain and len(modes) == 1 else None
+    return _MODES.get(modes[0]) if len(modes) == 1 else None
 
 
 def is_plain_bert(config: Mapping[str, Any]) -> bool:

@@ -82,7 +82,7 @@ class PairEncoder:
         """Load an encoder of transformers, in float32; ValueError if it cannot be read."""
         self.folder = encoder_folder(model, revision)
         self.tokenizer = PairTokenizer(self.folder / TOKENIZER, max_tokens)
-        encoder = _load(self.folder, model)
+        encoder = load_transformer(self.folder, f"train.model={model}")
         positions = getattr(encoder.config, "max_position_embeddings", max_tokens)
         if max_tokens > positions:
             raise ValueError(f"train.max_tokens={max_tokens}: {model} has {positions} positions")
@@ -177,8 +177,11 @@ def _bare(folder: Path) -> PreTrainedModel:
     return made
 
 
-def encoder_folder(model: str, revision: str | None) -> Path:
-    """The folder of the packaged model, of a local one, or of a hub model once downloaded."""
+def encoder_folder(model: str, revision: str | None, key: str = "train.model") -> Path:
+    """The folder of the packaged model, of a local one, or of a hub model once downloaded.
+
+    Raises ValueError that begins with the `key` of the setting.
+    """
     path = Path(model_path(model))
     if not path.is_dir():
         from huggingface_hub import snapshot_download
@@ -187,14 +190,15 @@ def encoder_folder(model: str, revision: str | None) -> Path:
         try:
             path = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
         except (OSError, ValueError) as error:
-            raise ValueError(f"train.model={model}: {first_line(error)}") from error
+            raise ValueError(f"{key}={model}: {first_line(error)}") from error
     for name in (CONFIG, TOKENIZER):
         if not (path / name).is_file():
-            raise ValueError(f"train.model={model}: no {name} in {path}")
+            raise ValueError(f"{key}={model}: no {name} in {path}")
     return path
 
 
-def _load(folder: Path, model: str) -> PreTrainedModel:
+def load_transformer(folder: Path, said: str) -> PreTrainedModel:
+    """The model of a folder in float32, safetensors only; ValueError that begins with `said`."""
     from transformers import AutoModel
     from transformers.utils.logging import disable_progress_bar
 
@@ -208,5 +212,5 @@ def _load(folder: Path, model: str) -> PreTrainedModel:
             dtype=torch.float32,
         )
     except (OSError, ValueError) as error:
-        raise ValueError(f"train.model={model}: {first_line(error)}") from error
+        raise ValueError(f"{said}: {first_line(error)}") from error
     return encoder

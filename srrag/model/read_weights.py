@@ -29,7 +29,7 @@ def read_weights(kind: type, model: str, revision: str | None, device: str, **op
         return kind(
             path,
             device=device,
-            revision=revision,
+            revision=None if local else revision,
             trust_remote_code=False,
             local_files_only=local,
             model_kwargs={"use_safetensors": True, "dtype": dtype},

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
+from srrag.report.breakdown import Stratum
 from srrag.report.row import Row
 from srrag.report.view import BenchmarkView, Column
 
@@ -50,6 +51,18 @@ class Curve:
     low: float
     high: float
     ticks: tuple[float, ...]
+    group: str = ""
+    """The questions that it is of, "" for all."""
+
+    @property
+    def title(self) -> str:
+        """The metric, its setting, and the group of questions."""
+        return f"{self.metric.title} by {self.key}" + (f", {self.group}" if self.group else "")
+
+    @property
+    def named(self) -> str:
+        """The same by the metric's name, as files are called."""
+        return f"{self.metric.name} by {self.key}" + (f", {self.group}" if self.group else "")
 
     @property
     def xs(self) -> tuple[float, ...]:
@@ -88,6 +101,21 @@ def curves(bench: BenchmarkView) -> tuple[Curve, ...]:
         for column in (*bench.main, *bench.others)
         if (curve := _curve(bench, key, column)) is not None
     ]
+    return tuple(found[:MAX_CURVES])
+
+
+def group_curves(
+    bench: BenchmarkView, column: Column, strata: Sequence[Stratum]
+) -> tuple[Curve, ...]:
+    """The curves of a metric in each stratum, whose figures stand in the order of the rows."""
+    found = []
+    for stratum in strata:
+        figures = zip(bench.rows, stratum.figures, strict=True)
+        rows = [row.model_copy(update={"metrics": {column.name: each}}) for row, each in figures]
+        alike = replace(bench, rows=tuple(rows))
+        for key in _keys(rows):
+            if (curve := _curve(alike, key, column)) is not None:
+                found.append(replace(curve, group=stratum.name))
     return tuple(found[:MAX_CURVES])
 
 
@@ -177,7 +205,7 @@ def draw_curve(plot: Curve, path: Path) -> None:
     axes.set_yticks(plot.ticks)
     axes.set_ylim(plot.low, plot.high)
     axes.set_xlabel(plot.key)
-    axes.set_title(plot.metric.title, loc="left", fontsize=10)
+    axes.set_title(plot.title, loc="left", fontsize=10)
     axes.legend(fontsize=7, frameon=False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -55,7 +55,7 @@ def _section(section: BenchmarkSection, plots: Mapping[tuple[str, str], str]) ->
         if (bench.name, column.name) in plots
     )
     yield ""
-    named = [f"{curve.metric.name} by {curve.key}" for curve in section.curves]
+    named = [curve.named for curve in section.curves]
     if shown := [name for name in named if (bench.name, name) in plots]:
         yield from ("### Curves", "")
         yield from (f"![{_plain(name)}]({plots[bench.name, name]})" for name in shown)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
 from srrag.report import numbers
 from srrag.report.breakdown import MIN_QUESTIONS, Breakdown, breakdowns
-from srrag.report.curve import Curve, curves
+from srrag.report.curve import Curve, curves, group_curves
 from srrag.report.drilldown import Drilldown, drilldown
 from srrag.report.failures import stated
 from srrag.report.forest import Forest, forest
@@ -116,7 +116,7 @@ def section(
         failures=tuple(failures[:MAX_FAILURES]),
         more_failures=len(failures[MAX_FAILURES:]),
         forests=tuple(forest(bench, column) for column in bench.main),
-        curves=curves(bench),
+        curves=(*curves(bench), *_set_curves(bench, parts)),
         differences=compared,
         difference_notes=notes,
         others=table(bench, bench.others) if bench.others else None,
@@ -127,6 +127,16 @@ def section(
             drilldown(results, bench, row, worst) for row in bench.rows if row.state == "done"
         ),
     )
+
+
+def _set_curves(
+    bench: BenchmarkView, parts: Mapping[Column, Sequence[Breakdown]]
+) -> Iterator[Curve]:
+    """The curves of the first table's metrics in each set of a benchmark of several."""
+    for column, found in parts.items():
+        for each in found:
+            if each.kind == "subset" and len(each.strata) > 1:
+                yield from group_curves(bench, column, each.strata)
 
 
 def common_versions(rows: Sequence[Row]) -> str:
@@ -191,7 +201,7 @@ def _and(words: Sequence[str]) -> str:
 
 
 def _note(kinds: Sequence[str]) -> str:
-    unstated = [kind for kind in STRATA if kind not in kinds]
+    unstated = [kind for kind in STRATA if kind not in (*kinds, "subset")]
     text = (
         f"n counts questions with a value. Strata of fewer than {MIN_QUESTIONS} have no interval; "
         f"“{numbers.NONE}”: no question of the stratum counts."

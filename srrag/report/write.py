@@ -26,7 +26,7 @@ def write_report(
             plots[each.bench.name, forest.metric.name] = name
             commit(out / name, partial(draw, forest))
         for curve in each.curves:
-            metric = f"{curve.metric.name} by {curve.key}"
+            metric = curve.named
             name = f"plots/{_slug(each.bench.name)}-{_slug(metric)}.png"
             plots[each.bench.name, metric] = name
             commit(out / name, partial(draw_curve, curve))

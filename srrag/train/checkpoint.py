@@ -1,4 +1,4 @@
-"""Checkpoints of a training after each epoch: weights and the optimizer's state."""
+"""Checkpoints of a training after each epoch, or so many steps: weights and optimizer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ class Checkpoints:
     folder: Path
     epochs: int
     """Number of epochs; the last checkpoint holds weights without the optimizer's state."""
+    unit: str = "epoch"
+    """What is counted, for the names of the files: a short training is saved more often."""
 
     def file(self, epoch: int) -> Path:
         """The file of an epoch, counted from 1."""
-        return self.folder / f"epoch-{epoch}.safetensors"
+        return self.folder / f"{self.unit}-{epoch}.safetensors"
 
     def save(
         self,

@@ -38,6 +38,7 @@ NEEDED = {
     "fit_betr": ["root=R"],
     "fit_abstain": ["root=R", "bench.path=P", "train.texts=T"],
     "fit_thresholds": ["root=R", "queries=Q", "qrels=Q"],
+    "train_encoder": ["train.data=D", "gate.data=G"],
     "train_tagger": ["train.data=D"],
     "train_filter": ["train.data=D"],
     "export": ["root=R", "format=html"],
@@ -74,6 +75,8 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
         overrides.append("corpus.path=/nowhere")
     if group == "engine" and choice != "rules":
         overrides += ["engine.model=some/model", "engine.revision=c0ffee"]
+    if (group, choice) == ("embedder", "folder"):
+        overrides.append("embedder.model=m")
     if (group, choice) == ("mentions", "tagger"):
         overrides += ["mentions.model=m", "mentions.revision=sha256:c0ffee"]
     config = configure(job, overrides)

@@ -8,7 +8,7 @@ import pytest
 
 from srrag.answer.choose import NO_OPTIONS, ChooseOption, ChosenOption
 from srrag.answer.cited import ABSTENTION
-from srrag.llm.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault, Rules, read
 from srrag.schema import EVIDENCE, REJECT
 from srrag.step import Place
 from tests.unit.answer.test_compose import FINDING, OTHER, QUESTION, evidence
@@ -93,3 +93,8 @@ def test_labels_are_shown_and_no_text_breaks_out() -> None:
     assert (prompt.question, prompt.options) == (QUESTION, ('a"\nEvidence', "b"))
     with pytest.raises(ValueError, match="max_steps is 0"):
         ChooseOption(max_steps=0)
+
+
+def test_rules_say_what_their_sentence_weights_were_fitted_on() -> None:
+    assert [each.name for each in ChooseOption(engine=Rules()).fitted()] == ["sentence weights"]
+    assert ChooseOption(engine=Rules(), evidence="").fitted() == ()

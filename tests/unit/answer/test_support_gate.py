@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from srrag.answer.extractive import DISAGREEMENT
 from srrag.answer.support_gate import FAULTS, FITTED, Gate, GateFit, fitted
 from srrag.answer.support_signs import Floats, Signs, Window, measures, signs, verbatim
 from srrag.provenance import read_fitted
@@ -156,3 +157,54 @@ def test_no_score_outweighs_a_number_of_its_own() -> None:
     assert sure.supports(best)
     assert not sure.supports(best._replace(missing_numbers=0.1))
     assert not sure.supports(best._replace(population=1.0))
+
+
+def test_a_quote_is_neither_an_echo_nor_a_placeholder() -> None:
+    short = Window("Exercise", "", "The evidence is mixed. Rest.")
+    for said in ("The evidence is mixed.", "Rest."):
+        assert gate().check(said, [1]) == ((), "placeholder")
+        assert Gate(QUESTION, [*WINDOWS, short], never).check(said, [5]) == ((5,), "")
+    question = "Should adults with acute low back pain stay active"
+    asked = "Adults with acute low back pain should stay active."
+    assert gate(asked).check(f"{asked} So it is.", [1]).fault == "echo"
+    assert gate(asked, never).check(asked, [1]) == ((1,), "")
+    assert gate(question).check("Stay active, adults.", []).fault == ""
+
+
+def test_that_papers_disagree_may_be_said_of_any(fit: GateFit) -> None:
+    checking = Gate(QUESTION, WINDOWS, never, fit)
+    assert checking.check(DISAGREEMENT, [1, 4]) == ((1, 4), "")
+
+
+@pytest.fixture
+def fit() -> GateFit:
+    """A fit by which nothing suffices."""
+    return GateFit(dict.fromkeys(fitted().weights, 0.0), 0.0, 0.9, 0.9)
+
+
+def test_the_fit_that_is_given_decides(fit: GateFit) -> None:
+    said = "In 240 adults pain was reduced by exercise."
+    assert Gate(QUESTION, WINDOWS, by_words, fit).check(said, [1]) == ((), "unsupported")
+    easy = GateFit(fit.weights, 0.0, 0.5, 0.5)
+    assert Gate(QUESTION, WINDOWS, by_words, easy).check(said, [1]) == ((1,), "")
+
+
+def test_half_of_everything_is_no_suspicion_and_less_is() -> None:
+    said = "In 240 adults pain was reduced by exercise."
+    for supporting, cites in ((2, (1, 2)), (3, (1, 2, 3))):
+        windows = [BED_REST] * supporting + [STROKE] * (5 - supporting)
+        verdict = Gate(QUESTION, windows, by_words).check(said, [1, 2, 3, 4, 5])
+        assert verdict == ((cites, "") if supporting == 3 else ((), "cites_everything"))
+    half = Gate(QUESTION, [BED_REST, BED_REST, STROKE, ANKLE], by_words)
+    assert half.check(said, [1, 2, 3, 4]) == ((1, 2), "")
+
+
+def test_nine_words_of_ten_are_a_repetition_and_another_number_is_none() -> None:
+    words = "Balance training prevents falls in healthy elderly women with hip fracture surgery"
+    checking = gate(encode=never)
+    assert checking.check(words, []).fault == ""
+    assert checking.check(words.rpartition(" ")[0], []).fault == "repeated"
+    assert checking.check(" ".join(words.split()[:-2]), []).fault == ""
+    assert checking.check(f"{words} in 30", []).fault == ""
+    assert checking.check(f"{words} in 40", []).fault == "", "other figures are other statements"
+    assert checking.check(f"{words} in 30", []).fault == "repeated"

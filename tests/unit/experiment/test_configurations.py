@@ -7,13 +7,14 @@ import pytest
 
 from srrag.config.compose import configure
 from srrag.errors import UsageError
-from srrag.experiment.configurations import Configuration, configurations, named
+from srrag.experiment.configurations import Configuration, configurations, made_before, named
 from srrag.pipeline import Pipeline
 
 
 def expanded(root: Path, *argv: str) -> list[Configuration]:
     config = configure("sweep", [f"root={root}", "bench=sample", *argv])
-    return configurations(config, Pipeline.ranking)
+    given = config["sweep"]
+    return configurations(config["overrides"], given["rows"], Pipeline.ranking, made_before(given))
 
 
 def test_lists_multiply_rows_and_each_other() -> None:

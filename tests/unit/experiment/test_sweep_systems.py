@@ -10,7 +10,7 @@ import pytest
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.errors import UsageError
-from srrag.experiment.configurations import configurations
+from srrag.experiment.configurations import configurations, made_before
 from srrag.experiment.in_sample import InSample
 from srrag.experiment.near_topic import NearTopicBench
 from srrag.experiment.record import bench_group
@@ -51,7 +51,8 @@ def test_rows_that_a_root_cannot_run_are_told_apart(sample_root: Path) -> None:
     argv = [f"root={sample_root}", "bench.path=P", "sweep=systems"]
     config = configure("sweep", argv)
     off: dict[str, str] = {}
-    rows = configurations(config, Pipeline.ranking, off)
+    wanted = config["overrides"], config["sweep"]["rows"], Pipeline.ranking
+    rows = configurations(*wanted, made_before(config["sweep"]), off)
     names = [row.name for row in rows]
     assert {"bm25", "hybrid_maxsim", "biogen_d", "rethinking"} <= set(names)
     assert {"rasrag", "rasrag_soft", "ideprag"} <= set(off)
@@ -59,7 +60,7 @@ def test_rows_that_a_root_cannot_run_are_told_apart(sample_root: Path) -> None:
     assert "hypergraph" in off["ideprag"]
     assert not set(names) & set(off)
     with pytest.raises(UsageError, match="configuration 'srrag"):
-        configurations(config, Pipeline.ranking)
+        configurations(*wanted, made_before(config["sweep"]))
 
 
 def test_systems_are_ranked_by_each_metric_and_never_by_a_mean() -> None:

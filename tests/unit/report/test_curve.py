@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from srrag.figures import Figure
-from srrag.report.curve import curves, draw_curve
+from srrag.report.breakdown import Stratum
+from srrag.report.curve import curves, draw_curve, group_curves
 from srrag.report.row import Row
 from srrag.report.view import BenchmarkView, benches
 from tests.unit.report.toy_results import HOSTILE
@@ -87,3 +88,14 @@ def test_a_page_with_curves_is_valid_and_escapes_names() -> None:
     )
     shown = str(macros.curve(curves(bench)[0]))  # type: ignore[attr-defined]
     assert "<polyline" in shown and "<polygon" in shown and "<img" not in shown
+
+
+def test_a_set_has_a_curve_of_its_own_figures() -> None:
+    bench = toy()
+    values = [0.1 * n for n in range(len(bench.rows))]
+    stratum = Stratum("exam", 9, tuple(Figure(value=v, low=v, high=v) for v in values))
+    (plot,) = group_curves(bench, bench.main[0], [stratum])
+    assert plot.title == "choice accuracy by k, exam" and plot.group == "exam"
+    assert plot.named == "choice_accuracy by k, exam" and plot.references == (("none", 0.0),)
+    by_name = {line.name: [(p.x, p.value) for p in line.points] for line in plot.lines}
+    assert by_name["plain"] == [(1.0, values[2]), (2.0, values[3]), (8.0, values[1])]

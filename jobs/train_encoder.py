@@ -1,0 +1,61 @@
+"""`srrag train_encoder`: adapt an embedder to a corpus from questions with gold passages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from srrag.config import factory
+from srrag.errors import UsageError, check_numbers
+from srrag.experiment.gold_sets import GoldSource, check_folds
+from srrag.experiment.train_encoder import TrainEncoderJob, encoder_fit, readable
+from srrag.runner.progress import say
+from srrag.train.encoder.task import EncoderSettings
+
+SETTINGS = (
+    "learning_rate", "epochs", "batch", "negatives", "late", "temperature", "weight_decay",
+    "max_tokens", "checkpoint_steps",
+)  # fmt: skip
+SOURCE = ("data", "root", "build", "split", "passages")
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Train the embedder, measure it before and after, and write it if the gate lets it pass."""
+    train, gate = config["train"], config["gate"]
+    for key, section in (("train", train), ("gate", gate)):
+        check_numbers({f"{key}.passages": section["passages"]}, **{f"{key}.passages": 0})
+    check_numbers({"train.seed": train["seed"], "train.workers": train["workers"]},
+                  **{"train.seed": 0, "train.workers": 0})  # fmt: skip
+    runner = factory.runner(config)
+    if train["workers"] and not hasattr(runner, "connect"):
+        raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
+    folds, held = (check_folds(train[key], f"train.{key}") for key in ("folds", "held_folds"))
+    if set(folds) & set(held):
+        raise UsageError(f"train.held_folds={list(held)}: train.folds has some of them")
+    place = factory.training_place(config)
+    training = TrainEncoderJob(
+        base=factory.make(config["embedder"], "embedder"),
+        source=GoldSource(**{key: train[key] for key in SOURCE}, key="train"),
+        folds=folds,
+        held_folds=held,
+        gate=GoldSource(**{key: gate[key] for key in SOURCE}, key="gate"),
+        gate_folds=check_folds(gate["folds"], "gate.folds"),
+        settings=factory.make_as(EncoderSettings, {key: train[key] for key in SETTINGS}, "train"),
+        seed=train["seed"],
+        device=place.device,
+        out=Path(config["out"]),
+        resamples=config["resamples"],
+        command=config["command"],
+    )
+    if train["workers"]:
+        runner.connect()  # type: ignore[attr-defined]
+    summary = training.run(encoder_fit(train["workers"], place.threads))
+    say(readable(summary))
+    return summary
+
+
+if __name__ == "__main__":
+    from srrag.config.run_job import launch
+
+    sys.exit(launch("train_encoder", run, sys.argv[1:]))
