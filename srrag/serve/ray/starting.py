@@ -1,8 +1,9 @@
-"""Answers 503 on the server's port until Ray's proxy and the pipelines are up."""
+"""Answers 503 on the server's port until Ray's proxy does."""
 
 from __future__ import annotations
 
 import json
+import select
 import socket
 import threading
 import uuid
@@ -59,3 +60,6 @@ def says_starting(host: str, port: int) -> Iterator[None]:
         finally:
             server.shutdown()
             thread.join()
+            server.timeout = 0
+            while select.select([server], [], [], 0)[0]:  # closed, a socket resets those who wait
+                server.handle_request()
