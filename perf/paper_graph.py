@@ -31,7 +31,7 @@ from srrag.graph import communities as organize
 from srrag.graph.entities import MergeEntities
 from srrag.graph.facts import entity_id
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
-from srrag.graph.name_vectors import Words
+from srrag.graph.name_vectors import WordVectors
 from srrag.index.units import BuildUnits
 from srrag.model.encoder import Encoder
 from srrag.schema import DOCUMENTS, UNITS
@@ -69,12 +69,12 @@ def prepare(folder: Path) -> None:
 def measure(folder: Path) -> dict[str, Any]:
     """Run the builds one after the other."""
     names = pq.read_table(folder / "topics.parquet", columns=["name"])["name"].combine_chunks()
-    held = Words(names, np.load(folder / "vectors.npy", mmap_mode="r"))
+    held = WordVectors(names, np.load(folder / "vectors.npy", mmap_mode="r"))
     encode = organize.encode_names
 
     def given(
-        names: pa.Array, encoder: Encoder, at: Place, _: Words, *, whole: bool
-    ) -> tuple[np.ndarray, Words]:
+        names: pa.Array, encoder: Encoder, at: Place, _: WordVectors, *, whole: bool
+    ) -> tuple[np.ndarray, WordVectors]:
         return encode(names, encoder, at, held, whole=True)
 
     organize.encode_names = given

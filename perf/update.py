@@ -33,7 +33,7 @@ from srrag.config.compose import configure
 from srrag.corpus.record import RawRecord
 from srrag.graph import communities as organize
 from srrag.graph.facts import entity_id
-from srrag.graph.name_vectors import Words
+from srrag.graph.name_vectors import WordVectors
 from srrag.ids import content_id
 from srrag.model.encoder import Encoder
 from srrag.runner.build import BuildJob
@@ -136,8 +136,8 @@ class Names:
         self.seconds = 0.0
 
     def encode(
-        self, names: pa.Array, encoder: Encoder, at: Place, _: Words, *, whole: bool
-    ) -> tuple[np.ndarray, Words]:
+        self, names: pa.Array, encoder: Encoder, at: Place, _: WordVectors, *, whole: bool
+    ) -> tuple[np.ndarray, WordVectors]:
         """Unit sums of a random vector a word: names that share words are near."""
         started = time.process_time()
         vectors = np.zeros((len(names), 384), np.float32)
@@ -146,7 +146,7 @@ class Names:
                 vectors[row] += self._vector(word)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
         self.seconds += time.process_time() - started
-        return vectors.astype(np.float16), Words.none(384)
+        return vectors.astype(np.float16), WordVectors.none(384)
 
     def _vector(self, word: str) -> np.ndarray:
         if word not in self.words:

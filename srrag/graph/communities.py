@@ -18,7 +18,7 @@ from srrag.algo.communities import EPSILON, METHODS, SEMANTIC_WEIGHT, Detected, 
 from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
 from srrag.graph.detection_state import DETECTION, Continued, resume, save
-from srrag.graph.name_vectors import Words, encode_names
+from srrag.graph.name_vectors import WordVectors, encode_names
 from srrag.graph.nodes import Nodes
 from srrag.graph.tables import coding
 from srrag.ids import segment_id
@@ -86,7 +86,7 @@ class DetectCommunities(Build):
     ) -> dict[str, float | int | str]:
         """Write `communities.parquet`, the names' vectors, and the state for the next update."""
         nodes = self._nodes(inputs)
-        vectors, seconds = self._encoded(nodes, out, at, Words.none())
+        vectors, seconds = self._encoded(nodes, out, at, WordVectors.none())
         return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
 
     def update(
@@ -100,7 +100,7 @@ class DetectCommunities(Build):
         """
         nodes = self._nodes(inputs)
         ids = pq.read_table(former.folder / VECTOR_IDS)["entity_id"].combine_chunks()
-        vectors, seconds = self._encoded(nodes, out, at, Words.read(former.folder))
+        vectors, seconds = self._encoded(nodes, out, at, WordVectors.read(former.folder))
         continued = resume(former.folder / DETECTION, ids, nodes)
         if continued.drift >= self.max_drift * len(nodes.core_ids):
             return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
@@ -142,7 +142,7 @@ class DetectCommunities(Build):
         return Nodes.read(folder)
 
     def _encoded(
-        self, nodes: Nodes, out: Path, at: Place, known: Words
+        self, nodes: Nodes, out: Path, at: Place, known: WordVectors
     ) -> tuple[np.ndarray, float]:
         """Write the vectors of names and words; returns the names' and the seconds of encoding."""
         started = time.perf_counter()

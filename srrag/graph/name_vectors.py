@@ -28,19 +28,19 @@ than the to versus vs with within without"""
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordVectors:
     """Distinct words and their vectors, float16 (words, dim), in the same order."""
 
     texts: pa.Array
     vectors: np.ndarray
 
     @classmethod
-    def none(cls, dim: int = 0) -> Words:
+    def none(cls, dim: int = 0) -> WordVectors:
         """No word."""
         return cls(pa.array([], pa.string()), np.zeros((0, dim), np.float16))
 
     @classmethod
-    def read(cls, folder: Path) -> Words:
+    def read(cls, folder: Path) -> WordVectors:
         """Read what `write` wrote."""
         texts = pq.read_table(folder / WORDS_FILE)["word"].combine_chunks()
         return cls(texts, np.load(folder / WORD_VECTORS, mmap_mode="r", allow_pickle=False))
@@ -52,8 +52,8 @@ class Words:
 
 
 def encode_names(
-    names: pa.Array, encoder: Encoder, at: Place, known: Words, *, whole: bool = False
-) -> tuple[np.ndarray, Words]:
+    names: pa.Array, encoder: Encoder, at: Place, known: WordVectors, *, whole: bool = False
+) -> tuple[np.ndarray, WordVectors]:
     """Unit vectors of names, float16 (names, dim), and the words that they were made of.
 
     A name's vector is the mean of its words' (a form of Arora et al. 2017 with weights of 1, and 0
@@ -85,13 +85,13 @@ def encode_names(
     return found[named], words
 
 
-def _encoded(spoken: pa.Array, encoder: Encoder, at: Place, known: Words) -> Words:
+def _encoded(spoken: pa.Array, encoder: Encoder, at: Place, known: WordVectors) -> WordVectors:
     """The vectors of words, those that are known copied."""
     held = pc.index_in(spoken, value_set=known.texts)
     new = pc.is_null(held)
     fresh = spoken.filter(new).to_pylist()
     if not fresh:
-        return Words(spoken, known.vectors[held.to_numpy(zero_copy_only=False)])
+        return WordVectors(spoken, known.vectors[held.to_numpy(zero_copy_only=False)])
     model = load(encoder, at.device, at.threads)
     vectors = np.empty((len(spoken), model.dim), np.float16)
     is_new = new.to_numpy(zero_copy_only=False)
@@ -100,7 +100,7 @@ def _encoded(spoken: pa.Array, encoder: Encoder, at: Place, known: Words) -> Wor
     places = np.flatnonzero(is_new)
     for begin in range(0, len(fresh), _BATCH):
         vectors[places[begin : begin + _BATCH]] = model.encode(fresh[begin : begin + _BATCH])
-    return Words(spoken, vectors)
+    return WordVectors(spoken, vectors)
 
 
 def _whole(names: pa.Array) -> tuple[np.ndarray, pa.Array]:

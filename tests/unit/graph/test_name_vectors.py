@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.graph import name_vectors
-from srrag.graph.name_vectors import Words, encode_names
+from srrag.graph.name_vectors import WordVectors, encode_names
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.step import Place
@@ -22,9 +22,9 @@ def vectors_of(texts: list[str]) -> np.ndarray:
 
 
 def encoded(
-    names: pa.Array = NAMES, known: Words | None = None, *, whole: bool = False
-) -> tuple[np.ndarray, Words]:
-    return encode_names(names, Encoder(), Place(), known or Words.none(), whole=whole)
+    names: pa.Array = NAMES, known: WordVectors | None = None, *, whole: bool = False
+) -> tuple[np.ndarray, WordVectors]:
+    return encode_names(names, Encoder(), Place(), known or WordVectors.none(), whole=whole)
 
 
 def test_a_name_is_the_mean_of_its_words_and_one_without_any_is_its_own() -> None:
@@ -74,7 +74,7 @@ def test_only_new_words_are_encoded_and_only_words_in_use_are_kept(
 
     monkeypatch.setattr(name_vectors, "load", lambda *_: Told())
     names = pa.array(["chronic low back pain", "Low back pain"])
-    found, kept = encoded(names, Words.read(tmp_path))
+    found, kept = encoded(names, WordVectors.read(tmp_path))
     assert asked == [["chronic"]] and kept.texts.to_pylist() == ["back", "chronic", "low", "pain"]
     assert (found[1] == whole[0]).all(), "to the bit"
     asked.clear()
