@@ -19,7 +19,7 @@ from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
 from srrag.graph.detection_state import DETECTION, Continued, resume, save
 from srrag.graph.name_vectors import WordVectors, encode_names
-from srrag.graph.nodes import Nodes
+from srrag.graph.nodes import DOCUMENT, Nodes
 from srrag.graph.tables import coding
 from srrag.ids import segment_id
 from srrag.model.encoder import Encoder
@@ -43,19 +43,19 @@ class DetectCommunities(Build):
     the entities, the whole graph is detected anew (0: in every update).
 
     The build also writes the vectors of the names: `entity_vectors.npy` (float16, one row for each
-    entity except attributes), with ids and names in the same rows of `entity_vectors.parquet`, and
-    those of their words. `names` says whether a name's vector is the mean of its words' or that of
-    the name as a `whole`, which finds synonyms better and costs five times as much. A document,
-    whose name is an id, has the mean of its neighbours' vectors.
+    entity except attributes), with ids and names in the same rows of `entity_vectors.parquet`. A
+    document, whose name is an id, has the mean of its neighbours' vectors. With `names` = `words` a
+    name has the mean of its words' vectors, which stand beside in `name_words.*`: a fifth of the
+    tokens, and worse communities (docs/graph.md).
     """
 
-    version = 5
+    version = 4
     remembers: ClassVar[bool] = True
     """An update continues the previous version, so its manifest names that version."""
 
     entities: str = "entities"
     encoder: Encoder = field(default_factory=Encoder)
-    names: Literal["words", "whole"] = "words"
+    names: Literal["whole", "words"] = "whole"
     method: str = "leiden"
     semantic_weight: float = SEMANTIC_WEIGHT
     epsilon: float | None = None
@@ -65,8 +65,8 @@ class DetectCommunities(Build):
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible settings."""
-        if self.names not in ("words", "whole"):
-            raise ValueError(f"names is {self.names!r}: it can be words or whole")
+        if self.names not in ("whole", "words"):
+            raise ValueError(f"names is {self.names!r}: it can be whole or words")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}: it can be {' or '.join(METHODS)}")
         given = {"semantic_weight": self.semantic_weight != SEMANTIC_WEIGHT,
@@ -95,12 +95,19 @@ class DetectCommunities(Build):
         """Write the same files; the communities continue the previous ones.
 
         Entities that are new, or gained or lost a relation, are placed; all others stay where they
-        were. Only new words are encoded. Once `max_drift` of the entities were placed or removed,
-        the whole graph is detected anew.
+        were. Only new names, or words, are encoded. Once `max_drift` of the entities were placed or
+        removed, the whole graph is detected anew.
         """
         nodes = self._nodes(inputs)
-        ids = pq.read_table(former.folder / VECTOR_IDS)["entity_id"].combine_chunks()
-        vectors, seconds = self._encoded(nodes, out, at, WordVectors.read(former.folder))
+        before = pq.read_table(former.folder / VECTOR_IDS).combine_chunks()
+        ids, names = (before[name].combine_chunks() for name in ("entity_id", "name"))
+        if self.names == "words":
+            known = WordVectors.read(former.folder)
+        else:  # a document has its neighbours' vector, not that of its own name
+            names = pc.if_else(pc.equal(names, DOCUMENT), None, names)
+            vectors = np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
+            known = WordVectors(names, vectors)
+        vectors, seconds = self._encoded(nodes, out, at, known)
         continued = resume(former.folder / DETECTION, ids, nodes)
         if continued.drift >= self.max_drift * len(nodes.core_ids):
             return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
@@ -144,13 +151,14 @@ class DetectCommunities(Build):
     def _encoded(
         self, nodes: Nodes, out: Path, at: Place, known: WordVectors
     ) -> tuple[np.ndarray, float]:
-        """Write the vectors of names and words; returns the names' and the seconds of encoding."""
+        """Write the names' vectors; returns them and the encoding time in seconds."""
         started = time.perf_counter()
         spoken = nodes.spoken
         faiss.omp_set_num_threads(at.threads)
         whole = self.names == "whole"
         vectors, words = encode_names(spoken, self.encoder, at, known, whole=whole)
-        words.write(out)
+        if not whole:
+            words.write(out)
         seconds = round(time.perf_counter() - started, 3)
         vectors = nodes.with_documents(vectors)
         np.save(out / VECTORS, vectors)

@@ -27,7 +27,7 @@ OF_AN_ANSWER = {
 OF_A_BUCKET = {"graph/grouping.py": 7, "graph/incremental_merge.py": 3, "graph/partition.py": 5}
 """Facts are merged bucket by bucket, and a table of the graph is revised batch by batch."""
 WHOLE_GRAPH = {
-    "graph/communities.py": 3, "graph/name_vectors.py": 1, "graph/nodes.py": 6,
+    "graph/communities.py": 4, "graph/name_vectors.py": 1, "graph/nodes.py": 6,
     "graph/synonyms.py": 1, "graph/tree_graph.py": 10, "index/graph.py": 9,
 }  # fmt: skip
 """Communities, tree and graph index are found in one process, and end at some 53 million names."""

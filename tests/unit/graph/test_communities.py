@@ -142,7 +142,7 @@ def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
 
 def test_the_vectors_of_the_names_stay(tmp_path: Path) -> None:
     nodes, edges = sample()
-    build(tmp_path, nodes, edges, DetectCommunities(names="whole"))
+    build(tmp_path, nodes, edges)
     vectors = np.load(tmp_path / VECTORS)
     ids = pq.read_table(tmp_path / VECTOR_IDS)["entity_id"].to_pylist()
     assert vectors.dtype == np.float16
@@ -325,6 +325,25 @@ def test_the_vectors_of_an_update_are_those_of_a_build(tmp_path: Path) -> None:
     build(tmp_path / "once", nodes, edges)
     one, two = (np.load(tmp_path / name / VECTORS) for name in ("after", "once"))
     np.testing.assert_allclose(one.astype("f4"), two.astype("f4"), atol=2e-3)
+
+
+def test_by_words_only_new_words_are_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, edges = wide(4)
+    step = DetectCommunities(names="words")
+    build(tmp_path / "before", nodes, edges, step)
+    held = pq.read_table(tmp_path / "before" / "name_words.parquet")["word"].to_pylist()
+    assert held == sorted(
+        {word for _, name, kind in nodes if kind != "dose" for word in name.split()}
+    )
+    monkeypatch.setattr("srrag.graph.name_vectors.load", None)  # all words of the update are known
+    again = [*nodes, ("new", " ".join(held[:2]), "Condition")]
+    updated(tmp_path / "after", again, edges, tmp_path / "before", step)
+    monkeypatch.undo()
+    build(tmp_path / "once", again, edges, step)
+    one, two = (np.load(tmp_path / name / VECTORS) for name in ("after", "once"))
+    assert (one == two).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

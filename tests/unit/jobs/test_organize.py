@@ -45,34 +45,30 @@ def test_a_graph_goes_in_and_communities_come_out(tmp_path: Path) -> None:
     assert pq.read_table(again["communities_path"]).equals(table)
 
 
-def test_words_are_not_encoded_again_unless_by_another_encoder(tmp_path: Path) -> None:
+def test_names_are_not_encoded_again_unless_by_another_encoder(tmp_path: Path) -> None:
     """Vectors that no encoder would make are put among what stands, to be known again."""
     file = write(tmp_path / "graph.json", {"nodes": NODES, "edges": EDGES})
     asked = [f"graph.path={file}", f"root={tmp_path / 'root'}"]
     folder = Path(run(configure("organize", asked))["communities_path"]).parent
-
-    def standing() -> dict[str, np.ndarray]:
-        words = pq.read_table(folder / "name_words.parquet")["word"].to_pylist()
-        return dict(zip(words, np.load(folder / "name_words.npy"), strict=True))
-
-    first, made = standing(), np.load(folder / "name_words.npy")
+    made = np.load(folder / "entity_vectors.npy")
     marked = np.roll(made, 7, axis=1)
-    np.save(folder / "name_words.npy", marked)
+    np.save(folder / "entity_vectors.npy", marked)
     run(configure("organize", asked))
-    assert np.allclose(np.load(folder / "name_words.npy"), made, atol=1e-3), "not as it was"
-    np.save(folder / "name_words.npy", marked)
+    assert np.allclose(np.load(folder / "entity_vectors.npy"), made, atol=1e-3), "not as it was"
+    np.save(folder / "entity_vectors.npy", marked)
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["name_words.npy"] = file_sha256(folder / "name_words.npy")
+    manifest["files"]["entity_vectors.npy"] = file_sha256(folder / "entity_vectors.npy")
     write(folder / "manifest.json", manifest)
-    write(file, {"nodes": [*NODES, {"id": "e0", "name": "zygoma"}], "edges": EDGES})
+    write(file, {"nodes": [*NODES, {"id": "e0", "name": "rest"}], "edges": EDGES})
     summary = run(configure("organize", asked))
-    again = standing()
-    assert set(again) == {*first, "zygoma"}
-    assert np.array_equal(np.stack([again[word] for word in first]), marked)
+    ids = pq.read_table(folder / "entity_vectors.parquet")["entity_id"].to_pylist()
+    vectors = dict(zip(ids, np.load(folder / "entity_vectors.npy"), strict=True))
+    assert set(vectors) == {"e0", "e1", "e2"}
+    assert np.array_equal(np.stack([vectors["e1"], vectors["e2"]]), marked)
     assert summary["coverage"] == 1.0
     run(configure("organize", [*asked, "+embedder.max_tokens=99"]))
-    other = standing()
-    assert np.allclose(np.stack([other[word] for word in first]), made, atol=1e-3)
+    again = np.load(folder / "entity_vectors.npy")[[ids.index("e1"), ids.index("e2")]]
+    assert np.allclose(again, made, atol=1e-3)
     assert [path.name for path in folder.parent.glob(".organize*")] == []
 
 
