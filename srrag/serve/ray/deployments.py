@@ -257,9 +257,7 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
             if cluster.address == "local":
                 before.enter_context(says_starting(settings.host, settings.port))
             started = address.connect()
-            serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
-        # From here on the proxy alone answers: none who was told 200 is told 503 by another.
-        _deploy(settings, cluster)
+            _start(settings, cluster)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{name}:{settings.port}"
         serve.delete(NAME)  # drains first, since serve.shutdown ends the proxies at once
@@ -272,8 +270,9 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
             ray.shutdown()
 
 
-def _deploy(settings: ServeSettings, cluster: Cluster) -> None:
+def _start(settings: ServeSettings, cluster: Cluster) -> None:
     """Deploy the server and wait until it is up; raises RuntimeError that says why it is not."""
+    serve.start(http_options=HTTPOptions(host=settings.host, port=settings.port))
     target = serve.RunTarget(application(settings, cluster), name=NAME, route_prefix="/")
     serve.run_many([target], wait_for_applications_running=False)
     try:

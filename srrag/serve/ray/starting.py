@@ -1,10 +1,12 @@
-"""Answers 503 on the server's port until Ray's proxy does."""
+"""Answers 503 on the server's port until Ray's proxy and the pipelines are up."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import select
 import socket
+import struct
 import threading
 import uuid
 from collections.abc import Iterator
@@ -15,6 +17,16 @@ from srrag.serve.errors import stopping
 
 _MAX_BODY = 1 << 20
 """Bytes of a body that are read, and thrown away, so that its sender reads the answer."""
+
+_REST_S = 0.1
+"""Seconds without a connection after which none is expected."""
+
+_OWN, _PROXY = 0, 1
+"""The places of the port's listeners."""
+
+_ATTACH_REUSEPORT_CBPF = 51
+_BPF_RETURN = 0x06
+"""Linux's numbers, in asm-generic/socket.h and linux/bpf_common.h."""
 
 
 class _Starting(BaseHTTPRequestHandler):
@@ -42,24 +54,47 @@ class _Starting(BaseHTTPRequestHandler):
         """Say nothing: the server's own log is not open yet."""
 
 
+class _Listener(ThreadingHTTPServer):
+    """Listens on a port that Ray's proxy comes to share."""
+
+    allow_reuse_port = True
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Starting)
+
+    def steer(self, place: int) -> None:
+        """Give new connections to the port's listener number `place`, in order of their start.
+
+        If there are fewer, they are shared, as without this. A classic BPF program of one
+        instruction, "return place", for the sockets that share the port: see SO_REUSEPORT and
+        SO_ATTACH_REUSEPORT_CBPF in socket(7). Other systems than Linux always share.
+        """
+        code = ctypes.create_string_buffer(struct.pack("@HBBI", _BPF_RETURN, 0, 0, place))
+        program = struct.pack("@HP", 1, ctypes.addressof(code))
+        with suppress(OSError):
+            self.socket.setsockopt(socket.SOL_SOCKET, _ATTACH_REUSEPORT_CBPF, program)
+
+    def answer_rest(self) -> None:
+        """Answer who has connected already; closed at once, their connections were reset."""
+        self.timeout = 0
+        while select.select([self], [], [], _REST_S)[0]:
+            self.handle_request()
+
+
 @contextmanager
 def says_starting(host: str, port: int) -> Iterator[None]:
-    """Answer on a port that the proxy comes to share, until the block ends."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-    class Listener(ThreadingHTTPServer):
-        address_family = family
-        allow_reuse_port = True
-        daemon_threads = True
-
-    with Listener((host, port), _Starting) as server:
+    """Answer every connection to a port until the block ends, then leave all to the proxy."""
+    with _Listener(host, port) as server:
+        server.steer(_OWN)
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
         try:
             yield
         finally:
+            server.steer(_PROXY)
             server.shutdown()
             thread.join()
-            server.timeout = 0
-            while select.select([server], [], [], 0)[0]:  # closed, a socket resets those who wait
-                server.handle_request()
+            server.answer_rest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 
 import httpx
 import pytest
@@ -22,9 +23,27 @@ def test_requests_get_503_until_the_proxy_takes_the_port() -> None:
             assert response.json()["error"]["code"] == "not_ready"
         for _ in range(40):  # an answer is read even where the body was not yet
             assert httpx.post(f"http://127.0.0.1:{port}/", content=b"x" * 300_000).is_error
-        with socket.socket() as proxy:  # as Ray's proxy listens
-            proxy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            proxy.bind(("127.0.0.1", port))
-            proxy.listen()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere listeners share a port")
+def test_the_proxy_gets_no_connection_before_the_end_and_all_after_it() -> None:
+    port = free_port()
+    with socket.socket() as proxy:
+        with says_starting("127.0.0.1", port):
+            proxy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as Ray's proxy listens
+            proxy.bind(("127.0.0.1", port))
+            proxy.listen(64)
+            proxy.settimeout(5)
+            for _ in range(40):
+                assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 503
+            early = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
+            for each in early:
+                each.sendall(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+        for each in early:  # connected before the end: answered, not reset
+            assert each.recv(64).startswith(b"HTTP/1.0 503")
+            each.close()
+        for _ in range(40):
+            with socket.create_connection(("127.0.0.1", port)):
+                proxy.accept()[0].close()
