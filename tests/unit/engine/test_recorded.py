@@ -154,7 +154,7 @@ def test_the_published_answers_give_their_published_table(shared_data: Path, nam
             setting: [right(shared_data, recorded, gold, model, setting)]
             for setting in ("cot", "medrag32")
         }
-        (pair,) = paired(scores, {"medrag32": "cot"}, {})
+        (pair,) = paired(scores, [("medrag32", "cot")], {})
         assert (pair.questions, pair.only_other, pair.only) == (questions, only_without, only_with)
         assert (pair.other, pair.value) == pytest.approx((without, with_), abs=0.0005)
 
