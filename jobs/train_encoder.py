@@ -9,9 +9,11 @@ from typing import Any
 from srrag.config import factory
 from srrag.errors import UsageError, check_numbers
 from srrag.experiment.gold_sets import GoldSource, check_folds
-from srrag.experiment.train_encoder import TrainEncoderJob, encoder_fit, readable
+from srrag.experiment.run_training import trainer
+from srrag.experiment.train_encoder import TrainEncoderJob, readable
 from srrag.runner.progress import say
 from srrag.train.encoder.task import EncoderSettings
+from srrag.train.encoder.training import run_plain
 
 SETTINGS = (
     "learning_rate", "epochs", "batch", "negatives", "late", "temperature", "weight_decay",
@@ -50,7 +52,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     )
     if train["workers"]:
         runner.connect()  # type: ignore[attr-defined]
-    summary = training.run(encoder_fit(train["workers"], place.threads))
+    summary = training.run(trainer(run_plain, train["workers"], place.threads))
     say(readable(summary))
     return summary
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.errors import UsageError
-from srrag.experiment.train_tagger import TrainTaggerJob, readable, tagger_fit
+from srrag.experiment.run_training import trainer
+from srrag.experiment.train_tagger import TrainTaggerJob, readable
 from srrag.runner.progress import say
 from srrag.train.tagger.task import TaggerSettings
+from srrag.train.tagger.training import run_plain
 
 SETTINGS = (
     "encoder", "revision", "epochs", "learning_rate", "head_factor", "weight_decay",
@@ -39,7 +41,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     )
     if train["workers"]:
         runner.connect()  # type: ignore[attr-defined]
-    summary = training.run(tagger_fit(train["workers"], factory.training_place(config).threads))
+    summary = training.run(
+        trainer(run_plain, train["workers"], factory.training_place(config).threads)
+    )
     say(readable(summary["seeds"]))
     return summary
 

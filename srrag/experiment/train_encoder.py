@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from srrag.errors import UsageError
 from srrag.experiment.encoder_figures import compared, encode_passages, ranked
 from srrag.experiment.gold_sets import GoldSet, GoldSource, read_gold_set
+from srrag.experiment.run_training import RunTraining
 from srrag.figures import printed
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
@@ -23,11 +24,7 @@ from srrag.train.encoder.folder import base_name, write_encoder
 from srrag.train.encoder.material import GoldMaterial, make_material
 from srrag.train.encoder.task import EncoderSettings, EncoderTask
 from srrag.train.encoder.towers import PASSAGE, tower_folders, trained_pooling
-from srrag.train.encoder.training import run_plain
-from srrag.train.group import Alone
 
-FitEncoder = Callable[[EncoderTask], dict[str, Any]]
-"""Trains an encoder: returns `weights`, `curve` and `steps`."""
 GUARDED = ("dense_nDCG@10", "maxsim_nDCG@10")
 """The figures of the gate's set that must not get worse."""
 
@@ -50,7 +47,7 @@ class TrainEncoderJob:
     """Of the intervals of the figures."""
     command: str
 
-    def run(self, fit: FitEncoder) -> dict[str, Any]:
+    def run(self, train: RunTraining) -> dict[str, Any]:
         """Mine negatives, train, and measure before and after; write the folder if none is worse.
 
         Raises UsageError for bad input, before anything is encoded.
@@ -73,7 +70,7 @@ class TrainEncoderJob:
         )
         del passages
         task = self._task(material)
-        result = fit(task)
+        result = train(task)
         beside = self.out / ".model.new"
         shutil.rmtree(beside, ignore_errors=True)
         return {
@@ -191,33 +188,6 @@ class TrainEncoderJob:
         file = state / "material.json"
         material.write(file)
         return replace(task, material=str(file), state=str(state))
-
-
-def encoder_fit(workers: int, threads: int) -> FitEncoder:
-    """Trainings in this process, or with `workers` on the Ray that this process has joined."""
-    if not workers:
-
-        def here(task: EncoderTask) -> dict[str, Any]:
-            import torch
-
-            torch.set_num_threads(threads)
-            return run_plain(task.plain(), Alone(Path(task.state) / "state.json"))
-
-        return here
-    from srrag.runner.ray.train import train_on_ray
-
-    def there(task: EncoderTask) -> dict[str, Any]:
-        gpu = task.device != "cpu"
-        return train_on_ray(
-            run_plain,
-            task.plain(),
-            workers=workers,
-            folder=Path(task.state),
-            name="ray",
-            use_gpu=gpu,
-        )
-
-    return there
 
 
 def readable(summary: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from srrag.algo.classification import best_threshold
 from srrag.errors import reading
+from srrag.experiment.run_training import trainer
 from srrag.figures import printed
 from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
 from srrag.provenance import KEY, fitted_on
@@ -166,22 +167,18 @@ def filter_trainer(workers: int, threads: int, state: Path) -> Trainer:
 
     This process has then joined Ray. `state` is the folder of what stands between two runs.
     """
+    alone = trainer(run_plain, 0, threads)
 
     def here(task: FilterTask) -> Result:
-        import torch
-
-        torch.set_num_threads(threads)
-        folder = Path(task.state)
-        done = folder / "result.json"
+        done = Path(task.state) / "result.json"
         if not done.exists():
             say(f"training: seed {task.seed}, fold {task.fold}")
-            commit_json(done, run_plain(task.plain(), Alone(folder / "state.json")))
+            commit_json(done, alone(task))
         found: Result = read_json(done)
         return found
 
     if not workers:
         return Trainer(lambda tasks: [here(task) for task in tasks], here)
-    from srrag.runner.ray.train import train_on_ray
     from srrag.runner.ray.tune import tune_on_ray
 
     def compare(tasks: Sequence[FilterTask]) -> list[Result]:
@@ -189,13 +186,7 @@ def filter_trainer(workers: int, threads: int, state: Path) -> Trainer:
         name = f"tune-{fingerprint([task.identity() for task in tasks])}"
         return tune_on_ray(run_alone, plain, folder=state, name=name)
 
-    def there(task: FilterTask) -> Result:
-        folder, gpu = Path(task.state), task.device != "cpu"
-        return train_on_ray(
-            run_plain, task.plain(), workers=workers, folder=folder, name="ray", use_gpu=gpu
-        )
-
-    return Trainer(compare, there)
+    return Trainer(compare, trainer(run_plain, workers, threads))
 
 
 def run_alone(plain: dict[str, Any]) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,16 @@ import numpy as np
 from srrag.algo.token_f1 import Counts, figure_intervals, token_counts
 from srrag.errors import UsageError, reading
 from srrag.evaluate.pico import Extract, token_labels
+from srrag.experiment.run_training import RunTraining
 from srrag.extract.find_mentions import FindByTagger
 from srrag.figures import measured, unmeasured
 from srrag.mentions.find import read_mentions
 from srrag.provenance import KEY, fitted_on
 from srrag.runner.progress import say
 from srrag.spec import fingerprint
-from srrag.train.group import Alone
 from srrag.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
 from srrag.train.tagger.folder import write_card, write_tagger
 from srrag.train.tagger.task import TaggerSettings, TaggerTask
-from srrag.train.tagger.training import run_plain
-
-FitTagger = Callable[[TaggerTask], dict[str, Any]]
-"""Trains a tagger: returns `weights`, `lean`, `held_out` and `curve`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +41,7 @@ class TrainTaggerJob:
     """Of the intervals of the figures."""
     command: str
 
-    def run(self, fit: FitTagger) -> dict[str, Any]:
+    def run(self, train: RunTraining) -> dict[str, Any]:
         """Train a tagger for each seed, score all, and write the best on held-out abstracts."""
         started = time.perf_counter()
         with reading(*filter(None, (self.crowd, self.expert))):
@@ -60,7 +56,7 @@ class TrainTaggerJob:
         for seed in self.seeds:
             task = self._task(crowd, seed)
             say(f"seed {seed}: {len(training)} abstracts to learn from, {len(held)} held out")
-            found.append((task, result := fit(task), self._stated(task, result, training, held)))
+            found.append((task, result := train(task), self._stated(task, result, training, held)))
         chosen = max(range(len(found)), key=lambda i: found[i][2]["held_out"]["token_macro_F1"])
         # The expert file is read for figures only, when everything is chosen.
         for place, (task, result, facts) in enumerate(found):
@@ -124,29 +120,6 @@ class TrainTaggerJob:
         )
         state = self.out.resolve() / "state" / fingerprint(task.identity())
         return replace(task, state=str(state))
-
-
-def tagger_fit(workers: int, threads: int) -> FitTagger:
-    """Trainings in this process, or with `workers` on the Ray that this process has joined."""
-    if not workers:
-
-        def here(task: TaggerTask) -> dict[str, Any]:
-            import torch
-
-            torch.set_num_threads(threads)
-            return run_plain(task.plain(), Alone(Path(task.state) / "state.json"))
-
-        return here
-    from srrag.runner.ray.train import train_on_ray
-
-    def there(task: TaggerTask) -> dict[str, Any]:
-        state = Path(task.state)
-        gpu = task.device != "cpu"
-        return train_on_ray(
-            run_plain, task.plain(), workers=workers, folder=state, name="ray", use_gpu=gpu
-        )
-
-    return there
 
 
 def score(folder: Path, expert: Sequence[Abstract], resamples: int) -> dict[str, Any]:

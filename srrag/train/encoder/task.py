@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from srrag.model.encoder import Encoder
+from srrag.train.task import TrainingTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,27 +48,14 @@ class EncoderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderTask:
-    """One training as plain values, which travel to any worker."""
+class EncoderTask(TrainingTask):
+    """One training of an encoder."""
 
+    places = ("material", *TrainingTask.places)
     material: str
     """The file of questions and passages (`GoldMaterial`)."""
-    fingerprint: str
-    """Of its content."""
     base: Encoder
     settings: EncoderSettings
-    seed: int
-    device: str
-    state: str
-    """Folder of checkpoints, which every worker sees."""
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
-
-    def identity(self) -> dict[str, Any]:
-        """Everything that decides the weights, without the place where they are trained."""
-        return {k: v for k, v in self.plain().items() if k not in ("material", "device", "state")}
 
 
 def task_of(plain: dict[str, Any]) -> EncoderTask:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from srrag.model.filter import Base
 from srrag.model.pair_causal import LoRA
+from srrag.train.task import TrainingTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,35 +57,22 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilterTask:
+class FilterTask(TrainingTask):
     """One training: which pairs of a file, of what model, how, and from which seed.
 
     `fold` says which of `folds` is held out; -1 holds the share `share` out, which may be 0.
     """
 
+    places = ("pairs", "other", *TrainingTask.places)
     pairs: str
     other: str | None
     """A test file: training leaves out its questions, matched word for word."""
-    fingerprint: str
     base: Base
     settings: FilterSettings
     folds: int
     fold: int
     share: float
     split_seed: int
-    seed: int
-    device: str
-    state: str
-    """Folder of checkpoints, which every worker sees."""
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
-
-    def identity(self) -> dict[str, Any]:
-        """Everything that decides the weights, without the place where they are trained."""
-        left_out = ("pairs", "other", "device", "state")
-        return {key: value for key, value in self.plain().items() if key not in left_out}
 
 
 def task_of(plain: dict[str, Any]) -> FilterTask:

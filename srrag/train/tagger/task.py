@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from srrag.model.tagger import Reading
+from srrag.train.task import TrainingTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,24 +62,12 @@ class TaggerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggerTask:
-    """One training as plain values, which travel to any worker."""
+class TaggerTask(TrainingTask):
+    """One training of a tagger."""
 
+    places = ("crowd", *TrainingTask.places)
     crowd: str
-    fingerprint: str
     settings: TaggerSettings
     share: float
     """Share of the abstracts that are held out."""
     split_seed: int
-    seed: int
-    device: str
-    state: str
-    """Folder of checkpoints, which every worker sees."""
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
-
-    def identity(self) -> dict[str, Any]:
-        """Everything that decides the weights, without the place where they are trained."""
-        return {k: v for k, v in self.plain().items() if k not in ("crowd", "device", "state")}
