@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from srrag.serve.settings import is_loopback
+from tests.conftest import linked
+from tests.endpoint import Endpoint, serve
 from tests.unit.serve.serving import CAST, free_port
 
 pytestmark = pytest.mark.ray
@@ -101,3 +103,34 @@ def test_the_job_serves_on_loopback_alone_drains_and_ends(
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(line.get("status") == 200 for line in lines) >= outcomes.count("200")
     assert "ankle" not in log.read_text()
+
+
+def test_a_terminated_job_answers_what_it_was_asked(sample_root: Path, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    root = linked(sample_root, tmp_path / "root")
+    answered: list[int] = []
+
+    def ask() -> None:
+        body = {"question": CAST}
+        answered.append(httpx.post(f"{url}/v1/answers", json=body, timeout=60).status_code)
+
+    with serve(Endpoint(hold_after=0)) as endpoint:
+        command = [
+            sys.executable, "-m", "jobs.serve", f"root={root}", f"port={port}", "pipeline=hybrid",
+            "engine=http", "engine.model=m", f"engine.base_url={endpoint.url}",
+            "engine.api_key_env=null",
+        ]  # fmt: skip
+        job = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=kept)
+        assert job.stderr is not None
+        assert any(line.startswith("log:") for line in job.stderr), "up"
+        client = threading.Thread(target=ask)
+        client.start()
+        while not endpoint.calls:
+            time.sleep(0.05)
+        job.terminate()
+        assert any("Deleting app" in line for line in job.stderr), "it drains"
+        httpx.post(f"{endpoint.url.removesuffix('/v1')}/hold/1000")
+        client.join()
+        job.stderr.read()
+        assert job.wait() == 0 and answered == [200]

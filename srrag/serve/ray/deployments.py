@@ -259,7 +259,11 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
             started = address.connect()
             _start(settings, cluster)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
-        yield f"http://{name}:{settings.port}"
+        try:
+            yield f"http://{name}:{settings.port}"
+        except KeyboardInterrupt:  # also SIGTERM, as Kubernetes stops a server
+            serve.delete(NAME)
+            raise
         serve.delete(NAME)  # drains first, since serve.shutdown ends the proxies at once
     finally:
         if started is not None and (
