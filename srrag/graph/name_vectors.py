@@ -90,7 +90,7 @@ def _encoded(spoken: pa.Array, encoder: Encoder, at: Place, known: WordVectors) 
     held = pc.index_in(spoken, value_set=known.texts)
     new = pc.is_null(held)
     fresh = spoken.filter(new).to_pylist()
-    if not fresh:
+    if not fresh and known.vectors.shape[1]:  # no names and none known: the model tells the width
         return WordVectors(spoken, known.vectors[held.to_numpy(zero_copy_only=False)])
     model = load(encoder, at.device, at.threads)
     vectors = np.empty((len(spoken), model.dim), np.float16)

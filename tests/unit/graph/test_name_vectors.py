@@ -89,6 +89,6 @@ def test_names_are_taken_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(whole.astype("f4"), parts.astype("f4"), atol=2e-3)
 
 
-def test_no_names_have_no_vectors() -> None:
+def test_no_names_have_no_vectors_of_the_models_width() -> None:
     found, words = encoded(pa.array([], pa.string()))
-    assert len(found) == len(words.texts) == 0
+    assert found.shape == words.vectors.shape == (0, 384) and not len(words.texts)
