@@ -35,6 +35,21 @@ def test_a_build_of_other_inputs_than_stand_is_told(tmp_path: Path) -> None:
     assert verify(store, "default")["problems"] == []
 
 
+def test_an_input_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    store = Store(tmp_path)
+    folders = store.artifacts("default")
+    manifest = read_json(folders["communities"] / "manifest.json")
+    read = manifest["contents"]["entities"]
+    read[next(iter(read))] = "0" * 64
+    manifest["contents"] = {"units": {}, **manifest["contents"]}
+    commit_json(folders["communities"] / "manifest.json", manifest, sealed=True)
+    (folders["units"] / "manifest.json").write_text("{")
+    problems = verify(store, "default")["problems"]
+    assert any("other entities than stand" in each for each in problems)
+    assert any(str(folders["units"]) in each for each in problems)
+
+
 def broken(root: Path, change: Callable[[Store, dict[str, Any]], object]) -> list[str]:
     """What verify says of an intact root after a change of it, whose pointer is written anew."""
     build(root, DOCUMENTS)
