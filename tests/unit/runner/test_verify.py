@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -272,6 +273,7 @@ def test_rejects_of_an_older_version_are_not_blamed_for_a_part(tmp_path: Path) -
     def change(store: Store, at: dict[str, Any]) -> None:
         del at["rejects"]
         rewritten("triples", store, at, sha256="0" * 64, rejected=1)
+        os.utime(store.part_path(*of("triples", store, at)), (0, 0))  # another file than was made
 
     assert not [each for each in broken(tmp_path, change) if "rejects" in each]
 
