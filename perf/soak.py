@@ -105,12 +105,10 @@ def sampled(memory: Memory) -> Iterator[None]:
 def build(folder: Path) -> str:
     """Build the folder's documents by the command, in a process that gives way; the version."""
     command = [
-        sys.executable, "-m", "jobs.cli", "build", f"root={folder}/R", "corpus=folder",
-        f"corpus.path={folder}/documents",
+        "nice", "-n", "5", sys.executable, "-m", "jobs.cli", "build", f"root={folder}/R",
+        "corpus=folder", f"corpus.path={folder}/documents",
     ]  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, preexec_fn=lambda: os.nice(5)
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     return build_version(Store(folder / "R"), "default")

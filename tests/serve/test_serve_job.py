@@ -101,6 +101,7 @@ def test_the_job_serves_on_loopback_alone_drains_and_ends(
     assert outcomes.count("200") > 3
     assert set(outcomes[first:last]) <= {"200", "503"}, "what was taken is answered"
     assert set(outcomes[first : first + 20]) == {"200"}, "nobody says that it starts any more"
+    assert set(outcomes[last:]) <= {"503", "ConnectError"}, "told, or refused, but not reset"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(line.get("status") == 200 for line in lines) >= outcomes.count("200")
     assert "ankle" not in log.read_text()
