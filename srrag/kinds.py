@@ -101,6 +101,7 @@ MODULES: dict[str, str] = {
     "JudgeNuggets": "srrag.evaluate.judges.nuggets",
     "JudgePicot": "srrag.evaluate.judges.picot_match",
     "JudgePrecision": "srrag.evaluate.judges.precision",
+    "JudgeSupport": "srrag.answer.judge_support",
     "JudgeUsefulness": "srrag.evaluate.judges.usefulness",
     "LocalRunner": "srrag.runner.local",
     "MarkDistinctive": "srrag.evaluate.judges.checkable_statements",

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from srrag.answer.cited import ABSTENTION, PARTIAL, UNCITED_MARK
-from srrag.answer.support_gate import FAULTS, FITTED, Encode, Gate
+from srrag.answer.support_gate import FAULTS, FITTED, Encode, Gate, Verdict
 from srrag.answer.support_signs import Window
 from srrag.model.encoder import Encoder
 from srrag.provenance import Fitted, learned_id, packaged_fit
 from srrag.rows import Row, live, with_columns
 from srrag.schema import NO_CHOICE
-from srrag.step import Function, Place, Step
+from srrag.step import Function, LLMStep, Place, Step
 
 UNSUPPORTED = "No sentence of the answer is supported by what it cites."
 
@@ -129,7 +129,7 @@ def checked(row: Mapping[str, Any], encode: Encode) -> Row:
         verdict = gate.check(said["text"], [numbers[each] for each in said["evidence_ids"]])
         stands = [ids[n - 1] for n in verdict.cites]
         lost = [each for each in said["evidence_ids"] if each not in stands]
-        kept.append(None if verdict.fault else {"text": said["text"], "evidence_ids": stands})
+        kept.append(None if verdict.fault else {**said, "evidence_ids": stands})
         if verdict.fault or lost:
             fault = verdict.fault or CITATION
             dropped.append({"text": said["text"], "fault": fault, "evidence_ids": lost})
@@ -142,12 +142,12 @@ def checked(row: Mapping[str, Any], encode: Encode) -> Row:
     }
     same = {name: row[name] for name in CheckSupport.revises}
     if dropped:
-        same = _revised(row, kept, numbers)
+        same = revised(row, kept, numbers)
     return {**same, "support": counts, "unsupported": dropped}
 
 
-def _revised(row: Mapping[str, Any], kept: Sequence[Row | None], numbers: Mapping[str, int]) -> Row:
-    """The answer without the dropped sentences and citations."""
+def revised(row: Mapping[str, Any], kept: Sequence[Row | None], numbers: Mapping[str, int]) -> Row:
+    """The answer without the dropped sentences and citations; `kept` has None for a sentence."""
     texts = rebuilt(row["answer"], row["sentences"], kept, numbers)
     left = [each for each in kept if each is not None]
     if not left:
@@ -220,8 +220,23 @@ def _some(count: int, noun: str) -> str:
 
 
 def gate_of(steps: Sequence[Step], at: Place) -> MakeGate | None:
-    """Return the gates of the pipeline's own CheckSupport step; None if it has no such step."""
-    for step in steps:
+    """Return the gates of the pipeline's own CheckSupport step; None if it has no such step.
+
+    Where a later step asks a model about each sentence, no sentence passes before the end.
+    """
+    for number, step in enumerate(steps):
         if isinstance(step, CheckSupport):
-            return partial(Gate, encode=step.encode_at(at))
+            later = any(
+                isinstance(each, LLMStep) and not each.off and "sentences" in each.revises
+                for each in steps[number + 1 :]
+            )
+            return partial(Closed if later else Gate, encode=step.encode_at(at))
     return None
+
+
+class Closed(Gate):
+    """A gate that lets no sentence of a draft pass: what stands is known at the end."""
+
+    def check(self, sentence: str, cites: Sequence[int]) -> Verdict:
+        """Hold the sentence back."""
+        return Verdict((), "unsupported")

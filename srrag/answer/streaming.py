@@ -96,7 +96,7 @@ class Checked:
             ids = each["evidence_ids"]
             verdict = self._gate.check(each["text"], [self._numbers[item] for item in ids])
             stands = [str(n) for n in verdict.cites]
-            kept = {"text": each["text"], "evidence_ids": stands}
+            kept = {**each, "evidence_ids": stands}
             self._kept.append(None if verdict.fault else kept)
         answer = "\n\n".join(said.paragraphs)
         return rebuilt(answer, said.sentences, self._kept, self._numbers)

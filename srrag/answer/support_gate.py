@@ -31,6 +31,7 @@ FITTED = Path(__file__).parent / "support.json"
 Encode = Callable[[Sequence[str]], Floats]
 """Unit vectors of texts, (n, dim)."""
 
+JUDGED = "judged"
 FAULTS = {
     "unsupported": "not supported by what was cited",
     "cites_everything": "cited everything",
@@ -38,6 +39,7 @@ FAULTS = {
     "repeated": "said twice",
     "question_title": "a question, or a title that is one",
     "placeholder": "without a statement",
+    JUDGED: "not supported by what was cited, a model judged",
 }
 """Why a sentence falls, in words for the reader."""
 
@@ -135,7 +137,7 @@ class Gate:
 
     def check(self, sentence: str, cites: Sequence[int]) -> Verdict:
         """The verdict on the next sentence; one without citations has none to lose."""
-        said = _LEAD.sub("", sentence)
+        said = statement(sentence)
         if fault := self._fault(said):
             return Verdict((), fault)
         cites = tuple(n for n in dict.fromkeys(cites) if 1 <= n <= len(self._windows))
@@ -161,13 +163,10 @@ class Gate:
         return "repeated" if any(_same(said, other) for other in self._told) else ""
 
     def _supports(self, said: str, window: Window) -> bool:
-        if verbatim(said, window):
+        if stands_by_itself(said, window):
             return True
-        if said == DISAGREEMENT:  # what the rules read off the directions of their own quotes
-            return True
-        if difference := _DIFFERENCE.match(said):
-            found = _plain(difference["found"])
-            return found in _plain(f"{window.title} {window.text}")
+        if _DIFFERENCE.match(said):
+            return False
         bare = signs(said, window, 0.0)
         if vetoed(bare):
             return False
@@ -179,6 +178,21 @@ class Gate:
         if new:
             self._vectors.update(zip(new, self._encode(new), strict=True))
         return np.stack([self._vectors[text] for text in texts])
+
+
+def statement(sentence: str) -> str:
+    """A sentence without the grade that the rules write before it."""
+    return _LEAD.sub("", sentence)
+
+
+def stands_by_itself(said: str, window: Window) -> bool:
+    """Whether a statement needs no judge: a quote, or what the rules say of their own quotes."""
+    if verbatim(said, window) or said == DISAGREEMENT:
+        return True
+    difference = _DIFFERENCE.match(said)
+    return difference is not None and _plain(difference["found"]) in _plain(
+        f"{window.title} {window.text}"
+    )
 
 
 def _same(a: str, b: str) -> bool:

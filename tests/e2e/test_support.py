@@ -141,3 +141,36 @@ def test_a_batch_counts_drops_and_has_a_ceiling_of_failures(root: Path, tmp_path
         assert "2 of 2 questions failed; max_failed_share is 0.2" in shown
         borne, _ = srrag(*more, "max_failed_share=1")
     assert borne["failed"] == 2 and borne["ok"]
+
+
+JUDGED = "+pipeline.answer.judge={_target_: JudgeSupport, engine: ${engine}}"
+
+
+@pytest.mark.parametrize("verdict", ["supports", "silent", "garbage"])
+def test_a_model_judges_what_the_rules_let_through(
+    root: Path, tmp_path: Path, verdict: str
+) -> None:
+    """It keeps a sentence or drops it; its garbage costs its verdict alone, and is told."""
+
+    def script(request: dict[str, Any]) -> str:
+        user = request["messages"][1]["content"]
+        given = [json.loads(line) for line in user.split("\n") if line.startswith('{"n": ')]
+        match (asked_schema(request) or {}).get("title"):
+            case "JudgedSentence" if verdict != "garbage":
+                return json.dumps({"verdicts": [{"n": n["n"], "verdict": verdict} for n in given]})
+            case "CitedAnswer":
+                quote = split_sentences(given[0]["text"])[0].text
+                said = [{"text": f"Overall, {quote}", "cites": [given[0]["n"]]}]
+                return json.dumps({"answer": said, "evidence": [], "limits": [],
+                                   "insufficient": False, "missing": ""})  # fmt: skip
+        return "none"
+
+    with serve(Endpoint(script=script)) as endpoint:
+        with_model = engine(endpoint.url, tmp_path / "completions")
+        summary, shown = srrag("ask", f"root={root}", f"question={ASKED}", *with_model, JUDGED)
+    dropped = [each["fault"] for each in summary["support"]["dropped"]]
+    assert dropped == (["judged"] if verdict == "silent" else [])
+    assert (summary["answer"] == ABSTENTION) == (verdict == "silent")
+    assert ("a model judged" in shown) == (verdict == "silent")
+    lost = [each["step"] for each in summary["degraded"]]
+    assert ("JudgeSupport" in lost) == (verdict == "garbage")

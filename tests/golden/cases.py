@@ -11,9 +11,11 @@ import pyarrow as pa
 import yaml
 
 from srrag.answer import snippets
+from srrag.answer.check_support import CheckSupport
 from srrag.answer.choose import ChooseOption
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
+from srrag.answer.judge_support import JudgeSupport
 from srrag.answer.mismatch import NoticeMismatch
 from srrag.answer.paragraph import ComposeParagraph
 from srrag.answer.summarise import SummariseDocuments
@@ -35,12 +37,15 @@ from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.retrieve import ircot
 from srrag.schema import (
     ANCHORS,
+    CHOICE,
     DOCUMENTS,
     EVIDENCE,
     FINDINGS,
     KEYED_UNITS,
     MISMATCHES,
+    NO_CHOICE,
     QUESTIONS,
+    SENTENCES,
     SNIPPETS,
     TOPICS,
     UNITS,
@@ -159,6 +164,23 @@ def notice_mismatch(fill: Fill) -> list[Prompt]:
     return NoticeMismatch().prompts(table)
 
 
+def judge_support(fill: Fill) -> list[Prompt]:
+    sentence = {"text": fill("Strength training lowers the index."), "evidence_ids": ["e1"]}
+    return JudgeSupport(engine=HttpEngine(model="m")).prompts(to_judge(fill, [sentence]))
+
+
+def to_judge(fill: Fill, sentences: list[dict[str, Any]]) -> pa.Table:
+    """An answer that has passed the rules."""
+    empty = {field.name: empty_value(field.type) for field in CheckSupport.writes}
+    row = {
+        "text": fill(QUESTION), "evidence": evidence(fill), "answer": "", "sentences": sentences,
+        "insufficient": False, "choice": NO_CHOICE, "answer_note": "", **empty,
+    }  # fmt: skip
+    given = {"evidence": EVIDENCE, "sentences": SENTENCES, "choice": CHOICE.type}
+    given |= {field.name: field.type for field in CheckSupport.writes}
+    return pa.table({name: pa.array([value], given.get(name)) for name, value in row.items()})
+
+
 def select_snippets(fill: Fill) -> list[Prompt]:
     return asked(snippets.Snippets, snippets, snippets.render(fill(QUESTION), fill(PASSAGE)))
 
@@ -271,6 +293,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "choose_option": choose_option,
     "select_snippets": select_snippets,
     "notice_mismatch": notice_mismatch,
+    "judge_support": judge_support,
     "picot_anchors": picot,
     "decompose": decomposed,
     "hyde": hypothetical,

@@ -42,18 +42,6 @@ def test_in_this_process(plain: dict[str, Any], tmp_path: Path) -> None:
     assert train_on_ray(run_plain, plain, workers=0, folder=tmp_path, name="r") == run_plain(plain)
 
 
-def test_two_workers_equal_one_and_a_finished_run_is_not_done_again(
-    plain: dict[str, Any], tmp_path: Path
-) -> None:
-    alone = run_plain(plain)
-    found = train_on_ray(run_plain, plain, workers=2, folder=tmp_path, name="run")
-    assert np.allclose(found["theta"], alone["theta"], rtol=0, atol=1e-6)
-    assert found["validation_loss"] == pytest.approx(alone["validation_loss"], abs=1e-6)
-    assert len(found["curve"]) == 40
-    Path(plain["pairs"]).unlink()
-    assert train_on_ray(run_plain, plain, workers=2, folder=tmp_path, name="run") == found
-
-
 def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
     """Fit, but kill this worker after its second checkpoint, the first time."""
     marker, report = Path(config["marker"]), group.report
@@ -71,7 +59,9 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
     return {**found, "resumed_at": resumed["adam"]["epoch"] if resumed else 0}
 
 
-def test_a_killed_worker_goes_on_from_a_checkpoint(plain: dict[str, Any], tmp_path: Path) -> None:
+def test_a_killed_worker_goes_on_and_a_finished_run_is_not_done_again(
+    plain: dict[str, Any], tmp_path: Path
+) -> None:
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     ray.cloudpickle.register_pickle_by_value(tests.ray.checkpoints)
     config = {"task": plain, "marker": str(tmp_path / "died"), "folder": str(tmp_path / "dying")}
@@ -82,6 +72,8 @@ def test_a_killed_worker_goes_on_from_a_checkpoint(plain: dict[str, Any], tmp_pa
     # A crash may lose the last checkpoint that was reported, but not the one before.
     assert found["resumed_at"] in (20, 30)
     assert np.allclose(found["theta"], run_plain(plain)["theta"], atol=1e-12)
+    Path(plain["pairs"]).unlink()
+    assert train_on_ray(run_plain, plain, workers=2, folder=tmp_path, name="dying") == found
 
 
 def test_trials_of_a_finished_search_are_not_done_again(

@@ -1,0 +1,70 @@
+"""Workers of one fit as processes of this machine, forked, so that they import nothing again."""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+
+from srrag.train.group import Floats
+
+PATIENCE_S = 60.0
+
+
+class Member:
+    """One of several workers (srrag.train.group.Group); the first one adds for all."""
+
+    def __init__(self, rank: int, others: list[Connection], size: int) -> None:
+        self.rank, self.size, self.others = rank, size, others
+
+    def total(self, values: Floats) -> Floats:
+        """Add over the workers, in the order of their ranks."""
+        if self.rank:
+            self.others[0].send(values)
+            return heard(self.others[0])
+        summed: Floats = np.sum([values, *map(heard, self.others)], axis=0)
+        for other in self.others:
+            other.send(summed)
+        return summed
+
+    def restore(self) -> None:
+        """Nothing was saved."""
+
+    def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
+        """Save nothing."""
+
+
+def heard(other: Connection) -> Floats:
+    """What the other end sent."""
+    assert other.poll(PATIENCE_S), "another worker is silent"
+    values: Floats = other.recv()
+    return values
+
+
+def work_together(work: Any, config: dict[str, Any], size: int = 2) -> dict[str, Any]:
+    """Run `work` in `size` workers, the first of them in this process, and return its result."""
+    fork = multiprocessing.get_context("fork")
+    pipes = [fork.Pipe() for _ in range(size - 1)]
+    workers = [
+        fork.Process(target=_work, args=(work, config, Member(rank, [end], size)), daemon=True)
+        for rank, (_, end) in enumerate(pipes, start=1)
+    ]
+    for worker in workers:
+        worker.start()
+    try:
+        found: dict[str, Any] = work(config, Member(0, [start for start, _ in pipes], size))
+        for worker in workers:
+            worker.join(PATIENCE_S)
+        assert [worker.exitcode for worker in workers] == [0] * len(workers)
+    finally:
+        for worker in workers:
+            worker.kill()
+    return found
+
+
+def _work(work: Any, config: dict[str, Any], member: Member) -> None:
+    torch.set_num_threads(1)  # the threads of the other process were not forked
+    work(config, member)
