@@ -19,6 +19,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # Ray starts its workers at niceness 15: on a busy machine its tests would wait for ever.
 os.environ.setdefault("RAY_worker_niceness", "0")
+# Ray Train looks every two seconds whether a worker has reported, and each report waits for it.
+os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED = REPOSITORY.parent / "shared" / "data"

@@ -21,11 +21,16 @@ NUMBERS = relation(("raw_id", pa.string()), ("value", pa.int64()))
 
 @dataclass(frozen=True, kw_only=True)
 class Double(Step):
-    """Doubles; raises on `bad`, kills its process on `deadly`, hangs for `pause_s` a part."""
+    """Doubles; raises on `bad`, kills its process on `deadly`, hangs for `pause_s` a part.
+
+    From the value `held` on it waits for the file `gate`.
+    """
 
     bad: int = -1
     deadly: int = -1
     pause_s: float = 0.0
+    gate: str = ""
+    held: int = 0
 
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "value")
     writes: ClassVar[pa.Schema] = NUMBERS
@@ -34,6 +39,8 @@ class Double(Step):
         def run(batch: pa.Table) -> pa.Table:
             time.sleep(self.pause_s)
             values = batch["value"].to_pylist()
+            while self.gate and max(values) >= self.held and not Path(self.gate).exists():
+                time.sleep(0.02)
             if self.deadly in values:
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.bad in values:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -36,10 +37,12 @@ def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
     return _told(arguments[0], returned, stdout.getvalue(), stderr.getvalue(), code)
 
 
-def srrag_process(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
+def srrag_process(
+    *arguments: str, code: int = 0, command: Sequence[str] = SRRAG
+) -> tuple[dict[str, Any], str]:
     """Run the command as a process; return the same."""
     done = subprocess.run(
-        [*SRRAG, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
+        [*command, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
     )
     return _told(arguments[0], done.returncode, done.stdout, done.stderr, code)
 

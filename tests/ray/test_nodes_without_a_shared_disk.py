@@ -15,6 +15,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from srrag.runner import ingest
 from tests.bucket import Bucket, s3_server
 from tests.e2e.answered import assert_equal_tables
 from tests.e2e.command import SRRAG, srrag, srrag_process
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.long(300, "three nodes, and commands as processes that join them"),
 ]
-DOCUMENTS = 1_100
+DOCUMENTS, SEGMENT_ROWS = 60, 20
 """Three parts."""
 
 
@@ -72,7 +73,9 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
     rows = ({"id": f"d{n}", "title": f"Trial {n}", "text": text} for n, text in enumerate(texts))
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     what = ["corpus=jsonl", f"corpus.path={corpus}", "stages.vectors=null"]
-    srrag("build", f"root={tmp_path / 'here'}", *what)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "SEGMENT_ROWS", SEGMENT_ROWS)
+        srrag("build", f"root={tmp_path / 'here'}", *what)
     if ray.is_initialized():
         ray.shutdown()
     cluster = Cluster(initialize_head=True, head_node_args={**node(0), "include_dashboard": False})
@@ -91,7 +94,8 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
             each = ["profile.resources.default.cpus=1", "profile.resources.default.workers=2"]
             built, _ = srrag_process(
                 "build", f"root=s3://{bucket.name}/r", *what, *joined, *each,
-                "+stages.entities.run.bucket_facts=500",
+                "+stages.entities.run.bucket_facts=50",
+                command=[sys.executable, "-m", "tests.gate", f"--segment-rows={SEGMENT_ROWS}"],
             )  # fmt: skip
             assert all(any(disk.rglob("part-*.parquet")) for disk in disks), "both have worked"
             asked = [*SRRAG, "doctor", f"root=s3://{bucket.name}/r", *joined]
