@@ -17,7 +17,7 @@ from srrag.export.graph import open_graph
 from srrag.export.page import page_content
 from srrag.export.select import Selection, around, folded, nearest, select_community
 from srrag.serve.concepts_shown import BAR, COLUMNS
-from srrag.serve.graph_walk import GraphWalk
+from srrag.serve.graph_walk import EvidenceWalk
 from srrag.storage.store import Store
 
 MAX_NODES = 200
@@ -150,7 +150,7 @@ class GraphView:
         self.degrees = np.bincount(ends, minlength=len(self.graph.ids))
         self._is_value: npt.NDArray[np.bool_] = self.graph.attribute_nodes()
         short = Path(artifacts["abbreviations"]) if "abbreviations" in artifacts else None
-        self.walk = GraphWalk(self.graph, self.entity_names, self._types, self._is_value, short)
+        self.walk = EvidenceWalk(self.graph, self.entity_names, self._types, self._is_value, short)
 
     def names(self, text: str) -> Row:
         """Find concepts whose name contains a text; exact names first, then by studies.

@@ -93,7 +93,7 @@ class _Group:
         return sorted(self.rows, key=lambda row: (-len(self.rows[row]), row))
 
 
-class GraphWalk:
+class EvidenceWalk:
     """The concepts of a graph that people read, and the studies that name them."""
 
     def __init__(self, graph: Graph, names: pa.ChunkedArray, types: pa.ChunkedArray,
