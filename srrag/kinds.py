@@ -31,6 +31,8 @@ MODULES: dict[str, str] = {
     "BuildGraphIndex": "srrag.index.graph",
     "BuildHypergraph": "srrag.index.hypergraph",
     "BuildKnowledgeTree": "srrag.graph.knowledge_tree",
+    "BuildLanceDense": "srrag.index.lance",
+    "BuildLanceSparse": "srrag.index.lance",
     "BuildSparseIndex": "srrag.index.sparse",
     "BuildStanding": "srrag.index.standing",
     "BuildTextbookTree": "srrag.index.textbook_tree",

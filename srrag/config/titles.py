@@ -13,9 +13,13 @@ MODES = ("field", "text", "none")
 READERS = {
     "BuildDenseIndex": ("titles",),
     "BuildSparseIndex": ("titles",),
+    "BuildLanceDense": ("titles",),
+    "BuildLanceSparse": ("titles",),
     "BuildTokenIndex": ("titles", "windows"),
 }
 """What reads titles, and the fields that name the stages it reads for them."""
+OWN_FIELD = ("BuildSparseIndex", "BuildLanceSparse")
+"""What can read titles as a field of their own."""
 
 
 def title_mode(reader: Any) -> str:
@@ -47,7 +51,7 @@ def searching(stages: Mapping[str, Any], mode: str) -> dict[str, Any]:
             inputs = [each for each in entry["inputs"] if each not in lost]
             run = {key: value for key, value in entry["run"].items() if key not in READERS[kind]}
             made[name] = {**entry, "inputs": inputs, "run": run}
-        elif mode == "text" and kind == "BuildSparseIndex" and entry["run"].get("titles"):
+        elif mode == "text" and kind in OWN_FIELD and entry["run"].get("titles"):
             made[name] = {**entry, "run": {**entry["run"], "own_field": False}}
         elif not (mode == "none" and kind == "EncodeTitles"):
             made[name] = entry

@@ -17,7 +17,7 @@ from srrag.corpus.grade import UNGRADED, Grading, grade_document
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
 from srrag.schema import DOCUMENTS
-from srrag.step import LLMStep
+from srrag.step import Function, LLMStep, OpenedLLMStep, Place
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_document.md")
 
@@ -39,6 +39,9 @@ _STUDIES: Mapping[str, str] = {
     "C": "a randomised trial",
     "D": "a cohort study",
 }
+
+
+_Graded = tuple[dict[str, Any], Grading | None]
 
 
 class GradeAnswer(Answer):
@@ -67,12 +70,20 @@ class GradeDocuments(LLMStep):
     max_tokens: int = 256
     """A letter and a reason of at most 300 characters: 120 tokens, more in some scripts."""
 
+    def open(self, at: Place) -> Function:
+        """Bind the engine; the rules grade each document once, for its prompt and its row."""
+        return _OpenedGrading(self, at.client(self.engine))
+
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each document that no earlier source could grade."""
+        return self.prompts_of(_by_rules(batch))
+
+    def prompts_of(self, graded: Sequence[_Graded]) -> list[Prompt]:
+        """Render the prompts of rows that the rules have read."""
         system = PROMPT.system()
         prompts = []
-        for index, row in enumerate(batch.to_pylist()):
-            if row["reject"] is not None or _known(row).grade:
+        for index, (row, known) in enumerate(graded):
+            if known is None or known.grade:
                 continue
             title, abstract = _shown(row)
             if abstract:
@@ -98,16 +109,36 @@ class GradeDocuments(LLMStep):
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """Fill grade, grade_source and grade_evidence."""
-        answers = {prompt.row: answer for prompt, answer in zip(prompts, completions, strict=True)}
-        rows = batch.to_pylist()
-        graded = [_graded(row, answers.get(index)) for index, row in enumerate(rows)]
-        return pa.Table.from_pylist(graded, schema=DOCUMENTS)
+        return _filled(_by_rules(batch), prompts, completions)
 
 
-def _graded(row: dict[str, Any], answer: Completion | None) -> dict[str, Any]:
-    if row["reject"] is not None:
+class _OpenedGrading(OpenedLLMStep):
+    """Grades a batch by rules once, where prompts and rows would each do it."""
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        assert isinstance(self.step, GradeDocuments)
+        graded = _by_rules(batch)
+        prompts = self.step.prompts_of(graded)
+        return _filled(graded, prompts, self.answer(batch, prompts))
+
+
+def _by_rules(batch: pa.Table) -> list[_Graded]:
+    """Each row with its grade without an engine; None for a rejected row."""
+    rows = batch.to_pylist()
+    return [(row, None if row["reject"] is not None else _known(row)) for row in rows]
+
+
+def _filled(
+    graded: Sequence[_Graded], prompts: Sequence[Prompt], completions: Sequence[Completion]
+) -> pa.Table:
+    answers = {prompt.row: answer for prompt, answer in zip(prompts, completions, strict=True)}
+    rows = [_row(row, known, answers.get(n)) for n, (row, known) in enumerate(graded)]
+    return pa.Table.from_pylist(rows, schema=DOCUMENTS)
+
+
+def _row(row: dict[str, Any], known: Grading | None, answer: Completion | None) -> dict[str, Any]:
+    if known is None:
         return row
-    known = _known(row)
     grading = known if answer is None else _judged(row, answer)
     notes = [note for note in (known.note, grading.note) if note]
     metadata = json.loads(row["metadata"] or "{}")

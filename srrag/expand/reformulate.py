@@ -12,7 +12,7 @@ from pydantic import StringConstraints
 
 from srrag.expand.invented import invented_numbers
 from srrag.expand.reword_rules import Rewording
-from srrag.index.sparse import SparseIndex
+from srrag.index.opened import open_sparse
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.mentions.abbreviations import read_abbreviations
@@ -104,7 +104,7 @@ class Reformulate(LLMStep):
         if not self._rewords:
             return super().open(at)
         reword = Rewording(
-            SparseIndex(at.artifact(self.index)),
+            open_sparse(at.artifact(self.index)),
             open_units(at, self.units),
             read_abbreviations(at.artifact(self.abbreviations)),
         )

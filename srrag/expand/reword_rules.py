@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from srrag.algo.stopwords import STOPWORDS
 from srrag.algo.terms import terms
-from srrag.index.sparse import SparseIndex
+from srrag.index.words import WordIndex
 from srrag.units import Units
 
 Floats = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ _CLEAN = re.compile(r"[\w+/'’.-]+")
 class Rewording:
     """What rewording reads: the BM25 index, the texts of its windows, and the abbreviations."""
 
-    index: SparseIndex
+    index: WordIndex
     units: Units
     abbreviations: Mapping[str, str]
 

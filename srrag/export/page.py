@@ -50,7 +50,7 @@ def page_content(graph: Graph, selection: Selection, max_nodes: int) -> Row:
     shown = graph.select(selection.rows[:max_nodes])
     nodes = _nodes(shown, selection.centres)
     edges = _edges(shown, {row: number for number, row in enumerate(np.flatnonzero(shown.kept))})
-    documents = _with_quotes(shown, [*nodes, *edges])
+    documents = with_quotes(shown, [*nodes, *edges])
     _with_positions(nodes, edges)
     return {
         "title": selection.title,
@@ -120,9 +120,13 @@ def _edges(graph: Graph, numbers: dict[Any, int]) -> list[Row]:
     return edges
 
 
-def _with_quotes(graph: Graph, items: Sequence[Row]) -> list[Row]:
-    """Put the best-graded distinct sentences in place of the mentions; return the documents."""
-    assert graph.units is not None
+def with_quotes(graph: Graph, items: Sequence[Row], limit: int = MAX_MENTIONS) -> list[Row]:
+    """Put the best-graded distinct sentences in place of the mentions; return the documents.
+
+    An item keeps `limit` sentences; `more` counts the rest. Raises ValueError without units.
+    """
+    if graph.units is None:
+        raise ValueError("stage 'units' is not in this build; a page shows its sentences")
     doc_ids = sorted({m["doc_id"] for item in items for m in item["mentions"]})
     columns = ["doc_id", "title", "source_id", "grade", "year", "pmid"]
     documents: list[Row] = graph.units.take_documents(doc_ids).select(columns).to_pylist()
@@ -143,8 +147,8 @@ def _with_quotes(graph: Graph, items: Sequence[Row]) -> list[Row]:
         ordered = sorted(
             sentences.values(), key=lambda s: rank[documents[s["document"]]["grade"] or "none"]
         )
-        item["mentions"] = ordered[:MAX_MENTIONS]
-        item["more"] = max(0, len(ordered) - MAX_MENTIONS)
+        item["mentions"] = ordered[:limit]
+        item["more"] = max(0, len(ordered) - limit)
     return documents
 
 

@@ -257,19 +257,24 @@ class BuildDenseIndex(Build):
         return [rows for rows in found if len(rows)]
 
     def _parts(self, inputs: Mapping[str, Sequence[Path]]) -> list[Part]:
-        """The parts of vectors, each with those of its windows and titles."""
-        names = [self.vectors, self.windows, *([self.titles] if self.titles else [])]
-        if len({tuple(path.name for path in inputs[name]) for name in names}) > 1:
-            said = " and ".join(names)
-            raise ValueError(f"{said} are not parts of the same names; run the build again")
-        pairs = zip(inputs[self.vectors], inputs[self.windows], strict=True)
-        titles = inputs[self.titles] if self.titles else [None] * len(inputs[self.vectors])
-        parts = zip(pairs, titles, strict=True)
-        weight = self.title_weight
-        return [Part(*pair, titles=title, title_weight=weight) for pair, title in parts]
+        return paired_parts(inputs, self.vectors, self.windows, self.titles, self.title_weight)
 
     def _spread(self, total: int, at: Place) -> ParallelMap | None:
         return at.spread if total > self.shard_rows else None
+
+
+def paired_parts(
+    inputs: Mapping[str, Sequence[Path]], vectors: str, windows: str, titles: str, weight: float
+) -> list[Part]:
+    """The parts of vectors, each with those of its windows and, unless "", of its titles."""
+    names = [vectors, windows, *([titles] if titles else [])]
+    if len({tuple(path.name for path in inputs[name]) for name in names}) > 1:
+        said = " and ".join(names)
+        raise ValueError(f"{said} are not parts of the same names; run the build again")
+    pairs = zip(inputs[vectors], inputs[windows], strict=True)
+    named = inputs[titles] if titles else [None] * len(inputs[vectors])
+    parts = zip(pairs, named, strict=True)
+    return [Part(*pair, titles=title, title_weight=weight) for pair, title in parts]
 
 
 def _rows(parts: Sequence[Part], spread: ParallelMap | None) -> list[Rows]:

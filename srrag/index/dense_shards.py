@@ -120,7 +120,7 @@ def grade_of(name: str) -> str:
 def count(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
     """Count the live rows of each grade in each part: (parts, grades)."""
     return np.array(
-        [np.bincount(_grades(part), minlength=len(GRADES)) for part in parts], np.int64
+        [np.bincount(grade_codes(part), minlength=len(GRADES)) for part in parts], np.int64
     ).reshape(-1, len(GRADES))
 
 
@@ -215,7 +215,7 @@ def _read(rows: Rows) -> tuple[pa.Array, Matrix]:
 def _blocks(rows: Rows) -> Iterator[tuple[pa.Array, Matrix]]:
     for part in rows.parts:
         (table,) = read_live([part.vectors], ("unit_id", "vector"))
-        table = table.filter(pa.array(_grades(part) == GRADES.index(rows.grade)))
+        table = table.filter(pa.array(grade_codes(part) == GRADES.index(rows.grade)))
         ids, block = table["unit_id"].combine_chunks(), unpack_vectors(table["vector"])
         check_finite(block, ids, part.vectors)
         if part.titles is not None:
@@ -239,7 +239,7 @@ def _sample(rows: Rows, size: int, seed: int) -> Matrix:
     return np.concatenate(blocks)
 
 
-def _grades(part: Part) -> npt.NDArray[np.int8]:
+def grade_codes(part: Part) -> npt.NDArray[np.int8]:
     """Return the index in GRADES of each live row of vectors, from its window."""
     (vector,) = read_live([part.vectors], ("unit_id",))
     (window,) = read_live([part.windows], ("unit_id", "grade"))

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from srrag.algo.graph_scores import segments
 from srrag.algo.maxsim import take_ragged
-from srrag.index.sparse import analyzer
+from srrag.index.words import analyzer
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]

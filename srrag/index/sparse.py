@@ -30,6 +30,7 @@ from srrag.index.shard_plan import (
     write_each,
 )
 from srrag.index.titles import title_texts
+from srrag.index.words import TITLE_WEIGHT, WordIndex, analyzer
 from srrag.ranking import Ranked, rank, tied
 from srrag.step import Place, PreviousVersion
 from srrag.storage.atomic_write import commit, commit_json
@@ -37,28 +38,12 @@ from srrag.storage.mapped_table import MappedTable
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
 
 _ANALYZER = "srrag_english"
-_MAX_TERM_CHARS = 64
 _HEAP_BYTES = 256_000_000
 _INDEX = "index"
 _IDS = "units.arrow"
 _META = "meta.json"
 _ROW_BITS = 32
 """A window's number is its row in its shard, and above these bits the shard's number."""
-TITLE_WEIGHT = 0.25
-"""What the BM25 score of a title counts for, beside that of the text (docs/ranking.md)."""
-
-
-def analyzer() -> tantivy.TextAnalyzer:
-    """Return an analyzer: words in lower-case ASCII, without English stop words, stemmed."""
-    return (
-        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-        .filter(tantivy.Filter.remove_long(_MAX_TERM_CHARS))
-        .filter(tantivy.Filter.lowercase())
-        .filter(tantivy.Filter.ascii_fold())
-        .filter(tantivy.Filter.stopword("english"))
-        .filter(tantivy.Filter.stemmer("english"))
-        .build()
-    )
 
 
 def _schema(titled: bool) -> tantivy.Schema:
@@ -223,7 +208,7 @@ def _writable_view(folder: Path) -> tempfile.TemporaryDirectory[str] | None:
     return view
 
 
-class SparseIndex:
+class SparseIndex(WordIndex):
     """The opened sparse index."""
 
     def __init__(self, folder: Path, title_weight: float = TITLE_WEIGHT) -> None:
@@ -231,6 +216,7 @@ class SparseIndex:
 
         `title_weight` is what a title's score counts for, where titles are a field of their own.
         """
+        super().__init__()
         self._view = _writable_view(folder / _INDEX)
         self._index = tantivy.Index.open(self._view.name if self._view else str(folder / _INDEX))
         self._titled = self._index.schema == _schema(True)
@@ -240,7 +226,6 @@ class SparseIndex:
         self._index.register_tokenizer(_ANALYZER, analyzer())
         self._searcher = self._index.searcher()
         self._schema = _schema(self._titled)
-        self._analyzer = analyzer()
         shards = shards_or_none(folder)
         tables = [_read_ids(folder / (shard.file(_IDS) if shard else _IDS)) for shard in shards]
         self._ids = MappedTable(pa.concat_tables([_no_ids(), *tables]))
@@ -259,10 +244,6 @@ class SparseIndex:
         own = numbers & ((1 << _ROW_BITS) - 1)
         return self._ids.take_column(self._base[numbers >> _ROW_BITS] + own, "unit_id")
 
-    def terms(self, text: str) -> list[str]:
-        """The terms of a text as they are indexed."""
-        return list(self._analyzer.analyze(text))
-
     def document_frequency(self, term: str) -> int:
         """How many windows hold an indexed term."""
         return int(self._searcher.doc_freq("text", term))
@@ -270,15 +251,6 @@ class SparseIndex:
     def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
         """Return the k best units of each question by BM25; no grades means all."""
         return [self._search(question, k, grades) for question in questions]
-
-    def rarities(self, words: Sequence[str], unknown: float) -> npt.NDArray[np.float32]:
-        """The IDF of each word's stem, float32 (words,); `unknown` for a word that is left out."""
-        stems = [self._analyzer.analyze(word)[:1] for word in words]
-        counts = [self._searcher.doc_freq("text", stem[0]) if stem else 0 for stem in stems]
-        held = np.array(counts, np.float64)
-        idf = np.log1p((len(self._ids) - held + 0.5) / (held + 0.5))
-        known = np.array([bool(stem) for stem in stems], np.bool_)
-        return np.where(known, idf, unknown).astype(np.float32)
 
     def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
         terms = list(dict.fromkeys(self._analyzer.analyze(question)))

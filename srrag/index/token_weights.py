@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from srrag.index.sparse import SparseIndex
+from srrag.index.words import WordIndex
 from srrag.model.tokens import TextTokenizer
 
 Floats = npt.NDArray[np.float32]
@@ -18,9 +18,7 @@ UNKNOWN = 1.0
 _WORD = re.compile(r"[^\W_]+")
 
 
-def token_weights(
-    texts: Sequence[str], tokenizer: TextTokenizer, index: SparseIndex
-) -> list[Floats]:
+def token_weights(texts: Sequence[str], tokenizer: TextTokenizer, index: WordIndex) -> list[Floats]:
     """The weights of each text's content tokens, in order: the IDF of the word that holds each."""
     found = []
     for text, spans in zip(texts, tokenizer.content_spans(texts), strict=True):

@@ -95,7 +95,7 @@ _ADJECTIVE = bounded(
     r"[a-z-]{0,30}(?:ical|ional|ological|ysical|based|related|specific|[a-z]{4}ed|emic|graphic|"
     r"logic|metric|bolic|genic|tive|ssive)(?:\s?\([^()]{0,20}\))?$"
 )
-_GENERAL = frozenset(
+GENERAL = frozenset(
     """
     abstract background introduction objective objectives aim aims purpose methods method design
     setting results result findings finding conclusion conclusions discussion study studies trial
@@ -222,4 +222,4 @@ def _is_concept(name: str) -> bool:
         return False
     if _ADJECTIVE.match(name):
         return False
-    return not all(token in _GENERAL for token in tokens)
+    return not all(token in GENERAL for token in tokens)

@@ -17,7 +17,7 @@ from srrag.algo.betr import GRADES
 from srrag.algo.folds import question_fold
 from srrag.grades import counted_as
 from srrag.hits import Offsets, codes, unpack_hits
-from srrag.index.sparse import SparseIndex
+from srrag.index.opened import open_sparse
 from srrag.index.token_weights import token_weights as rarity_of
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
@@ -220,7 +220,7 @@ class FuseFeatures(Step):
         from srrag.model.embed import load
 
         model = load(self.encoder, at.device, at.threads)
-        index = SparseIndex(at.artifact(self.rarity))
+        index = open_sparse(at.artifact(self.rarity))
 
         def encode(batch: pa.Table) -> list[_Asked]:
             lists = [[each["question"] for each in row] for row in batch[self.rounds].to_pylist()]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.index.sparse import analyzer
+from srrag.index.words import analyzer
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.ontology import Ontology

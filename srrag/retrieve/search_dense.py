@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.hits import FoundWindows, Offsets
-from srrag.index.dense_search import DenseIndex
+from srrag.index.opened import open_dense
 from srrag.index.parts import Matrix
 from srrag.ranking import pool
 from srrag.retrieve.channel import Search, SearchChannel
@@ -37,7 +37,7 @@ class SearchDense(SearchChannel):
 
     def searcher(self, at: Place) -> Search:
         """Map the index."""
-        index = DenseIndex(at.artifact(self.index), at.threads, at.device)
+        index = open_dense(at.artifact(self.index), at.threads, at.device)
 
         def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
             queries, ends = self._queries(batch, index.dimension)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from srrag.hits import FoundWindows
-from srrag.index.sparse import TITLE_WEIGHT, SparseIndex
+from srrag.index.opened import open_sparse
+from srrag.index.words import TITLE_WEIGHT
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.step import Place
 
@@ -40,7 +41,7 @@ class SearchSparse(SearchChannel):
 
     def searcher(self, at: Place) -> Search:
         """Map the index."""
-        index = SparseIndex(at.artifact(self.index), self.title_weight)
+        index = open_sparse(at.artifact(self.index), self.title_weight)
 
         def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
             texts = batch[self.text].to_pylist()

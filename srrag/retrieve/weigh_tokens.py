@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from srrag.index.sparse import SparseIndex
+from srrag.index.opened import open_sparse
 from srrag.index.token_weights import token_weights
 from srrag.model.encoder import COLBERT, Encoder
 from srrag.model.tokens import load_tokenizer
@@ -46,7 +46,7 @@ class WeighTokens(Step):
         """Map the index, and read the tokenizer."""
         if self.encoder.backend == COLBERT:
             return self._unweighted
-        index = SparseIndex(at.artifact(self.index))
+        index = open_sparse(at.artifact(self.index))
         tokenizer = load_tokenizer(self.encoder)
         prefix = self.encoder.query_prefix
 

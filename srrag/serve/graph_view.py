@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, Field
 
-from srrag.export.graph import DOCUMENT_TYPE, open_graph
+from srrag.export.graph import open_graph
 from srrag.export.page import page_content
 from srrag.export.select import Selection, around, folded, nearest, select_community
+from srrag.serve.concepts_shown import BAR, COLUMNS
+from srrag.serve.graph_walk import EvidenceWalk
 from srrag.storage.store import Store
 
 MAX_NODES = 200
 """Largest number of nodes in a drawing, beyond which it is unreadable."""
 
 _LISTED = 12
-_PER_TYPE = 6
+_MATCHES = 100
+_PER_COLUMN = 12
 
 Row = dict[str, Any]
 
@@ -35,6 +39,14 @@ class Entity(BaseModel):
     relations: int
 
 
+class Named(Entity):
+    """A concept where one may begin."""
+
+    aliases: list[str] = Field(description="its other spellings")
+    studies: int = Field(description="documents that name it")
+    column: int = Field(description="0 population or condition, 1 intervention, 2 outcome")
+
+
 class Community(BaseModel):
     """A community by its best connected entities."""
 
@@ -46,7 +58,8 @@ class Community(BaseModel):
 class Names(BaseModel):
     """Where to begin."""
 
-    entities: list[Entity]
+    bar: str = Field(description="which entities are shown, in words")
+    entities: list[Named]
     communities: list[Community]
 
 
@@ -126,36 +139,49 @@ class GraphView:
 
     def __init__(self, root: Path, build: str) -> None:
         """Read ids, names, types and edges; sentences are read on demand."""
-        self.graph = open_graph(Store(root).artifacts(build))
+        artifacts = Store(root).artifacts(build)
+        self.graph = open_graph(artifacts)
         table = pa.concat_tables([table for _, table in self.graph.entity_batches()])
-        self._names, self._types = table["name"], table["type"]
-        self._keys = folded(self._names)
+        self.entity_names, self._types = table["name"], table["type"]
+        self._keys = folded(self.entity_names)
         ends = np.concatenate([self.graph.heads, self.graph.tails])
         # A drawing of 200 nodes keeps a core busy for seconds, which answers need: one at a time.
         self._drawing = threading.Lock()
-        self._degrees = np.bincount(ends, minlength=len(self.graph.ids))
+        self.degrees = np.bincount(ends, minlength=len(self.graph.ids))
         self._is_value: npt.NDArray[np.bool_] = self.graph.attribute_nodes()
-        is_document = pc.equal(self._types, DOCUMENT_TYPE).to_numpy()
-        self._has_name = ~self._is_value & ~is_document
+        short = Path(artifacts["abbreviations"]) if "abbreviations" in artifacts else None
+        self.walk = EvidenceWalk(self.graph, self.entity_names, self._types, self._is_value, short)
 
     def names(self, text: str) -> Row:
-        """Find entities whose name contains a text; exact names first, then by relations.
+        """Find concepts whose name contains a text; exact names first, then by studies.
 
-        If no name contains it, returns the entities with the most similar names. For "" returns
-        the best connected entities of each type and the largest communities.
+        Only what clears the bar is found. If no name contains the text, returns those with the
+        most similar names. For "" returns what most studies name, of each column, and the largest
+        communities.
         """
         key = folded(pa.chunked_array([[text]]))[0].as_py()
         if not key:
-            return {"entities": self._by_type(), "communities": self._communities()}
+            found = [
+                self._named(rows)
+                for column in range(len(COLUMNS))
+                for rows in self.walk.most_studied(column, _PER_COLUMN)
+            ]
+            return {"bar": BAR, "entities": found, "communities": self._communities()}
         holds = pc.match_substring(self._keys, key).to_numpy() & ~self._is_value
         if not holds.any():
-            close = pa.array(nearest(self._names, self._keys, key), pa.string())
-            holds = pc.is_in(self._names, value_set=close).to_numpy()
-        rows = np.flatnonzero(holds)
+            close = pa.array(nearest(self.entity_names, self._keys, key), pa.string())
+            holds = pc.is_in(self.entity_names, value_set=close).to_numpy()
+        rows = np.flatnonzero(holds & self.walk.good)
         exact = pc.equal(self._keys, key).to_numpy()[rows]
-        order = np.lexsort((rows, -self._degrees[rows], ~exact))
-        found = [self._entity(int(row)) for row in rows[order][:_LISTED]]
-        return {"entities": found, "communities": []}
+        order = np.lexsort((rows, -self.walk.num_studies[rows], ~exact))
+        groups = self.walk.merged(rows[order][:_MATCHES])
+        listed = [self._named(self.walk.same(rows[0])) for rows in groups[:_LISTED]]
+        return {"bar": BAR, "entities": listed, "communities": []}
+
+    def row_of(self, entity_id: str) -> int | None:
+        """The row of an entity, or None."""
+        row = int(pc.index(self.graph.ids, pa.scalar(entity_id, self.graph.ids.type)).as_py())
+        return row if row >= 0 else None
 
     def entity(self, wanted: str) -> Row | None:
         """Find an entity by its id or full name; the best connected one of a name, or None."""
@@ -164,14 +190,14 @@ class GraphView:
             return self._entity(row)
         key = folded(pa.chunked_array([[wanted]]))[0]
         rows = np.flatnonzero(pc.equal(self._keys, key).to_numpy() & ~self._is_value)
-        return self._entity(int(rows[np.argmax(self._degrees[rows])])) if len(rows) else None
+        return self._entity(int(rows[np.argmax(self.degrees[rows])])) if len(rows) else None
 
     def around_entity(self, entity_id: str, hops: int, max_nodes: int) -> Row | None:
         """Lay out an entity's neighbourhood for a page; None if there is no such entity."""
         row = pc.index(self.graph.ids, pa.scalar(entity_id, self.graph.ids.type)).as_py()
         if row < 0:
             return None
-        chosen = around(self.graph, np.array([row]), self._names[row].as_py(), hops)
+        chosen = around(self.graph, np.array([row]), self.entity_names[row].as_py(), hops)
         return self._content(chosen, max_nodes)
 
     def community(self, community_id: str, max_nodes: int) -> Row | None:
@@ -190,27 +216,23 @@ class GraphView:
             node["community"] = community_id
         return {**content, "explore": True}
 
-    def _by_type(self) -> list[Row]:
-        """The best connected entities of each type except documents, the largest types first."""
-        types = self._types.combine_chunks().dictionary_encode()
-        codes, num_types = types.indices.to_numpy(), len(types.dictionary)
-        sizes = np.bincount(codes[~self._is_value], minlength=num_types)
-        found = []
-        for code in np.argsort(-sizes, kind="stable").tolist():
-            rows = np.flatnonzero((codes == code) & ~self._is_value)
-            top = rows[np.argsort(-self._degrees[rows], kind="stable")][:_PER_TYPE]
-            if types.dictionary[code].as_py() != DOCUMENT_TYPE:
-                found += [self._entity(int(row)) for row in top]
-        return found
+    def _named(self, rows: Sequence[int]) -> Row:
+        name, aliases = self.walk.label(rows)
+        column, studies = self.walk.key(rows[0])[0], self.walk.count(rows)
+        told = {**self._entity(rows[0]), "name": name}
+        return {**told, "aliases": aliases, "studies": studies, "column": column}
 
     def _communities(self) -> list[Row]:
         member = self.graph.community
         sizes = np.bincount(member[member >= 0], minlength=len(self.graph.community_ids))
         found = []
         for number in np.argsort(-sizes, kind="stable")[:_LISTED].tolist():
-            rows = np.flatnonzero((member == number) & self._has_name)
-            top = rows[np.argsort(-self._degrees[rows], kind="stable")][:3]
-            names = [self._names[int(row)].as_py() for row in top]
+            rows = np.flatnonzero((member == number) & self.walk.good)
+            top = rows[np.argsort(-self.walk.num_studies[rows], kind="stable")][:9]
+            labels = [self.walk.label(group)[0] for group in self.walk.merged(top)]
+            names = list({name.casefold(): name for name in labels}.values())[:3]
+            if not names:
+                continue
             found.append(
                 {"id": self.graph.community_ids[number], "names": names, "size": int(sizes[number])}
             )
@@ -219,7 +241,7 @@ class GraphView:
     def _entity(self, row: int) -> Row:
         return {
             "id": self.graph.ids[row].as_py(),
-            "name": self._names[row].as_py(),
+            "name": self.entity_names[row].as_py(),
             "type": self._types[row].as_py(),
-            "relations": int(self._degrees[row]),
+            "relations": int(self.degrees[row]),
         }

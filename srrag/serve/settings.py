@@ -74,18 +74,22 @@ class Deployment:
     """Logical CPUs of a replica."""
     gpus: float = 0.0
     min_replicas: int = 1
+    """Replicas that always stand; with 0 the last one goes too, and the next call starts one."""
     max_replicas: int = 1
-    target_requests: float = 4.0
-    """Running batches per replica above which one more replica starts."""
+    target_requests: float = 1.0
+    """Tables in hand per replica, on average, above which one more replica starts.
+
+    A replica of the ingress has at most `limits.calls` tables in hand, and without a model one.
+    """
     resources: Mapping[str, float] = field(default_factory=dict)
     """Amount of each custom Ray resource that a replica takes; restricts it to nodes with them."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a count below 1, or shards of a step other than SearchDense."""
+        """Raise ValueError for a count too small, or shards of a step other than SearchDense."""
         object.__setattr__(self, "steps", tuple(self.steps))
-        for name in ("shards", "max_tables", "min_replicas", "threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: at least 1 is needed")
+        for name, least in (("shards", 1), ("max_tables", 1), ("threads", 1), ("min_replicas", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}: at least {least} is needed")
         if self.shards > 1 and self.steps != (SearchDense.__name__,):
             raise ValueError(f"shards: only steps=[{SearchDense.__name__}] can share its windows")
 

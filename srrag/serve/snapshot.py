@@ -16,6 +16,7 @@ from srrag.model.encoder import Encoder
 from srrag.pipeline import Pipeline
 from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_table
+from srrag.runner.engines import engines_of
 from srrag.serve.batcher import Ticket
 from srrag.serve.engines import SharedEngines
 from srrag.serve.errors import ApiError, Refused, late
@@ -77,11 +78,10 @@ class Snapshot:
 
         Raises ValueError if the build lacks a stage or file that a pipeline needs.
         """
-        store = Store(settings.root)
         self.settings = settings
         self.engines = engines
         self.opened_at = time.time()
-        at, self.version = _placed(settings, store)
+        at, self.version = placed(settings)
         at = replace(at, clients=engines.clients)
         self._answer: dict[str, Function] = {}
         self._rank: dict[str, Function] = {}
@@ -125,12 +125,14 @@ class Snapshot:
         return [self._found(row, len(out), usage, self.terms[pipeline]) for row in out]
 
     def _warm(self) -> None:
-        """Run each pipeline without a model once, since first calls are slow."""
+        """Run what each pipeline does without a model once, since first calls are slow."""
         if not any("EncodeQuestions" in each.steps for each in self.settings.apart.values()):
             self.texts.scores(WARM_UP, [WARM_UP])
-        for name, function in self._answer.items():
+        for name in self._answer:
             if not self.settings.asks_model(name):
-                function(question_table([{"query_id": "0", "text": WARM_UP}]))
+                self._answer[name](question_table([{"query_id": "0", "text": WARM_UP}]))
+            elif not engines_of([self.settings.pipelines[name].ranking()]):
+                self._rank[name](question_table([{"query_id": "0", "text": WARM_UP}]))
 
     def _scored(self, ticket: Asking) -> PipelineResult:
         query, *texts = ticket.item.texts
@@ -169,8 +171,9 @@ def _any_wanted(tickets: Sequence[Asking]) -> bool:
     return not all(ticket.gone() for ticket in tickets)
 
 
-def _placed(settings: ServeSettings, store: Store) -> tuple[Place, str]:
+def placed(settings: ServeSettings) -> tuple[Place, str]:
     """The artifacts of all pipelines and their build version, read from the same pointer."""
+    store = Store(settings.root)
     while True:
         version = build_version(store, settings.build)
         needs = (name for pipeline in settings.pipelines.values() for name in pipeline.needs())

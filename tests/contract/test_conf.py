@@ -21,6 +21,7 @@ HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "ask", "bench": "evaluate", "engine": "build",
     "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build", "aliases": "build",
+    "index": "build",
     "hyperrelations": "build",
 }  # fmt: skip
 NEEDED = {
@@ -80,8 +81,8 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     if (group, choice) == ("mentions", "tagger"):
         overrides += ["mentions.model=m", "mentions.revision=sha256:c0ffee"]
     config = configure(job, overrides)
-    nodes = targets(config["stages" if group in ("plan", "aliases") else group])
-    assert nodes or group in ("profile", "bench", "sweep", "late", "aliases")
+    nodes = targets(config["stages" if group in ("plan", "aliases", "index") else group])
+    assert nodes or group in ("profile", "bench", "sweep", "late", "aliases", "index")
     for node in nodes:
         assert build(node) is not None
     if job == "build":

@@ -64,7 +64,7 @@ def traces(root: Path, told: dict[str, list[str]]) -> list[str]:
 
 
 def _finds(folder: Path, word: str) -> bool:
-    from srrag.index.sparse import analyzer
+    from srrag.index.words import analyzer
 
     index = tantivy.Index.open(str(folder))
     index.register_tokenizer("srrag_english", analyzer())

@@ -105,15 +105,88 @@ BELOW_BUTTONS = """() => {
 }"""
 
 
+def concepts(page: Page, column: int) -> Locator:
+    return page.locator(".column").nth(column).locator(".concept")
+
+
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_graph_is_walked(browser: Browser, url: str, tmp_path: Path, view: str) -> None:
+def test_the_graph_of_an_answer_is_walked(
+    browser: Browser, url: str, tmp_path: Path, view: str
+) -> None:
+    with visit(browser, url, view) as page:
+        page.fill("#question", CAST)
+        page.press("#question", "Enter")
+        page.click("#as-graph")
+        page.wait_for_selector(".concept")
+        assert page.inner_text("h1") == CAST
+        accessible(page)
+        picture(page, f"graph-{view}", tmp_path)
+        treatment = concepts(page, 1).first
+        treatment.focus()
+        page.keyboard.press("Enter")
+        expect(treatment).to_have_attribute("aria-pressed", "true")
+        outcome = page.locator(".column").nth(2).locator(".concept:not(.off)").first
+        outcome.click()
+        names = [each.locator(".name").inner_text() for each in (treatment, outcome)]
+        panel = page.locator("#panel")
+        expect(panel.locator("h2")).to_have_text(" → ".join(names))
+        first = panel.locator(".studies > li").first
+        assert first.locator(".grade").count() == 1 and first.locator("mark").count() >= 1
+        assert names[0] in page.inner_text("#said"), "told to who listens"
+        accessible(page)
+        picture(page, f"graph-chosen-{view}", tmp_path)
+        shared = page.url
+        page.goto("about:blank")
+        page.goto(shared)
+        expect(page.locator("#panel h2")).to_have_text(" → ".join(names))
+        page.keyboard.press("Escape")
+        expect(page.locator(".concept[aria-pressed=true]")).to_have_count(0)
+        page.click("#back a")
+        page.wait_for_selector("#feedback:visible")
+        assert page.inner_text("#asked") == CAST
+
+
+def test_a_line_opens_the_studies_that_name_both_its_ends(browser: Browser, url: str) -> None:
+    with visit(browser, f"{url}graph") as page:
+        page.wait_for_selector("#begin li")
+        page.fill("#name", "low back pain")
+        page.wait_for_selector("text=Like “low back pain”")
+        page.locator("#begin li a").first.click()
+        page.wait_for_selector(".line")
+        ends = page.locator(".line").first.get_attribute("data-ends") or ""
+        page.locator(".line .reach").first.dispatch_event("click", {"bubbles": True})
+        pressed = page.locator(".concept[aria-pressed=true]")
+        expect(pressed).to_have_count(2)
+        every = page.locator(".concept")
+        named = [every.nth(int(n)).locator(".name").inner_text() for n in ends.split(",")]
+        expect(page.locator("#panel h2")).to_have_text(" → ".join(named))
+        assert page.locator("#panel .studies > li").count() >= 1
+        assert page.evaluate("document.activeElement.id") == "panel"
+        accessible(page)
+
+
+BELOW_BUTTONS = """() => {
+  const over = document.querySelector("#zoom").getBoundingClientRect();
+  return [...document.querySelectorAll(".point")].map((each) => each.getBoundingClientRect())
+    .filter((each) => each.left < over.right && each.right > over.left
+      && each.top < over.bottom && each.bottom > over.top)
+    .map((each) => [each.left, each.top]);
+}"""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_all_relations_of_an_entity_are_drawn(
+    browser: Browser, url: str, tmp_path: Path, view: str
+) -> None:
     with visit(browser, f"{url}graph", view) as page:
         page.wait_for_selector("#begin li")
         accessible(page)
         picture(page, f"graph-begin-{view}", tmp_path)
         page.fill("#name", "low back pain")
-        page.wait_for_selector("text=Entities like")
+        page.wait_for_selector("text=Like “low back pain”")
         page.locator("#begin li a", has_text="low back pain").first.click()
+        page.locator(".concept", has_text="low back pain").first.click()
+        page.click("text=All its relations")
         page.wait_for_selector(".point")
         assert "low back pain" in page.inner_text("h1")
         assert "low back pain" in page.title()
@@ -121,7 +194,7 @@ def test_the_graph_is_walked(browser: Browser, url: str, tmp_path: Path, view: s
         page.locator(".point:not(.centre):not(.value)").first.focus()
         page.keyboard.press("Enter")
         accessible(page)
-        picture(page, f"graph-{view}", tmp_path)
+        picture(page, f"drawing-{view}", tmp_path)
         title = page.inner_text("h1")
         page.click("text=Centre the graph here")
         page.wait_for_selector(".point")
@@ -139,6 +212,8 @@ def test_a_community_of_the_graph_is_drawn_and_who_is_not_there_is_named(
         page.wait_for_selector(".point")
         assert page.inner_text("h1").startswith("Community “")
         picture(page, "community", tmp_path)
+        page.goto(f"{url}drawing?entity=nobody")
+        page.wait_for_selector("#fault:visible")
         page.goto(f"{url}graph?entity=nobody")
         page.wait_for_selector("#fault:visible")
         assert "no such entity" in page.inner_text("#fault")

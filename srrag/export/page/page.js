@@ -370,8 +370,9 @@ function sourceLine(node) {
 function explore(node) {
   if (!content.explore || node.attribute) return null;
   const link = (what, id, text) => element("a", {
-    href: `graph?${what}=${encodeURIComponent(id)}`, textContent: text });
+    href: `drawing?${what}=${encodeURIComponent(id)}`, textContent: text });
   return element("p", { className: "explore" }, link("entity", node.id, "Centre the graph here"),
+    element("a", { href: `graph?entity=${encodeURIComponent(node.id)}`, textContent: "Walk from here" }),
     node.community ? link("community", node.community, "Show its community") : null);
 }
 function nodePanel(node, number) {

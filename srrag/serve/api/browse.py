@@ -13,6 +13,7 @@ from srrag.serve.api.responses import with_known_sources
 from srrag.serve.errors import ApiError
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
 from srrag.serve.graph_view import MAX_NODES, Around, Drawing, GraphView, Names
+from srrag.serve.graph_walk import MAX_STUDIES, Walk
 from srrag.serve.runs import (
     State,
     StoredRun,
@@ -32,6 +33,8 @@ MAX_ROWS = 200
 
 _Text = Annotated[str, Query(max_length=200)]
 _Id = Annotated[str, Query(max_length=200)]
+_Ids = Annotated[list[str] | None, Query(max_length=MAX_STUDIES)]
+_Question = Annotated[str, Query(max_length=4000)]
 _Hops = Annotated[int, Query(ge=1, le=3)]
 _MaxNodes = Annotated[int, Query(ge=1, le=MAX_NODES)]
 _Named = Annotated[str, Path(max_length=1000, examples=["low back pain"])]
@@ -137,6 +140,23 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
     def names(text: _Text = "") -> Json:
         """Entities by a part of their name, and the largest communities."""
         return view().names(text)
+
+    @app.get("/v1/graph_walk", responses=shown("graph_walk", Walk))
+    def graph_walk(entity: _Id = "", document: _Ids = None, text: _Question = "") -> Json:
+        """From population to intervention to outcome, by the studies that name them.
+
+        Through the documents given, such as those of an answer's evidence, or through those that
+        name an entity. Concepts with words of `text` come first. `studies` and `document` count in
+        `documents`.
+        """
+        if bool(entity) == bool(document):
+            raise ApiError(400, "invalid", "name an entity or documents", "entity")
+        found = view()
+        if document:
+            return found.walk.of_documents(document, text)
+        if (row := found.row_of(entity)) is None:
+            raise ApiError(404, "not_found", "there is no such entity", "entity")
+        return found.walk.of_entity(row, text)
 
     @app.get("/v1/graph_view", responses=shown("graph_view", Drawing))
     def graph_view(

@@ -21,14 +21,15 @@ _FILES = {
     "/": _OURS / "ask.html",
     "/runs": _OURS / "runs.html",
     "/graph": _OURS / "graph.html",
+    "/drawing": _OURS / "drawing.html",
     "/drawing.js": _DRAWN / "page.js",  # the page that `srrag export` writes draws the same way
     "/drawing.css": _DRAWN / "page.css",
     **{
         f"/{name}": _OURS / name
         for name in (
-            "page.css", "clinic.css", "runs.css", "graph.css", "ask.js", "runs.js", "graph.js",
-            "dom.js", "evidence.js", "window.js", "why.js", "reading.js", "findings.js", "paper.js",
-            "places.js", "take.js",
+            "page.css", "clinic.css", "runs.css", "graph.css", "around.css", "ask.js", "runs.js",
+            "graph.js", "around.js", "walk.js", "dom.js", "evidence.js", "window.js", "why.js",
+            "reading.js", "findings.js", "paper.js", "places.js", "take.js",
         )
     },
 }  # fmt: skip

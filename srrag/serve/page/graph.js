@@ -1,82 +1,83 @@
-// The graph page: search for an entity or community, and a drawing of its neighbourhood.
+// The graph page: where to begin, or a walk through the studies of an answer or of a concept.
 
 import { at, fail, make, read, several, short, withKey } from "./dom.js";
+import { showWalk } from "./walk.js";
 
 const given = new URLSearchParams(location.search);
-const words = (type) => type.replace(/_/g, " ").replace(/([a-z])([A-Z])/g, "$1 $2");
+const COLUMNS = ["Populations and conditions", "Interventions", "Outcomes"];
 
 async function start() {
   try {
-    if (given.has("entity") || given.has("community")) await draw();
+    const wanted = given.has("entity") || given.has("document");
+    if (wanted) await walk();
     else await begin("");
     fail(null);
   } catch (error) {
     fail(error);
-    at("facts").textContent = "";
-    if (!at("keys").hidden) return;
-    await begin("").catch(fail);
+    if (at("keys").hidden) await begin("").catch(fail);
   }
 }
 
-// Loads the drawing script, which reads its content from the page.
-async function draw() {
-  const asked = new URLSearchParams([...given].filter(([name]) =>
-    ["entity", "community", "hops", "max_nodes"].includes(name)));
-  at("facts").textContent = "Drawing …";
-  const content = await read(`v1/graph_view?${asked}`);
+async function walk() {
+  const asked = new URLSearchParams([...given].filter(([name]) => name === "entity" || name === "document"));
+  if (given.has("q")) asked.set("text", given.get("q"));
+  const content = await read(`v1/graph_walk?${asked}`);
   document.title = `${content.title} · SR-RAG`;
-  at("content").textContent = JSON.stringify(content);
-  document.querySelector("main").hidden = false;
   at("begin").hidden = true;
-  if (given.has("entity")) offerReach();
-  document.body.append(make("script", { src: "drawing.js" }));
+  at("walk").hidden = false;
+  if (given.has("q")) {
+    at("back").replaceChildren(make("a", { href: `./?q=${encodeURIComponent(given.get("q"))}` }, "← The answer"));
+    at("back").hidden = false;
+  }
+  tellBar(content.bar);
+  showWalk(content);
 }
 
-// Offers drawings with one, two or three hops around the entity.
-function offerReach() {
-  const now = Number(given.get("hops") ?? 1);
-  at("reach").replaceChildren("Within ", ...[1, 2, 3].map((hops) => {
-    const asked = new URLSearchParams({ entity: given.get("entity"), hops });
-    const link = make("a", { href: `graph?${asked}` }, String(hops));
-    if (hops === now) link.setAttribute("aria-current", "true");
-    return link;
-  }), " steps");
+function tellBar(text) {
+  at("bar-text").textContent = text;
+  at("bar").hidden = false;
 }
 
 // ---- where to begin ----
 
 async function begin(text) {
-  const { entities, communities } = await read(`v1/graph_view/names?text=${encodeURIComponent(text)}`);
+  const { bar, entities, communities } = await read(`v1/graph_view/names?text=${encodeURIComponent(text)}`);
+  tellBar(bar);
   const lists = make("div", { className: "lists" });
   const add = (title, items) => items.length && lists.append(
-    make("div", {}, make("h2", {}, title), make("ul", {}, ...items)));
-  if (text) add(`Entities like “${text}”`, entities.map((each) => entity(each, true)));
-  const types = text ? [] : [...new Set(entities.map((each) => each.type))];
-  for (const type of types) {
-    add(words(type), entities.filter((each) => each.type === type).map((each) => entity(each, false)));
-  }
+    make("section", {}, make("h2", {}, title), make("ul", {}, ...items)));
+  if (text) add(`Like “${text}”`, entities.map(concept));
+  else COLUMNS.forEach((name, n) => add(name, entities.filter((each) => each.column === n).map(concept)));
   add("Largest communities", communities.map(community));
-  if (!entities.length) lists.append(make("p", {}, "There is no such entity."));
-  at("begin").replaceChildren(lists);
+  if (!entities.length) {
+    lists.append(make("p", {}, text ? `Nothing that is shown here is called “${text}”.`
+      : "No name of this graph clears the bar below."));
+  }
+  const heading = text ? [] : [make("h1", {}, "The evidence graph"), make("p", { className: "quiet" },
+    "From whom, to what is done, to what comes of it. Begin at what most papers name, or find a name.")];
+  at("begin").replaceChildren(...heading, lists);
   at("begin").hidden = false;
+  at("walk").hidden = true;
 }
 
-const entity = ({ id, name, type, relations }, showType) => make("li", {},
-  make("a", { href: `graph?entity=${encodeURIComponent(id)}`, title: name }, short(name, 90)),
-  make("span", {}, ` ${showType ? `${words(type)}, ` : ""}${several(relations, "relation")}`));
+const concept = ({ id, name, studies, aliases }) => make("li", {},
+  make("a", { href: `graph?entity=${encodeURIComponent(id)}` }, name),
+  make("span", { className: "facts" }, ` ${several(studies, "paper")}`),
+  aliases.length ? make("span", { className: "also" }, `also ${short(aliases.join(", "), 80)}`) : null);
 
 const community = ({ id, names, size }) => make("li", {},
-  make("a", { href: `graph?community=${encodeURIComponent(id)}` }, short(names.join(" · "), 120)),
-  make("span", {}, ` ${several(size, "entity", "entities")}`));
+  make("a", { href: `drawing?community=${encodeURIComponent(id)}` }, short(names.join(" · "), 120)),
+  make("span", { className: "facts" }, ` ${several(size, "entity", "entities")}`));
 
 let typing = 0;
 at("name").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(() => {
     const text = at("name").value.trim();
-    document.querySelector("main").hidden = Boolean(text) || !at("content").textContent;
-    if (text || !at("content").textContent) begin(text).then(() => fail(null), fail);
-    else at("begin").hidden = true;
+    const standing = !text && (given.has("entity") || given.has("document"));
+    at("walk").hidden = !standing;
+    at("begin").hidden = standing;
+    if (!standing) begin(text).then(() => fail(null), fail);
   }, 250);
 });
 at("search").addEventListener("submit", (event) => {

@@ -1,6 +1,7 @@
 // What a reader takes along: the answer as text, its link, a print, and its references as files.
 
 import { at } from "./dom.js";
+import { citedOf } from "./evidence.js";
 
 let urls = [];
 
@@ -11,7 +12,17 @@ export function offer(reply, link) {
   at("copy").onclick = () => copy(text, "The answer is copied.");
   at("link").onclick = () => copy(new URL(link, location.href).href, "The link is copied.");
   at("print").onclick = () => print();
+  at("as-graph").href = graphOf(reply);
   at("taken").textContent = "";
+}
+
+// The graph of the answer's own papers, cited ones first.
+function graphOf(reply) {
+  const cited = citedOf(reply);
+  const papers = [...reply.evidence].sort((a, b) => cited.has(b.number) - cited.has(a.number));
+  const documents = [...new Set(papers.map((item) => item.doc_id))].slice(0, 20);
+  const said = new URLSearchParams([["q", reply.question], ...documents.map((id) => ["document", id])]);
+  return `graph?${said}`;
 }
 
 function file(id, content, type) {

@@ -6,8 +6,11 @@ another one. Settings can move steps to further deployments, at the cost of one 
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,10 +18,12 @@ from typing import Any
 
 import ray
 from ray import serve
+from ray.serve._private.constants import SERVE_LOGGER_NAME
 from ray.serve.config import AutoscalingConfig, HTTPOptions
 from ray.serve.handle import DeploymentHandle
 
 from srrag.engine.base import Model
+from srrag.llm.completion import one_line
 from srrag.runner.engines import engines_of
 from srrag.runner.ray.data import RayDataRunner
 from srrag.runner.ray.replicas import EngineReplica
@@ -29,7 +34,7 @@ from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
 from srrag.serve.ray.loopback import keep_replica_here
-from srrag.serve.ray.starting import says_starting
+from srrag.serve.ray.starting import says_starting, says_stopping
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import RemoteCall, apart
 from srrag.serve.service import PipelineService
@@ -56,15 +61,29 @@ class Cluster:
     """Logical CPUs of a replica."""
     gpus: float = 0.0
     min_replicas: int = 1
+    """Replicas that always stand; with 0 the last one goes too, and the next request starts one."""
     max_replicas: int = 1
     target_requests: float = 16.0
-    """Running requests per replica above which one more replica starts."""
+    """Running requests per replica, on average, above which one more replica starts."""
     resources: Mapping[str, float] = field(default_factory=dict)
     """Amount of each custom Ray resource that a replica takes; restricts it to nodes with them."""
+    min_engine_replicas: int | None = None
+    """Smallest number of replicas of an engine; None for `engine.replicas`, 0 as above."""
     max_engine_replicas: int = 0
     """Largest number of replicas of an engine; 0 keeps it at `engine.replicas`."""
+    engine_target_calls: float = 0.0
+    """Calls in hand per replica of an engine, on average, above which one more starts.
+
+    0 for 80 % of the places that it has, or of its share of the calls that the server can make.
+    """
     upscale_delay_s: float = 5.0
+    """Seconds for which there has to be too much for the replicas before one more starts."""
     downscale_delay_s: float = 60.0
+    """Seconds for which there has to be too little before one goes."""
+    look_back_s: float = 10.0
+    """Seconds over which running requests are averaged."""
+    report_s: float = 2.0
+    """Seconds between two reports of running requests to Ray's controller."""
     start_s: float = 300.0
     """Seconds after which a server that has not started, or has stopped answering, has failed."""
 
@@ -106,15 +125,25 @@ class StepReplica:
     """One process: runs the steps of one deployment, or of one shard of it."""
 
     def __init__(self, settings: ServeSettings, name: str, shard: int) -> None:
-        """Bind the steps; the first call names the build version to open."""
+        """Bind the steps; the first health check opens them."""
         self._host = StepWorker(settings, name, shard)
+        self._is_open = False
 
     async def run(self, work: RemoteCall, table: bytes, seconds: float) -> bytes | ApiError:
         """See StepWorker.run."""
         return await self._host.run(work, table, seconds)
 
-    def check_health(self) -> None:
-        """Raise if a batch is stuck."""
+    async def check_health(self) -> None:
+        """Open the steps, then raise if a batch is stuck; Ray sends no calls before it passed once.
+
+        A build that cannot be opened stops no replica: calls name the version that they are for.
+        """
+        if not self._is_open:
+            self._is_open = True
+            try:
+                await asyncio.to_thread(self._host.open)
+            except (ValueError, OSError) as error:
+                print(f"not opened before it is asked for: {one_line(error)}", file=sys.stderr)
         self._host.check()
 
     async def __del__(self) -> None:
@@ -165,16 +194,12 @@ def _models(settings: ServeSettings) -> list[Model]:
 def _engine(model: Model, number: int, settings: ServeSettings, cluster: Cluster) -> Any:
     worker = model.worker()
     assert worker is not None
-    most = max(model.replicas, cluster.max_engine_replicas)
+    least = model.replicas if cluster.min_engine_replicas is None else cluster.min_engine_replicas
+    most = max(model.replicas, least, cluster.max_engine_replicas)
     options = {
         "name": f"engine-{number}" if number else "engine",
-        "autoscaling_config": AutoscalingConfig(
-            min_replicas=model.replicas,
-            max_replicas=most,
-            # A model answers many calls at once: add a replica only when that capacity is used.
-            target_ongoing_requests=max(1.0, 0.8 * model.concurrency),
-            upscale_delay_s=cluster.upscale_delay_s,
-            downscale_delay_s=cluster.downscale_delay_s,
+        "autoscaling_config": _scaling(
+            cluster, least, most, _target_calls(model, most, settings, cluster), model.replicas
         ),
         "ray_actor_options": {"num_cpus": worker.cpus, "num_gpus": worker.gpus},
         "max_ongoing_requests": model.concurrency,
@@ -182,6 +207,18 @@ def _engine(model: Model, number: int, settings: ServeSettings, cluster: Cluster
         **_care(settings),
     }
     return serve.deployment(**options)(ModelReplica).bind(model)
+
+
+def _target_calls(model: Model, most: int, settings: ServeSettings, cluster: Cluster) -> float:
+    """Calls in hand per replica above which one more starts.
+
+    A model answers many calls at once, so its places are to be used; but if the server cannot make
+    as many calls as there are places, no more than its share of them can be waited for.
+    """
+    if cluster.engine_target_calls:
+        return cluster.engine_target_calls
+    calls = settings.limits.calls * max(cluster.min_replicas, cluster.max_replicas)
+    return max(1.0, 0.8 * min(model.concurrency, calls / most))
 
 
 def _deployment(
@@ -194,18 +231,32 @@ def _deployment(
             "num_gpus": needs.gpus,
             "resources": dict(needs.resources),
         },
-        "autoscaling_config": AutoscalingConfig(
-            min_replicas=needs.min_replicas,
-            max_replicas=max(needs.min_replicas, needs.max_replicas),
-            target_ongoing_requests=needs.target_requests,
-            upscale_delay_s=cluster.upscale_delay_s,
-            downscale_delay_s=cluster.downscale_delay_s,
+        "autoscaling_config": _scaling(
+            cluster, needs.min_replicas, needs.max_replicas, needs.target_requests
         ),
         "max_ongoing_requests": most,
         "max_queued_requests": most,
         **_care(settings),
     }
     return serve.deployment(**options)(cls)
+
+
+def _scaling(
+    cluster: Cluster, least: int, most: int, target: float, first: int = 1
+) -> AutoscalingConfig:
+    """How the number of replicas of a deployment follows its load."""
+    with warnings.catch_warnings():  # Ray 2.60 takes the interval of reports only so
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return AutoscalingConfig(
+            min_replicas=least,
+            initial_replicas=max(first, least),  # at least one: so a start shows that it opens
+            max_replicas=max(1, least, most),
+            target_ongoing_requests=target,
+            upscale_delay_s=cluster.upscale_delay_s,
+            downscale_delay_s=cluster.downscale_delay_s,
+            look_back_period_s=cluster.look_back_s,
+            metrics_interval_s=cluster.report_s,
+        )
 
 
 def _care(settings: ServeSettings) -> dict[str, Any]:
@@ -224,6 +275,10 @@ def prepare() -> None:
     # for seconds.
     os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault(retry_middleware.VARIABLE, retry_middleware.IMPORT_PATH)
+    # By default a proxy asks the replicas of its own node and zone while they take any request, and
+    # those that a load starts elsewhere stay idle.
+    for near in ("NODE", "AZ"):
+        os.environ.setdefault(f"RAY_SERVE_PROXY_PREFER_LOCAL_{near}_ROUTING", "0")
 
 
 def _check_placed(settings: ServeSettings, cluster: Cluster) -> None:
@@ -248,10 +303,12 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
         object_store_mb=cluster.object_store_mb,
     )
     prepare()
+    logging.getLogger(SERVE_LOGGER_NAME).setLevel(logging.WARNING)
     _check_placed(settings, cluster)
     if cluster.address == "local":  # on a cluster, proxies for this server may listen already
         check_port(settings.host, settings.port)
     started: bool | None = None
+    ending = ExitStack()
     try:
         with ExitStack() as before:
             if cluster.address == "local":
@@ -262,16 +319,24 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
         try:
             yield f"http://{name}:{settings.port}"
         except KeyboardInterrupt:  # also SIGTERM, as Kubernetes stops a server
-            serve.delete(NAME)
+            _drain(settings, cluster, ending)
             raise
-        serve.delete(NAME)  # drains first, since serve.shutdown ends the proxies at once
+        _drain(settings, cluster, ending)
     finally:
-        if started is not None and (
-            not started or cluster.address != "local"
-        ):  # a cluster would keep proxies and port
-            serve.shutdown()  # type: ignore[no-untyped-call]
-        if started:
-            ray.shutdown()
+        with ending:
+            if started is not None and (
+                not started or cluster.address != "local"
+            ):  # a cluster would keep proxies and port
+                serve.shutdown()  # type: ignore[no-untyped-call]
+            if started:
+                ray.shutdown()
+
+
+def _drain(settings: ServeSettings, cluster: Cluster, ending: ExitStack) -> None:
+    """Answer what is in hand; who connects from now until the end is told that the server stops."""
+    if cluster.address == "local":
+        ending.enter_context(says_stopping(settings.host, settings.port))
+    serve.delete(NAME)  # serve.shutdown would end the proxies at once
 
 
 def _start(settings: ServeSettings, cluster: Cluster) -> None:

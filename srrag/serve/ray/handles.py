@@ -13,7 +13,7 @@ from typing import Any
 
 from ray import serve
 from ray.exceptions import RayActorError, RayTaskError
-from ray.serve.exceptions import RayServeException
+from ray.serve.exceptions import DeploymentUnavailableError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from srrag.engine.call import Call, CallError, Opener, Reply
@@ -65,6 +65,8 @@ class DeploymentStepCaller:
         until = time.monotonic() + (seconds if table else OPEN_S)
         for _ in range(TRIES):
             try:
+                if not table and self._opened_by_all(work, until):
+                    return b""
                 return self._asked(work, table, until, wanted)
             except RayActorError:
                 continue
@@ -73,6 +75,21 @@ class DeploymentStepCaller:
             except RayTaskError as error:
                 raise error.cause from None
         raise Refused(busy(5.0))
+
+    def _opened_by_all(self, work: RemoteCall, until: float) -> bool:
+        """Open a step in every replica, so that no question waits for it; False if none runs."""
+        seconds = until - time.monotonic()
+        opening = self.handle.broadcast("run", work, b"", seconds)
+        try:
+            results = opening.results(timeout_s=seconds)
+        except DeploymentUnavailableError:
+            return False
+        except TimeoutError:
+            raise Refused(late()) from None
+        for fault in results:
+            if isinstance(fault, ApiError):
+                raise Refused(fault)
+        return True
 
     def _asked(
         self, work: RemoteCall, table: bytes, until: float, wanted: Callable[[], bool]

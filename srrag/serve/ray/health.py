@@ -69,9 +69,12 @@ class Health:
 
 
 def _answers(app: ApplicationStatusOverview) -> bool:
-    """Whether each deployment of an application has a running replica."""
-    states = (each.replica_states for each in app.deployments.values())
-    return all(any(n for state, n in each.items() if state == "RUNNING") for each in states)
+    """Whether each deployment has a running replica, or none since it is asked nothing."""
+    return all(
+        any(n for state, n in each.replica_states.items() if state == "RUNNING")
+        or each.status == "HEALTHY"
+        for each in app.deployments.values()
+    )
 
 
 def _why(app: ApplicationStatusOverview) -> str:

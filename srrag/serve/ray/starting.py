@@ -1,4 +1,4 @@
-"""Answers 503 on the server's port until Ray's proxy and the pipelines are up."""
+"""Answers 503 on the server's port until Ray's proxy and pipelines are up, and while they end."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _MAX_BODY = 1 << 20
 _REST_S = 0.1
 """Seconds without a connection after which none is expected."""
 
-_OWN, _PROXY = 0, 1
-"""The places of the port's listeners."""
+_FIRST, _SECOND = 0, 1
+"""The places of the port's listeners, in order of their start."""
 
 _ATTACH_REUSEPORT_CBPF = 51
 _BPF_RETURN = 0x06
 """Linux's numbers, in asm-generic/socket.h and linux/bpf_common.h."""
 
 
-class _Starting(BaseHTTPRequestHandler):
-    """Answers any request with the error of a server that starts."""
+class _NotReady(BaseHTTPRequestHandler):
+    """Answers any request with the error of a server that starts or stops."""
 
     timeout = 2.0  # seconds of silence that a sender may make
 
@@ -55,7 +55,7 @@ class _Starting(BaseHTTPRequestHandler):
 
 
 class _Listener(ThreadingHTTPServer):
-    """Listens on a port that Ray's proxy comes to share."""
+    """Listens on a port that Ray's proxy shares."""
 
     allow_reuse_port = True
     daemon_threads = True
@@ -63,7 +63,7 @@ class _Listener(ThreadingHTTPServer):
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Starting)
+        super().__init__((host, port), _NotReady)
 
     def steer(self, place: int) -> None:
         """Give new connections to the port's listener number `place`, in order of their start.
@@ -87,14 +87,27 @@ class _Listener(ThreadingHTTPServer):
 @contextmanager
 def says_starting(host: str, port: int) -> Iterator[None]:
     """Answer every connection to a port until the block ends, then leave all to the proxy."""
+    with _answering(host, port, _FIRST) as server:
+        yield
+        server.steer(_SECOND)
+
+
+@contextmanager
+def says_stopping(host: str, port: int) -> Iterator[None]:
+    """Answer every new connection to a port instead of the proxy, until the block ends."""
+    with _answering(host, port, _SECOND):
+        yield
+
+
+@contextmanager
+def _answering(host: str, port: int, place: int) -> Iterator[_Listener]:
     with _Listener(host, port) as server:
-        server.steer(_OWN)
+        server.steer(place)
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
         try:
-            yield
+            yield server
         finally:
-            server.steer(_PROXY)
             server.shutdown()
             thread.join()
             server.answer_rest()

@@ -19,6 +19,7 @@ from srrag.serve.batcher import Batcher, Ticket
 from srrag.serve.errors import ApiError
 from srrag.serve.remote_steps import RemoteCall, found_table, packed, unpacked
 from srrag.serve.settings import ServeSettings
+from srrag.serve.snapshot import placed
 from srrag.step import Function, Place
 from srrag.storage.manifest import check_files, manifest_files
 from srrag.storage.mirror import store_at
@@ -43,7 +44,7 @@ class StepWorker:
     """Runs the steps of one deployment, or searches one shard of its index."""
 
     def __init__(self, settings: ServeSettings, name: str, shard: int = 0) -> None:
-        """Bind the steps; the first call opens them."""
+        """Bind the steps; `open`, or the first call on a version of the build, opens them."""
         self._settings = settings
         self._apart = settings.apart[name]
         self._steps = settings.steps_apart(name)
@@ -55,6 +56,12 @@ class StepWorker:
         self.batcher: Batcher[StepTask, pa.Table] = Batcher(
             self._work, lambda kind: self._apart.max_tables, limits.max_waiting
         )
+
+    def open(self) -> None:
+        """Open the steps on the current build, so that the first call finds them open."""
+        at, version = placed(self._settings)
+        for step in range(len(self._steps)):
+            self._open(RemoteCall(step, version, dict(at.artifacts)))
 
     async def run(self, work: RemoteCall, table: bytes, seconds: float) -> bytes | ApiError:
         """Run a call within `seconds`; returns an ApiError, and raises errors of the step."""

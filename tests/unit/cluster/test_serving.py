@@ -11,14 +11,20 @@ import pytest
 import yaml
 
 from srrag.config.compose import configure
+from srrag.serve.ray.deployments import prepare
 from tests.unit.cluster.files import CLUSTER, read, walk
 
 
-def test_whoever_serves_has_the_environment_that_serving_asks_for() -> None:
+def test_whoever_serves_has_the_environment_that_serving_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = dict(
         re.findall(r"^#   (RAY_\w+)=(\S+)", (CLUSTER / "serve.yaml").read_text("utf-8"), re.M)
     )
-    assert len(asked) == 2
+    set_here: dict[str, str] = {}
+    monkeypatch.setattr("srrag.serve.ray.deployments.os.environ", set_here)
+    prepare()
+    assert asked == set_here and len(asked) == 4
     for name in ("raycluster.yaml", "rayservice.yaml"):
         manifest = read(CLUSTER / "kuberay" / name)
         pods = [item["containers"][0] for item in walk(manifest) if "containers" in item]

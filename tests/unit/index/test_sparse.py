@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.grades import GRADES, UNGRADED
-from srrag.index.sparse import BuildSparseIndex, SparseIndex, analyzer
+from srrag.index.sparse import BuildSparseIndex, SparseIndex
+from srrag.index.words import analyzer
 from srrag.schema import UNITS
 from srrag.step import Place, PreviousVersion
 from tests.unit.index.tables import REFUSED, documents, hashed, row, uid, windows, write

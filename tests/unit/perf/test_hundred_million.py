@@ -10,7 +10,7 @@ import pytest
 
 from perf.drawn_corpus import plan_of, words_of
 from perf.hundred_million import MARKS, built, exponent, growth, opened, tables, write_page
-from srrag.index.sparse import analyzer
+from srrag.index.words import analyzer
 
 
 def test_a_small_root_is_built_opened_and_asked(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def replies(client: TestClient) -> dict[str, Any]:
         "feedback": post("/v1/feedback", {"answer_id": EXAMPLE_ID, "verdict": "helpful"}),
         "names": {**names, "communities": get("/v1/graph_view/names")["communities"][:1]},
         "graph": get("/v1/graph/low back pain", max_nodes=2),
+        "graph_walk": get("/v1/graph_walk", entity=names["entities"][0]["id"]),
         "graph_view": get("/v1/graph_view", entity=names["entities"][0]["id"], max_nodes=2),
         "runs": {"runs": runs},
         "run": get(f"/v1/runs/{runs[0]['id']}", against=runs[1]["id"], limit=2),
@@ -99,7 +100,8 @@ def cut(body: Any) -> Any:
     if not isinstance(body, dict):
         return body
     if mentions := body.get("mentions"):
-        body = {**body, "mentions": mentions[:1], "more": body["more"] + len(mentions) - 1}
+        more = {"more": body["more"] + len(mentions) - 1} if "more" in body else {}
+        body = {**body, "mentions": mentions[:1], **more}
     if isinstance(sentences := body.get("sentences"), list) and sentences:
         cited = {number for each in sentences for number in each["citations"]}
         kept = [item for item in body["evidence"] if item["number"] in cited]

@@ -67,12 +67,26 @@ def test_a_cluster_is_not_opened_without_keys_by_oversight(sample_root: Path) ->
 
 def test_an_engine_grows_when_it_is_told_to(sample_root: Path) -> None:
     engine = ["engine=vllm", "engine.model=lab/chat", f"engine.revision={'0' * 40}"]
-    engine += ["engine.replicas=2", "engine.concurrency=10"]
+    engine += ["engine.replicas=2", "engine.concurrency=10", "ray.max_replicas=8"]
 
     def bounds(*more: str) -> tuple[int, int, float]:
         made = deployments(application(args(sample_root, *engine, *more)))["engine"]
         config = made._deployment_config.autoscaling_config
+        assert config.initial_replicas == 2
         return config.min_replicas, config.max_replicas, config.target_ongoing_requests
 
     assert bounds() == (2, 2, 8.0)
     assert bounds("ray.max_engine_replicas=6") == (2, 6, 8.0)
+    assert bounds("ray.max_engine_replicas=6", "ray.min_engine_replicas=0") == (0, 6, 8.0)
+    # Eight servers make 64 calls, which never are 80 % of eight times 512.
+    assert bounds("ray.max_engine_replicas=8", "engine.concurrency=512") == (2, 8, 6.4)
+    assert bounds("ray.max_engine_replicas=8", "ray.engine_target_calls=3") == (2, 8, 3.0)
+
+
+def test_what_is_asked_nothing_may_go_and_has_shown_that_it_opens(sample_root: Path) -> None:
+    none = ["ray.min_replicas=0", "+deployments.ranker={steps:[RerankMaxSim],min_replicas:0}"]
+    for made in deployments(application(args(sample_root, *none))).values():
+        config = made._deployment_config.autoscaling_config
+        assert (config.min_replicas, config.initial_replicas) == (0, 1)
+        assert config.downscale_delay_s > 2 * config.look_back_period_s
+        assert config.look_back_period_s > config.metrics_interval_s

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.unit.serve.serving import served, settings
+from tests.unit.serve.serving import CAST, served, settings
 
 
 @pytest.fixture(scope="module")
@@ -23,16 +23,54 @@ def names(client: TestClient, text: str = "") -> dict[str, Any]:
     return found
 
 
-def test_one_begins_at_the_best_connected_of_each_type_or_a_large_community(
+def test_one_begins_at_what_most_studies_name_of_each_column_or_a_large_community(
     client: TestClient,
 ) -> None:
     found = names(client)
-    types = [item["type"] for item in found["entities"]]
-    assert "Document" not in types and {"Intervention", "Outcome"} <= set(types)
-    assert all(types.count(name) <= 6 for name in types)
+    entities = found["entities"]
+    assert {item["column"] for item in entities} == {0, 1, 2} and "no verb" in found["bar"]
+    for column in range(3):
+        studies = [item["studies"] for item in entities if item["column"] == column]
+        assert 0 < len(studies) <= 12 and studies == sorted(studies, reverse=True)
     sizes = [item["size"] for item in found["communities"]]
     assert sizes == sorted(sizes, reverse=True)
     assert all(item["names"] for item in found["communities"])
+
+
+def walk(client: TestClient, **params: Any) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/v1/graph_walk", params=params).raise_for_status().json()
+    return found
+
+
+def test_a_walk_goes_through_the_papers_of_an_answer(client: TestClient) -> None:
+    reply = client.post("/v1/answers", json={"question": CAST}).json()
+    doc_ids = [item["doc_id"] for item in reply["evidence"]]
+    found = walk(client, document=[*doc_ids, "nobody's"], text=CAST)
+    assert found["title"] == CAST and found["total"] == len(set(doc_ids))
+    assert {item["doc_id"] for item in found["documents"]} <= set(doc_ids)
+    named = [item for item in found["concepts"] if item["asked"]]
+    assert any("sprain" in item["name"] for item in named)
+    for item in found["concepts"]:
+        quoted = {mention["document"] for mention in item["mentions"]}
+        assert item["studies"] and quoted == set(item["studies"])
+        spellings = {name.casefold() for name in [item["name"], *item["aliases"]]}
+        assert any("".join(m["quote"]).casefold().count(name[:12]) for m in item["mentions"]
+                   for name in spellings), "each sentence names it"  # fmt: skip
+
+
+def test_a_walk_around_an_entity_holds_it_and_only_studies_that_name_it(
+    client: TestClient,
+) -> None:
+    entity = names(client, "low back pain")["entities"][0]
+    found = walk(client, entity=entity["id"])
+    mine = next(item for item in found["concepts"] if item["id"] == entity["id"])
+    beside = [item for item in found["concepts"] if item["column"] == mine["column"]]
+    assert beside[0] == mine, "what was opened comes first"
+    assert len(mine["studies"]) == len(found["documents"]) == found["total"] == entity["studies"]
+    grades = [found["documents"][place]["grade"] or "F" for place in mine["studies"]]
+    assert grades == sorted(grades), "best evidence first"
+    columns = [item["column"] for item in found["concepts"]]
+    assert max(columns.count(column) for column in range(3)) <= 12
 
 
 def test_names_are_found_by_a_part_and_by_likeness(client: TestClient) -> None:
@@ -65,7 +103,7 @@ def test_an_entity_is_found_by_its_id_and_by_its_whole_name(client: TestClient) 
         for wanted in (entity["id"], "LOW%20back%20 pain")
     )
     assert by_id == by_name
-    assert by_id["entity"] == entity
+    assert by_id["entity"].items() <= {**entity, "relations": by_id["entity"]["relations"]}.items()
     assert by_id["version"] == client.get("/readyz").json()["version"]
     ends = {edge[end] for edge in by_id["edges"] for end in ("source", "target")}
     number = len(by_id["nodes"])
@@ -86,6 +124,22 @@ def test_a_community_is_drawn_and_each_node_names_it(client: TestClient) -> None
     drawn = client.get("/v1/graph_view", params={"community": community["id"]}).json()
     assert {node["community"] for node in drawn["nodes"]} == {community["id"]}
     assert drawn["total"] == community["size"]
+
+
+@pytest.mark.parametrize(
+    ("params", "status", "field"),
+    [
+        ({}, 400, "entity"),
+        ({"entity": "a", "document": ["b"]}, 400, "entity"),
+        ({"entity": "nobody"}, 404, "entity"),
+        ({"document": ["a"] * 41}, 400, "query.document"),
+    ],
+)
+def test_what_cannot_be_walked_is_named(
+    client: TestClient, params: dict[str, Any], status: int, field: str
+) -> None:
+    reply = client.get("/v1/graph_walk", params=params)
+    assert (reply.status_code, reply.json()["error"]["field"]) == (status, field)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from srrag.bind import bind
 from srrag.errors import UsageError
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
+from srrag.retrieve.search_dense import SearchDense
 from srrag.serve.engines import SharedEngines
 from srrag.serve.errors import ApiError, Refused, busy
 from srrag.serve.ray.step_worker import StepWorker
@@ -154,6 +155,20 @@ def test_versions_are_opened_apart_and_the_oldest_goes(
     late = host.run(RemoteCall(0, "third", dict(at.artifacts)), b"", -1)
     fault = asyncio.run_coroutine_threadsafe(late, loop).result(60)
     assert isinstance(fault, ApiError) and fault.status == 504
+
+
+def test_steps_are_open_before_they_are_asked(
+    sample_root: Path, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = settings(sample_root, *APART)
+    callers = callers_of(told, loop)
+    for caller in (each for shards in callers.values() for each in shards):
+        caller.host.open()
+    opens = SearchDense.searcher
+    monkeypatch.setattr(SearchDense, "searcher", lambda step, at: pytest.fail("opened late"))
+    found = answers(told, callers, [CAST])
+    monkeypatch.setattr(SearchDense, "searcher", opens)
+    assert found == answers(told, None, [CAST])
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from srrag.serve.snapshot import (
 from srrag.serve.text_scores import TextScores
 from srrag.step import Step
 from srrag.storage.store import Store
+from tests.engines import AskNumbers, ToyModel
 from tests.unit.serve.serving import CAST, settings
 
 SOON_S = 60.0
@@ -126,9 +127,24 @@ def test_what_takes_long_at_first_is_done_before_the_first_question(
     fake.settings = SimpleNamespace(apart={"first": others["first"]})
     with pytest.raises(TypeError):  # it is asked for scores here, with more than a table
         Snapshot._warm(fake)  # type: ignore[arg-type]
-    fake._answer = {"asks": raising(AssertionError())}
-    fake.settings = SimpleNamespace(apart=others, asks_model=lambda name: name == "asks")
-    Snapshot._warm(fake)  # type: ignore[arg-type]
+
+
+def test_what_asks_a_model_is_warmed_up_to_its_ranking(told: ServeSettings) -> None:
+    ranked: list[pa.Table] = []
+    asks = SimpleNamespace(ranking=lambda: [])
+    plans = SimpleNamespace(ranking=lambda: AskNumbers(engine=ToyModel()))
+    fake: Any = SimpleNamespace(
+        _answer=dict.fromkeys(("asks", "plans"), raising(AssertionError())),
+        _rank={"asks": ranked.append, "plans": raising(AssertionError())},
+        settings=SimpleNamespace(
+            apart={"encoder": Deployment(steps=("EncodeQuestions",))},
+            pipelines={"asks": asks, "plans": plans},
+            asks_model=lambda name: True,
+        ),
+    )
+    Snapshot._warm(fake)
+    (table,) = ranked
+    assert table["text"].to_pylist() == [WARM_UP]
 
 
 def test_a_batch_is_answered_in_the_order_of_its_tickets(snapshot: Snapshot) -> None:
@@ -223,7 +239,7 @@ def test_a_pointer_that_is_swapped_while_it_is_read_is_read_again(
 ) -> None:
     versions = ["old", "new", "new", "new", "never"]
     monkeypatch.setattr(module, "build_version", lambda store, build: versions.pop(0))
-    at, version = module._placed(told, Store(told.root))
+    at, version = module.placed(told)
     assert version == "new" and versions == ["never"] and "sparse" in at.artifacts
 
 

@@ -4,11 +4,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from srrag.serve.ray import health as module
 from srrag.serve.ray.deployments import Cluster, served
-from srrag.serve.ray.health import check_port, failure_line
+from srrag.serve.ray.health import Health, check_port, failure_line
 from tests.unit.serve.serving import free_port, settings
 
 
@@ -70,3 +72,22 @@ def test_a_failed_start_is_told_by_the_error_of_its_deployment() -> None:
     assert failure_line(failed, {"srrag": "", "ranker": told}) == f"ranker: {line}"
     assert failure_line(failed, {"srrag": ""}) == failed
     assert failure_line("", {}) == "the server failed"
+
+
+def test_a_deployment_that_is_asked_nothing_may_have_no_replica(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def app(status: str, **states: int) -> SimpleNamespace:
+        idle = SimpleNamespace(status=status, replica_states=states, message="it fell")
+        busy = SimpleNamespace(status="HEALTHY", replica_states={"RUNNING": 1}, message="")
+        return SimpleNamespace(message="", deployments={"srrag": busy, "ranker": idle})
+
+    seen: list[SimpleNamespace] = []
+    status = SimpleNamespace(status=lambda: SimpleNamespace(applications={"srrag": seen[-1]}))
+    monkeypatch.setattr(module, "serve", status)
+    health = Health(0.0)
+    for well in (app("HEALTHY"), app("UPSCALING", RUNNING=1, STARTING=1)):
+        seen.append(well)
+        assert health.failed() == ""
+    seen.append(app("UPSCALING", STARTING=1))  # too long for the 0 s that it has
+    assert health.failed() == "it fell"

@@ -1,4 +1,4 @@
-"""What a server says before it is up."""
+"""What a server says before it is up, and while it goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import httpx
 import pytest
 
-from srrag.serve.ray.starting import says_starting
+from srrag.serve.ray.starting import says_starting, says_stopping
 from tests.unit.serve.serving import free_port
 
 
@@ -47,3 +47,31 @@ def test_the_proxy_gets_no_connection_before_the_end_and_all_after_it() -> None:
         for _ in range(40):
             with socket.create_connection(("127.0.0.1", port)):
                 proxy.accept()[0].close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere listeners share a port")
+def test_the_proxy_gets_no_connection_once_the_server_stops() -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/v1/answers"
+    with socket.socket() as proxy:
+        with says_starting("127.0.0.1", port):
+            proxy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            proxy.bind(("127.0.0.1", port))
+            proxy.listen(64)
+            proxy.settimeout(5)
+        with (
+            socket.create_connection(("127.0.0.1", port)) as asked,
+            says_stopping("127.0.0.1", port),
+        ):
+            taken, _ = proxy.accept()
+            for _ in range(20):
+                told = httpx.post(url, json={"question": "x"})
+                assert told.status_code == 503 and int(told.headers["retry-after"]) >= 1
+            proxy.close()  # as Ray ends it
+            for _ in range(20):
+                assert httpx.post(url, json={"question": "x"}).status_code == 503
+            taken.sendall(b"what was in hand is answered")
+            taken.close()
+            assert asked.recv(64) == b"what was in hand is answered"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)

@@ -1,0 +1,62 @@
+"""What an index of words tells of them, whichever engine keeps it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import tantivy
+
+from srrag.ranking import Ranked
+
+MAX_TERM_CHARS = 64
+TITLE_WEIGHT = 0.25
+"""What the BM25 score of a title counts for, beside that of the text (docs/ranking.md)."""
+
+
+def analyzer() -> tantivy.TextAnalyzer:
+    """Return an analyzer: words in lower-case ASCII, without English stop words, stemmed."""
+    return (
+        tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+        .filter(tantivy.Filter.remove_long(MAX_TERM_CHARS))
+        .filter(tantivy.Filter.lowercase())
+        .filter(tantivy.Filter.ascii_fold())
+        .filter(tantivy.Filter.stopword("english"))
+        .filter(tantivy.Filter.stemmer("english"))
+        .build()
+    )
+
+
+class WordIndex(abc.ABC):
+    """An opened index of the windows' words: BM25, and how rare each word is."""
+
+    def __init__(self) -> None:
+        """Make the analyzer."""
+        self._analyzer = analyzer()
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """Number of windows."""
+
+    @abc.abstractmethod
+    def document_frequency(self, term: str) -> int:
+        """How many windows hold an indexed term."""
+
+    @abc.abstractmethod
+    def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
+        """Return the k best units of each question by BM25; no grades means all."""
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of a text as they are indexed."""
+        return list(self._analyzer.analyze(text))
+
+    def rarities(self, words: Sequence[str], unknown: float) -> npt.NDArray[np.float32]:
+        """The IDF of each word's stem, float32 (words,); `unknown` for a word that is left out."""
+        stems = [self._analyzer.analyze(word)[:1] for word in words]
+        counts = [self.document_frequency(stem[0]) if stem else 0 for stem in stems]
+        held = np.array(counts, np.float64)
+        idf = np.log1p((len(self) - held + 0.5) / (held + 0.5))
+        known = np.array([bool(stem) for stem in stems], np.bool_)
+        return np.where(known, idf, unknown).astype(np.float32)
