@@ -208,6 +208,7 @@ def test_closing_ends_in_time_and_tells_those_that_wait() -> None:
         await asyncio.sleep(0)
         assert batcher.busy_s() > 0
         await batcher.close(0.05)
+        assert batcher.busy_s() > 0, "what takes longer is not waited for"
         with pytest.raises(ApiError):
             await second
 
