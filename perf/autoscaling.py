@@ -55,6 +55,8 @@ SAMPLE = "pkg://srrag/sample/questions.jsonl"
 DEPLOYMENTS = (NAME, "ranker", "engine")
 NODES = "nodes"
 _TIMEOUT_S = 120.0
+_IDLE_S = 180.0
+"""Seconds in which idle replicas have to go."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +175,21 @@ def states() -> dict[str, dict[str, int]]:
     deployments = serve.status().applications[NAME].deployments
     found = {name: dict(each.replica_states) for name, each in deployments.items()}
     return {**found, NODES: {"RUNNING": sum(node["Alive"] for node in ray.nodes())}}
+
+
+async def wake(url: str) -> float:
+    """Wait until no deployment has a replica; seconds until a question is answered then."""
+    until, record = time.monotonic() + _IDLE_S, Record()
+    while any(sum(each.values()) for name, each in states().items() if name != NODES):
+        if time.monotonic() > until:
+            raise RuntimeError(f"still there after {_IDLE_S:g} s: {states()}")
+        await asyncio.sleep(0.5)
+    async with aiohttp.ClientSession(url) as session:
+        await ask(session, "Does exercise reduce pain after a fracture?", record)
+    ((_, seconds, outcome),) = record.requests
+    if outcome != "answered":
+        raise RuntimeError(f"{outcome}: {record.reasons}")
+    return round(seconds, 1)
 
 
 @contextmanager
@@ -309,7 +326,7 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     parser.add_argument("--out", type=Path, required=True, metavar="PATH", help="without a suffix")
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--least", type=int, default=1, help="replicas of the ranking step")
+    parser.add_argument("--least", type=int, default=1, help="replicas; with 0, one is woken")
     parser.add_argument("--nodes", type=int, default=0, help="that may come beside the first")
     parser.add_argument("--most", type=int, default=3, help="replicas of each deployment")
     parser.add_argument("--seconds", default="30,150,150", help="of 1, all and 1 clients")
@@ -323,7 +340,10 @@ def main() -> None:
     one, many, after = map(float, given.seconds.split(","))
     load = Load(((1, one), (given.clients, many), (1, after)))
     config = configure("serve", [f"root={given.root}", *given.overrides])["ray"]
-    more = {"num_cpus": 16, "max_replicas": given.most, "max_engine_replicas": given.most}
+    more = {
+        "num_cpus": 16, "max_replicas": given.most, "max_engine_replicas": given.most,
+        "min_replicas": given.least, "min_engine_replicas": given.least,
+    }  # fmt: skip
     with ExitStack() as until:
         if given.nodes:  # the head has room for one server, and each other node too
             prepare()
@@ -335,6 +355,7 @@ def main() -> None:
         record = Record()
         with watching(record):
             asyncio.run(drive(url, load.clients, given.clients, record))
+        woken = {} if given.least else {"first_answer_of_none_s": asyncio.run(wake(url))}
         session = ray._private.worker._global_node.get_logs_dir_path()  # type: ignore[attr-defined]
         firsts = first_requests(Path(session) / "serve")
     rows = seconds_of(record, load)
@@ -345,7 +366,7 @@ def main() -> None:
     names = (*DEPLOYMENTS, NODES) if given.nodes else DEPLOYMENTS
     draw(rows, names, given.out.with_suffix(".png"))
     found = figures(rows, record, load)
-    print(json.dumps({**found, "replicas": firsts, "load_average": os.getloadavg()[0]}))
+    print(json.dumps({**found, **woken, "replicas": firsts, "load_average": os.getloadavg()[0]}))
     sys.exit(0)
 
 

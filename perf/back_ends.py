@@ -5,13 +5,16 @@ builds vectors and words of the same parts; then 100 questions go to each, one b
 grades and over grade C alone: vectors about the same topics, and ten words each. `@10` and `@100`
 are the recall of exact search; for words, the share of what the first engine found. All is in CPU
 seconds of the process, threads included; `open_s` is what opening and the first two questions cost.
-Qdrant's local mode keeps whole collections in memory and warns above 20,000 points. The last line
-on stdout is one JSON object.
+Qdrant's local mode keeps whole collections in memory and warns above 20,000 points.
+
+`--root R --questions FILE` (JSON lines with `text`) instead tells how much of what our words' index
+finds first LanceDB's finds, over the windows of a root. The last line on stdout is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import importlib
 import json
@@ -238,6 +241,31 @@ def shared(found: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]], k: i
     return round(float(np.mean([len(a & b) / len(b) for a, b in pairs])), 3)
 
 
+def agreement(root: Path, questions: Path, scratch: Path) -> dict[str, float]:
+    """The share of what our words' index finds first that LanceDB's finds over a root."""
+    from srrag.index.opened import open_sparse
+    from srrag.storage.store import Store
+
+    store = Store(root)
+    stages = store.read_pointer("default")["stages"]
+    inputs = {
+        name: [store.part_path(name, stages[name]["fingerprint"], part)
+               for part in sorted(stages[name]["parts"])]
+        for name in ("windows", "documents")
+    }  # fmt: skip
+    with questions.open(encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"] for line in lines]
+    found = []
+    for engine in ("own", "lancedb"):
+        out = scratch / engine
+        out.mkdir()
+        dataclasses.replace(steps(engine)[1], titles="documents").build(inputs, out, Place())
+        hits = open_sparse(out).search(texts, DEPTH)
+        found.append([ids.to_pylist() for ids, _ in hits])
+    ours, theirs = found
+    return {f"@{k}": shared(theirs, ours, k) for k in (10, DEPTH)}
+
+
 def apart(what: str, engine: str, scratch: Path) -> dict[str, Any]:
     """Build or ask in a process of its own."""
     command = [sys.executable, "-m", "perf.back_ends", "--what", what, "--engine", engine]
@@ -288,6 +316,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--windows", type=int, default=20_000)
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--questions", type=Path)
     parser.add_argument("--what", choices=("build", "ask"), help=argparse.SUPPRESS)
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
@@ -296,6 +326,9 @@ def main() -> None:
         print(json.dumps(one(options.what, options.engine, options.scratch)))
         return
     with tempfile.TemporaryDirectory() as scratch:
+        if options.root:
+            print(json.dumps(agreement(options.root, options.questions, Path(scratch))))
+            return
         print(json.dumps(compared(options.windows, options.engines, Path(scratch))))
 
 

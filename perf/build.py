@@ -106,7 +106,34 @@ def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
     told = spec(encoder)
     texts.write_text(json.dumps({"texts": window_texts(job.store), "encoder": told}), "utf-8")
     windows = done["rows"]["windows"]
-    return {"work_s": work, "windows": windows, "encoder": told, "by_stage": clock.rounded()}
+    return {
+        "work_s": work, "windows": windows, "encoder": told, "by_stage": clock.rounded(),
+        "texts_and_tokens": encoded_tokens(job.store, encoder),
+    }  # fmt: skip
+
+
+def encoded_tokens(store: Any, encoder: Any) -> dict[str, tuple[int, int]]:
+    """How many texts of each kind were encoded, and their tokens, the model's own two included."""
+    import numpy as np
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    from srrag.model.tokens import load_tokenizer
+
+    found = store.artifacts("default")
+    names = pq.read_table(found["communities"] / "entity_vectors.parquet")["name"]
+    tree = pq.read_table(found["tree"] / "tree.parquet", columns=["kind", "name", "text"])
+    told = tree.filter(pc.equal(tree["kind"], "community"))
+    texts = {
+        "windows": window_texts(store),
+        "names": pc.unique(names).to_pylist(),
+        "descriptions": [f"{each['name']}. {each['text']}" for each in told.to_pylist()],
+    }
+    tokens, most = load_tokenizer(encoder), encoder.max_tokens
+    return {
+        kind: (len(each), int(np.minimum(tokens.count(each) + 2, most).sum()))
+        for kind, each in texts.items()
+    }
 
 
 def warm(encoder: Any) -> Any:

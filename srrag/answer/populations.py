@@ -30,10 +30,8 @@ _AGES: tuple[tuple[str, int, int], ...] = (
 
 Borders are drawn wide ("children" up to 18), since only ranges that do not touch contradict.
 """
-_AGE_WORDS = re.compile(
-    "|".join(rf"(?P<a{n}>(?<![\w-])(?:{words})(?![\w-]))" for n, (words, _, _) in enumerate(_AGES)),
-    re.IGNORECASE,
-)
+_STAGES = "|".join(f"(?P<a{n}>{words})" for n, (words, _, _) in enumerate(_AGES))
+_AGE_WORDS = re.compile(rf"(?<![\w-])(?:{_STAGES})(?![\w-])", re.IGNORECASE)
 _YEAR = rf"\d{{1,3}}|{'|'.join(word for word in NUMBER_WORDS if '-' not in word)}"
 _TO = r"\s{0,2}(?:-|–|to|and)\s{0,2}"
 _YEARS = re.compile(

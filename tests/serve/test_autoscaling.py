@@ -20,8 +20,8 @@ pytestmark = [
     pytest.mark.long(120, "replicas load models, and go after they have had nothing to do"),
 ]
 QUICK = Cluster(
-    cpus=0.1, max_replicas=2, target_requests=2.0, upscale_delay_s=0.5, downscale_delay_s=3.0,
-    look_back_s=2.0, report_s=0.5,
+    cpus=0.1, min_replicas=0, max_replicas=2, target_requests=2.0, upscale_delay_s=0.5,
+    downscale_delay_s=3.0, look_back_s=2.0, report_s=0.5,
 )  # fmt: skip
 RANKER = "+deployments.ranker={steps:[RerankMaxSim],cpus:0.1,min_replicas:0,max_replicas:2}"
 MOST_S = 60.0
@@ -73,7 +73,7 @@ def test_replicas_come_and_go_and_no_request_is_lost(ray_cluster: None, sample_r
         assert outcomes == {"answered"}, record.reasons
         later = [ended - took for ended, took, _ in record.requests]
         assert max(later) + record.began > events.came, "asked of both, and of the one again"
-        events._until(lambda: all_replicas("ranker") == 0)
-        assert not all_replicas("ranker"), "what is asked nothing goes"
+        events._until(lambda: all_replicas("srrag") + all_replicas("ranker") == 0)
+        assert all_replicas("srrag") + all_replicas("ranker") == 0, "what is asked nothing goes"
         answer = httpx.post(f"{url}/v1/answers", json={"question": CAST}, timeout=MOST_S)
-        assert answer.status_code == 200 and running("ranker") == 1, "and wakes"
+        assert answer.status_code == 200 and running("srrag") == running("ranker") == 1, "and wakes"
