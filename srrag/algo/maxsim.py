@@ -27,7 +27,7 @@ def maxsim(
         raise ValueError(f"weight {weight.shape} is not one number for each of {len(query)} tokens")
     scores = np.zeros(len(offsets) - 1, dtype=np.float32)
     filled = np.flatnonzero(offsets[1:] > offsets[:-1])
-    if len(filled) == 0 or len(query) == 0:
+    if len(query) == 0:
         return scores
     similarity = _similarity(query, values)
     if scale is not None:

@@ -61,7 +61,7 @@ def pool(
     finds, share = by_rank[order], share[order]
     starts = _starts(query[finds], key[finds])
     total = share[starts]
-    if reduce != "max" and len(starts):
+    if reduce != "max":
         # Float sums depend on their order: from the smallest up, whatever the sources' order.
         total = np.add.reduceat(_ascending(share, starts), starts)
     total, best = np.round(total, decimals), finds[starts]

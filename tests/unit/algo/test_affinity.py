@@ -134,3 +134,15 @@ def test_affinity_by_hand() -> None:
     cosines = np.array([[0.8, -0.4], [0.8, 0.0], [-0.4, 0.0]])
     found = affinity_graph(links, all_name_affinities(rows, cosines)).toarray()
     assert found == pytest.approx(np.array([[0, 1.4, 0], [1.4, 0, 0], [0, 0, 0]]))
+
+
+def test_a_row_that_the_lists_find_too_little_for_is_its_own_neighbour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The third row found one neighbour of two: itself takes the other place, with cosine 0."""
+    rows = np.array([[0, 1, 2], [1, 0, 2], [2, 1, -1]])
+    cosines = np.array([[1, 0.5, 0.4], [1, 0.5, 0.3], [1, 0.3, -np.inf]], dtype=np.float32)
+    monkeypatch.setattr(affinity, "_search", lambda vectors, k: (cosines, rows))
+    found, scores = nearest(unit(np.eye(3)), 2)
+    assert found.tolist() == [[1, 2], [0, 2], [1, 2]]
+    assert scores[2] == pytest.approx([0.3, 0.0])

@@ -13,7 +13,7 @@ from srrag.algo.betr import (
     make_pairs,
     solve_exact,
 )
-from srrag.algo.betr_intervals import Draws, draw, intervals, nearest, query_scores
+from srrag.algo.betr_intervals import Draws, _information, draw, intervals, nearest, query_scores
 from srrag.train.betr.simulate import TABLE_1, simulate_pairs
 
 SEEDS = 200
@@ -123,3 +123,28 @@ def test_intervals_by_hand() -> None:
     assert a == pytest.approx((1, 3))
     assert u.tolist() == pytest.approx(np.array([[0, 0]] + [[-1, 0]] * 4))
     assert biases(held[:, 1:]).min() == -1
+
+
+def test_fewer_queries_than_parameters_leave_one_degree_of_freedom() -> None:
+    """As if there were six queries, one more than parameters: seven are narrower."""
+    pairs = simulate_pairs(TABLE_1, num_queries=3)
+    theta = np.array([0.2, 0.1, 0.1, 0.3, 0.2])
+
+    def drawn(num_queries: int) -> Floats:
+        objective = Objective(kind="posterior", num_queries=num_queries, tau=1.0)
+        return draw(theta, pairs, objective, num_draws=20, seed=0).free
+
+    assert np.array_equal(drawn(3), drawn(6))
+    assert not np.allclose(drawn(3), drawn(7))
+
+
+def test_the_likelihood_curves_down_everywhere_without_the_slope_of_alpha() -> None:
+    """The slope adds to the curvature of α alone, also far from the optimum."""
+    pairs = simulate_pairs(TABLE_1, num_queries=30)
+    for alpha in (-4.0, 0.0, 4.0):
+        theta = np.array([alpha, 0.1, 0.1, 0.3, 0.2])
+        _, gradient, hessian = log_likelihood(theta, pairs)
+        added = _information(theta, pairs) + hessian
+        assert added[0, 0] == pytest.approx(gradient[0])
+        assert np.count_nonzero(added) == 1
+        assert np.linalg.eigvalsh(_information(theta, pairs)).min() > -1e-9

@@ -49,3 +49,11 @@ def test_too_few_chapters_and_no_temperature_are_refused() -> None:
         relatedness(VECTORS[:3], CHAPTERS[:3], 0.1)
     with pytest.raises(ValueError, match="temperature is 0"):
         relatedness(VECTORS, CHAPTERS, 0)
+
+
+def test_a_chapter_pulls_by_its_mean_however_long_it_is() -> None:
+    """From (0, 0, 1): chapters of two and of one BTU, whose means are as near, take half each."""
+    vectors = np.array([[0.6, 0, 0.8], [0.6, 0, 0.8], [0, 0.6, 0.8], [0, 0, 1.0]])
+    found = relatedness(vectors, np.array([0, 0, 1, 2]), 0.5)
+    assert found.top_mass[3] == pytest.approx(0.5)
+    assert found.entropy[3] == pytest.approx(1.0)

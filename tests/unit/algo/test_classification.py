@@ -141,3 +141,13 @@ def test_logistic_regression_stays_finite_where_classes_part() -> None:
     assert found[0] > 1
     with pytest.raises(ValueError, match="not finite"):
         fit_logistic(np.array([[np.nan], [1.0]]), np.array([0.0, 1.0]))
+
+
+def test_a_feature_that_says_nothing_does_not_end_the_fit() -> None:
+    """Its weight stands still from the first step on."""
+    rng = np.random.default_rng(4)
+    feature = rng.normal(size=200)
+    labels = (rng.random(200) < 1 / (1 + np.exp(-2 * feature))).astype(float)
+    alone = fit_logistic(feature[:, None], labels, ridge=0.1)
+    beside = fit_logistic(np.column_stack([feature, np.zeros(200)]), labels, ridge=0.1)
+    assert beside == pytest.approx([alone[0], 0.0, alone[1]], abs=1e-6)

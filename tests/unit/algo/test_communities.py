@@ -269,3 +269,31 @@ def test_everyone_is_in_one_community_whatever_changes(data: st.DataObject) -> N
     assert sorted(set(one.labels.tolist())) == [*range(len(set(one.labels.tolist())))]
     still = np.array(sorted({*range(24)} - new - touched), dtype=int)
     assert groups(before.labels[still]) == groups(one.labels[still])
+
+
+def cliques(count: int, size: int, joined: list[tuple[int, int]]) -> EvidenceGraph:
+    """Cliques with a direction each; the first entities of those that are joined have a link."""
+    edges = [
+        (clique * size + a, clique * size + b)
+        for clique in range(count) for a in range(size) for b in range(a)
+    ]  # fmt: skip
+    ends = np.array([*edges, *((a * size, b * size) for a, b in joined)])
+    vectors = np.repeat(np.eye(count, dtype=np.float32), size, axis=0)
+    kinds = np.zeros(count * size, dtype=np.int64)
+    return EvidenceGraph(vectors, kinds, ends[:, 0], ends[:, 1], np.zeros(len(ends), np.int64))
+
+
+@pytest.mark.parametrize("epsilon", [-5.0, 5.0])
+def test_only_what_is_new_or_linked_to_it_merges(epsilon: float) -> None:
+    """The sixth clique comes, linked to the first two; the fourth and the fifth are linked too."""
+    size = 4
+    graph = cliques(6, size, [(5, 0), (5, 1), (3, 4)])
+    labels = np.repeat(np.arange(6), size)
+    standing = detect(graph).standing
+    new = replace(standing, labels=np.where(labels == 5, -1, labels))
+    found = update(graph, new, np.zeros(len(labels), dtype=bool), epsilon=epsilon).labels
+    if epsilon < 0:
+        assert groups(found) == groups(labels), "nothing merges"
+    else:
+        merged = np.where(np.isin(labels, (0, 1, 5)), 0, labels)
+        assert groups(found) == groups(merged), "what stood before stays apart"

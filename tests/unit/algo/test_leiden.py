@@ -87,3 +87,13 @@ def test_the_resolution_follows_the_graph(num_cliques: int, size: int) -> None:
 def test_graphs_without_edges(n: int) -> None:
     found = start(sparse.csr_array((n, n)))
     assert found.labels.tolist() == list(range(n))
+
+
+def test_the_start_says_which_resolution_made_it() -> None:
+    rng = np.random.default_rng(5)
+    dense = np.kron(np.eye(12), np.ones((5, 5))) + (rng.random((60, 60)) < 0.02)
+    graph = sparse.csr_array(np.triu(dense, 1) + np.triu(dense, 1).T)
+    found = start(graph)
+    again = renumber(leiden(graph, found.resolution))
+    assert again.tolist() == renumber(found.labels).tolist()
+    assert found.resolution > 0

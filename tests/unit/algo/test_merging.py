@@ -146,3 +146,18 @@ def test_without_epsilon_the_shortest_description_decides() -> None:
         np.arange(n) // 4, links, vectors, sets, semantic_weight=2.0, epsilon=found.epsilon
     )
     assert again.labels.tolist() == found.labels.tolist()
+
+
+def test_a_pair_that_lengthens_the_description_ends_nothing() -> None:
+    """One link joins the two that are most alike; the halves of a third merge all the same."""
+    n = 40
+    blocks = np.repeat([0, 1, 2, 2], 10)
+    links = graph(
+        [(a, b, 1.0) for a in range(n) for b in range(a) if blocks[a] == blocks[b]]
+        + [(9, 10, 1.0)],
+        n,
+    )
+    vectors = np.repeat([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 10, axis=0)
+    sets = np.ones((n, 1), dtype=bool)
+    found = merge(np.arange(n) // 10, links, vectors, sets, semantic_weight=2.0)
+    assert found.labels.tolist() == blocks.tolist()

@@ -89,3 +89,18 @@ def test_pairs_that_say_nothing_leave_the_prior() -> None:
     assert theta.tolist() == [0.0]
     free = weight_draws(theta, pairs, num_draws=4000, seed=0)
     assert free.std() == pytest.approx(2.0, rel=0.05)
+
+
+def test_fewer_questions_than_weights_leave_one_degree_of_freedom() -> None:
+    """Two questions for two weights: counted as three. A third that holds no pair adds nothing."""
+    two = simulated([1.0, 0.5], 2, seed=3)
+    three = FeaturePairs(two.x, two.query, np.ones(3), two.precision)
+    theta = np.array([0.8, 0.4])
+    drawn = [weight_draws(theta, pairs, num_draws=5, seed=0) for pairs in (two, three)]
+    assert np.allclose(*drawn)
+
+
+def test_an_interval_reaches_as_far_as_either_draws() -> None:
+    free = np.array([[-1.0, 0.0], [3.0, 2.0]])
+    held = np.array([[0.5, 1.0], [2.0, 4.0]])
+    assert weight_intervals(free, held, 1.0).tolist() == [[0.0, 3.0], [0.0, 4.0]]

@@ -76,3 +76,7 @@ def test_blend_by_hand_and_its_limits():
     assert blend(np.array([1.0]), np.array([0.0]), 0.25).tolist() == [0.75]
     with pytest.raises(ValueError, match=r"1\.5"):
         blend(np.zeros(1), np.zeros(1), 1.5)
+
+
+def test_a_score_alone_is_the_best_of_its_query() -> None:
+    assert min_max(np.array([5.0]), np.zeros(1, dtype=np.int64)).tolist() == [1.0]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from srrag.algo.token_f1 import figure_intervals, figures, token_counts
+from srrag.algo.token_f1 import CLASSES, figure_intervals, figures, token_counts
 
 GOLD = np.array([1, 1, 2, 0, 3, 3], np.int8)
 FOUND = np.array([1, 2, 2, 3, 3, 0], np.int8)
@@ -61,3 +61,8 @@ def test_equal_documents_leave_no_doubt() -> None:
     assert low == pytest.approx(high)
     with pytest.raises(ValueError, match="at least one document"):
         figure_intervals(counts[:0])
+
+
+def test_one_token_is_enough() -> None:
+    found = figures(token_counts(np.array([1], np.int8), np.array([1], np.int8)))
+    assert found[f"{CLASSES[0]}_precision"] == found[f"{CLASSES[0]}_recall"] == 1.0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.runner import verify as module
 from srrag.runner.verify import _verify_documents, _verify_files, _verify_standing, verify
 from srrag.standing import STANDINGS
 from srrag.storage.atomic_write import commit_json, read_json
@@ -33,6 +35,31 @@ def test_a_build_of_other_inputs_than_stand_is_told(tmp_path: Path) -> None:
     assert "other entities than stand; run the build again" in problem
     build(tmp_path, DOCUMENTS)
     assert verify(store, "default")["problems"] == []
+
+
+def test_an_input_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    store = Store(tmp_path)
+    folders = store.artifacts("default")
+    manifest = read_json(folders["communities"] / "manifest.json")
+    read = manifest["contents"]["entities"]
+    read[next(iter(read))] = "0" * 64
+    manifest["contents"] = {"triples": {}, **manifest["contents"]}
+    commit_json(folders["communities"] / "manifest.json", manifest, sealed=True)
+    receipt = store.receipt_path(*of("triples", store, store.read_pointer("default")))
+    receipt.write_text("{")
+    problems = verify(store, "default")["problems"]
+    assert any("other entities than stand" in each for each in problems)
+    assert any(each.startswith("triples: ") for each in problems)
+
+
+def test_an_input_row_that_nothing_came_of_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(module._TRACES, "triples", ("doc_id", "raw_id"))
+    build(tmp_path, [["zinc"], [], ["iron"]])
+    (problem,) = verify(Store(tmp_path), "default")["problems"]
+    assert problem.startswith("triples: ") and problem.endswith("1 input rows left no trace")
 
 
 def broken(root: Path, change: Callable[[Store, dict[str, Any]], object]) -> list[str]:
@@ -245,7 +272,8 @@ def test_rejects_are_held_against_the_pointer_or_the_parts(tmp_path: Path) -> No
 def test_rejects_of_an_older_version_are_not_blamed_for_a_part(tmp_path: Path) -> None:
     def change(store: Store, at: dict[str, Any]) -> None:
         del at["rejects"]
-        rewritten("triples", store, at, sha256="0" * 64)
+        rewritten("triples", store, at, sha256="0" * 64, rejected=1)
+        os.utime(store.part_path(*of("triples", store, at)), (0, 0))  # another file than was made
 
     assert not [each for each in broken(tmp_path, change) if "rejects" in each]
 

@@ -62,6 +62,19 @@ def test_a_saved_index_is_found_while_its_files_stand(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".index-*")), "nor beside one that was saved before"
 
 
+def test_of_two_saved_indexes_the_larger_one_is_mapped(tmp_path: Path) -> None:
+    """Two processes may save one each at the same moment."""
+    files = parts(tmp_path, range(4), range(4, 9), range(9, 10))
+    for count in (1, 3, 2):
+        save(tmp_path, join([index_file(tmp_path, file) for file in files[:count]]))
+        (made,) = tmp_path.glob("index-*")
+        made.rename(tmp_path / f"made-{count}")
+    for made in tmp_path.glob("made-*"):
+        made.rename(tmp_path / f"index-{made.name}")
+    assert load(tmp_path, frozenset(files)).files == tuple(files)
+    assert load(tmp_path, frozenset(files[:2])).files == tuple(files[:2])
+
+
 @pytest.mark.parametrize("name", ["heads.npy", "rows.npy", "groups.npy", "files.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "other", "short"])
 def test_an_index_that_is_not_whole_is_none_and_is_saved_again(

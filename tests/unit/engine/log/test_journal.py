@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -236,3 +237,21 @@ def test_a_reader_beside_a_writer_misses_nothing(tmp_path: Path) -> None:
     thread.join()
     assert looks > 3
     assert log.totals().completions == 120
+
+
+def test_what_would_be_too_much_for_a_part_begins_the_next(tmp_path: Path) -> None:
+    with Journal(tmp_path, seal_rows=4) as journal:
+        journal.append([entry(number) for number in range(3)])
+        journal.append([entry(number) for number in range(3, 6)])
+        (sealed,) = tmp_path.glob("part-*.json")
+        assert json.loads(sealed.read_text())["completions"] == 3
+    assert len(list(tmp_path.glob("part-*.json"))) == 2
+
+
+def test_a_sealed_journal_is_closed(tmp_path: Path) -> None:
+    with Journal(tmp_path, seal_rows=1) as journal:
+        journal.append([entry(0)])
+        opened = len(list(Path("/proc/self/fd").iterdir()))
+        for number in range(1, 6):
+            journal.append([entry(number)])
+        assert len(list(Path("/proc/self/fd").iterdir())) == opened

@@ -99,3 +99,11 @@ def test_a_receipt_is_read_once_and_names_what_is_wrong(tmp_path: Path) -> None:
     plant(tmp_path, part_file(f"{NEW}-000001"))
     with pytest.raises(DamagedError, match="is missing"):
         LogListingReader(tmp_path).now()
+
+
+def test_parts_and_journals_are_listed_in_their_order(tmp_path: Path) -> None:
+    names = [new_name(ms) for ms in range(12, 0, -1)]
+    plant(tmp_path, *map(part_file, names[:6]), *map(journal_file, names[6:]))
+    found = LogListingReader(tmp_path).now()
+    assert found.parts == tuple(sorted(names[:6]))
+    assert found.journals == tuple(sorted(names[6:]))

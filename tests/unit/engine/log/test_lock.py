@@ -181,3 +181,13 @@ def test_a_damaged_lock_is_taken_once_its_beat_is_old(tmp_path: Path) -> None:
     os.utime(path, (then, then))
     with LogLock(tmp_path) as lock:
         assert lock.held()
+
+
+def test_a_lock_whose_file_is_gone_is_not_held(tmp_path: Path) -> None:
+    lock = LogLock(tmp_path)
+    lock.take()
+    assert lock.held()
+    for path in tmp_path.glob("*lock*"):
+        path.unlink()
+    assert not lock.held()
+    lock.release()

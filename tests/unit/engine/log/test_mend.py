@@ -79,6 +79,7 @@ def test_a_receipt_is_counted_again(log: tuple[Path, str, str], text: str | None
     path = folder / f"part-{two}.json"
     path.unlink() if text is None else path.write_text(text)
     (said,) = mend(folder)
+    assert said.startswith(str(path))
     assert "written again with 3 answers, how many were lost is not known" in said
     after = read_receipt(folder, two)
     assert (after.rows, after.faults, after.replaces) == (before.rows, before.faults, [])
@@ -123,3 +124,28 @@ def test_an_index_of_parts_that_are_gone_is_removed(log: tuple[Path, str, str]) 
     (place / "files.json").write_text(json.dumps(["part-none.parquet"]))
     (said,) = mend(folder)
     assert "did not fit" in said and not place.exists()
+
+
+def test_journals_are_mended_from_the_oldest_on(tmp_path: Path) -> None:
+    for number in range(8, 0, -1):
+        path = tmp_path / f"journal-{number:015d}-{'0' * 32}.jsonl"
+        path.write_bytes(b"\x00\x00\n" + entry(number).line())
+    said = list(mend(tmp_path))
+    assert said == sorted(said) and len(said) == 8
+    assert held(tmp_path) == set(range(1, 9))
+
+
+def test_a_damaged_row_group_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("entry", "parts"):
+        monkeypatch.setattr(f"srrag.engine.log.{module}.GROUP_ROWS", 2)
+    with Journal(tmp_path) as journal:
+        journal.append([entry(number) for number in range(6)])
+    (path,) = tmp_path.glob("part-*.parquet")
+    data = bytearray(path.read_bytes())
+    data[40] ^= 0xFF
+    path.write_bytes(bytes(data))
+    (said,) = mend(tmp_path)
+    assert "written again with 4 answers, 2 answers lost" in said
+    assert len(held(tmp_path)) == 4
