@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -124,28 +124,48 @@ DIFFERENT = frozenset(["missing", "state", "answer"])
 """Changes by which two answers are different: with the same words they are not."""
 
 
-def compared(rows: tuple[Row, ...], others: tuple[Row, ...]) -> Iterator[Row]:
-    """Add to each row the other run's row as `other`, and as `changes` what differs."""
-    by_id = {row["query_id"]: row for row in others}
+_KINDS = {"state": "state", "grade": "grade", "answer": "words", "citations": "cited",
+          "evidence": "found"}  # fmt: skip
+
+
+def compared(rows: tuple[Row, ...], others: Sequence[tuple[Row, ...]]) -> Iterator[Row]:
+    """Add to each row those of other runs as `others`, None where a run lacks it, and what differs.
+
+    `changes` names what any two differ in; `answers` counts different outcomes and words;
+    `distance` is the mean share of words that an answer does not share with the first, 0…1.
+    """
+    by_id = [{row["query_id"]: row for row in run} for run in others]
     for row in rows:
-        other = by_id.get(row["query_id"])
-        if other is None:
-            yield {**row, "other": None, "changes": ["missing"]}
-            continue
-        kinds = {"state": "state", "grade": "grade", "answer": "words", "citations": "cited",
-                 "evidence": "found"}  # fmt: skip
-        changes = [kind for kind, key in kinds.items() if row[key] != other[key]]
-        yield {**row, "other": other, "changes": changes}
+        beside = [run.get(row["query_id"]) for run in by_id]
+        there = [row, *(other for other in beside if other)]
+        changes = [k for k, key in _KINDS.items() if any(row[key] != each[key] for each in there)]
+        told = {(each["state"], tuple(each["words"])) for each in there}
+        apart = [1.0 if other is None else _apart(row, other) for other in beside]
+        yield {
+            **row,
+            "others": beside,
+            "changes": [*(["missing"] if None in beside else []), *changes],
+            "answers": len(told),
+            "distance": round(sum(apart) / max(1, len(apart)), 3),
+        }
+
+
+def _apart(row: Row, other: Row) -> float:
+    """1 minus the words that two answers share of all that either holds; 1 for two outcomes."""
+    if row["state"] != other["state"]:
+        return 1.0
+    mine, theirs = set(row["words"]), set(other["words"])
+    return 1 - len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
 
 
 def chosen(
     rows: Iterator[Row] | tuple[Row, ...], *, text: str, grade: str, state: str, differs: bool
 ) -> list[Row]:
-    """Filter rows; "" matches any. In a comparison, a row matches if either run's row does."""
+    """Filter rows; "" matches any. In a comparison, a row matches if the row of any run does."""
     wanted = text.casefold()
 
     def fits(row: Row) -> bool:
-        sides = [row, *([row["other"]] if row.get("other") else [])]
+        sides = [row, *filter(None, row.get("others", ()))]
         return (
             (not wanted or wanted in f"{row['question']} {row['query_id']}".casefold())
             and (not grade or any(_graded(side) == grade for side in sides))
@@ -162,9 +182,9 @@ def _graded(row: Row) -> str:
 
 def brief(row: Row) -> Row:
     """Copy a row without the columns that only comparisons need."""
-    kept = {k: v for k, v in row.items() if k not in ("words", "cited", "found", "other")}
-    other = row.get("other")
-    return {**kept, **({"other": brief(other)} if other else {})}
+    kept = {k: v for k, v in row.items() if k not in ("words", "cited", "found", "others")}
+    beside = [other and brief(other) for other in row.get("others", ())]
+    return {**kept, **({"others": beside} if beside else {})}
 
 
 def read_answer(run: StoredRun, query_id: str) -> Row | None:

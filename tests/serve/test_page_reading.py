@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def url(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     root = store_runs(sample_root, tmp_path_factory.mktemp("reading"))
+    for number, name in enumerate(("three", "four", "five")):
+        shutil.copytree(root / "jobs" / ("words", "both")[number % 2], root / "jobs" / name)
     with listening(settings(root, "pipeline=bm25")) as url:
         yield url
 
@@ -41,9 +44,10 @@ def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view:
         listed(page, 5)
         page.select_option("#run", label="jobs/words")
         questions = listed(page, len(QUESTIONS))
-        own = page.locator("#against option", has_text="jobs/words")
-        assert own.is_disabled() and not own.evaluate("option => !option.hidden")
-        page.select_option("#against", label="jobs/both")
+        page.click("#beside summary")
+        assert page.locator("#against label", has_text="jobs/words").is_hidden(), "not itself"
+        page.get_by_role("checkbox", name="jobs/both").check()
+        page.click("#beside summary")
         page.wait_for_selector("#questions .chip.other")
         questions.filter(has_text="adolescents").click()
         page.wait_for_selector("#sides.two")
@@ -60,7 +64,7 @@ def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view:
         page.goto("about:blank")
         page.goto(shared)
         page.wait_for_selector("#questions .chip.other")
-        assert page.input_value("#against"), "the address holds the comparison"
+        assert "1 other run" in page.inner_text("#beside-told"), "the address holds the comparison"
 
 
 def test_questions_are_filtered(browser: Browser, url: str) -> None:
@@ -86,6 +90,36 @@ COUNT_A = """async () => {
   const id = runs.find((run) => run.name === 'jobs/words').id;
   return (await (await fetch(`v1/runs/${id}?grade=A`)).json()).total;
 }"""
+
+
+def test_five_runs_stand_side_by_side_and_a_trace_has_a_link(
+    browser: Browser, url: str, tmp_path: Path
+) -> None:
+    with visit(browser, f"{url}runs") as page:
+        listed(page, 5)
+        page.select_option("#run", label="jobs/words")
+        page.click("#beside summary")
+        for name in ("jobs/both", "jobs/three", "jobs/four", "jobs/five"):
+            page.get_by_role("checkbox", name=name).check()
+        page.click("#beside summary")
+        page.select_option("#order", "difference")
+        expect(page.locator("#questions .chip.other").first).to_contain_text("runs")
+        page.locator("#questions > li > button").filter(has_text="bed rest").click()
+        expect(page.locator(".side")).to_have_count(5)
+        accessible(page)
+        picture(page, "runs-five", tmp_path)
+        page.locator(".trace > summary").first.click()
+        page.locator(".permanent").first.click()
+        link = page.url
+        page.goto("about:blank")
+        page.goto(link)
+        expect(page.locator(".side")).to_have_count(5)
+        assert "bed rest" in page.inner_text("#asked")
+        assert page.locator(".trace[open] .steps li").count() >= 5
+        page.check("#differs")
+        expect(page.locator("#count")).not_to_contain_text("6 of")
+        page.locator("#questions > li > button").first.click()
+        accessible(page)
 
 
 def test_a_question_is_opened_by_keyboard(browser: Browser, url: str) -> None:

@@ -30,9 +30,12 @@ from srrag.serve.service import PipelineService
 Json = dict[str, Any]
 Grade = Literal["", "A", "B", "C", "D", "E", "none"]
 MAX_ROWS = 200
+MAX_BESIDE = 7
+"""Runs beside the first one; so many are kept in memory."""
 
 _Text = Annotated[str, Query(max_length=200)]
 _Id = Annotated[str, Query(max_length=200)]
+_Runs = Annotated[list[str] | None, Query(max_length=MAX_BESIDE)]
 _Ids = Annotated[list[str] | None, Query(max_length=MAX_STUDIES)]
 _Question = Annotated[str, Query(max_length=4000)]
 _Hops = Annotated[int, Query(ge=1, le=3)]
@@ -70,18 +73,25 @@ def _add_runs(app: FastAPI, host: PipelineService) -> None:
     @app.get("/v1/runs/{run_id}", responses=shown("run"))
     def answers(
         run_id: str,
-        against: _Id = "",
+        against: _Runs = None,
         text: _Text = "",
         grade: Grade = "",
         state: Literal["", State] = "",
         differs: bool = False,
+        order: Literal["", "difference"] = "",
         offset: Annotated[int, Query(ge=0, le=10**7)] = 0,
         limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 50,
     ) -> Json:
-        """Questions of a run, filtered; with `against`, how another run answered each."""
+        """Questions of a run, filtered; with `against`, how other runs answered each.
+
+        `order=difference` puts those first whose answers share the fewest words.
+        """
         rows = _rows(run_of(run_id, "run_id"))
-        listed = compared(rows, _rows(run_of(against, "against"))) if against else rows
+        others = [_rows(run_of(each, "against")) for each in against or ()]
+        listed = compared(rows, others) if others else rows
         found = chosen(listed, text=text, grade=grade, state=state, differs=differs)
+        if order:
+            found.sort(key=lambda row: -row.get("distance", 0.0))
         shown = [brief(row) for row in found[offset : offset + limit]]
         return {"total": len(found), "of": len(rows), "answers": shown}
 

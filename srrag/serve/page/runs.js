@@ -1,4 +1,4 @@
-// Stored runs: their questions, one answer or two beside each other, and what differs.
+// Stored runs: their questions, up to eight answers beside each other, and what differs.
 
 import { at, fail, make, read, several, withKey } from "./dom.js";
 import { badge, citedOf, paragraphs, restsOn, showEvidence } from "./evidence.js";
@@ -8,10 +8,13 @@ import { withoutLead } from "./window.js";
 const STATES = { answered: "answered", insufficient: "not enough evidence", failed: "failed" };
 const CHANGES = {
   state: "outcome", grade: "best grade", answer: "wording", citations: "cited passages",
-  evidence: "passages found", missing: "only in this run",
+  evidence: "passages found", missing: "not in every run",
 };
-const CHOICES = ["run", "against", "text", "grade", "state", "differs"];
+const CHOICES = ["run", "text", "grade", "state", "order", "differs"];
+const MOST = 7; // runs beside the first, as the server takes them
 const narrow = matchMedia("(max-width: 960px)");
+let wanted = {}; // the question that the address names, and whether its steps stand open
+let reading = ""; // the question that is shown
 let turn = 0; // a later choice makes an earlier reply stale
 
 // ---- the runs ----
@@ -30,8 +33,8 @@ async function start() {
     }
     const named = usable.map((run) => make("option", { value: run.id }, run.name));
     at("run").replaceChildren(...named);
-    at("against").replaceChildren(make("option", { value: "" }, "no other"),
-      ...named.map((option) => option.cloneNode(true)));
+    at("against").append(...usable.map((run) => make("label", {},
+      make("input", { type: "checkbox", value: run.id }), ` ${run.name}`)));
     restore();
     await list();
   } catch (error) {
@@ -47,14 +50,24 @@ function restore() {
     else if (given.has(name)) at(name).value = given.get(name);
     if (at(name).localName === "select" && at(name).selectedIndex < 0) at(name).selectedIndex = 0;
   }
+  for (const box of boxes()) box.checked = given.getAll("against").includes(box.value);
+  wanted = { question: given.get("question"), steps: given.has("steps") };
 }
 
-// Excludes the run itself from the choices for comparison.
+const boxes = () => [...at("against").querySelectorAll("input")];
+const beside = () => boxes().filter((box) => box.checked).map((box) => box.value);
+
+// A run is not compared with itself, nor with more than the server takes.
 function apart() {
-  for (const option of at("against").options) {
-    option.hidden = option.disabled = option.value === at("run").value;
-    if (option.disabled && option.selected) at("against").value = "";
+  for (const box of boxes()) {
+    const own = box.value === at("run").value;
+    if (own) box.checked = false;
+    box.parentElement.hidden = own;
   }
+  const full = beside().length >= MOST;
+  for (const box of boxes()) box.disabled = full && !box.checked;
+  const count = beside().length;
+  at("beside-told").textContent = count ? `Beside ${several(count, "other run")}` : "Compare with …";
 }
 
 function choice() {
@@ -63,6 +76,7 @@ function choice() {
     const value = name === "differs" ? (at(name).checked ? "true" : "") : at(name).value;
     if (value) given.set(name, value);
   }
+  for (const run of beside()) given.append("against", run);
   return given;
 }
 
@@ -72,11 +86,11 @@ async function list(offset = 0) {
   const own = ++turn;
   apart();
   const given = choice();
-  history.replaceState(null, "", `#${given}`);
-  at("differing").hidden = !given.has("against");
+  if (!wanted.question) history.replaceState(null, "", `#${given}`);
+  at("differing").hidden = at("ordering").hidden = !given.has("against");
   const asked = new URLSearchParams(given);
   asked.delete("run");
-  if (!given.has("against")) asked.delete("differs");
+  if (!given.has("against")) for (const name of ["differs", "order"]) asked.delete(name);
   asked.set("offset", offset);
   try {
     const found = await read(`v1/runs/${at("run").value}?${asked}`);
@@ -92,7 +106,11 @@ async function list(offset = 0) {
     at("count").textContent = `${found.total.toLocaleString("en")} of ${several(found.of, "question")}`;
     if (!offset) {
       at("read").hidden = true;
-      if (found.answers.length && !narrow.matches) show(found.answers[0], at("questions").querySelector("button"));
+      // What the address names or the reader reads stays, where it is still listed.
+      const named = found.answers.findIndex((row) => row.query_id === (wanted.question ?? reading));
+      const place = Math.max(0, named);
+      const button = at("questions").querySelectorAll("button")[place];
+      if (button && (named >= 0 || !narrow.matches)) show(found.answers[place], button);
     }
   } catch (error) {
     if (own === turn) fail(error);
@@ -120,20 +138,23 @@ function facts(row) {
   const differs = isDifferent(row) ? row.changes.map((change) => CHANGES[change]) : [];
   return [state, ...cites, row.why,
     row.changes?.length && !differs.length ? make("span", {}, "same words, other evidence") : "",
-    differs.length ? make("span", { className: "chip other" }, `≠ ${differs.join(", ")}`) : ""].filter(Boolean);
+    differs.length ? make("span", { className: "chip other" }, row.answers > 1 && row.others.length > 1
+      ? `≠ ${row.answers} answers of ${row.others.filter(Boolean).length + 1} runs` : `≠ ${differs.join(", ")}`) : ""].filter(Boolean);
 }
 
 // ---- one question ----
 
 async function show(row, button) {
   const own = ++turn;
-  const wanted = [at("run").value, at("against").value].filter(Boolean);
+  reading = row.query_id;
+  const runs = [at("run").value, ...beside()];
   try {
-    const sides = await Promise.all(wanted.map((run, n) => n && row.other === undefined && row.changes?.includes("missing")
+    const sides = await Promise.all(runs.map((run, n) => n && row.others && !row.others[n - 1]
       ? null : read(`v1/runs/${run}/answer?query_id=${encodeURIComponent(row.query_id)}`)));
     if (own !== turn) return;
     fail(null);
-    draw(row, sides.filter(Boolean));
+    draw(row, sides.filter(Boolean), wanted.steps);
+    wanted = {};
   } catch (error) {
     if (own === turn) fail(error);
     return;
@@ -145,21 +166,22 @@ async function show(row, button) {
   else at("split").append(at("read"));
 }
 
-function draw(row, sides) {
+function draw(row, sides, steps) {
   at("read").hidden = false;
   at("asked").textContent = row.question || row.query_id;
   const differs = (row.changes ?? []).map((change) => CHANGES[change]);
-  at("changes").textContent = !at("against").value ? `Question ${row.query_id}`
-    : differs.length ? `Question ${row.query_id}. The two runs differ in: ${differs.join(", ")}.`
-      : `Question ${row.query_id}. The two runs say the same.`;
-  if (row.changes?.length && !isDifferent(row)) {
-    at("changes").textContent = `Question ${row.query_id}. The same words; they differ in: ${differs.join(", ")}.`;
-  }
-  at("sides").className = sides.length > 1 ? "two" : "";
-  at("sides").replaceChildren(...sides.map((side, n) => drawSide(side, sides[1 - n], "ab"[n])));
+  const runs = sides.length > 2 ? `The ${sides.length} runs` : "The two runs";
+  at("changes").textContent = `Question ${row.query_id}. ${!beside().length ? ""
+    : !differs.length ? `${runs} say the same.`
+      : isDifferent(row) ? `${runs} differ in: ${differs.join(", ")}.`
+        : `The same words; they differ in: ${differs.join(", ")}.`}`;
+  at("sides").className = sides.length > 2 ? "many" : sides.length > 1 ? "two" : "";
+  document.body.classList.toggle("wide", sides.length > 2);
+  at("sides").replaceChildren(...sides.map((side, n) =>
+    drawSide(row, side, sides.filter((other) => other !== side), "abcdefgh"[n], steps)));
 }
 
-function drawSide(side, other, name) {
+function drawSide(row, side, others, name, steps) {
   const node = make("article", { className: "side" }, make("h3", {}, side.run));
   if (side.state === "failed") {
     const { stage, reason, detail } = side.reject;
@@ -169,32 +191,38 @@ function drawSide(side, other, name) {
   const list = make("ol", { className: "cards" });
   const open = showEvidence(list, side, name);
   const said = make("div", { className: `said${side.insufficient ? " insufficient" : ""}` },
-    ...paragraphs(side.answer, side.evidence, open));
+    ...paragraphs(side.answer, side.evidence, (number, asker) => { list.closest("details")?.setAttribute("open", ""); open(number, asker); }));
+  const papers = others.length > 1
+    ? make("details", { className: "papers" }, make("summary", {}, several(side.evidence.length, "passage")), list) : list;
   node.append(...[restsOn(side), said, side.standing_note && make("p", { className: "standing" }, side.standing_note),
     side.note && make("p", { className: "quiet" }, side.note),
-    side.notice && make("p", { className: "quiet" }, side.notice), list, traceOf(side)].filter(Boolean));
-  if (other?.sentences) mark(node, said, side, other, name);
+    side.notice && make("p", { className: "quiet" }, side.notice), papers, traceOf(row, side, steps)].filter(Boolean));
+  if (others.some((other) => other.sentences)) mark(node, said, side, others.filter((other) => other.sentences), name);
   return node;
 }
 
-// How one run came to its answer: its steps, and the way to ask it again.
-function traceOf(side) {
+// How one run came to its answer: its steps, a link to them, and the way to ask it again.
+function traceOf(row, side, open) {
   const steps = make("ol", { className: "steps" });
-  showSteps(steps, side.trace?.steps ?? []);
-  return make("details", { className: "trace" }, make("summary", {}, "How this answer was made"), steps,
-    make("a", { href: `./?q=${encodeURIComponent(side.question)}` }, "Ask it again"));
+  showSteps(steps, side.trace?.steps ?? side.trace ?? []);
+  const place = choice();
+  place.set("question", row.query_id);
+  place.set("steps", "open");
+  return make("details", { className: "trace", open: Boolean(open) }, make("summary", {}, "How this answer was made"), steps,
+    make("p", { className: "onward" }, make("a", { href: `runs#${place}`, className: "permanent" }, "Link to this trace"), " ",
+      make("a", { href: `./?q=${encodeURIComponent(side.question)}` }, "Ask it again")));
 }
 
-// Marks sentences that the other run lacks, and names passages that only this run cites.
-function mark(node, said, side, other, name) {
-  const theirs = new Set(other.sentences.map((each) => withoutLead(each.text)));
+// Marks sentences that the other runs lack, and names passages that only this run cites.
+function mark(node, said, side, others, name) {
+  const theirs = new Set(others.flatMap((other) => other.sentences.map((each) => withoutLead(each.text))));
   const own = side.sentences.map((each) => withoutLead(each.text)).filter((text) => !theirs.has(text));
   for (const text of [...texts(said)]) markIn(text, own);
   if (own.length) said.after(make("p", { className: "key" },
     make("span", { className: "own" }, "Marked"), ": only in this run."));
-  const units = (reply) => new Set(reply.evidence.filter((item) => citedOf(reply).has(item.number))
-    .map((item) => item.unit_id));
-  const shared = units(other);
+  const units = (reply) => reply.evidence.filter((item) => citedOf(reply).has(item.number))
+    .map((item) => item.unit_id);
+  const shared = new Set(others.flatMap(units));
   for (const item of side.evidence) {
     if (!citedOf(side).has(item.number) || shared.has(item.unit_id)) continue;
     node.querySelector(`#e${name}${item.number} .facts`)
@@ -229,5 +257,6 @@ at("choice").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(list, 250);
 });
+addEventListener("hashchange", () => { restore(); list(); });
 withKey(start);
 start();

@@ -39,7 +39,7 @@ def inputs_of(folder: Path, matrix: np.ndarray, parts: int = 3) -> Inputs:
         ids = [hashed(int(n)) for n in places]
         rows = [
             row(UNITS, unit_id=key, doc_id=f"d{place}", grade=str(draw.choice([*GRADES, ""])),
-                text=" ".join(draw.choice(WORDS, size=draw.integers(1, 30))))
+                text=" ".join(draw.choice(WORDS, size=draw.integers(1, 20))))
             for key, place in zip(ids, places, strict=True)
         ]  # fmt: skip
         titled = [{"doc_id": f"d{n}", "title": str(draw.choice(WORDS[:6]))} for n in places[::2]]
@@ -101,7 +101,11 @@ def test_no_window(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("own_field", [True, False])
 def test_words_are_those_of_our_index(tmp_path: Path, own_field: bool) -> None:
-    """Scores differ a little: Tantivy rounds the length of a text to a byte."""
+    """BM25 agrees for texts of up to 40 words; Tantivy rounds the length of longer ones.
+
+    Titles differ a little: windows without one do not count in LanceDB's statistics of titles.
+    """
+    tolerance = 0.1 if own_field else 1e-5
     inputs = inputs_of(tmp_path, unit_rows(200, 4))
     kinds = (BuildSparseIndex, BuildLanceSparse)
     for kind in kinds:
@@ -117,9 +121,7 @@ def test_words_are_those_of_our_index(tmp_path: Path, own_field: bool) -> None:
             (one,), (other,) = (i.search([question], 300, grades) for i in (ours, theirs))
             scored = dict(zip(one[0].to_pylist(), one[1].tolist(), strict=True))
             found = dict(zip(other[0].to_pylist(), other[1].tolist(), strict=True))
-            assert found.keys() == scored.keys()
-            gaps = [abs(found[key] - score) / score for key, score in scored.items()]
-            assert max(gaps) < 0.1, question
+            assert found == pytest.approx(scored, rel=tolerance), question
 
 
 @pytest.mark.parametrize("question", ["", "the of", "unheard", '"knee" AND (', "\x00", "🦴"])

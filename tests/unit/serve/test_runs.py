@@ -105,6 +105,31 @@ def test_two_runs_differ_in_what_they_say_cite_and_find(client: TestClient) -> N
     assert all(row["changes"] == [] for row in same)
 
 
+def test_several_runs_stand_beside_one_and_the_most_different_come_first(
+    client: TestClient,
+) -> None:
+    found = runs(client)
+    words, both = found["jobs/words"]["id"], found["jobs/both"]["id"]
+    params = {"against": [both, words], "order": "difference"}
+    rows = client.get(f"/v1/runs/{words}", params=params).json()["answers"]
+    distances = [row["distance"] for row in rows]
+    assert distances == sorted(distances, reverse=True) and distances[0] > 0
+    for row in rows:
+        lacking, itself = row["others"]
+        assert itself["query_id"] == row["query_id"]
+        assert (
+            (lacking is None) == ("missing" in row["changes"]) == (row["query_id"] == "only-words")
+        )
+        assert 1 <= row["answers"] <= 2
+        if not {"missing", "state", "answer"} & {*row["changes"]}:
+            assert row["distance"] == 0, "the same words, or none, are not apart"
+        assert (row["answers"] == 2) == bool({"state", "answer"} & {*row["changes"]})
+    (missing,) = [row for row in rows if row["query_id"] == "only-words"]
+    assert missing["distance"] == 0.5, "one of the two lacks it"
+    many = client.get(f"/v1/runs/{words}", params={"against": [both] * 8})
+    assert many.status_code == 400 and many.json()["error"]["field"] == "query.against"
+
+
 def test_only_what_lies_in_the_folders_is_found(root: Path, tmp_path: Path) -> None:
     answers = root / "jobs" / "words" / "answers.parquet"
     folder, elsewhere = tmp_path / "results", tmp_path / "elsewhere"
