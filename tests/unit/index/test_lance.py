@@ -103,7 +103,7 @@ def test_no_window(tmp_path: Path) -> None:
 def test_words_are_those_of_our_index(tmp_path: Path, own_field: bool) -> None:
     """BM25 agrees for texts of up to 40 words; Tantivy rounds the length of longer ones.
 
-    Titles differ a little: windows without one do not count in LanceDB's statistics of titles.
+    Titles differ a little, as windows without one seem not to count in LanceDB's statistics.
     """
     tolerance = 0.1 if own_field else 1e-5
     inputs = inputs_of(tmp_path, unit_rows(200, 4))
