@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.answer.candidates import Passage, passage_of
 from srrag.answer.cited import ABSTENTION, PARTIAL, ChosenAnswer, CitedAnswer, choice_of
 from srrag.answer.compose import CHOOSE, NO_EVIDENCE, ComposeAnswer
+from srrag.answer.extractive import EvidenceDifference
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, read
 from srrag.schema import ANSWERABLE, EVIDENCE, MISMATCHES, NO_CHOICE, REJECT, SNIPPETS, empty_value
@@ -385,3 +387,24 @@ def test_what_is_on_topic_is_quoted_first(near: int) -> None:
     texts = (FINDING, FINDING.replace("third", "half"))
     _, row = judged({"on_topic": [f"e{near}"]}, *texts)
     assert row["sentences"][0]["text"] == texts[near - 1]
+
+
+def test_the_rules_weigh_what_is_off_topic_a_quarter_and_other_people_half(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last piece is of neither: its weight is the product."""
+    weights: list[float] = []
+
+    def noted(item: dict[str, Any], weight: float) -> Passage:
+        weights.append(weight)
+        return passage_of(item, weight)
+
+    monkeypatch.setattr("srrag.answer.compose.passage_of", noted)
+    others = [EvidenceDifference(number, "P", "adults", "children") for number in (2, 4)]
+    monkeypatch.setattr(ComposeAnswer, "_differences", lambda self, question: others)
+    step = ComposeAnswer(gate="gate")
+    batch = questions((QUESTION, evidence(*(f"{FINDING[:-1]} in group {n}." for n in range(4)))))
+    gate = GATE | {"on_topic": ["e1", "e2"]}
+    batch = batch.append_column("gate", pa.array([gate], ANSWERABLE))
+    step.baseline(batch, step.prompts(batch))
+    assert weights == [1.0, 0.5, 0.25, 0.125]

@@ -98,6 +98,12 @@ def test_faults_have_names(said: str, fault: str) -> None:
     assert fault in FAULTS
 
 
+def test_two_words_may_be_a_statement() -> None:
+    found = Gate(QUESTION, [Window("Trial", "Results", "The pain soon fell.")], by_words)
+    assert found.check("Pain fell.", [1]).fault != "placeholder"
+    assert found.check("Pain.", [1]).fault == "placeholder"
+
+
 def test_what_cites_everything_falls_unless_most_of_it_is_support() -> None:
     said = "In 240 adults pain was reduced by exercise."
     assert gate().check(said, [1, 2, 3, 4]) == ((), "cites_everything")
