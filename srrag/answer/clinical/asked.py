@@ -22,11 +22,11 @@ Claim = Literal["increased", "decreased", "any", ""]
 MAX_OUTCOME_WORDS = 14
 _COMPARED = re.compile(
     r"\beffects? of (?P<I>.+?),? (?:compared (?:with|to)|versus|vs\.?|relative to) (?P<C>.+?) on "
-    r"(?!land\b)(?P<O>.+?)(?: in (?P<P>[^,?]+))?\W*$",
+    r"(?!land\b)(?P<O>.+?)(?: in (?P<P>[^,?]+))?[^\w)\]]*$",
     re.IGNORECASE,
 )
 _EFFECT = re.compile(
-    r"\beffects? of (?P<I>.+?) on (?!land\b)(?P<O>.+?)(?: (?:in|among) (?P<P>[^,?]+))?\W*$",
+    r"\beffects? of (?P<I>.+?) on (?!land\b)(?P<O>.+?)(?: (?:in|among) (?P<P>[^,?]+))?[^\w)\]]*$",
     re.IGNORECASE,
 )
 _WHERE = re.compile(

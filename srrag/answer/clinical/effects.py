@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 MAX_EFFECTS = 2
-_N = r"(?<![\d:.·])[-−–]?\d+(?:[.·]\d+)?(?!:)"
+_N = r"(?<![\d:.·])[-−–+]?\d+(?:[.·]\d+)?(?!:)"
 _UNIT = r"(?:\s?(?:%|mm(?:Hg)?|cm|kg|g|mg|s|ms|points?|days?|weeks?|months?|°|m/s|mmol/L))?"
 _LEVEL = r"(?P<level>\d{2}(?:\.\d)?)\s?%\s?(?:confidence interval|CI|CrI)s?(?:\s?[(\[]CI[)\]])?"
 _RANGE = rf"[\s:,;=(\[]*(?P<low>{_N}){_UNIT}\s?(?:to|-|–|−|,|;)\s?(?P<high>{_N}){_UNIT}"

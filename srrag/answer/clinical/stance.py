@@ -32,6 +32,9 @@ _ANY_OUTCOME = re.compile(
     r"\b(?:between|among|groups?)\b",
     re.IGNORECASE,
 )
+_SHORT = re.compile(r"\(([^\s()]{2,12})\)")
+"""A short form that a question defines."""
+_WORDS = re.compile(r"[^\s(),;:]+")
 BETWEEN_SAME = re.compile(
     r"\bno\b[^.;]{0,60}\b(?:differences?|between-group)\b[^.;]{0,60}"
     r"\b(?:between|among|groups?)\b",
@@ -174,12 +177,16 @@ def _of(
 def on_outcome(asked: AskedQuestion, sentences: Sequence[str]) -> list[float]:
     """How much of the outcome each sentence names, 0 where that is too little to be on it.
 
-    A sentence that finds no difference between groups in any outcome is on each of them.
+    A sentence that finds no difference between groups in any outcome is on each of them, and one
+    with a short form that the question defines ("heart rate recovery (HRR)") is on that.
     """
     least = LEAST_OUTCOME if asked.O else LEAST_QUESTION
     shares = [each.share for each in held_words(asked.outcome, sentences)]
+    short = {each for each in _SHORT.findall(asked.O) if sum(map(str.isupper, each)) > 1}
     return [
-        max(share, least) if share >= least or _ANY_OUTCOME.search(sentence) else 0.0
+        max(share, least)
+        if share >= least or _ANY_OUTCOME.search(sentence) or short & {*_WORDS.findall(sentence)}
+        else 0.0
         for share, sentence in zip(shares, sentences, strict=True)
     ]
 

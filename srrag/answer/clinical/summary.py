@@ -204,7 +204,7 @@ def _certainty(
     top = [paper for paper in cited if paper.item["grade"] == best]
     claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
     clear = sum(each.clear for each in found)
-    agree = _agree(agreed, clear) if asked.O or found else ""
+    agree = _agree(agreed, clear, len(found)) if asked.O or found else ""
     sentence = f"{_counted(counts)}{' ' if counts else ''}{agree}".strip()
     return AnswerCertainty(
         best, STUDIES.get(best, ""), claimed, len(cited), counts, len(papers), len(found),
@@ -234,7 +234,8 @@ def _many(study: str) -> str:
     return plurals.get(study, f"{study}s")
 
 
-def _agree(agreed: PapersAgree, number: int) -> str:
+def _agree(agreed: PapersAgree, number: int, unclear: int) -> str:
+    """What papers of which so many speak clearly, and so many at all, say of the outcome."""
     if agreed.disagree:
         told = ", ".join(f"{len(numbers)} {name}" for name, numbers in agreed.sides)
         return f"The papers that speak of this outcome do not agree ({told})."
@@ -242,7 +243,10 @@ def _agree(agreed: PapersAgree, number: int) -> str:
         return f"All {number} papers that speak clearly of this outcome say {agreed.says}."
     if number == 1:
         return "One paper speaks clearly of this outcome."
-    return "No clear direction for this outcome could be read from the papers."
+    if unclear:
+        told = "One paper speaks" if unclear == 1 else f"{unclear} papers speak"
+        return f"{told} of this outcome, but not clearly."
+    return "No direction for this outcome could be read from the papers."
 
 
 def _papers(

@@ -15,8 +15,8 @@ from srrag.answer.clinical.language import other_language
 from srrag.answer.clinical.paper import papers_of
 from srrag.answer.clinical.population import enrolled, population
 from srrag.answer.clinical.references import as_bibtex, as_ris, reference_line
-from srrag.answer.clinical.stance import direction_in
-from srrag.answer.clinical.summary import ClinicalReading, clinical_reading
+from srrag.answer.clinical.stance import LEAST_OUTCOME, PapersAgree, direction_in, on_outcome
+from srrag.answer.clinical.summary import ClinicalReading, _agree, clinical_reading
 
 ANSWERS: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "answers.json").read_text("utf-8")
@@ -258,3 +258,28 @@ def test_a_question_in_another_language_is_told() -> None:
     assert told.startswith("Your question seems to be in German; the papers here are in English.")
     assert other_language("How long may the ankle be in a cast?", texts) == ""
     assert other_language("ACL exercise", texts) == "", "too short to tell"
+
+
+def test_an_interval_with_signs_and_units_is_one() -> None:
+    (found,) = stated_effects("No difference (difference −5 mm (95 % CI: −15 mm - +5 mm)).")
+    assert (found.low, found.high, found.level) == ("−15", "+5", "95")
+
+
+def test_a_short_form_that_the_question_defines_names_the_outcome() -> None:
+    asked = asked_question(
+        "What is the effect of cycling compared with running on the root mean square of "
+        "successive differences in consecutive windows (rMSSD30s), heart rate recovery (HRR)?",
+        {},
+    )
+    assert asked.O.endswith("heart rate recovery (HRR)")
+    assert on_outcome(asked, ["HRR was greater after cycling.", "Speed was greater."]) == [
+        pytest.approx(LEAST_OUTCOME), 0.0,
+    ]  # fmt: skip
+
+
+def test_a_paper_that_speaks_of_the_outcome_unclearly_is_told_as_that() -> None:
+    none = PapersAgree("", ())
+    assert _agree(none, 0, 0) == "No direction for this outcome could be read from the papers."
+    assert _agree(none, 0, 1) == "One paper speaks of this outcome, but not clearly."
+    assert _agree(none, 0, 3) == "3 papers speak of this outcome, but not clearly."
+    assert _agree(none, 1, 2) == "One paper speaks clearly of this outcome."
