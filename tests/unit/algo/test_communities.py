@@ -285,15 +285,16 @@ def cliques(count: int, size: int, joined: list[tuple[int, int]]) -> EvidenceGra
 
 @pytest.mark.parametrize("epsilon", [-5.0, 5.0])
 def test_only_what_is_new_or_linked_to_it_merges(epsilon: float) -> None:
-    """The sixth clique comes, linked to the first two; the fourth and the fifth are linked too."""
+    """The seventh clique comes, linked to four; the last two of the others are linked too."""
     size = 4
-    graph = cliques(6, size, [(5, 0), (5, 1), (3, 4)])
-    labels = np.repeat(np.arange(6), size)
+    graph = cliques(7, size, [(6, 0), (6, 1), (6, 2), (6, 3), (4, 5)])
+    labels = np.repeat(np.arange(7), size)
     standing = detect(graph).standing
-    new = replace(standing, labels=np.where(labels == 5, -1, labels))
-    found = update(graph, new, np.zeros(len(labels), dtype=bool), epsilon=epsilon).labels
+    new = replace(standing, labels=np.where(labels == 6, -1, labels))
+    touched = marked(len(labels), 4 * size, 5 * size)
+    found = update(graph, new, touched, epsilon=epsilon).labels
     if epsilon < 0:
         assert groups(found) == groups(labels), "nothing merges"
     else:
-        merged = np.where(np.isin(labels, (0, 1, 5)), 0, labels)
+        merged = np.where(np.isin(labels, (0, 1, 2, 3, 6)), 0, labels)
         assert groups(found) == groups(merged), "what stood before stays apart"
