@@ -94,10 +94,15 @@ def test_pairs_that_say_nothing_leave_the_prior() -> None:
 def test_fewer_questions_than_weights_leave_one_degree_of_freedom() -> None:
     """Two questions for two weights: counted as three. A third that holds no pair adds nothing."""
     two = simulated([1.0, 0.5], 2, seed=3)
-    three = FeaturePairs(two.x, two.query, np.ones(3), two.precision)
     theta = np.array([0.8, 0.4])
-    drawn = [weight_draws(theta, pairs, num_draws=5, seed=0) for pairs in (two, three)]
-    assert np.allclose(*drawn)
+    two_, three, four = (
+        weight_draws(
+            theta, FeaturePairs(two.x, two.query, np.ones(n), two.precision), num_draws=5, seed=0
+        )
+        for n in (2, 3, 4)
+    )
+    assert np.allclose(two_, three)
+    assert not np.allclose(three, four)
 
 
 def test_an_interval_reaches_as_far_as_either_draws() -> None:
