@@ -232,4 +232,4 @@ def _size(folder: Path) -> int:
 
 def _write_table(table: pa.Table, path: Path) -> None:
     with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table.combine_chunks())
+        writer.write_table(table)

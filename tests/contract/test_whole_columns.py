@@ -16,13 +16,13 @@ from tests.conftest import REPOSITORY
 WATCHED = ("index", "graph", "storage", "runner", "retrieve", "units.py")
 OF_A_PART = {
     "index/dense_shards.py": 2, "index/encode.py": 1, "index/titles.py": 3, "index/tokens.py": 1,
-    "index/units.py": 2,
+    "index/lance.py": 3, "index/units.py": 2,
     "runner/carry_over.py": 3, "runner/part.py": 2, "runner/rejects.py": 1, "runner/verify.py": 1,
     "graph/facts.py": 1,
 }  # fmt: skip
 OF_AN_ANSWER = {
-    "units.py": 2, "storage/mapped_table.py": 3, "retrieve/branches.py": 1,
-    "retrieve/iterate.py": 2, "retrieve/search_tree.py": 1,
+    "index/lance_search.py": 1, "units.py": 2, "storage/mapped_table.py": 3,
+    "retrieve/branches.py": 1, "retrieve/iterate.py": 2, "retrieve/search_tree.py": 1,
 }  # fmt: skip
 OF_A_BUCKET = {"graph/grouping.py": 7, "graph/incremental_merge.py": 3, "graph/partition.py": 5}
 """Facts are merged bucket by bucket, and a table of the graph is revised batch by batch."""

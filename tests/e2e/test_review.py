@@ -87,7 +87,7 @@ def test_a_sheet_is_filled_with_the_keyboard_and_saved(page: Any, folder: Path) 
 
 def test_what_was_entered_is_kept_and_can_be_loaded(page: Any, folder: Path) -> None:
     page.reload()
-    assert page.inner_text("#count") == "29 of 30 ratings"
+    page.locator("#count", has_text="29 of 30 ratings").wait_for()
     page.evaluate("localStorage.clear()")
     page.reload()
     assert page.inner_text("#count") == "0 of 30 ratings"

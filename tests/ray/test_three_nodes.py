@@ -185,7 +185,8 @@ def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
     assert len(cut) <= 2 and set(cut) <= CUT, "what the lost proxy had in hand"
     assert replies[-20:] == [alone] * 20
     assert serving.is_alive()
-    with suppress(RayActorError):  # the job ends Serve as soon as it sees that
+    # The job ends Serve, and leaves Ray, as soon as it sees that.
+    with suppress(RayActorError, AttributeError):
         ray.serve.delete("srrag")
     with pytest.raises(RuntimeError, match="the server is gone"):
         serving.ended()
