@@ -101,7 +101,7 @@ class JudgeSupport(LLMStep):
         """Exactly one verdict for each piece of evidence that was shown."""
         (row,) = batch.select(["evidence", "sentences"]).slice(prompt.row, 1).to_pylist()
         wanted = cited_by(row["sentences"][_place(prompt)], row["evidence"])
-        if sorted(each.n for each in value.verdicts) == sorted(wanted):
+        if sorted(each.n for each in value.verdicts) == [*wanted]:
             return None
         numbers = ", ".join(map(str, wanted))
         return Fault("invalid_citation", f"Give one verdict for each of these numbers: {numbers}.")

@@ -117,6 +117,41 @@ def test_each_number_needs_one_verdict(verdicts: dict[str, str], fault: str | No
     assert (found and found.kind) == fault
 
 
+NEAR = "Mortality of older patients in hospital is lowered by stroke units."
+"""The other window in other words."""
+
+
+def test_a_lost_verdict_costs_its_question_all_and_no_other() -> None:
+    """Of two questions with two sentences each, one loses one verdict."""
+    both = cited((GOOD, [1]), evidence=((NEAR, [2]),))
+    table = pa.concat_tables([checked(both), checked(both)])
+    prompts = STEP.prompts(table)
+    assert [(each.row, each.slot) for each in prompts] == [
+        (0, "support.0"), (0, "support.1"), (1, "support.0"), (1, "support.1"),
+    ]  # fmt: skip
+    lost = read("", JudgedSentence)
+    said_ = [lost, said(e2="silent"), said(e1="supports"), said(e2="silent")]
+    first, second = STEP.parse(table, prompts, said_).to_pylist()
+    assert first["answer"] == table["answer"][0].as_py() and first["support_asked"] == 0
+    assert first["reject"]["stage"] == "support"
+    assert second["answer"] == f"{GOOD} [1]" and second["support_asked"] == 2
+    assert second["reject"] is None
+    assert STEP.check(table, prompts[0], said(e1="supports").value) is None
+    assert STEP.check(table, prompts[3], said(e1="silent").value) is not None
+    assert STEP.check(table, prompts[3], said(e2="silent").value) is None
+
+
+def test_verdicts_may_come_in_any_order() -> None:
+    table = replace_citations(checked(cited((GOOD, [1]))), ["e1", "e2"])
+    (prompt,) = STEP.prompts(table)
+    assert STEP.check(table, prompt, said(e2="silent", e1="supports").value) is None
+
+
+def test_a_sentence_that_cites_nothing_is_not_asked_about() -> None:
+    table = replace_citations(checked(cited((GOOD, [1]))), [])
+    assert STEP.prompts(table) == []
+
+
 def test_by_rules_nothing_is_asked_and_nothing_changes() -> None:
     table = checked(WHOLE)
     step = JudgeSupport()
