@@ -223,7 +223,7 @@ def test_feedback_is_kept_without_the_question_unless_it_is_given(
 def test_examples_and_faults(browser: Browser, url: str) -> None:
     with visit(browser, url, faults=True) as page:
         page.click("#examples button")
-        page.wait_for_selector(".cite")
+        page.wait_for_selector("#feedback:visible")  # what streams before is a draft
         page.fill("#question", "?!")
         page.press("#question", "Enter")
         page.wait_for_selector("#fault:visible")
