@@ -2,9 +2,10 @@
 
 ROOT is a finished build of the BEIR set in the folder BENCH. Each part alone, the channel, the same
 with edges rewired and with communities permuted, and its fusion with vectors and BM25 by reciprocal
-rank: nDCG@10, recall@100, and how many relevant windows stand outside the 300 that vectors find. `half=blind` keeps the questions whose sha256 is odd (the
-weights were set on the others), `questions=N` the first N of them, `slice=list` questions of that
-type with 4 relevant papers or more. Prints one JSON object.
+rank: nDCG@10, recall@100, and how many relevant windows stand outside the 300 that vectors find.
+`half=blind` keeps the questions whose sha256 is odd (the weights were set on the others),
+`questions=N` the first N of them, `slice=list` questions of that type with 4 relevant papers or
+more. Prints one JSON object.
 """
 
 from __future__ import annotations
