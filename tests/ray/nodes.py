@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -83,6 +86,24 @@ def lose(cluster: Cluster, name: str) -> None:
     busy = actors(cluster, name, alive=True)
     lost = next(each for each in cluster.worker_nodes if each.node_id in busy)
     cluster.remove_node(lost, allow_graceful=False)
+
+
+@contextmanager
+def serving(cluster: Cluster, *argv: str) -> Iterator[subprocess.Popen[str]]:
+    """`srrag serve` on these nodes, in a process of its own, as users run it."""
+    command = [sys.executable, "-m", "jobs.serve", f"ray.address={cluster.address}", *argv]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as job:
+        try:
+            yield job
+        finally:
+            job.kill()
+
+
+def delete_server(cluster: Cluster) -> None:
+    """Delete the served application, as another process may, and do not wait: Serve ends then."""
+    command = [sys.executable, "-c", "from ray import serve; serve.delete('srrag', False)"]
+    env = {**os.environ, "RAY_ADDRESS": cluster.address}
+    subprocess.run(command, env=env, check=True, timeout=PATIENCE_S)
 
 
 class Running(threading.Thread):

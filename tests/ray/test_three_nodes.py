@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import ray.serve
 from ray.cluster_utils import Cluster
-from ray.exceptions import RayActorError
 
 import jobs.build
 import jobs.evaluate
@@ -39,10 +37,12 @@ from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
 from tests.ray.nodes import (
     FREE_PIECES,
+    PATIENCE_S,
     HeldPieces,
     Running,
     actors,
     by_value,
+    delete_server,
     ids,
     is_held,
     losable,
@@ -50,6 +50,7 @@ from tests.ray.nodes import (
     made,
     node,
     nodes_up,
+    serving,
 )
 from tests.unit.serve.serving import CAST, free_port, settings
 from tests.unit.serve.serving import served as served_here
@@ -162,11 +163,6 @@ def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
     cluster: Cluster, here: Path
 ) -> None:
     url = f"http://127.0.0.1:{(port := free_port())}/v1/answers"
-    serving = begin(
-        "serve", f"root={here}", f"port={port}", "pipeline=srrag", "profile.threads=1",
-        f"ray.address={cluster.address}", "ray.min_replicas=3", "ray.max_replicas=3",
-        "log=null",
-    )  # fmt: skip
 
     def asked() -> Any:
         try:
@@ -177,19 +173,24 @@ def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
 
     with served_here(settings(here, "pipeline=srrag")) as (client, _):
         alone = shown(client.post("/v1/answers", json={"question": CAST}).json())
-    serving.wait_for(lambda: all(asked() == alone for _ in range(12)))
-    assert actors(cluster, "ServeReplica", alive=True) == ids(cluster)
-    lose(cluster, "ServeReplica")
-    replies = [asked() for _ in range(30)]
-    cut = [reply for reply in replies if reply != alone]
-    assert len(cut) <= 2 and set(cut) <= CUT, "what the lost proxy had in hand"
-    assert replies[-20:] == [alone] * 20
-    assert serving.is_alive()
-    # The job ends Serve, and leaves Ray, as soon as it sees that.
-    with suppress(RayActorError, AttributeError):
-        ray.serve.delete("srrag")
-    with pytest.raises(RuntimeError, match="the server is gone"):
-        serving.ended()
+    asks = [f"root={here}", f"port={port}", "pipeline=srrag", "profile.threads=1", "log=null",
+            "ray.min_replicas=3", "ray.max_replicas=3"]  # fmt: skip
+    with serving(cluster, *asks) as job:
+        assert job.stderr is not None
+        assert any(line.startswith("log:") for line in job.stderr), "up"
+        until = time.monotonic() + PATIENCE_S
+        while not all(asked() == alone for _ in range(12)):
+            assert time.monotonic() < until, "some replica answers otherwise"
+        assert actors(cluster, "ServeReplica", alive=True) == ids(cluster)
+        lose(cluster, "ServeReplica")
+        replies = [asked() for _ in range(30)]
+        cut = [reply for reply in replies if reply != alone]
+        assert len(cut) <= 2 and set(cut) <= CUT, "what the lost proxy had in hand"
+        assert replies[-20:] == [alone] * 20
+        assert job.poll() is None
+        delete_server(cluster)
+        said = job.stderr.read()
+        assert job.wait() == 1 and "error: the server is gone" in said, said
     assert not actors(cluster, "Proxy", alive=True), "nothing is left on the cluster"
 
 
