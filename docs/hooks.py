@@ -16,7 +16,7 @@ SOURCE = "https://github.com/sr-rag/sr-rag/blob/main"  # where links to files of
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
     sys.path.insert(0, str(ROOT))
-    from jobs.cli import JOBS
+    from jobs import JOBS
     from srrag.config.keys import reference
 
     made = {

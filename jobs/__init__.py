@@ -1,0 +1,56 @@
+"""The jobs of the `srrag` command, each a module; `run` does one of them from Python.
+
+import jobs
+
+jobs.run("fit_betr", "root=R", "pipeline=srrag")["a"]
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from srrag.errors import UsageError
+
+JOBS = {
+    "build": "documents → windows → triples → graph and indexes",
+    "ask": "answer one question with graded citations",
+    "answer": "answer a file of questions; TREC run and BioGen JSON",
+    "serve": "answer over HTTP: JSON, streams, OpenAI chat",
+    "mcp": "let an assistant search and cite (Model Context Protocol)",
+    "evaluate": "score a pipeline or the rules on a benchmark",
+    "sweep": "many configurations over shared stages; one table",
+    "report": "results as one page, Markdown and plots",
+    "review": "expert review sheets, and figures from filled ones",
+    "make_benchmark": "questions, gold windows and answers from a build",
+    "organize": "communities of a graph that another tool made",
+    "fit_betr": "learn how much score and evidence grade weigh",
+    "fit_abstain": "learn when the evidence does not answer",
+    "fit_thresholds": "learn the thresholds of a textbook's tree search",
+    "train_encoder": "adapt an embedder to questions with gold passages",
+    "train_tagger": "fine-tune an encoder to tag P, I and O",
+    "train_filter": "learn which passages hold evidence for a question",
+    "export": "the graph as GraphML, Parquet, CSV, JSON or a page",
+    "status": "show what stands in a root",
+    "verify": "prove that a build is whole",
+    "forget": "remove documents, and every trace of them",
+    "doctor": "check that this machine is ready",
+}
+
+
+def run(job: str, *overrides: str) -> dict[str, Any]:
+    """Do in this process what `srrag JOB overrides…` does; returns the object that it prints.
+
+    Raises UsageError for an unknown job, key or input, and what the job itself raises.
+    """
+    if job not in JOBS:
+        raise UsageError(f"there is no job {job!r}; jobs: {', '.join(JOBS)}")
+    from srrag.config import run_job  # imports Hydra
+
+    return run_job.run(job, job_of(job).run, overrides)
+
+
+def job_of(name: str) -> ModuleType:
+    """The module of a job: `run(config)`, and OWN_STDOUT where it writes to stdout itself."""
+    return importlib.import_module(f"jobs.{name}")

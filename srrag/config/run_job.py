@@ -46,20 +46,10 @@ def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -
         print(json.dumps(schema(name), indent=1))
         return DONE
     try:
-        config = configure(name, argv)
-    except UsageError as error:
-        return _fail(error, WRONG_USAGE)
-    config["command"] = shlex.join(["srrag", name, *argv])
-    signal.signal(signal.SIGTERM, _stop)
-    if "local" in (value_at(config, "ray.address"), value_at(config, "profile.runner.address")):
-        keep_ray_here()  # the job starts this Ray itself
-    began = time.time()
-    try:
+        config = _configured(name, argv)
+        signal.signal(signal.SIGTERM, _stop)
         with contextlib.nullcontext() if own_stdout else _stdout_to_stderr():
-            summary = {"job": name, **job(config)}
-            _write_summary(config, name, summary)
-            if config.get("out"):
-                mirror.join(Path(config["out"]), began)  # upload what is not there yet
+            summary = _run(name, job, config)
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
     except KeyboardInterrupt:
@@ -73,6 +63,29 @@ def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -
     elif not own_stdout:
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
+
+
+def run(name: str, job: Job, argv: Sequence[str]) -> dict[str, Any]:
+    """Run a job in this process and return its summary, as `srrag NAME …` prints it.
+
+    Raises UsageError for wrong arguments, and what the job raises.
+    """
+    return _run(name, job, _configured(name, argv))
+
+
+def _configured(name: str, argv: Sequence[str]) -> dict[str, Any]:
+    return {**configure(name, argv), "command": shlex.join(["srrag", name, *argv])}
+
+
+def _run(name: str, job: Job, config: dict[str, Any]) -> dict[str, Any]:
+    if "local" in (value_at(config, "ray.address"), value_at(config, "profile.runner.address")):
+        keep_ray_here()  # the job starts this Ray itself
+    began = time.time()
+    summary = {"job": name, **job(config)}
+    _write_summary(config, summary)
+    if config.get("out"):
+        mirror.join(Path(config["out"]), began)  # upload what is not there yet
+    return summary
 
 
 class _NoPandas:
@@ -117,7 +130,7 @@ def _stdout_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _write_summary(config: dict[str, Any], name: str, summary: dict[str, Any]) -> None:
+def _write_summary(config: dict[str, Any], summary: dict[str, Any]) -> None:
     out = config.get("out")
     if out:
         folder = Path(out)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.cli import JOBS
+from jobs import JOBS
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.errors import UsageError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import JOBS
+from jobs import JOBS
 from srrag.config.compose import configure
 from srrag.errors import UsageError
 

@@ -13,7 +13,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.cli import JOBS, main
+from jobs import JOBS
+from jobs.cli import main
 from tests.conftest import REPOSITORY
 from tests.e2e.answered import ended, start, wait_for
 from tests.e2e.command import SRRAG, fault, srrag

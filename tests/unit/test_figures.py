@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from jobs.cli import JOBS
+from jobs import JOBS
 from srrag.figures import NEEDED, Figure, measured, printed, schema, unmeasured
 
 FIGURE = measured((0.51239, 0.4, 0.6), 3)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.cli import JOBS
+from jobs import JOBS
 from srrag.config.keys import choices, keys_of, reference
 
 
