@@ -96,6 +96,7 @@ MODULES: dict[str, str] = {
     "JudgeChoice": "srrag.evaluate.judges.choice",
     "JudgeCitations": "srrag.evaluate.judges.citations",
     "JudgeCompleteness": "srrag.evaluate.judges.completeness",
+    "JudgeEvidence": "srrag.rerank.judge_evidence",
     "JudgeFactuality": "srrag.evaluate.judges.factuality",
     "JudgeFaithfulness": "srrag.evaluate.judges.faithfulness",
     "JudgeNuggets": "srrag.evaluate.judges.nuggets",

@@ -52,6 +52,7 @@ from srrag.model.filter import Base, Decision, Fusion
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.rerank.filter_evidence import FilterEvidence
+from srrag.rerank.judge_evidence import JudgeEvidence
 from srrag.retrieve.branches import SearchBranches
 from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.retrieve.pool import PoolHits
@@ -137,12 +138,15 @@ def examples(
     model = CrossEncoderModel(model=str(folder), max_tokens=64)
     cross = RerankCrossEncoder(cross_encoder=model, hits="hits", into="hits_cross")
     found[RerankCrossEncoder] = Example(cross, found[SelectEvidence].table, at)
-    filter_folder = tmp_path_factory.mktemp("filter")
-    base = Base(model=str(tiny_encoder(filter_folder / "base")), max_tokens=48)
+    filters = tmp_path_factory.mktemp("filter")
+    base = Base(model=str(tiny_encoder(filters / "base")), max_tokens=48)
     decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.5)
-    write_model(filter_folder / "model", base, {}, decision, {})
-    kept = FilterEvidence(model=str(filter_folder / "model"), hits="hits", into="hits_kept")
-    found[FilterEvidence] = Example(kept, found[SelectEvidence].table, at)
+    write_model(filters / "model", base, {}, decision, {})
+    trained = str(filters / "model")
+    judge = JudgeEvidence(model=trained, hits="hits")
+    found[JudgeEvidence] = Example(judge, found[SelectEvidence].table, at)
+    kept = FilterEvidence(model=trained, hits="hits", into="hits_kept")
+    found[FilterEvidence] = Example(kept, judge.open(at)(found[SelectEvidence].table), at)
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
     free = ComposeFreely(evaluation_only=True)
     found[ComposeFreely] = Example(free, found[ComposeAnswer].table, at)
