@@ -32,10 +32,11 @@ BOOK = {
     ],
 }  # fmt: skip
 ASKED = {
-    "q1": ("Does exercise therapy reduce pain in tendinopathy?", "t1", "yes"),
-    "q2": ("Does aspirin treat fever?", "f1", "yes"),
-    "q3": ("How is tendinopathy diagnosed?", "t2", "by ultrasound"),
-}
+    "q1": ("Does exercise therapy reduce pain in tendinopathy?", "t1",
+           "Exercise therapy reduces pain in Achilles tendinopathy."),
+    "q2": ("Does aspirin treat fever?", "f1", "Aspirin treats fever in adults."),
+    "q3": ("How is tendinopathy diagnosed?", "t2", "Tendinopathy is diagnosed by ultrasound."),
+}  # fmt: skip
 JUDGES = ("nuggets", "picot", "citations", "support", "evidence", "claims", "faithfulness",
           "precision", "accuracy", "questions", "relevancy", "choice")  # fmt: skip
 
