@@ -102,6 +102,7 @@ MODULES: dict[str, str] = {
     "JudgeNuggets": "srrag.evaluate.judges.nuggets",
     "JudgePicot": "srrag.evaluate.judges.picot_match",
     "JudgePrecision": "srrag.evaluate.judges.precision",
+    "JudgePreference": "srrag.evaluate.judges.preference",
     "JudgeSupport": "srrag.answer.judge_support",
     "JudgeUsefulness": "srrag.evaluate.judges.usefulness",
     "LocalRunner": "srrag.runner.local",

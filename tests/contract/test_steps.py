@@ -40,7 +40,9 @@ from srrag.evaluate.cases import make_cases, read_gold_answers
 from srrag.evaluate.judges.form import MeasureForm
 from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
 from srrag.evaluate.judges.hallucination import MeasureHallucination
+from srrag.evaluate.judges.preference import JudgePreference
 from srrag.evaluate.judges.usefulness import JudgeUsefulness
+from srrag.evaluate.preference import pair_evidence
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
 from srrag.index.textbook_tree import BuildTextbookTree
@@ -228,6 +230,8 @@ def add_judges(found: dict[type[Step], Example], at: Place, qrels: Path) -> None
             found[type(step)] = Example(step, made[source], at)
     found[MeasureForm] = Example(MeasureForm(), cases, at)
     found[JudgeUsefulness] = Example(JudgeUsefulness(), cases, at)
+    paired = pair_evidence(cases, cases.slice(0, 0))
+    found[JudgePreference] = Example(JudgePreference(), paired, at)
     found[MeasureHallucination] = Example(MeasureHallucination(), cases, at)
     documents = [f"{row['query_id']}\tdoc\t1" for row in gold]
     qrels.write_text("\n".join(["query-id\tcorpus-id\tscore", *documents]))
