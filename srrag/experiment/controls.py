@@ -76,6 +76,7 @@ def unfit(
         for step in steps.values()
         if set(step.reads) & set(_ANSWER)
         for metric in metrics_of(step)
+        if metric.better != "neither"
     }
     told: dict[str, str] = {}
     for name, cites in sorted(about.items()):
