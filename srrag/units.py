@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.step import Place
+from srrag.storage.arrow_file import map_table
 from srrag.storage.lookup import Lookup
 from srrag.storage.mapped_table import MappedTable
 from srrag.storage.mirror import pull_build
@@ -115,10 +116,7 @@ class Units:
 def map_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
     """Map the windows and the documents of a units index, of one file or in shards."""
     windows, documents = (
-        pa.concat_tables(
-            pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
-            for stem in stems(folder, name)
-        )
+        pa.concat_tables(map_table(folder / f"{stem}.arrow") for stem in stems(folder, name))
         for name in LOOKED_UP
     )
     return windows, documents

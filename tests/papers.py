@@ -16,6 +16,7 @@ from reportlab.pdfgen.canvas import Canvas
 Sections = Sequence[tuple[str, str]]
 _MARGIN, _GUTTER, _LEADING = 54.0, 20.0, 12.0
 _BODY = ("Times-Roman", 10.0)
+_HEADING = ("Times-Bold", 12.0)
 
 
 def paper_pdf(title: str, sections: Sections, *, columns: int = 1, hyphens: bool = True) -> bytes:
@@ -36,7 +37,7 @@ def paper_pdf(title: str, sections: Sections, *, columns: int = 1, hyphens: bool
         y -= 22
     top = y = y - 6
     for heading, text in sections:
-        lines = [(heading, ("Times-Bold", 12.0))]
+        lines = [(line, _HEADING) for line in _wrapped(heading, _HEADING, wide, hyphens=False)]
         lines += [(line, _BODY) for line in _wrapped(text, _BODY, wide, hyphens=hyphens)]
         for number, (line, (font, size)) in enumerate(lines):
             if y < _MARGIN + (_LEADING if number else 3 * _LEADING):

@@ -11,6 +11,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from srrag.step import Function, Place, Step
+from srrag.storage.arrow_file import map_table
 from srrag.storage.mirror import pull_build
 
 FIGURES = pa.list_(
@@ -77,5 +78,5 @@ def _shown(row: dict[str, str]) -> dict[str, str]:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = pa.ipc.open_file(pa.memory_map(str(path))).read_all().to_pylist()
+    rows: list[dict[str, str]] = map_table(path).to_pylist()
     return rows

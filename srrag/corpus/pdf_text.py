@@ -17,6 +17,8 @@ _MAX_TITLE_LINES = 5
 _PARAGRAPH_GAP = 1.45
 _INDENT_POINTS = 6.0
 _SHORT_LINE = 0.85
+_WRAPPED = 0.6
+"""Of a column's width: a shorter line of a heading had room for another word."""
 _ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
 _ITEM = re.compile(r"(?:[•▪‣◦*-]|\(?\d{1,2}[.)])\s+\S")
@@ -85,18 +87,36 @@ def _blocks(lines: Sequence[PdfLine], body: float) -> Iterator[str]:
     steps = [above.bottom - below.bottom for above, below in pairwise(lines)]
     usual = median([step for step in steps if step > 1] or [body or 1.0])
     width = _column_width(lines)
-    paragraph: list[PdfLine] = []
+    block: list[PdfLine] = []
+    within = 0
     for line in lines:
+        if within and _goes_on(block[-1], line, usual, width):
+            block.append(line)
+            continue
         level = _heading_level(line, body)
-        if paragraph and (level or _begins(paragraph[-1], line, usual, width)):
-            yield join_lines([each.text for each in paragraph])
-            paragraph = []
-        if level:
-            yield f"{'#' * level} {line.text.strip('# ')}"
-        else:
-            paragraph.append(line)
-    if paragraph:
-        yield join_lines([each.text for each in paragraph])
+        if block and (level or within or _begins(block[-1], line, usual, width)):
+            yield _block(block, within)
+            block = []
+        block.append(line)
+        within = level
+    if block:
+        yield _block(block, within)
+
+
+def _block(lines: Sequence[PdfLine], level: int) -> str:
+    text = join_lines([line.text for line in lines])
+    return f"{'#' * level} {text.strip('# ')}" if level else text
+
+
+def _goes_on(above: PdfLine, line: PdfLine, usual: float, width: float) -> bool:
+    """Whether a heading that filled its line goes on in the next one."""
+    return (
+        (above.size, above.bold) == (line.size, line.bold)
+        and 0 < above.bottom - line.bottom <= _PARAGRAPH_GAP * max(usual, above.size)
+        and above.right - above.left > _WRAPPED * width
+        and not _SECTION.fullmatch(above.text)
+        and not _SECTION.fullmatch(line.text)
+    )
 
 
 def _heading_level(line: PdfLine, body: float) -> int:

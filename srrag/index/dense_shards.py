@@ -24,6 +24,7 @@ from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import with_titles
 from srrag.ranking import merge
+from srrag.storage.arrow_file import save_table
 from srrag.storage.atomic_write import commit
 from srrag.storage.mirror import fetch
 from srrag.storage.read_live import read_live
@@ -268,9 +269,7 @@ def _write_index(index: faiss.Index, path: Path) -> None:
 
 
 def _write_ids(ids: pa.Array, path: Path) -> None:
-    table = pa.table({"unit_id": ids})
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table)
+    save_table(pa.table({"unit_id": ids}), path)
 
 
 def _write_vectors(matrix: Matrix, path: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.model.embed import quantise_rows
+from srrag.storage.arrow_file import save_table
 
 Ints = npt.NDArray[np.int64]
 
@@ -41,9 +42,7 @@ def write_ragged(members: np.ndarray, offsets: Ints, out: Path, name: str) -> No
 
 def write_ids(ids: Any, out: Path, name: str) -> None:
     """Write ids in row order as an Arrow file for memory-mapping."""
-    table = pa.table({"id": ids})
-    with pa.ipc.new_file(str(out / f"{name}.arrow"), table.schema) as writer:
-        writer.write_table(table)
+    save_table(pa.table({"id": ids}), out / f"{name}.arrow")
 
 
 def write_codes(column: Any, out: Path, name: str) -> None:

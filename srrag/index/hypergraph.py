@@ -26,6 +26,7 @@ from srrag.index.parts import unpack_vectors
 from srrag.mentions.vocabulary import Vocabulary, key, tokens_of
 from srrag.model.encoder import Encoder
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.arrow_file import map_table, save_table
 from srrag.storage.read_live import read_live
 
 Ints = npt.NDArray[np.int64]
@@ -103,9 +104,9 @@ class BuildHypergraph(Build):
         vectors = _vectors(inputs[self.vectors], findings["evidence_id"].combine_chunks())
         centres, central = _centres(topics, vectors)
         save_graph(out, topics, weights)
-        _save(_with_pieces(names, pairs[1]), out / ENTITIES)
-        _save(_topic_table(topics, names, labels, findings, central), out / TOPICS)
-        _save(self._evidence(findings, inputs), out / EVIDENCE)
+        save_table(_with_pieces(names, pairs[1]), out / ENTITIES)
+        save_table(_topic_table(topics, names, labels, findings, central), out / TOPICS)
+        save_table(self._evidence(findings, inputs), out / EVIDENCE)
         np.save(out / EVIDENCE_VECTORS, vectors)
         np.save(out / TOPIC_VECTORS, centres)
         made = self._write_names(names, out, at, former)
@@ -210,7 +211,7 @@ class BuildHypergraph(Build):
         aliases = sorted((name, place[t.name]) for name, t in terms.items() if t.name in place)
         columns = {"key": [name for name, _ in aliases], "entity": [n for _, n in aliases]}
         schema = pa.schema([("key", pa.string()), ("entity", pa.int64())])
-        _save(pa.table(columns, schema=schema), out / ALIASES)
+        save_table(pa.table(columns, schema=schema), out / ALIASES)
         return len(new)
 
 
@@ -305,16 +306,6 @@ def _vectors(paths: Sequence[Path], ids: pa.Array) -> Floats:
 def _former_names(former: Path | None) -> dict[str, Floats]:
     if former is None or not (former / ENTITIES).is_file():
         return {}
-    rows = read_arrow(former / ENTITIES).select(["name", "type"]).to_pylist()
+    rows = map_table(former / ENTITIES).select(["name", "type"]).to_pylist()
     named = [row["name"] for row in rows if row["type"] != GRAM]
     return dict(zip(named, np.load(former / NAME_VECTORS), strict=True))
-
-
-def read_arrow(path: Path) -> pa.Table:
-    """Map an Arrow file."""
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-
-
-def _save(table: pa.Table, path: Path) -> None:
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table)

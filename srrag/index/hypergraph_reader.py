@@ -23,9 +23,9 @@ from srrag.index.hypergraph import (
     TOPIC_VECTORS,
     TOPICS,
     WEIGHTS,
-    read_arrow,
 )
 from srrag.mentions.vocabulary import Matcher, Term
+from srrag.storage.arrow_file import map_table
 from srrag.storage.mirror import pull_build
 
 Ints = npt.NDArray[np.int64]
@@ -42,10 +42,10 @@ class Hypergraph:
     def __init__(self, folder: Path) -> None:
         """Map the files."""
         pull_build(folder)
-        self.entities = read_arrow(folder / ENTITIES)
-        self.topics = read_arrow(folder / TOPICS)
-        self.evidence = read_arrow(folder / EVIDENCE)
-        self._aliases = read_arrow(folder / ALIASES)
+        self.entities = map_table(folder / ENTITIES)
+        self.topics = map_table(folder / TOPICS)
+        self.evidence = map_table(folder / EVIDENCE)
+        self._aliases = map_table(folder / ALIASES)
         self.members, self.first_member = (np.load(folder / n, mmap_mode="r") for n in MEMBERS)
         self.weights = self._read_weights(folder)
         self.name_vectors: Floats = np.load(folder / NAME_VECTORS, mmap_mode="r")

@@ -26,6 +26,7 @@ from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import TITLE_WEIGHT, title_texts, with_titles
 from srrag.index.words import MAX_TERM_CHARS, analyzer
 from srrag.step import Build, Place
+from srrag.storage.arrow_file import save_table
 from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.read_live import read_live
 
@@ -139,7 +140,7 @@ class BuildLanceSparse(Build):
             "term": pa.array(ordered, pa.string()),
             "windows": pa.array([held[term] for term in ordered], pa.int64()),
         })  # fmt: skip
-        commit(out / TERMS, partial(_write_table, told))
+        commit(out / TERMS, partial(save_table, told))
         rows = table.count_rows()
         commit_json(out / SETTINGS, {"rows": rows, "titled": titled})
         return {"windows": rows}
@@ -228,8 +229,3 @@ def _recall(out: Path, table: Any, sample: Matrix) -> float:
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _write_table(table: pa.Table, path: Path) -> None:
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table)

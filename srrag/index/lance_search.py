@@ -15,6 +15,7 @@ import pyarrow as pa
 from srrag.index.parts import Matrix
 from srrag.index.words import WordIndex
 from srrag.ranking import Ranked, rank, tied
+from srrag.storage.arrow_file import map_table
 from srrag.storage.atomic_write import read_json
 
 SETTINGS = "lance.json"
@@ -99,7 +100,7 @@ class LanceSparse(WordIndex):
         self._table, settings = opened(folder)
         self._rows, self._titled = int(settings["rows"]), bool(settings["titled"])
         self._title_weight = title_weight
-        table = pa.ipc.open_file(pa.memory_map(str(folder / TERMS))).read_all()
+        table = map_table(folder / TERMS)
         self._terms, self._counts = table["term"].chunk(0), np.asarray(table["windows"])
 
     def __len__(self) -> int:

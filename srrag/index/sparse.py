@@ -33,6 +33,7 @@ from srrag.index.titles import title_texts
 from srrag.index.words import TITLE_WEIGHT, WordIndex, analyzer
 from srrag.ranking import Ranked, rank, tied
 from srrag.step import Place, PreviousVersion
+from srrag.storage.arrow_file import map_table
 from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.mapped_table import MappedTable
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
@@ -193,10 +194,6 @@ def _no_ids() -> pa.Table:
     return pa.schema([pa.field("unit_id", pa.string())]).empty_table()
 
 
-def _read_ids(path: Path) -> pa.Table:
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-
-
 def _writable_view(folder: Path) -> tempfile.TemporaryDirectory[str] | None:
     """A folder of links to the files of one that cannot be written; Tantivy locks what it reads."""
     if os.access(folder, os.W_OK) or not folder.is_dir():
@@ -227,7 +224,7 @@ class SparseIndex(WordIndex):
         self._searcher = self._index.searcher()
         self._schema = _schema(self._titled)
         shards = shards_or_none(folder)
-        tables = [_read_ids(folder / (shard.file(_IDS) if shard else _IDS)) for shard in shards]
+        tables = [map_table(folder / (shard.file(_IDS) if shard else _IDS)) for shard in shards]
         self._ids = MappedTable(pa.concat_tables([_no_ids(), *tables]))
         self._base = np.zeros(1 + max((shard.number for shard in shards if shard), default=0), int)
         start = 0

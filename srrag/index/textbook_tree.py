@@ -22,6 +22,7 @@ from srrag.ids import content_id
 from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.arrow_file import map_table, save_table
 from srrag.storage.lookup import write_lookup
 from srrag.storage.read_live import read_live
 
@@ -94,7 +95,7 @@ class BuildTextbookTree(Build):
         owner = np.array([order[row["parent_id"]] for row in small], np.int64)
         first = np.searchsorted(owner, np.arange(len(order) + 1))
         ids = [row["unit_id"] for row in small]
-        _save(pa.table({"unit_id": ids, "btu": pa.array(owner, pa.int32())}), out / STUS)
+        save_table(pa.table({"unit_id": ids, "btu": pa.array(owner, pa.int32())}), out / STUS)
         write_lookup(ids, out, "stus")
         made = self._write_btus(roots, first, ids, inputs, out, former)
         titles = self._write_roots(roots, out, at, former)
@@ -153,7 +154,7 @@ class BuildTextbookTree(Build):
             "section": [row["section"] for row in rows],
             "text": [row["text"] for row in rows],
         }
-        _save(pa.table(columns), out / BTUS)
+        save_table(pa.table(columns), out / BTUS)
         known = _former_vectors(former, BTUS, "btu_id", BTU_VECTORS)
         new = [n for n, row in enumerate(rows) if row["btu_id"] not in known]
         wanted = {stus[place] for n in new for place in range(first[n], first[n + 1])}
@@ -183,7 +184,7 @@ class BuildTextbookTree(Build):
             "chapter": [root["documents"][0]["place"].chapter for root in roots],
             "titles": pa.array(titles, pa.list_(pa.string())),
         }
-        _save(pa.table(columns), out / ROOTS)
+        save_table(pa.table(columns), out / ROOTS)
         flat = [known[title] for each in titles for title in each]
         np.save(out / TITLE_VECTORS, np.array(flat, np.float32))
         return len(new)
@@ -206,8 +207,10 @@ def _write_figures(roots: Sequence[Row], out: Path) -> int:
                 figures.append(row)
     names = ("book", "number", "caption", "image")
     schema = pa.schema([pa.field(name, pa.string()) for name in names])
-    _save(pa.Table.from_pylist(figures, schema=schema), out / FIGURES)
-    _save(pa.table({n: [row[n] for row in documents] for n in ("doc_id", "book")}), out / DOCUMENTS)
+    save_table(pa.Table.from_pylist(figures, schema=schema), out / FIGURES)
+    save_table(
+        pa.table({n: [row[n] for row in documents] for n in ("doc_id", "book")}), out / DOCUMENTS
+    )
     return len(figures)
 
 
@@ -283,22 +286,12 @@ def _mean(vectors: Sequence[Floats]) -> Floats:
 def _former_vectors(former: Path | None, file: str, column: str, matrix: str) -> dict[str, Floats]:
     if former is None or not (former / file).is_file():
         return {}
-    names = read_table(former / file)[column].to_pylist()
+    names = map_table(former / file)[column].to_pylist()
     return dict(zip(names, np.load(former / matrix), strict=True))
 
 
 def _former_titles(former: Path | None) -> dict[str, Floats]:
     if former is None or not (former / ROOTS).is_file():
         return {}
-    titles = read_table(former / ROOTS)["titles"].combine_chunks().flatten().to_pylist()
+    titles = map_table(former / ROOTS)["titles"].combine_chunks().flatten().to_pylist()
     return dict(zip(titles, np.load(former / TITLE_VECTORS), strict=True))
-
-
-def read_table(path: Path) -> pa.Table:
-    """Map an Arrow file."""
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-
-
-def _save(table: pa.Table, path: Path) -> None:
-    with pa.ipc.new_file(str(path), table.schema) as writer:
-        writer.write_table(table)

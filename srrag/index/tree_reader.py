@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.index.textbook_tree import BTU_VECTORS, BTUS, ROOTS, STUS, TITLE_VECTORS, read_table
+from srrag.index.textbook_tree import BTU_VECTORS, BTUS, ROOTS, STUS, TITLE_VECTORS
+from srrag.storage.arrow_file import map_table
 from srrag.storage.lookup import Lookup
 from srrag.storage.mirror import pull_build
 
@@ -28,9 +29,9 @@ class TreeForest:
     def __init__(self, folder: Path) -> None:
         """Map the files."""
         pull_build(folder)
-        self.roots = read_table(folder / ROOTS)
-        self.btus = read_table(folder / BTUS)
-        self.stu_ids: pa.Array = read_table(folder / STUS)["unit_id"].combine_chunks()
+        self.roots = map_table(folder / ROOTS)
+        self.btus = map_table(folder / BTUS)
+        self.stu_ids: pa.Array = map_table(folder / STUS)["unit_id"].combine_chunks()
         self.btu_vectors: Floats = np.load(folder / BTU_VECTORS, mmap_mode="r")
         self.title_vectors: Floats = np.load(folder / TITLE_VECTORS, mmap_mode="r")
         self.btu_root: Ints = np.asarray(self.btus["root"], np.int64)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from srrag.storage.arrow_file import map_table
+
 BATCH_BYTES = 64_000_000
 """A table up to this size is joined and copied once: one batch is gathered faster than many."""
 
@@ -30,7 +32,7 @@ class MappedTable:
     @classmethod
     def at(cls, path: Path) -> MappedTable:
         """Map an Arrow file."""
-        return cls(pa.ipc.open_file(pa.memory_map(str(path))).read_all())
+        return cls(map_table(path))
 
     def __len__(self) -> int:
         """Number of rows."""

@@ -348,6 +348,14 @@ def test_a_paper_in_columns_comes_out_as_it_reads(columns: int) -> None:
     assert "Journal of Invented Trials" not in row["text"]
 
 
+def test_a_heading_of_two_lines_in_a_pdf_is_one() -> None:
+    long = "Steps to administering a sublingual or buccal medication at home or in hospital"
+    sections = [(long, "Assemble the cup. " * 40), ("Methods", "We asked. " * 40)]
+    row = one("pdf", paper_pdf("A title", [*sections, ("Storage", "Cool. " * 40)], columns=2))
+    headings = [line for line in row["text"].splitlines() if line.startswith("#")]
+    assert headings == [f"## {long}", "## Methods", "## Storage"]
+
+
 def test_a_short_last_column_stays_apart() -> None:
     text = "Sentences of the left column end here. " * 90
     row = one("pdf", paper_pdf("A title", [("Results", text)], columns=2))
