@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,16 @@ def wanted(config: Mapping[str, Any]) -> bool:
         raise UsageError(f"controls={told}: true, false, or paid where a model judges")
     free = isinstance(factory.make(config["engine"], "engine"), Rules)
     return told == "paid" or bool(told and free)
+
+
+def most_evidence(systems: Iterable[pa.Table]) -> pa.Table | None:
+    """Return the CASES that hold most evidence, the first of equals; None where there are none.
+
+    Controls are made of these: without evidence a dump says nothing, and would try no metric.
+    """
+    return max(
+        systems, key=lambda cases: len(cases["evidence"].combine_chunks().flatten()), default=None
+    )
 
 
 def judge_controls(

@@ -12,7 +12,7 @@ from srrag.evaluate.judges.length import MeasureLength
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.similarity import MeasureSimilarity
 from srrag.evaluate.scores import Scores
-from srrag.experiment.controls import unfit, without_marks
+from srrag.experiment.controls import most_evidence, unfit, without_marks
 from srrag.schema import empty_value
 from srrag.step import Place
 
@@ -141,3 +141,13 @@ def test_the_length_is_a_column_of_controls_and_no_metric_that_they_try() -> Non
     assert said["echo"] == [3.0] and said["dump"] == [10.0] and said["always abstain"] == [7.0]
     words = [scores("answer_words", [9.0], "neither")]
     assert not unfit([words], {"control: dump": words}, {"length": step})
+
+
+def test_controls_are_made_of_the_fullest_evidence() -> None:
+    """A baseline that retrieves nothing would leave a dump nothing to say."""
+    none, one, other = (
+        pa.Table.from_pylist([case(name) | more], schema=CASES)
+        for name, more in (("a", {"evidence": []}), ("b", {}), ("c", {}))
+    )
+    assert most_evidence([none, one, other]) is one
+    assert most_evidence([none]) is none and most_evidence([]) is None
