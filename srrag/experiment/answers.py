@@ -21,6 +21,7 @@ from srrag.evaluate.judges.accuracy import trial_means
 from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
 from srrag.experiment.controls import (
     control_figures,
+    joined,
     judge_controls,
     most_evidence,
     unfit,
@@ -98,7 +99,7 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         kept.append(replace(done, broken_judges=lost, seen=seen, apart=apart))
     tried = _tried(config, [cases.table for cases, _ in systems.values()], steps, seen)
     told = unfit(list(listed.values()), tried, steps)
-    told |= unfit_by_votes(config, steps) if wanted(config) else {}
+    told = joined(told, unfit_by_votes(config, steps) if wanted(config) else {})
     summary |= {"controls": control_figures(tried, **_resampling(config)), "unfit": told}
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]

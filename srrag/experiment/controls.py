@@ -116,6 +116,12 @@ def unfit(
     return told
 
 
+def joined(told: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Return the reasons why metrics are unfit from two sources, both where there are two."""
+    names = dict.fromkeys([*told, *more])
+    return {n: "; ".join(each[n] for each in (told, more) if n in each) for n in names}
+
+
 def without_marks(
     figures: Mapping[str, Mapping[str, Any]], told: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:

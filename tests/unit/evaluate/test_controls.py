@@ -12,7 +12,7 @@ from srrag.evaluate.judges.length import MeasureLength
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.similarity import MeasureSimilarity
 from srrag.evaluate.scores import Scores
-from srrag.experiment.controls import most_evidence, unfit, without_marks
+from srrag.experiment.controls import joined, most_evidence, unfit, without_marks
 from srrag.schema import empty_value
 from srrag.step import Place
 
@@ -151,3 +151,8 @@ def test_controls_are_made_of_the_fullest_evidence() -> None:
     )
     assert most_evidence([none, one, other]) is one
     assert most_evidence([none]) is none and most_evidence([]) is None
+
+
+def test_a_metric_that_is_unfit_for_two_reasons_has_both() -> None:
+    found = joined({"a": "a dump", "b": "an echo"}, {"b": "votes", "c": "votes"})
+    assert found == {"a": "a dump", "b": "an echo; votes", "c": "votes"}
