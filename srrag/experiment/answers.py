@@ -74,8 +74,8 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     usage: dict[str, Usage] = {}
     broken: set[str] = set()
     kept: list[Evaluated] = []
-    systems = _systems(config, gold)
-    seen = _seen(config, gold, steps, [answered for _, answered in systems.values()])
+    systems = answered_systems(config, gold)
+    seen = questions_seen(config, gold, steps, [answered for _, answered in systems.values()])
     store, running = judged_in(config["root"], config["out"]), Running.of(config)
     for name, (cases, answered) in systems.items():
         summary["system" if name == "pipeline" else name] = answered.name
@@ -127,7 +127,7 @@ def _tried(
     return judge_controls(config, cases, steps, counted)
 
 
-def _seen(
+def questions_seen(
     config: Mapping[str, Any],
     gold: Sequence[Mapping[str, Any]],
     judges_: Mapping[str, Step],
@@ -220,7 +220,7 @@ def _evaluated(
     )
 
 
-def _systems(
+def answered_systems(
     config: dict[str, Any], gold: list[dict[str, Any]]
 ) -> dict[str, tuple[Cases, Evaluated]]:
     """Return the answers of the system, and of its baseline if there is one."""
