@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from srrag.ids import evidence_id
-from srrag.schema import EVIDENCE
+from srrag.schema import EVIDENCE, LEFT_OUT
+from srrag.standing import HIDDEN, Standings
 from srrag.step import Function, Longest, Place, Step
 from srrag.units import Units, open_units
 
@@ -24,7 +25,12 @@ class GatherDocuments(Step):
     same PubMed article (or of the same document where there is no PMID), at most `windows` in all,
     in the order of their finding. `found` is "" for the hits alone. A text of several windows is
     verbatim in parts only, so its span is −1.
+
+    As in SelectEvidence, retracted and deleted papers are not taken (`status` "hide") but named in
+    `left_out`; each document has its paper's `standing`, "" if the build has no such stage.
     """
+
+    version: ClassVar[int] = 2
 
     hits: str = "hits"
     found: str = "found"
@@ -32,9 +38,13 @@ class GatherDocuments(Step):
     k: int = 0
     windows: int = 4
     units: str = "units"
+    standing: str = "standing"
+    status: str = "hide"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a negative `k`, or no window."""
+        """Raise ValueError for a negative `k`, no window, or an unknown status."""
+        if self.status not in ("hide", "show"):
+            raise ValueError(f"status is {self.status!r}: it can be 'hide' or 'show'")
         if self.k < 0 or self.windows < 1:
             raise ValueError("k is a number of documents, or 0 for all; windows is at least 1")
 
@@ -45,33 +55,61 @@ class GatherDocuments(Step):
 
     @property
     def writes(self) -> pa.Schema:
-        """The documents as evidence."""
-        return pa.schema([pa.field(self.into, EVIDENCE, nullable=False)])
+        """What is left out, and the documents as evidence."""
+        return pa.schema(
+            [
+                pa.field("left_out", LEFT_OUT, nullable=False),
+                pa.field(self.into, EVIDENCE, nullable=False),
+            ]
+        )
 
     def needs(self) -> tuple[str, ...]:
-        """The units index."""
-        return (self.units,)
+        """The units index, and the standing of papers where it is built."""
+        return (self.units, self.standing)
 
     def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
         """As many documents as there are hits, of the longest windows."""
         return {self.into: longest.windows(self.k or len(row[self.hits]), self.windows)}
 
     def open(self, at: Place) -> Function:
-        """Map the windows."""
-        units = open_units(at, self.units)
+        """Map the windows, and read the standing of their papers."""
+        units, standings = open_units(at, self.units), Standings.of(at, self.standing)
 
         def run(batch: pa.Table) -> pa.Table:
-            hits = [row[: self.k] if self.k else row for row in batch[self.hits].to_pylist()]
+            hits = batch[self.hits].to_pylist()
             finds = batch[self.found].to_pylist() if self.found else [[]] * batch.num_rows
             found = [[each["unit_id"] for each in row] for row in finds]
-            known = _Known(units, [*(h["unit_id"] for row in hits for h in row), *_flat(found)])
-            rows = [
-                [self._document(hit, others, known) for hit in row]
-                for row, others in zip(hits, map(known.by_article, found), strict=True)
-            ]
-            return batch.append_column(self.writes.field(0), pa.array(rows, EVIDENCE))
+            known = _Known(
+                units, standings, [*(h["unit_id"] for row in hits for h in row), *_flat(found)]
+            )
+            gone, rows = [], []
+            for row, others in zip(hits, map(known.by_article, found), strict=True):
+                left_out, kept = self._kept(row, known)
+                gone.append(left_out)
+                rows.append([self._document(hit, others, known) for hit in kept])
+            columns = (pa.array(gone, LEFT_OUT), pa.array(rows, EVIDENCE))
+            for item, column in zip(self.writes, columns, strict=True):
+                batch = batch.append_column(item, column)
+            return batch
 
         return run
+
+    def _kept(
+        self, hits: Sequence[dict[str, Any]], known: _Known
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The papers that must not be cited, and the first `k` other hits."""
+        gone: dict[str, dict[str, Any]] = {}
+        kept: list[dict[str, Any]] = []
+        for hit in hits:
+            if self.k and len(kept) == self.k:
+                break
+            unit = known.units[hit["unit_id"]]
+            if self.status == "hide" and unit["standing"] in HIDDEN:
+                told = {item.name: unit[item.name] for item in LEFT_OUT.value_type}
+                gone.setdefault(unit["doc_id"], told)
+            else:
+                kept.append(hit)
+        return list(gone.values()), kept
 
     def _document(
         self, hit: dict[str, Any], others: dict[str, list[str]], known: _Known
@@ -93,9 +131,12 @@ class GatherDocuments(Step):
 class _Known:
     """What the index says of some windows: their evidence, and their articles."""
 
-    def __init__(self, units: Units, ids: Sequence[str]) -> None:
+    def __init__(self, units: Units, standings: Standings, ids: Sequence[str]) -> None:
         distinct = list(dict.fromkeys(ids))
         rows = units.take_evidence(distinct).drop_columns(["parent_id"]).to_pylist()
+        told = standings.find([row["doc_id"] for row in rows])
+        for row, standing, link in zip(rows, *told, strict=True):
+            row |= {"standing": standing, "standing_link": link}
         self.units: dict[str, dict[str, Any]] = dict(zip(distinct, rows, strict=True))
         keys = units.article_keys(distinct).to_pylist()
         self.articles: dict[str, str] = dict(zip(distinct, keys, strict=True))

@@ -67,3 +67,22 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gathered(monkeypatch, [], found="")[0]["text"] == "Zinc helps."
     with pytest.raises(ValueError, match="at least 1"):
         GatherDocuments(windows=0)
+
+
+def test_a_retracted_paper_is_left_out_by_name_and_the_next_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = {"u1": ("retracted", "pmid:9"), "u3": ("ok", "")}
+
+    class Said:
+        def find(self, documents: list[str]) -> tuple[list[str], list[str]]:
+            some = [told[name] for name, _ in zip(told, documents, strict=True)]
+            return [each for each, _ in some], [link for _, link in some]
+
+    monkeypatch.setattr("srrag.answer.documents.Standings.of", lambda at, stage: Said())
+    (kept,) = gathered(monkeypatch, [], k=1, found="")
+    assert (kept["unit_id"], kept["standing"]) == ("u3", "ok")
+    first, _ = gathered(monkeypatch, [], found="", status="show")
+    assert (first["standing"], first["standing_link"]) == ("retracted", "pmid:9")
+    with pytest.raises(ValueError, match="status is 'maybe'"):
+        GatherDocuments(status="maybe")
