@@ -111,6 +111,7 @@ MODULES: dict[str, str] = {
     "MeasureForm": "srrag.evaluate.judges.form",
     "MeasureGoldCitations": "srrag.evaluate.judges.gold_citations",
     "MeasureHallucination": "srrag.evaluate.judges.hallucination",
+    "MeasureLength": "srrag.evaluate.judges.length",
     "MeasureRelevancy": "srrag.evaluate.judges.relevancy",
     "MeasureSelection": "srrag.evaluate.judges.selection",
     "MeasureSimilarity": "srrag.evaluate.judges.similarity",
