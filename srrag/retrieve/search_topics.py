@@ -50,6 +50,7 @@ class SearchTopics(Step):
     guide: float = 4.0
     shown: int = 60
     graph: str = "hypergraph"
+    version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("text", "search_words", "query_vector")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -111,10 +112,8 @@ class SearchTopics(Step):
         found: list[int] = []
         for word in words:
             own = graph.by_key.get(key(word))
-            found += [] if own is None else [own]
-            more = self.nearest - (own is not None)
-            if more and word in vectors:
-                found += _nearest(vectors[word], graph, more)
+            near = _nearest(vectors[word], graph, self.nearest) if word in vectors else []
+            found += list(dict.fromkeys([*([] if own is None else [own]), *near]))[: self.nearest]
         if self.asked:
             found += _nearest(query, graph, 1)
         return list(dict.fromkeys(found))
