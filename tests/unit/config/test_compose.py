@@ -232,5 +232,5 @@ def test_the_models_of_the_published_chain_are_named() -> None:
 
 
 def test_a_wrong_option_names_those_that_there_are() -> None:
-    with pytest.raises(UsageError, match="'index/lance'; there is lancedb, own$"):
+    with pytest.raises(UsageError, match=r"'index/lance'; there is lancedb, own$"):
         configure("build", ["root=/r", "index=lance"])
