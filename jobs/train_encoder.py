@@ -29,6 +29,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         check_numbers({f"{key}.passages": section["passages"]}, **{f"{key}.passages": 0})
     check_numbers({"train.seed": train["seed"], "train.workers": train["workers"]},
                   **{"train.seed": 0, "train.workers": 0})  # fmt: skip
+    margin = gate["margin"]
+    if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0 <= margin <= 1:
+        raise UsageError(f"gate.margin={margin}: a number from 0 to 1")
     runner = factory.runner(config)
     if train["workers"] and not hasattr(runner, "connect"):
         raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
@@ -43,6 +46,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         held_folds=held,
         gate=GoldSource(**{key: gate[key] for key in SOURCE}, key="gate"),
         gate_folds=check_folds(gate["folds"], "gate.folds"),
+        margin=margin,
         settings=factory.make_as(EncoderSettings, {key: train[key] for key in SETTINGS}, "train"),
         seed=train["seed"],
         device=place.device,

@@ -1,116 +1,177 @@
-"""Communities of graphs with planted topics: seconds, memory and agreement (adjusted Rand index).
+"""Communities by both methods: what Leiden finds, what the merges make of it, and their seconds.
 
-    python -m perf.communities ../shared/bench/gen_graph.py --n 10000 --seeds 10 11 12 13 14
+    python -m perf.communities ../shared/bench/gen_graph.py --n 10000 --seeds 60 61 62 63 64
+    python -m perf.communities ROOT
 
-Every graph goes through `srrag organize`; the names of a seed are encoded for each of its graphs,
-and these seconds are reported beside. The last line on stdout is one JSON object.
+The first makes graphs with planted topics: for each design the median agreement with them (adjusted
+Rand index) after Leiden and after the merges. The second takes the graph of a finished build, whose
+names have vectors already, and has no topics. Both print modularity on the relations, numbers of
+communities and merges, and seconds of processor time of `detect`, with the shares of Leiden and of
+merging (Eq. 14, or the description length) in them; encoding is not in them. One JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import math
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-DESIGN_SEEDS = (0, 1, 2)
-"""Seeds on which the parameters were fixed: figures on these are not blind."""
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sklearn.metrics import adjusted_rand_score
+
+from srrag.algo import communities as algorithm
+from srrag.algo.communities import METHODS, EvidenceGraph, detect
+from srrag.graph.communities import VECTORS
+from srrag.graph.foreign import read_graph
+from srrag.graph.name_vectors import WordVectors, encode_names
+from srrag.graph.nodes import Nodes
+from srrag.model.encoder import Encoder
+from srrag.step import Place
+from srrag.storage.store import Store
+
+PHASES = {"start": "leiden", "leiden": "leiden", "merge": "merging"}
+"""The functions that `detect` calls, and what their seconds count as."""
+FIGURES = ("ari_leiden", "ari", "communities", "merges", "modularity_leiden", "modularity",
+           "cpu_s", "share_leiden", "share_merging")  # fmt: skip
+Row = dict[str, Any]
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("generator", type=Path, help="script that writes a graph as JSON")
-    parser.add_argument("--n", type=int, nargs="+", default=[10_000])
+    parser.add_argument("source", type=Path, help="generator of graphs, or folder of a build")
+    parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12, 13, 14])
-    parser.add_argument("--factors", type=float, nargs="+", default=[0.75, 1.0, 1.25, 1.5])
-    parser.add_argument("--topic-size", type=int, default=40)
-    parser.add_argument("--p-in", type=float, default=0.85, help="share of edges inside a topic")
-    parser.add_argument("--method", default="leiden", choices=("leiden", "paper"))
-    parser.add_argument("--attrs", type=float, default=0.0)
-    arguments = parser.parse_args()
-    if blind := sorted(set(arguments.seeds) & set(DESIGN_SEEDS)):
-        print(f"seeds {blind} were used while designing", file=sys.stderr)
-    rows = []
-    for n in arguments.n:
-        for seed in arguments.seeds:
-            for factor in arguments.factors:
-                with tempfile.TemporaryDirectory() as scratch:
-                    rows.append(measure(arguments, n, seed, factor, Path(scratch)))
-                print(rows[-1], file=sys.stderr)
-    print(json.dumps(summarise(rows)))
+    parser.add_argument("--factors", type=float, nargs="+", default=[0.75, 1.0, 1.5])
+    parser.add_argument("--topic-sizes", type=int, nargs="+", default=[40, 60])
+    parser.add_argument("--p-in", type=float, nargs="+", default=[0.85, 0.7],
+                        help="share of edges inside a topic")  # fmt: skip
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
+    arguments = parser.parse_args(argv)
+    faiss.omp_set_num_threads(1)
+    if arguments.source.is_dir():
+        graph = built(arguments.source)
+        told = {method: measured(graph, method)[1] for method in arguments.methods}
+    else:
+        told = summarise(list(rows(arguments)))
+    print(json.dumps(told))
 
 
-def measure(
-    arguments: argparse.Namespace, n: int, seed: int, factor: float, scratch: Path
-) -> dict[str, Any]:
-    """Make one graph, find its communities, and compare them with the planted topics."""
-    path = scratch / "graph.json"
-    command = [
-        sys.executable, str(arguments.generator), "--n", str(n), "--seed", str(seed),
-        "--edge-factor", str(factor), "--topic-size", str(arguments.topic_size),
-        "--p-in", str(arguments.p_in), "--attrs", str(arguments.attrs), "--out", str(path),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    command = [sys.executable, "-m", "jobs.cli", "organize", f"graph.path={path}",
-               f"communities.method={arguments.method}"]  # fmt: skip
-    done = subprocess.run(
-        [*command, f"root={scratch / 'root'}"], check=True, stdout=subprocess.PIPE, text=True
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
-    kept = ("nodes", "edges", "seconds", "encoding_seconds", "coverage", "communities",
-            "initial_communities", "merges", "initial_modularity", "modularity")  # fmt: skip
-    return {
-        "n": n,
-        "seed": seed,
-        "edge_factor": factor,
-        "ari": agreement(path, Path(found["communities_path"])),
-        **{name: found[name] for name in kept},
+def built(root: Path) -> EvidenceGraph:
+    """The graph of a finished build, with the vectors of its names."""
+    artifacts = Store(root).artifacts("default")
+    vectors = np.load(artifacts["communities"] / VECTORS, allow_pickle=False)
+    return Nodes.read(artifacts["entities"]).graph(vectors)
+
+
+def rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    """A row for each graph and method; graphs of one seed and topic size share their names."""
+    for size, seed in itertools.product(arguments.topic_sizes, arguments.seeds):
+        known = WordVectors.none()
+        for p_in, factor in itertools.product(arguments.p_in, arguments.factors):
+            design = {"topic_size": size, "p_in": p_in, "edge_factor": factor}
+            graph, topics, known = planted(arguments.source, arguments.n, seed, design, known)
+            for method in arguments.methods:
+                partitions, row = measured(graph, method)
+                names = zip(("ari_leiden", "ari"), partitions, strict=True)
+                agreed = {name: _agreement(topics, labels) for name, labels in names}
+                yield {**design, "method": method, "seed": seed, **agreed, **row}
+        print(f"topics of {size}, seed {seed}", file=sys.stderr, flush=True)
+
+
+def planted(
+    generator: Path, n: int, seed: int, design: Row, known: WordVectors
+) -> tuple[EvidenceGraph, np.ndarray, WordVectors]:
+    """Make one graph; returns it, the topic of each node, and the vectors of its names."""
+    keys = {key.replace("_", "-"): value for key, value in design.items()}
+    settings = {"n": n, "seed": seed, "attrs": 0.0, **keys}
+    options = [text for key, value in settings.items() for text in (f"--{key}", str(value))]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        path = folder / "graph.json"
+        command = [sys.executable, str(generator), *options, "--out", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        for table, name in zip(read_graph(path), ("entities", "edges"), strict=True):
+            pq.write_table(table, folder / f"{name}.parquet")
+        nodes = Nodes.read(folder)
+        topic = {node["id"]: node["topic"] for node in json.loads(path.read_text())["nodes"]}
+    names: pa.Array = nodes.spoken
+    vectors, words = encode_names(names, Encoder(), Place(), known, whole=True)
+    topics = np.array([topic[key] for key in nodes.core_ids.to_pylist()])
+    return nodes.graph(vectors), topics, words
+
+
+def measured(graph: EvidenceGraph, method: str) -> tuple[tuple[np.ndarray, np.ndarray], Row]:
+    """The partitions after Leiden and after the merges, and the figures of both."""
+    with clocked() as spent:
+        began = time.process_time()
+        found = detect(graph, method=method)
+        whole = time.process_time() - began
+    figures = {
+        "communities_leiden": len(np.unique(found.initial)),
+        "communities": len(np.unique(found.labels)),
+        "merges": found.num_merges,
+        "modularity_leiden": round(found.initial_modularity, 4),
+        "modularity": round(found.modularity, 4),
+        "cpu_s": round(whole, 3),
+        **{f"share_{phase}": round(each / whole, 3) for phase, each in spent.items()},
     }
+    return (found.initial, found.labels), figures
 
 
-def agreement(graph: Path, communities: Path) -> float:
-    """Adjusted Rand index of the found communities with the planted topics, over entities."""
-    import pyarrow.parquet as pq
-    from sklearn.metrics import adjusted_rand_score
-
-    table = pq.read_table(communities).to_pydict()
-    found = dict(zip(table["entity_id"], table["community_id"], strict=True))
-    nodes = [node for node in json.loads(graph.read_text())["nodes"] if node["topic"] is not None]
-    topics = [node["topic"] for node in nodes]
-    return round(float(adjusted_rand_score(topics, [found[node["id"]] for node in nodes])), 4)
+@contextmanager
+def clocked() -> Iterator[dict[str, float]]:
+    """Seconds of processor time in each phase of `detect`, while it runs."""
+    spent = dict.fromkeys(PHASES.values(), 0.0)
+    with ExitStack() as stack:
+        for name, phase in PHASES.items():
+            stack.enter_context(mock.patch.object(algorithm, name, _clock(name, phase, spent)))
+        yield spent
 
 
-def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Medians by size and edge factor, and how the seconds grow from the least to the most n."""
-    sizes = sorted({row["n"] for row in rows})
-    seconds = {n: statistics.median(row["seconds"] for row in rows if row["n"] == n) for n in sizes}
-    summary: dict[str, Any] = {
-        "median_ari": {n: _median(rows, "ari", n=n) for n in sizes},
-        "median_ari_by_edge_factor": {
-            factor: _median(rows, "ari", edge_factor=factor)
-            for factor in sorted({row["edge_factor"] for row in rows})
-        },
-        "median_seconds": seconds,
-        "least_coverage": min(row["coverage"] for row in rows),
-        "peak_memory_gb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20, 2),
-        "rows": rows,
-    }
-    if len(sizes) > 1:
-        growth = math.log(seconds[sizes[-1]] / seconds[sizes[0]])
-        summary["growth_exponent"] = round(growth / math.log(sizes[-1] / sizes[0]), 3)
-    return summary
+def _clock(name: str, phase: str, spent: dict[str, float]) -> Callable[..., Any]:
+    timed: Callable[..., Any] = getattr(algorithm, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        began = time.process_time()
+        found = timed(*given, **named)
+        spent[phase] += time.process_time() - began
+        return found
+
+    return call
 
 
-def _median(rows: list[dict[str, Any]], name: str, **where: Any) -> float:
-    chosen = [row[name] for row in rows if all(row[key] == where[key] for key in where)]
-    return round(statistics.median(chosen), 4)
+def _agreement(topics: np.ndarray, labels: np.ndarray) -> float:
+    return round(float(adjusted_rand_score(topics, labels)), 4)
+
+
+def summarise(found: Sequence[Row]) -> Row:
+    """Medians over the seeds of each design, and over all graphs of a method."""
+    told: Row = {"graphs": len(found), "medians": [], "over_all": {}}
+    keys = ("method", "topic_size", "p_in", "edge_factor")
+    for values in sorted({tuple(row[key] for key in keys) for row in found}):
+        mine = [row for row in found if tuple(row[key] for key in keys) == values]
+        told["medians"].append(dict(zip(keys, values, strict=True)) | _medians(mine))
+    for method in sorted({row["method"] for row in found}):
+        told["over_all"][method] = _medians([row for row in found if row["method"] == method])
+    return told
+
+
+def _medians(found: Sequence[Row]) -> Row:
+    return {name: round(statistics.median(row[name] for row in found), 4) for name in FIGURES}
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """`python -m perf.graph_parts ROOT BENCH`: what each part of the graph channel finds by itself.
 
-ROOT is a finished build of the BEIR set in the folder BENCH. Each part alone, the channel, and its
-fusion with vectors and BM25 by reciprocal rank: nDCG@10, recall@100, and how many relevant windows
-stand outside the 300 that vectors find. `half=blind` keeps the questions whose sha256 is odd (the
-weights were set on the others), `questions=N` the first N of them, `slice=list` questions of that
-type with 4 relevant papers or more. Prints one JSON object.
+ROOT is a finished build of the BEIR set in the folder BENCH. Each part alone, the channel, the same
+with edges rewired and with communities permuted, and its fusion with vectors and BM25 by reciprocal
+rank: nDCG@10, recall@100, and how many relevant windows stand outside the 300 that vectors find.
+`half=blind` keeps the questions whose sha256 is odd (the weights were set on the others),
+`questions=N` the first N of them, `slice=list` questions of that type with 4 relevant papers or
+more. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from srrag.config.compose import configure
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.formats import read_queries
 from srrag.hits import unpack_hits
-from srrag.index.graph_reader import PARTS, GraphWeights
+from srrag.index.graph_reader import PARTS, GraphShuffle, GraphWeights
 from srrag.pipeline import Pipeline
 from srrag.retrieve.fuse import FuseRanks
 from srrag.retrieve.questions import EncodeQuestions, question_table
@@ -38,7 +39,11 @@ BATCH = 64
 MIN_PAPERS = 4
 METRICS = ("nDCG@10", "recall@100")
 ALONE = {part: GraphWeights(**{name: float(name == part) for name in PARTS}) for part in PARTS}
-CHANNELS = (*PARTS, "graph", "dense", "sparse", "hybrid", "hybrid_graph")
+SHUFFLED = {
+    "edges_rewired": GraphShuffle(edges=True),
+    "communities_permuted": GraphShuffle(communities=True),
+}
+CHANNELS = (*PARTS, "graph", *SHUFFLED, "dense", "sparse", "hybrid", "hybrid_graph")
 
 
 def ranking() -> Pipeline:
@@ -46,6 +51,10 @@ def ranking() -> Pipeline:
     graphs = [
         SearchGraph(weights=weights, into=f"hits_{part}", paths=f"paths_{part}")
         for part, weights in ALONE.items()
+    ]
+    graphs += [
+        SearchGraph(shuffle=shuffle, into=f"hits_{name}", paths=f"paths_{name}")
+        for name, shuffle in SHUFFLED.items()
     ]
     both = ("hits_sparse", "hits_dense")
     fusions = (

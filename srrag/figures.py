@@ -36,7 +36,7 @@ class Figure(pydantic.BaseModel):
     items: int | None = None
     failed: int = 0
     left_out: int = 0
-    better: Literal["higher", "lower"] = "higher"
+    better: Literal["higher", "lower", "neither"] = "higher"
 
     @pydantic.model_validator(mode="before")
     @classmethod

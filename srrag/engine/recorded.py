@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply
@@ -38,6 +38,9 @@ class RecordedEngine(Model):
     A question without an answer, and a row with `fault`, are faults of the row that asked; no other
     engine is asked. The identity is the sha256 of both sets of files.
     """
+
+    origin: ClassVar[str] = "recorded"
+    """What a report says of the model, before its revision."""
 
     model: str
     setting: str = ""

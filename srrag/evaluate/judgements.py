@@ -112,18 +112,19 @@ class Metric:
     """A metric aggregated from judgements.
 
     Its value is the mean over questions of each question's mean, or the mean over all items if
-    `pooled`. `needs` says what a question must have to count.
+    `pooled`. `needs` says what a question must have to count. Where `better` is "neither" it
+    describes answers: it is not tested, and no control is held against it.
     """
 
     name: str
     needs: str
-    better: Literal["higher", "lower"] = "higher"
+    better: Literal["higher", "lower", "neither"] = "higher"
     pooled: bool = False
 
     @property
     def worst(self) -> float:
         """The value that a failed item gets."""
-        return 0.0 if self.better == "higher" else 1.0
+        return 1.0 if self.better == "lower" else 0.0
 
     def judged(self, case: Case, item: str, value: float, reason: str) -> Judgement:
         """Make the judgement of an item."""

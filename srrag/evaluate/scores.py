@@ -123,8 +123,8 @@ def figure(scores: Scores, *, resamples: int, seed: int) -> Figure:
     if scores.void:
         return unmeasured(scores.void_reason, **counts)
     found = ratio_interval(scores.parts, scores.wholes, resamples=resamples, seed=seed)
-    if scores.metric.better == "lower":
-        counts["better"] = "lower"
+    if scores.metric.better != "higher":
+        counts["better"] = scores.metric.better
     return measured(found, **counts)
 
 
@@ -133,8 +133,8 @@ def compare(
 ) -> dict[str, Figure]:
     """Compare two systems by metric over the questions that count for both.
 
-    `p` comes from the paired bootstrap, `p_holm` is corrected for the number of metrics, and
-    `p_mcnemar` comes from the exact test if every question is right or wrong.
+    `p` comes from the paired bootstrap, `p_holm` is corrected for the number of metrics that
+    are tested, and `p_mcnemar` comes from the exact test if every question is right or wrong.
     """
     found: dict[str, Figure] = {}
     others = {each.metric.name: each for each in theirs}
@@ -148,11 +148,14 @@ def compare(
             continue
         pair = _of(one, shared), _of(other, shared)
         *ends, p = paired_ratios(*pair, resamples=resamples, seed=seed)
-        entry = measured((ends[0], ends[1], ends[2]), len(shared), p=p)
+        entry = measured((ends[0], ends[1], ends[2]), len(shared))
+        found[one.metric.name] = entry
+        if one.metric.better == "neither":
+            continue
+        entry["p"] = p
         right = [parts / wholes for parts, wholes in pair]
         if all(np.isin(each, (0.0, 1.0)).all() for each in right):
             entry["p_mcnemar"] = mcnemar_exact(right[0] == 1, right[1] == 1)
-        found[one.metric.name] = entry
     correct(found)
     return found
 

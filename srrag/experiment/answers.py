@@ -21,7 +21,9 @@ from srrag.evaluate.judges.accuracy import trial_means
 from srrag.evaluate.scores import Scores, broke_down, compare, figure, score
 from srrag.experiment.controls import (
     control_figures,
+    joined,
     judge_controls,
+    most_evidence,
     unfit,
     wanted,
     without_marks,
@@ -72,8 +74,8 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     usage: dict[str, Usage] = {}
     broken: set[str] = set()
     kept: list[Evaluated] = []
-    systems = _systems(config, gold)
-    seen = _seen(config, gold, steps, [answered for _, answered in systems.values()])
+    systems = answered_systems(config, gold)
+    seen = questions_seen(config, gold, steps, [answered for _, answered in systems.values()])
     store, running = judged_in(config["root"], config["out"]), Running.of(config)
     for name, (cases, answered) in systems.items():
         summary["system" if name == "pipeline" else name] = answered.name
@@ -95,9 +97,9 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
         _write(config, f"{prefix}judgements.parquet", judged)
         done = _evaluated(answered, cases, listed[name], judged)
         kept.append(replace(done, broken_judges=lost, seen=seen, apart=apart))
-    tried = _tried(config, systems["pipeline"][0].table, steps, seen)
+    tried = _tried(config, [cases.table for cases, _ in systems.values()], steps, seen)
     told = unfit(list(listed.values()), tried, steps)
-    told |= unfit_by_votes(config, steps) if wanted(config) else {}
+    told = joined(told, unfit_by_votes(config, steps) if wanted(config) else {})
     summary |= {"controls": control_figures(tried, **_resampling(config)), "unfit": told}
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]
@@ -115,16 +117,17 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _tried(
-    config: dict[str, Any], cases: pa.Table, steps: Mapping[str, Step], seen: InSample
+    config: dict[str, Any], systems: Sequence[pa.Table], steps: Mapping[str, Step], seen: InSample
 ) -> dict[str, list[Scores]]:
-    """Judge the controls that the evidence of a system makes, if they are wanted."""
-    if not wanted(config):
+    """Judge the controls that the fuller evidence of two systems makes, if they are wanted."""
+    cases = most_evidence(systems)
+    if cases is None or not wanted(config):
         return {}
     counted = [query for query in cases["query_id"].to_pylist() if query not in seen.apart]
     return judge_controls(config, cases, steps, counted)
 
 
-def _seen(
+def questions_seen(
     config: Mapping[str, Any],
     gold: Sequence[Mapping[str, Any]],
     judges_: Mapping[str, Step],
@@ -217,7 +220,7 @@ def _evaluated(
     )
 
 
-def _systems(
+def answered_systems(
     config: dict[str, Any], gold: list[dict[str, Any]]
 ) -> dict[str, tuple[Cases, Evaluated]]:
     """Return the answers of the system, and of its baseline if there is one."""

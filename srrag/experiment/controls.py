@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,16 @@ def wanted(config: Mapping[str, Any]) -> bool:
         raise UsageError(f"controls={told}: true, false, or paid where a model judges")
     free = isinstance(factory.make(config["engine"], "engine"), Rules)
     return told == "paid" or bool(told and free)
+
+
+def most_evidence(systems: Iterable[pa.Table]) -> pa.Table | None:
+    """Return the CASES that hold most evidence, the first of equals; None where there are none.
+
+    Controls are made of these: without evidence a dump says nothing, and would try no metric.
+    """
+    return max(
+        systems, key=lambda cases: len(cases["evidence"].combine_chunks().flatten()), default=None
+    )
 
 
 def judge_controls(
@@ -76,6 +86,7 @@ def unfit(
         for step in steps.values()
         if set(step.reads) & set(_ANSWER)
         for metric in metrics_of(step)
+        if metric.better != "neither"
     }
     told: dict[str, str] = {}
     for name, cites in sorted(about.items()):
@@ -103,6 +114,12 @@ def unfit(
             shown = ", ".join(f"{control} {value:.3f}" for control, value in above.items())
             told[name] = f"unfit here: {shown} against {sign * best:.3f}"
     return told
+
+
+def joined(told: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Return the reasons why metrics are unfit from two sources, both where there are two."""
+    names = dict.fromkeys([*told, *more])
+    return {n: "; ".join(each[n] for each in (told, more) if n in each) for n in names}
 
 
 def without_marks(

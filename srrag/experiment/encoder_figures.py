@@ -19,6 +19,8 @@ from srrag.train.encoder.material import Floats
 
 DEPTH = 100
 """Passages nearest to the question, of which MaxSim makes its own order."""
+GUARDED = ("dense_nDCG@10", "maxsim_nDCG@10")
+"""The figures of a second set that a training must not lower."""
 _MEASURES = ("nDCG@10", "recall@100")
 
 
@@ -73,6 +75,14 @@ def compared(
             (gain.value, gain.low, gain.high), size, p=round(gain.p, 4)
         )
     return found
+
+
+def harmed(difference: Mapping[str, Mapping[str, Any]], margin: float) -> list[str]:
+    """The guarded figures that may have lost more than `margin`: their interval reaches below it.
+
+    The test of non-inferiority (Piaggio et al. 2012): a set too small to tell counts as harmed.
+    """
+    return [name for name in GUARDED if difference[name]["low"] < -margin]
 
 
 def _name(number: int) -> str:

@@ -12,6 +12,7 @@ from srrag.evaluate.scores import compare, figure
 from srrag.experiment.rankings import Judged, read_judged
 from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
 from srrag.experiment.systems import baseline_config, system_names
+from srrag.figures import printed
 from srrag.formats import write_run
 from srrag.runner.progress import say
 
@@ -93,7 +94,7 @@ def readable(summary: dict[str, Any]) -> str:
         if key in summary:
             lines.append(title)
             lines += [
-                f"  {name:<12}{m['value']:8.4f}   [{m['low']:.4f}, {m['high']:.4f}]"
+                f"  {name:<12}{printed(m)}"
                 + (f"   p {m['p']:.4f}, Holm {m['p_holm']:.4f}" if "p" in m else "")
                 + (" (lower is better)" if lower_is_better(name) else "")
                 for name, m in summary[key].items()

@@ -12,7 +12,7 @@ import pyarrow as pa
 from srrag.config import factory
 from srrag.engine.base import Model
 from srrag.errors import UsageError
-from srrag.evaluate.judgements import CASES, JUDGEMENTS, PREPARED, Preparation, metrics_of
+from srrag.evaluate.judgements import JUDGEMENTS, PREPARED, Preparation, metrics_of
 from srrag.experiment.running import Running
 from srrag.llm.completion import Rules, Usage
 from srrag.runner.question_parts import write_source
@@ -81,7 +81,7 @@ def judge(
     reads = sources(steps)
     plan = Plan(
         "cases",
-        fingerprint(CASES.to_string(show_schema_metadata=False)),
+        fingerprint(cases.schema.to_string(show_schema_metadata=False)),
         [
             Stage(name, step, (reads[name],), running.resources(name, step))
             for name, step in steps.items()

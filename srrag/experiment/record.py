@@ -100,7 +100,7 @@ def record(
 def control_row(
     beside: Row, name: str, scores: Sequence[Scores], *, resamples: int, seed: int
 ) -> Row:
-    """Make the row of a control, beside the system whose evidence it has."""
+    """Make the row of a control, with benchmark and judge of a system that it stands beside."""
     resampling = {"resamples": resamples, "seed": seed}
     return Row(
         name=name,

@@ -16,7 +16,7 @@ from srrag.evaluate.cases import make_cases
 from srrag.evaluate.datasets.shape import gold_rows
 from srrag.evaluate.scores import Scores, broke_down
 from srrag.experiment.answers import read_gold, scores, split_judged
-from srrag.experiment.controls import judge_controls, unfit, wanted
+from srrag.experiment.controls import joined, judge_controls, most_evidence, unfit, wanted
 from srrag.experiment.in_sample import InSample
 from srrag.experiment.judging import judge, judge_name, judged_in, judges
 from srrag.experiment.near_topic import read_bench_near_topic
@@ -151,14 +151,15 @@ class Answers:
     def tried(
         self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
     ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
-        """Judge controls made of the baseline's evidence."""
-        table = outcomes[baseline].cases
+        """Judge controls made of the evidence of the row that has most, the baseline of equals."""
+        ordered = [outcomes[baseline], *outcomes.values()]
+        table = most_evidence(each.cases for each in ordered if each.cases is not None)
         if table is None or not wanted(self.config):
             return {}, {}
         counted = [query for query in table["query_id"].to_pylist() if query not in seen.apart]
         found = judge_controls(self.config, table, self.steps, counted)
         told = unfit([each.scores for each in outcomes.values()], found, self.steps)
-        return found, told | unfit_by_votes(self.config, self.steps)
+        return found, joined(told, unfit_by_votes(self.config, self.steps))
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
         """Keep every column except vectors."""

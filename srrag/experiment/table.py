@@ -17,7 +17,8 @@ from srrag.report.seeds import spreads
 
 SHOWN = (
     "nDCG@10", "recall@100", "MRR@10", "coverage@10", "nugget_coverage", "faithfulness",
-    "semantic_similarity", "picot_match", "choice_accuracy",
+    "semantic_similarity", "picot_match", "choice_accuracy", "evidence_coverage",
+    "selection_precision", "selection_recall", "factuality", "completeness", "answer_words",
 )  # fmt: skip
 """Metrics of the table that a terminal shows."""
 NO_VALUE = "–"

@@ -18,7 +18,7 @@ def models_of(*configured: Any) -> dict[str, str]:
     """Return name and revision of every model that steps, encoders and engines name, sorted.
 
     The packaged encoder has the revision of its package. A file or folder without a revision says
-    so; the fingerprints cover its content.
+    so; the fingerprints cover its content. Answers that were recorded are called so.
     """
     return dict(sorted(pair for each in configured for pair in _models(each)))
 
@@ -35,7 +35,8 @@ def _models(item: Any) -> Iterator[tuple[str, str]]:
         for name, revision in _PINNED:
             model = getattr(item, name, None)
             if isinstance(model, str) and model:
-                yield model, _revision(model, getattr(item, revision, None))
+                told = getattr(item, "origin", ""), _revision(model, getattr(item, revision, None))
+                yield model, " ".join(filter(None, told))
         for each in fields(item):
             yield from _models(getattr(item, each.name))
 

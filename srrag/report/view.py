@@ -12,11 +12,14 @@ from srrag.report.row import Row
 MAIN = (
     "nDCG@10", "recall@10", "MRR@10", "coverage@10", "miss@10",
     "nugget_coverage", "picot_match", "citation_support", "faithfulness", "answer_accuracy",
-    "choice_accuracy", "evidence_coverage", "semantic_similarity",
+    "choice_accuracy", "evidence_coverage", "semantic_similarity", "evidence_precision",
+    "selection_precision", "selection_recall", "factuality", "completeness",
 )  # fmt: skip
 """The columns of the first table, as far as they were measured; the others are in a second one."""
 
 MAX_MAIN = 6
+LENGTH = "answer_words"
+"""The last column of the first table wherever answers were judged."""
 LEVEL = 0.05
 """P-values below this, after Holm's correction, are marked."""
 
@@ -149,7 +152,8 @@ def _main(
     valued = {name for row in rows for name, f in row.metrics.items() if f.value is not None}
     chosen = [by_name[name] for name in MAIN if name in valued]
     chosen = chosen or [column for column in columns if column.name in valued]
-    return tuple(chosen or columns)[:MAX_MAIN]
+    length = [by_name[LENGTH]] if LENGTH in valued else []
+    return (*list(chosen or columns)[:MAX_MAIN], *length)
 
 
 def table(bench: BenchmarkView, columns: Sequence[Column]) -> Table:

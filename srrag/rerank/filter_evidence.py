@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.hits import pack_flat, ranks, unpack_hits
-from srrag.model.filter import load_filter, read_facts
+from srrag.model.filter import DECIMALS, read_facts
 from srrag.provenance import Fitted
+from srrag.rerank.judge_evidence import filter_folder
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
 from srrag.storage.sealed_folder import sealed_revision
-from srrag.units import Units, open_units
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -26,11 +25,11 @@ Ints = npt.NDArray[np.int64]
 class FilterEvidence(Step):
     """Of the first `depth` hits, keep those with a high enough p(yes | question, passage).
 
-    Rethinking RAG in medicine, section 4.2. The column `into` holds the kept hits with their order
-    and scores; `<into>_rejected` holds the rejected ones, scored and sorted by p;
-    `<into>_probability` holds the p of each kept hit. Hits below `depth` are dropped without
-    judgement. `model` is a folder written by `srrag train_filter`; its content is part of the
-    identity, its path is not. A null `threshold` takes the filter's own.
+    Rethinking RAG in medicine, section 4.2. `JudgeEvidence` wrote p to `probability`. The column
+    `into` holds the kept hits with their order and scores; `<into>_rejected` holds the rejected
+    ones, scored and sorted by p; `<into>_probability` holds the p of each kept hit. Hits below
+    `depth` are dropped without a look. `model` is the folder of the filter that judged; its content
+    is part of the identity, its path is not. A null `threshold` takes the filter's own.
 
     `abstain` is the adaptive mode: if even the best p is below `answer_threshold` (null: the
     filter's own), no hit is passed on, and the answer is that the evidence is insufficient.
@@ -38,8 +37,7 @@ class FilterEvidence(Step):
 
     model: str = field(default="", compare=False, metadata={"identity": False})
     hits: str = "hits_ranked"
-    text: str = "text"
-    """The column that the passages are judged for."""
+    probability: str = "evidence_probability"
     into: str = "hits"
     depth: int = 32
     threshold: float | None = None
@@ -47,7 +45,6 @@ class FilterEvidence(Step):
     answer_threshold: float | None = None
     order: Literal["given", "probability"] = "given"
     """`probability` sorts the kept hits by p, and p becomes their score."""
-    units: str = "units"
 
     def __post_init__(self) -> None:
         """Raise ValueError for thresholds outside 0…1, a depth below 1, or an unknown order."""
@@ -56,14 +53,14 @@ class FilterEvidence(Step):
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name} is {value}: a probability, or null for the filter's own")
         if self.depth < 1:
-            raise ValueError(f"depth is {self.depth}: at least one hit has to be judged")
+            raise ValueError(f"depth is {self.depth}: at least one hit has to be looked at")
         if self.order not in ("given", "probability"):
             raise ValueError(f"order is {self.order!r}: one of given, probability")
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The question and the hits to judge."""
-        return (self.text, self.hits)
+        """The hits and the probability of each."""
+        return (self.hits, self.probability)
 
     @property
     def writes(self) -> pa.Schema:
@@ -76,30 +73,17 @@ class FilterEvidence(Step):
             ]
         )
 
-    def needs(self) -> tuple[str, ...]:
-        """The units index, for the texts of the windows."""
-        return (self.units,)
-
     def identity(self) -> dict[str, Any]:
         """The content of the filter."""
-        return {"model": sealed_revision(self.folder)}
+        return {"model": sealed_revision(filter_folder(self.model))}
 
     def fitted(self) -> tuple[Fitted, ...]:
-        """The questions of the pairs that the filter learned from, or was calibrated on."""
-        return (read_facts(self.folder).fitted,)
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the filter; raises ValueError if `model` is empty."""
-        if not self.model:
-            raise ValueError("model: the folder of a filter is missing; `srrag train_filter`")
-        return Path(self.model)
+        """The questions of the pairs that the filter's thresholds were chosen on."""
+        return (read_facts(filter_folder(self.model)).fitted,)
 
     def open(self, at: Place) -> Function:
-        """Check and load the filter; raises ValueError that names a file that was changed."""
-        loaded = load_filter(self.folder, at.device)
-        units = open_units(at, self.units)
-        decision = loaded.facts.decision
+        """Read the filter's thresholds."""
+        decision = read_facts(filter_folder(self.model)).decision
         least = decision.threshold if self.threshold is None else self.threshold
         enough = decision.answer_threshold
         if self.answer_threshold is not None:
@@ -110,9 +94,7 @@ class FilterEvidence(Step):
             rows = np.repeat(np.arange(batch.num_rows), np.diff(offsets))
             head = np.arange(len(ids)) - offsets[rows] < self.depth
             ids, scores, rows = ids.filter(pa.array(head)), scores[head], rows[head]
-            found = loaded.probabilities(
-                batch[self.text].take(pa.array(rows)).to_pylist(), passages(units, ids)
-            )
+            found = self._judged(batch, np.bincount(rows, minlength=batch.num_rows))
             keep = found >= least
             if self.abstain:
                 best = np.zeros(batch.num_rows)
@@ -133,11 +115,20 @@ class FilterEvidence(Step):
 
         return run
 
-
-def passages(units: Units, ids: pa.Array) -> list[str]:
-    """The text of each window."""
-    texts: list[str] = units.take(ids.to_pylist(), ("text",))["text"].to_pylist()
-    return texts
+    def _judged(self, batch: pa.Table, sizes: Ints) -> Floats:
+        """Probabilities of the first hits of each row, flat; ValueError if fewer were judged."""
+        lists = batch[self.probability].combine_chunks()
+        offsets = np.asarray(lists.offsets, np.int64) - int(lists.offsets[0].as_py())
+        judged = np.diff(offsets)
+        if (judged < sizes).any():
+            raise ValueError(
+                f"depth is {self.depth}, but {self.probability} holds no more than "
+                f"{int(judged[judged < sizes].max())} of {int(sizes.max())} hits: "
+                "JudgeEvidence needs the same depth or more"
+            )
+        head = np.arange(int(judged.sum())) - np.repeat(offsets[:-1], judged)
+        found = np.asarray(lists.flatten(), np.float64)[head < np.repeat(sizes, judged)]
+        return np.round(found, DECIMALS)
 
 
 def _offsets(rows: Ints, some: Ints, num_rows: int) -> Ints:

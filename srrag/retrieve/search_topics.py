@@ -16,7 +16,7 @@ from srrag.index.hypergraph_reader import Hypergraph
 from srrag.mentions.vocabulary import key
 from srrag.model.encoder import Encoder
 from srrag.schema import TOPICS
-from srrag.step import Function, Place, Step
+from srrag.step import Function, Longest, Place, Step
 
 Floats = npt.NDArray[np.float32]
 _DECIMALS = 5
@@ -50,6 +50,7 @@ class SearchTopics(Step):
     guide: float = 4.0
     shown: int = 60
     graph: str = "hypergraph"
+    version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("text", "search_words", "query_vector")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -70,6 +71,13 @@ class SearchTopics(Step):
     def needs(self) -> tuple[str, ...]:
         """The hypergraph."""
         return (self.graph,)
+
+    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
+        """The topics with the longest texts."""
+        topics = Hypergraph(longest.at.artifact(self.graph)).topics["text"]
+        texts = longest.texts(topics, min(self.shown, self.topics))
+        found = [{"topic": n, "text": text, "score": 1.0} for n, text in enumerate(texts)]
+        return {"topics": found}
 
     def open(self, at: Place) -> Function:
         """Map the hypergraph."""
@@ -111,10 +119,8 @@ class SearchTopics(Step):
         found: list[int] = []
         for word in words:
             own = graph.by_key.get(key(word))
-            found += [] if own is None else [own]
-            more = self.nearest - (own is not None)
-            if more and word in vectors:
-                found += _nearest(vectors[word], graph, more)
+            near = _nearest(vectors[word], graph, self.nearest) if word in vectors else []
+            found += list(dict.fromkeys([*([] if own is None else [own]), *near]))[: self.nearest]
         if self.asked:
             found += _nearest(query, graph, 1)
         return list(dict.fromkeys(found))

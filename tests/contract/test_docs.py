@@ -1,4 +1,4 @@
-"""Every command that README and docs show composes: no key is misspelt, none lacks its `+`."""
+"""Every command that README and docs show composes; tables of figures say how blind they are."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from srrag.errors import UsageError
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(?:console|bash|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_DECIMALS = re.compile(r"^\|.*(?<![\w.])\.\d{3}\b", re.MULTILINE)
+_WORD = re.compile(r"\b(?:blind|held[ \n]out|cross-fitted|tuned)\b", re.IGNORECASE)
 _ENDS = {"&&", "||", "|", ";", ">", "2>", "&", "→"}
 
 
@@ -76,3 +78,28 @@ def test_a_command_composes(page: str, words: list[str]) -> None:
         configure(job, [each for each in arguments if "=" in each and not each.startswith("--")])
     except UsageError as error:
         pytest.fail(f"srrag {' '.join(words)}: {error}")
+
+
+def tables_without_a_word(text: str) -> list[str]:
+    """The headings of sections with a table of decimals, and no word on who had seen its data."""
+    sections = re.split(r"(?m)^(?=#+ )", text)
+    return [
+        section.splitlines()[0]
+        for section in sections
+        if _DECIMALS.search(section) and not _WORD.search(section)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_a_table_of_figures_says_whether_it_is_blind(page: Path) -> None:
+    assert tables_without_a_word(page.read_text("utf-8")) == []
+
+
+def test_a_table_without_such_a_word_is_found() -> None:
+    table = "| nDCG@10 |\n|---|\n| .812 |\n"
+    assert tables_without_a_word(f"# A\n{table}# B\n*blind*\n{table}") == ["# A"]
+    assert not tables_without_a_word("# A\nthe weight .812\n| 12.812 s |\n")
+
+
+def test_the_readme_has_no_tuned_figure() -> None:
+    assert "tuned*" not in (REPOSITORY / "README.md").read_text("utf-8")

@@ -40,7 +40,9 @@ from srrag.evaluate.cases import make_cases, read_gold_answers
 from srrag.evaluate.judges.form import MeasureForm
 from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
 from srrag.evaluate.judges.hallucination import MeasureHallucination
+from srrag.evaluate.judges.preference import JudgePreference
 from srrag.evaluate.judges.usefulness import JudgeUsefulness
+from srrag.evaluate.preference import pair_evidence
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
 from srrag.index.textbook_tree import BuildTextbookTree
@@ -52,6 +54,7 @@ from srrag.model.filter import Base, Decision, Fusion
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.rerank.filter_evidence import FilterEvidence
+from srrag.rerank.judge_evidence import JudgeEvidence
 from srrag.retrieve.branches import SearchBranches
 from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.retrieve.pool import PoolHits
@@ -137,12 +140,15 @@ def examples(
     model = CrossEncoderModel(model=str(folder), max_tokens=64)
     cross = RerankCrossEncoder(cross_encoder=model, hits="hits", into="hits_cross")
     found[RerankCrossEncoder] = Example(cross, found[SelectEvidence].table, at)
-    filter_folder = tmp_path_factory.mktemp("filter")
-    base = Base(model=str(tiny_encoder(filter_folder / "base")), max_tokens=48)
+    filters = tmp_path_factory.mktemp("filter")
+    base = Base(model=str(tiny_encoder(filters / "base")), max_tokens=48)
     decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.5)
-    write_model(filter_folder / "model", base, {}, decision, {})
-    kept = FilterEvidence(model=str(filter_folder / "model"), hits="hits", into="hits_kept")
-    found[FilterEvidence] = Example(kept, found[SelectEvidence].table, at)
+    write_model(filters / "model", base, {}, decision, {})
+    trained = str(filters / "model")
+    judge = JudgeEvidence(model=trained, hits="hits")
+    found[JudgeEvidence] = Example(judge, found[SelectEvidence].table, at)
+    kept = FilterEvidence(model=trained, hits="hits", into="hits_kept")
+    found[FilterEvidence] = Example(kept, judge.open(at)(found[SelectEvidence].table), at)
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
     free = ComposeFreely(evaluation_only=True)
     found[ComposeFreely] = Example(free, found[ComposeAnswer].table, at)
@@ -224,6 +230,8 @@ def add_judges(found: dict[type[Step], Example], at: Place, qrels: Path) -> None
             found[type(step)] = Example(step, made[source], at)
     found[MeasureForm] = Example(MeasureForm(), cases, at)
     found[JudgeUsefulness] = Example(JudgeUsefulness(), cases, at)
+    paired = pair_evidence(cases, cases.slice(0, 0))
+    found[JudgePreference] = Example(JudgePreference(), paired, at)
     found[MeasureHallucination] = Example(MeasureHallucination(), cases, at)
     documents = [f"{row['query_id']}\tdoc\t1" for row in gold]
     qrels.write_text("\n".join(["query-id\tcorpus-id\tscore", *documents]))

@@ -48,7 +48,8 @@ def command(root: Path, bench: Path, url: str, k: str = "4,8") -> list[str]:
     """Answers by a model, from a few pieces of evidence, beside one by rules."""
     ranking = "pipeline.rank.reason=null pipeline.rank.encode=null pipeline.rank.dense=null"
     fused = "pipeline.rank.fuse.channels=[hits_sparse] pipeline.rank.fuse.into=hits"
-    rest = f"pipeline.rank.filter=null pipeline.rank.sparse.text=text pipeline.answer.select.k={k}"
+    off = "pipeline.rank.judge=null pipeline.rank.filter=null"
+    rest = f"{off} pipeline.rank.sparse.text=text pipeline.answer.select.k={k}"
     model = f"engine=http engine.model=toy engine.concurrency=4 engine.base_url={url}"
     return [
         "sweep", "bench=answers", f"bench.path={bench}", f"root={root}", "resamples=200",

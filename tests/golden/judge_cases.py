@@ -22,6 +22,7 @@ from srrag.evaluate.judges.must_have import ClassifyStatements
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.picot_match import JudgePicot
 from srrag.evaluate.judges.precision import JudgePrecision
+from srrag.evaluate.judges.preference import JudgePreference
 from srrag.evaluate.judges.relevancy import GuessQuestions
 from srrag.evaluate.judges.usefulness import JudgeUsefulness
 from srrag.llm.completion import Prompt
@@ -87,6 +88,11 @@ def rated(fill: Fill) -> list[Prompt]:
     return JudgeAccuracy(trials=1).prompts(case(fill, ideal_answer=fill("Strength training.")))
 
 
+def preferred(fill: Fill) -> list[Prompt]:
+    cases = case(fill)
+    return JudgePreference().prompts(cases.append_column("other", [[[]]]))
+
+
 def chosen(fill: Fill) -> list[Prompt]:
     options = [fill("Yes"), "No"]
     return JudgeChoice().prompts(case(fill, options=options, gold_option="No"))
@@ -98,6 +104,7 @@ JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "judge_citation": lambda fill: JudgeCitations().prompts(case(fill)),
     "split_claims": lambda fill: SplitClaims().prompts(case(fill)),
     "judge_precision": compared,
+    "judge_preference": preferred,
     "judge_usefulness": lambda fill: JudgeUsefulness().prompts(case(fill)),
     "verify_claims": lambda fill: JudgeFaithfulness().prompts(case(fill, claims=claims(fill))),
     "judge_evidence": lambda fill: FindSupport().prompts(case(fill, nuggets=nuggets(fill))),

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from srrag.evaluate.judgements import Case, Judgement, Measure, Metric, must_have
-from srrag.evaluate.judges.evidence_support import check_depth, lost_support, relevance, unknown
+from srrag.evaluate.judges.evidence_support import (
+    best,
+    check_depth,
+    lost_support,
+    relevance,
+    unknown,
+)
 
 _NEEDS = "vital nuggets in the gold"
 
@@ -23,7 +29,7 @@ CONTEXT_PRECISION = Metric("context_precision", _NEEDS)
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureEvidence(Measure):
-    """What FindSupport makes of the `depth` best pieces of evidence.
+    """What FindSupport makes of the best pieces of evidence.
 
     `evidence_coverage` is the share of statements that any supports (context recall),
     `evidence_precision` the share of the evidence that supports any, `evidence_miss` 1 where none
@@ -34,7 +40,8 @@ class MeasureEvidence(Measure):
     reads: ClassVar[tuple[str, ...]] = ("query_id", "evidence", "nuggets", "support")
     metrics: ClassVar[tuple[Metric, ...]] = (PRECISION, MISS, COVERAGE, CONTEXT_PRECISION)
 
-    depth: int = 16
+    depth: int | None = None
+    """Of FindSupport."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a depth that FindSupport cannot have."""
@@ -42,7 +49,7 @@ class MeasureEvidence(Measure):
 
     def measure(self, case: Case) -> Iterable[Judgement]:
         """Judgements of the statements, of the evidence, and of the question."""
-        shown = [item["evidence_id"] for item in case["evidence"]][: self.depth]
+        shown = [item["evidence_id"] for item in best(case, self.depth)]
         for statement, support in zip(must_have(case), case["support"], strict=True):
             if not shown:
                 yield COVERAGE.settled(case, statement, 0.0, "there is no evidence")

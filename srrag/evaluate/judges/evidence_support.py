@@ -14,22 +14,26 @@ from srrag.evaluate.judgements import REASON, Case, Preparation, lines, must_hav
 from srrag.evaluate.judges.entailment import THRESHOLD, entails
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.step import Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_evidence.md")
 
-Number = Annotated[int, Field(ge=1, le=64)]
+MOST = 64
+"""Pieces of evidence that one call can be shown."""
+
+Number = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class Support(Answer):
     """The passages that support a statement."""
 
     reason: Annotated[str, REASON]
-    supported_by: Annotated[list[Number], Field(max_length=64)]
+    supported_by: Annotated[list[Number], Field(max_length=MOST)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindSupport(Preparation):
-    """One call a vital nugget, which sees the `depth` best pieces of evidence.
+    """One call a vital nugget, which sees the `depth` best pieces of evidence; None: all, to MOST.
 
     A passage that states it in full or in part supports it, one that says the opposite does not
     (rethinking-rag, section 2.1.3). By rules it supports what it holds `threshold` of the words of.
@@ -39,13 +43,17 @@ class FindSupport(Preparation):
     fills: ClassVar[tuple[str, ...]] = ("support",)
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    depth: int = 16
+    depth: int | None = None
     threshold: float = THRESHOLD
     max_tokens: int = 384
 
     def __post_init__(self) -> None:
         """Raise ValueError for a depth that no answer can name."""
         check_depth(self.depth)
+
+    def largest(self, row: Case, longest: Longest) -> Case:
+        """No later prompt shows it."""
+        return {}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt a vital nugget, if there is evidence."""
@@ -57,7 +65,7 @@ class FindSupport(Preparation):
         ]
 
     def _users(self, case: Case) -> list[str]:
-        shown = case["evidence"][: self.depth]
+        shown = best(case, self.depth)
         if not shown:
             return []
         passages = lines({"title": item["title"], "text": item["text"]} for item in shown)
@@ -76,7 +84,7 @@ class FindSupport(Preparation):
             statement = must_have(case)[int(prompt.slot)]
             supported = [
                 n
-                for n, item in enumerate(case["evidence"][: self.depth], start=1)
+                for n, item in enumerate(best(case, self.depth), start=1)
                 if self._states(item["text"], statement, case["text"])
             ]
             reason = f"passages with {self.threshold:.0%} of the statement's words"
@@ -100,20 +108,26 @@ class FindSupport(Preparation):
             if completion.fault:
                 entry["fault"] = completion.fault.kind
                 continue
-            ids = [item["evidence_id"] for item in cases[prompt.row]["evidence"][: self.depth]]
+            ids = [item["evidence_id"] for item in best(cases[prompt.row], self.depth)]
             numbers = sorted(set(completion.value.supported_by))
             entry["evidence_ids"] = [ids[n - 1] for n in numbers if n <= len(ids)]
             entry["reason"] = completion.value.reason
         return self.fill(batch, support=found)
 
 
-def check_depth(depth: int) -> None:
+def check_depth(depth: int | None) -> None:
     """Raise ValueError for a number of passages that no answer can name."""
-    if not 1 <= depth <= 64:
-        raise ValueError(f"depth is {depth}: 1 to 64 work")
+    if depth is not None and not 1 <= depth <= MOST:
+        raise ValueError(f"depth is {depth}: 1 to {MOST} work")
 
 
-def relevance(case: Case, depth: int) -> Mapping[str, bool | None]:
+def best(case: Case, depth: int | None) -> list[dict[str, Any]]:
+    """The `depth` best pieces of evidence; None: all, to MOST."""
+    found: list[dict[str, Any]] = case["evidence"][: depth or MOST]
+    return found
+
+
+def relevance(case: Case, depth: int | None) -> Mapping[str, bool | None]:
     """Whether each piece of evidence supports a vital nugget; None where that is not known.
 
     It is not known of evidence below `depth`, which nobody was asked about, nor of evidence that
@@ -121,10 +135,10 @@ def relevance(case: Case, depth: int) -> Mapping[str, bool | None]:
     """
     named = {name for each in case["support"] for name in each["evidence_ids"]}
     lost = lost_support(case) is not None
+    asked = {item["evidence_id"] for item in best(case, depth)}
     found: dict[str, bool | None] = {}
-    for place, item in enumerate(case["evidence"]):
-        name = item["evidence_id"]
-        found[name] = True if name in named else None if lost or place >= depth else False
+    for name in (item["evidence_id"] for item in case["evidence"]):
+        found[name] = True if name in named else None if lost or name not in asked else False
     return found
 
 

@@ -77,7 +77,7 @@ class JudgeFactuality(Judge):
     max_tokens: ClassVar[int] = 2048
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    depth: int = 16
+    depth: int | None = None
     """Of FindSupport."""
     threshold: float = 0.6
     """As for citations."""

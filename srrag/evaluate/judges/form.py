@@ -1,4 +1,4 @@
-"""The form of an answer: its length, its citations a sentence, and how often it repeats itself."""
+"""The form of an answer: its citations a sentence, its caps, and how often it repeats itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from srrag.evaluate.judgements import Case, Judgement, Measure, Metric
 
 _SENTENCES = "an answer with sentences"
 
-WORDS = Metric("answer_words", _SENTENCES, "lower")
 CITATIONS = Metric("citations_a_sentence", _SENTENCES, "lower")
 WITHIN = Metric("within_caps", _SENTENCES)
 REDUNDANCY = Metric("redundancy", "an answer of two sentences or more", "lower")
@@ -24,19 +23,19 @@ IDEAL = Metric("ideal_word_recall", "an ideal answer in the gold")
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureForm(Measure):
-    """Words, citations a sentence, the caps of TREC BioGen, redundancy, words of the ideal answer.
+    """Citations a sentence, the caps of TREC BioGen, redundancy, words of the ideal answer.
 
     `within_caps` is whether an answer has at most `words` words, citations apart, and at most
     `citations` a sentence. `redundancy` is the mean over sentences of the highest cosine with
     another one, by TF-IDF fitted on the answer. `ideal_word_recall` is the share of the ideal
     answer's distinct stems that the answer has (ROUGE-1 recall of content words); an answer that
-    failed or says nothing has 0. The first three leave out answers without sentences.
+    failed or says nothing has 0. The first two leave out answers without sentences.
     """
 
     reads: ClassVar[tuple[str, ...]] = (
         "query_id", "missing", "sentences", "evidence", "ideal_answer",
     )  # fmt: skip
-    metrics: ClassVar[tuple[Metric, ...]] = (WORDS, CITATIONS, WITHIN, REDUNDANCY, IDEAL)
+    metrics: ClassVar[tuple[Metric, ...]] = (CITATIONS, WITHIN, REDUNDANCY, IDEAL)
 
     words: int = 250
     citations: int = 3
@@ -52,7 +51,6 @@ class MeasureForm(Measure):
         if said:
             length = sum(len(text.split()) for text in said)
             within = length <= self.words and max(sizes) <= self.citations
-            yield WORDS.settled(case, "", length, "")
             yield CITATIONS.settled(case, "", float(np.mean(sizes)), "")
             reason = f"{length} words, at most {max(sizes)} citations a sentence"
             yield WITHIN.settled(case, "", within, reason)

@@ -33,7 +33,7 @@ class MeasureSelection(Measure):
     reads: ClassVar[tuple[str, ...]] = ("query_id", "sentences", "evidence", "nuggets", "support")
     metrics: ClassVar[tuple[Metric, ...]] = (PRECISION, RECALL, SELF_GENERATED)
 
-    depth: int = 16
+    depth: int | None = None
     """Of FindSupport."""
 
     def __post_init__(self) -> None:

@@ -8,10 +8,11 @@ import pyarrow as pa
 from srrag.evaluate.controls import ABSTAINS, CONTROLS, control_cases
 from srrag.evaluate.judgements import CASES, Metric, first_words, num_words
 from srrag.evaluate.judges.choice import JudgeChoice
+from srrag.evaluate.judges.length import MeasureLength
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.judges.similarity import MeasureSimilarity
 from srrag.evaluate.scores import Scores
-from srrag.experiment.controls import unfit, without_marks
+from srrag.experiment.controls import joined, most_evidence, unfit, without_marks
 from srrag.schema import empty_value
 from srrag.step import Place
 
@@ -125,3 +126,33 @@ def test_words_behind_the_budget_do_not_count() -> None:
     assert first_words(text, 3) == "One two [1] three."
     assert first_words(text, 5) == first_words(text, None) == text
     assert num_words(text) == 5
+
+
+def test_the_length_is_a_column_of_controls_and_no_metric_that_they_try() -> None:
+    """Marks of citations are no words; an answer that failed has no length."""
+    cases = [case("a"), case("b") | {"missing": "failed"}]
+    step = MeasureLength()
+    judged = step.open(Place())(pa.Table.from_pylist(cases, schema=CASES))
+    assert [(row["query_id"], row["value"]) for row in judged.to_pylist()] == [("a", 3.0)]
+    said = {
+        name: [row["value"] for row in step.open(Place())(table).to_pylist()]
+        for name, table in control_cases(pa.Table.from_pylist([case("a")], schema=CASES)).items()
+    }
+    assert said["echo"] == [3.0] and said["dump"] == [10.0] and said["always abstain"] == [7.0]
+    words = [scores("answer_words", [9.0], "neither")]
+    assert not unfit([words], {"control: dump": words}, {"length": step})
+
+
+def test_controls_are_made_of_the_fullest_evidence() -> None:
+    """A baseline that retrieves nothing would leave a dump nothing to say."""
+    none, one, other = (
+        pa.Table.from_pylist([case(name) | more], schema=CASES)
+        for name, more in (("a", {"evidence": []}), ("b", {}), ("c", {}))
+    )
+    assert most_evidence([none, one, other]) is one
+    assert most_evidence([none]) is none and most_evidence([]) is None
+
+
+def test_a_metric_that_is_unfit_for_two_reasons_has_both() -> None:
+    found = joined({"a": "a dump", "b": "an echo"}, {"b": "votes", "c": "votes"})
+    assert found == {"a": "a dump", "b": "an echo; votes", "c": "votes"}

@@ -101,3 +101,15 @@ def test_p_values_are_corrected_for_the_number_of_metrics() -> None:
     assert found["mean"]["p"] == pytest.approx(1 / 1000)
     assert found["mean"]["p_holm"] == pytest.approx(3 / 1000)
     assert found["mean"]["p_mcnemar"] == pytest.approx(2 / 2**8)
+
+
+def test_what_is_neither_better_high_nor_low_is_not_tested() -> None:
+    """Its difference has no p-value, and Holm's correction does not count it."""
+    rows = [(query, name, 1.0 + (query == "b")) for query in "ab" for name in ("words", "mean")]
+    words = Metric("words", "an answer", "neither")
+    ours = scored(judged(*rows), words, MEAN)
+    theirs = scored(judged(*((q, name, 0.0) for q, name, _ in rows)), words, MEAN)
+    found = compare(ours, theirs, resamples=200, seed=0)
+    assert found["words"]["value"] == 1.5 and "p" not in found["words"]
+    assert found["mean"]["p_holm"] == found["mean"]["p"]
+    assert figure(ours[0], resamples=50, seed=0)["better"] == "neither"

@@ -310,3 +310,19 @@ def test_a_support_that_was_lost_says_so() -> None:
     step, cases = FindSupport(), one()
     lost = step.parse(cases, step.prompts(cases), [Completion(fault=Fault("timeout", ""))])
     assert lost["support"].to_pylist() == [[LOST_SUPPORT]]
+
+
+def test_without_a_depth_all_evidence_is_looked_at() -> None:
+    """A row of k = 20 is judged on 20 pieces; a depth of 16 leaves its last four unjudged."""
+    evidence = [PASSAGE | {"evidence_id": f"e{n}", "text": "Said."} for n in range(1, 21)]
+    support = [{"evidence_ids": ["e20"], **KNOWN}]
+    nuggets = [{"text": "one", "importance": "vital"}]
+    cases = staged(evidence=evidence, support=support, nuggets=nuggets, **citing(["e19", "e20"]))
+    assert judged(MeasureEvidence(), cases)["evidence_precision"] == [0.0] * 19 + [1.0]
+    assert judged(MeasureSelection(), cases)["selection_precision"] == [0.0, 1.0]
+    assert judged(MeasureSelection(depth=16), cases)["selection_precision"] == ["lost", 1.0]
+    shown = [one(nuggets=nuggets, evidence=evidence[:n]) for n in (4, 20)]
+    prompts = [FindSupport().prompts(each)[0].user for each in shown]
+    assert [text.count("Said.") for text in prompts] == [4, 20]
+    with pytest.raises(ValueError, match="depth is 65"):
+        FindSupport(depth=65)

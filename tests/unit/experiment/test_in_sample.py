@@ -10,6 +10,7 @@ import pytest
 from srrag.errors import UsageError
 from srrag.evaluate.judgements import Metric
 from srrag.evaluate.scores import Scores, compare, figure
+from srrag.experiment.evaluate_ranking import readable
 from srrag.experiment.in_sample import in_sample, split, united
 from srrag.provenance import KEY, Fitted, fitted_on, read_fitted
 from srrag.step import Function, Place, Step
@@ -88,3 +89,12 @@ def test_systems_that_are_compared_count_the_same_questions() -> None:
     assert both.apart == {"q0", "q1"}
     assert both.unknown == ("c",)
     assert both.said()[-1] == "not known what it was fitted on: c"
+
+
+def test_a_ranking_whose_questions_were_all_seen_is_printed_without_a_figure() -> None:
+    step = Learned(name="betr", seen=tuple(row["text"] for row in QUESTIONS))
+    seen = in_sample([step], QUESTIONS, "apart")
+    kept, _ = split([scores([1.0, 1.0, 0.0, 1.0])], seen)
+    summary = {"system": "srrag", "questions": 4, "failed": 0, "without_gold": 0}
+    told = readable(summary | {"metrics": {"nDCG@10": figure(kept[0], **HOW)}})
+    assert seen.reason and seen.reason in told and "1.0000" not in told

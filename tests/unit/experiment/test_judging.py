@@ -240,7 +240,8 @@ def test_a_model_judges_stage_by_stage(folder: Path) -> None:
     baseline = summary["baseline_metrics"]
     assert baseline["factuality"]["value"] == baseline["completeness_response"]["value"] == 0.5
     assert summary["difference"]["completeness"]["n"] == 2
-    assert [*summary["judges"]] == ["retrieval", "selection", "factuality", "completeness"]
+    named = ["retrieval", "selection", "factuality", "completeness", "length"]
+    assert [*summary["judges"]] == named
 
 
 def test_gold_that_could_not_be_made_counts_as_failed_in_every_metric(folder: Path) -> None:

@@ -18,7 +18,10 @@ def test_every_row_chooses_an_option_and_the_filter_sees_the_k_retrieved() -> No
         steps = {**config["pipeline"]["answer"]}
         assert [*filter(steps.get, steps)][-1] == "choose", name
         if name.endswith(("filter", "both")):
-            assert config["pipeline"]["rank"]["filter"]["depth"] == 4
+            rank = config["pipeline"]["rank"]
+            assert rank["filter"]["depth"] == 4
+            assert rank["judge"]["depth"] == 32, "one judgement of each pair for every k"
+            assert rank["judge"]["model"] == rank["filter"]["model"] == "F"
 
 
 def test_recorded_rationales_are_searched_for_and_rules_choose() -> None:

@@ -15,15 +15,9 @@ from srrag.schema import DOCUMENTS, UNITS
 from srrag.step import Place, PreviousVersion
 from srrag.storage.atomic_write import write_parquet
 from tests.unit.index.hypergraphs import GraphStages, build_of, stages_of
+from tests.unit.index.small_graph import TEXTS
 from tests.unit.index.tables import hashed, row
 from tests.unit.mentions.vocabularies import vocabulary_folder
-
-TEXTS = {
-    "a": "Aspirin treats fever. Fever is a symptom of infection.",
-    "b": "Aspirin may cause bleeding. Patients with fever were treated with aspirin.",
-    "c": "Exercise therapy improves tendinopathy. Tendinopathy is diagnosed by imaging.",
-    "d": "Eccentric exercise therapy reduced pain in tendinopathy.",
-}
 
 
 def part(names: str, folder: Path) -> tuple[pa.Table, Path]:

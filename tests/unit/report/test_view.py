@@ -84,3 +84,10 @@ def test_benchmarks_stand_apart_and_say_how_they_are_to_be_read() -> None:
 def test_rows_without_any_metric_have_a_table_too() -> None:
     (bench,) = benches(toy_rows()[2:])
     assert bench.main == () and table(bench, bench.main).lines[0].row.state == "failed"
+
+
+def test_the_length_of_answers_is_the_last_column_of_the_first_table() -> None:
+    names = ["answer_words", *(f"nDCG@{n}" for n in range(9)), "nDCG@10", "recall@10", "MRR@10"]
+    figures = {name: Figure(value=0.5) for name in names}
+    (bench,) = benches([toy_rows()[0].model_copy(update={"metrics": figures})])
+    assert [c.name for c in bench.main] == ["nDCG@10", "recall@10", "MRR@10", "answer_words"]

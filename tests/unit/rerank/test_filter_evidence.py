@@ -14,6 +14,7 @@ from srrag.hits import FoundWindows
 from srrag.index.units import BuildUnits
 from srrag.model.filter import Base, Decision, Fusion, load_filter
 from srrag.rerank.filter_evidence import FilterEvidence
+from srrag.rerank.judge_evidence import JudgeEvidence
 from srrag.schema import DOCUMENTS, UNITS, empty_value
 from srrag.spec import build, spec
 from srrag.step import Place
@@ -74,8 +75,12 @@ def expected(model: Path) -> dict[tuple[int, str], float]:
     }
 
 
+def judged(model: str, at: Place, depth: int = 32) -> pa.Table:
+    return JudgeEvidence(model=model, depth=depth).open(at)(asked())
+
+
 def found(step: FilterEvidence, at: Place) -> list[dict[str, Any]]:
-    out = step.open(at)(asked())
+    out = step.open(at)(judged(step.model, at))
     rows: list[dict[str, Any]] = out.select(step.writes.names).to_pylist()
     for item in step.writes:
         assert out.schema.field(item.name).type == item.type
@@ -126,26 +131,44 @@ def test_a_question_without_sure_evidence_gets_none(model: Path, at: Place) -> N
 
 
 def test_a_row_does_not_depend_on_the_others(model: Path, at: Place) -> None:
-    run = FilterEvidence(model=str(model), threshold=0.4).open(at)
-    whole = run(asked())
-    parts = pa.concat_tables([run(asked().slice(n, 1)) for n in range(3)])
-    assert whole.to_pylist() == parts.to_pylist()
-    assert run(asked().slice(0, 0)).num_rows == 0
+    judge = JudgeEvidence(model=str(model), depth=3).open(at)
+    keep = FilterEvidence(model=str(model), threshold=0.4, depth=2).open(at)
+    for table, run in ((asked(), judge), (judge(asked()), keep)):
+        parts = pa.concat_tables([run(table.slice(n, 1)) for n in range(3)])
+        assert run(table).to_pylist() == parts.to_pylist()
+        assert run(table.slice(0, 0)).num_rows == 0
+
+
+def test_one_judgement_serves_every_depth(model: Path, at: Place) -> None:
+    known = expected(model)
+    whole = judged(str(model), at, depth=3)
+    assert whole["evidence_probability"].to_pylist() == [
+        [known[n, unit] for unit in units] for n, units in enumerate([UIDS[:3], UIDS[::-1][:3]])
+    ] + [[]]
+    for depth in (1, 2, 3):
+        step = FilterEvidence(model=str(model), depth=depth)
+        again = step.open(at)(judged(str(model), at, depth=depth))
+        assert step.open(at)(whole).select(step.writes.names) == again.select(step.writes.names)
+    with pytest.raises(
+        ValueError, match="depth is 4, but evidence_probability holds no more than 3"
+    ):
+        FilterEvidence(model=str(model), depth=4).open(at)(whole)
 
 
 def test_a_filter_is_known_by_its_content(model: Path, tmp_path: Path) -> None:
-    step = FilterEvidence(model=str(model))
-    moved = FilterEvidence(model=str(shutil.copytree(model, tmp_path / "moved")))
-    assert spec(step) == spec(moved)
-    assert step.identity() == moved.identity()
-    assert build(spec(step)) == step
-    assert pickle.loads(pickle.dumps(step)).model == str(model)
+    copied = str(shutil.copytree(model, tmp_path / "moved"))
+    for kind in (JudgeEvidence, FilterEvidence):
+        step, moved = kind(model=str(model)), kind(model=copied)
+        assert spec(step) == spec(moved)
+        assert step.identity() == moved.identity()
+        assert build(spec(step)) == step
+        assert pickle.loads(pickle.dumps(step)).model == str(model)
+        with pytest.raises(ValueError, match="the folder of a filter is missing"):
+            kind().identity()
     facts = tmp_path / "moved" / "filter.json"
     facts.write_text(facts.read_text().replace('"threshold": 0.5', '"threshold": 0.6'))
     with pytest.raises(ValueError, match=r"filter\.json: the file is not the one"):
         load_filter(tmp_path / "moved")
-    with pytest.raises(ValueError, match="the folder of a filter is missing"):
-        FilterEvidence().identity()
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,6 @@ def test_the_identity_is_what_the_file_holds(gold: MeasureGoldCitations, tmp_pat
 
 def test_the_form_of_an_answer() -> None:
     found = figures(MeasureForm(), cites(["e1", "e2"], ["e3", "e4"], ideal_answer="Said loudly."))
-    assert found["answer_words"] == [8]
     assert found["citations_a_sentence"] == [1.5]  # e1 and e2 are one article
     assert found["within_caps"] == [1]
     assert found["ideal_word_recall"] == [0.5]
@@ -93,7 +92,7 @@ def test_caps(step: MeasureForm, within: int) -> None:
 
 def test_an_answer_without_sentences_has_no_form() -> None:
     found = figures(MeasureForm(), cites(ideal_answer="Zinc."))
-    assert found["answer_words"] == found["redundancy"] == found["within_caps"] == []
+    assert found["redundancy"] == found["within_caps"] == []
     assert found["ideal_word_recall"] == [0.0]
 
 
