@@ -11,6 +11,7 @@ from srrag.answer.answer_json import answer_json
 from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.experiment.degraded import lost_steps, step_keys, support_counts
+from srrag.experiment.estimate import estimate
 from srrag.formats import biogen, read_queries, write_lines, write_run
 from srrag.hits import unpack_hits
 from srrag.retrieve.questions import question_table
@@ -32,6 +33,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     questions = question_table(asked)
     pipeline = factory.answering(config)
     bound = factory.pipeline_run(config, pipeline)
+    if config["estimate"]:
+        return estimate(config, {"answers": bound}, questions)
     # A failed helping step costs no answer, so only failed questions count towards the limit.
     at = bound.place(factory.place({**config, "max_failed_share": 1.0}))
     answers = bound.run(questions, at)

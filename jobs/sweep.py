@@ -10,6 +10,7 @@ from typing import Any
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.experiment.configurations import configurations, made_before
+from srrag.experiment.estimate import estimate
 from srrag.experiment.pairs import expanded_pairs
 from srrag.experiment.record import bench_group, bench_name
 from srrag.experiment.running import Running
@@ -35,6 +36,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     say(f"{len(rows)} configurations, {bench.questions.num_rows} questions")
     for row in rows:
         say(f"  {row.name}: {row.command(str(path), config['engine'])}")
+    if config["estimate"]:
+        return estimate(config, {row.name: row.run for row in rows}, bench.questions, bench)
     shared = {name: config[name] for name in ("engine", "in_sample", "resamples", "seed")}
     unfair = str((given.get("unfair") or {}).get(bench_group(config)) or "")
     scored = SweepBench(bench, bench_name(config), path, **shared, unfair=unfair)

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -66,6 +66,43 @@ class Place:
         if engine not in self.clients:
             raise ValueError(f"engine {engine.name!r} is not up; no other is used for it")
         return self.clients[engine]
+
+
+class Longest(Protocol):
+    """The longest texts that a prompt can hold: those of a root, or as long as a model writes."""
+
+    at: Place
+
+    def windows(self, count: int, joined: int = 1) -> list[dict[str, Any]]:
+        """Return EVIDENCE of the longest windows, `joined` of them in the text of each piece."""
+        ...
+
+    def texts(self, texts: pa.ChunkedArray, count: int) -> list[str]:
+        """Return the `count` longest of these texts, the longest first."""
+        ...
+
+    def written(self, tokens: int) -> str:
+        """Return a text of at least so many tokens, in any tokenizer."""
+        ...
+
+    def through(self, steps: Sequence[Step], row: dict[str, Any], name: str = "") -> dict[str, Any]:
+        """Count what the steps ask about a row; return it with the columns that they add.
+
+        `name` tells repetitions of the same steps apart.
+        """
+        ...
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A Step that says how large the columns can get that prompts of later steps show."""
+
+    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
+        """Return these columns of a question's row as large as they can get.
+
+        An estimate renders prompts of them. Raises ValueError if there is no bound.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,10 @@ from srrag.answer.choose_rules import choose
 from srrag.answer.cited import (
     ABSTENTION,
     MAX_ANSWER,
+    MAX_CITES,
     MAX_EVIDENCE,
     MAX_LIMITS,
+    MAX_SENTENCE_CHARS,
     PARTIAL,
     ChosenAnswer,
     CitedAnswer,
@@ -32,7 +34,7 @@ from srrag.llm.delimit import quoted
 from srrag.provenance import Fitted
 from srrag.rows import Row, live, with_columns
 from srrag.schema import CHOICE, NO_CHOICE, REJECT, SENTENCES
-from srrag.step import LLMStep
+from srrag.step import LLMStep, Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."
@@ -134,6 +136,22 @@ class ComposeAnswer(LLMStep):
             for row, question in live(batch, self.reads)
             if question["evidence"] and not self._closed(question)
         ]
+
+    def largest(self, row: Row, longest: Longest) -> Row:
+        """The most sentences with the most citations, in the first all that a model may write."""
+        most, cites = self._most()
+        ruled = isinstance(self.engine, Rules)
+        written = longest.written(MAX_SENTENCE_CHARS if ruled else self.max_tokens)
+        ids = [item["evidence_id"] for item in row["evidence"]][:cites]
+        texts = [written if ruled or not n else f"{n}." for n in range(most)]
+        marks = "".join(f"[{n}]" for n in range(1, len(ids) + 1))
+        answer = " ".join(f"{text} {marks}" for text in texts) + f"\n\n{PARTIAL}"
+        sentences = [{"text": text, "evidence_ids": ids} for text in texts]
+        return _empty(answer, self.engine.name) | {"sentences": sentences}
+
+    def _most(self) -> tuple[int, int]:
+        """The most sentences of an answer, and the most citations of one."""
+        return MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS, MAX_CITES
 
     def _closed(self, question: Row) -> bool:
         """Whether the gate says that the evidence does not answer."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from srrag.ids import evidence_id
 from srrag.schema import EVIDENCE
-from srrag.step import Function, Place, Step
+from srrag.step import Function, Longest, Place, Step
 from srrag.units import Units, open_units
 
 _SEPARATOR = "\n"
@@ -51,6 +51,10 @@ class GatherDocuments(Step):
     def needs(self) -> tuple[str, ...]:
         """The units index."""
         return (self.units,)
+
+    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
+        """As many documents as there are hits, of the longest windows."""
+        return {self.into: longest.windows(self.k or len(row[self.hits]), self.windows)}
 
     def open(self, at: Place) -> Function:
         """Map the windows."""

@@ -110,6 +110,10 @@ class ComposeParagraph(ComposeAnswer):
             if row["evidence"] and not self._closed(row)
         ]
 
+    def _most(self) -> tuple[int, int]:
+        """A sentence a word."""
+        return self.words, self.citations
+
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Quote the evidence, a line a sentence, as long as the caps allow."""
         rows = dict(live(batch, self.reads))

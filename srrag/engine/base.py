@@ -83,6 +83,12 @@ class Model(Engine):
         prices = self.usd_per_mtok_in or 0.0, self.usd_per_mtok_out or 0.0
         return (tokens_in * prices[0] + tokens_out * prices[1]) / 1e6
 
+    @property
+    def priced(self) -> bool:
+        """Whether a price is known: of tokens, or of hours and of tokens an hour."""
+        by_token = None not in (self.usd_per_mtok_in, self.usd_per_mtok_out)
+        return by_token or bool(self.hourly_usd and self.tokens_per_s_out)
+
     @abc.abstractmethod
     async def open(self) -> Session:
         """Start a session; raises an error of one clear line if it cannot start."""

@@ -10,6 +10,7 @@ from srrag.config import factory
 from srrag.errors import UsageError, check_numbers
 from srrag.evaluate.references import resource_path
 from srrag.experiment.answers import evaluate_answers
+from srrag.experiment.estimate import check_estimated, estimate_evaluation
 from srrag.experiment.evaluate_ranking import evaluate_ranking
 from srrag.experiment.extraction import evaluate_extraction
 from srrag.experiment.filter import evaluate_filter
@@ -17,6 +18,7 @@ from srrag.experiment.linking import evaluate_linking
 from srrag.experiment.near_topic import evaluate_near_topic
 from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.preference import evaluate_preference
+from srrag.experiment.scoring import read_bench
 from srrag.experiment.textbook import evaluate_textbook, evaluate_tree
 from srrag.llm.completion import Rules
 
@@ -33,6 +35,9 @@ def evaluate(config: dict[str, Any]) -> dict[str, Any]:
         wanted = "folder" if kind in FOLDERS else "file"
         raise UsageError(f"bench.path={path}: bench.kind={kind} reads a {wanted}")
     check_numbers(config, resamples=1, seed=0)
+    if config["estimate"]:
+        check_estimated(config)
+        return estimate_evaluation(config, read_bench(config, path))
     return KINDS[kind](config, path)
 
 

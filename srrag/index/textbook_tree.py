@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from srrag.ids import content_id
 from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
+from srrag.ontology import DOCUMENT
 from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.arrow_file import map_table, save_table
 from srrag.storage.lookup import write_lookup
@@ -46,6 +48,8 @@ class BuildTextbookTree(Build):
 
     With `roots: chapter` the documents that share `book` and `chapter` in their metadata form a
     root; a document without a chapter is a root by itself. With `document` every document is one.
+    With `community`, for corpora without chapters, the documents of one community of the evidence
+    graph form a root (inputs `entities` and `communities`); one that names no entity is a root.
 
     The vector of a BTU is the normalised mean of its STUs' vectors. That differs from the paper,
     which scores the text: an encoder of 256 or 512 tokens reads a part of a BTU, which has about
@@ -55,17 +59,19 @@ class BuildTextbookTree(Build):
 
     version: ClassVar[int] = 2
 
-    roots: Literal["chapter", "document"] = "chapter"
+    roots: Literal["chapter", "document", "community"] = "chapter"
     encoder: Encoder
     documents: str = "documents"
     big: str = "chunks"
     small: str = "windows"
     vectors: str = "vectors"
+    entities: str = "entities"
+    communities: str = "communities"
 
     def __post_init__(self) -> None:
         """Raise ValueError for roots of an unknown kind."""
-        if self.roots not in ("chapter", "document"):
-            raise ValueError(f"roots is {self.roots!r}: chapter or document")
+        if self.roots not in ("chapter", "document", "community"):
+            raise ValueError(f"roots is {self.roots!r}: chapter, document or community")
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
@@ -88,7 +94,9 @@ class BuildTextbookTree(Build):
         if not small:
             raise ValueError("there is no text unit to make a tree of")
         parents = {row["parent_id"] for row in small}
-        roots = self._grouped(documents, [row for row in big if row["unit_id"] in parents])
+        community = self._communities(inputs)
+        big = [row for row in big if row["unit_id"] in parents]
+        roots = self._grouped(documents, big, community)
         order = {row["unit_id"]: n for n, row in enumerate(big_in_order(roots))}
         small = [row for row in small if row["parent_id"] in order]
         small.sort(key=lambda row: (order[row["parent_id"]], row["char_start"]))
@@ -109,7 +117,35 @@ class BuildTextbookTree(Build):
             "figures": figures,
         }
 
-    def _grouped(self, documents: Sequence[Row], big: Sequence[Row]) -> list[Row]:
+    def _communities(self, inputs: Mapping[str, Sequence[Path]]) -> dict[str, str]:
+        """The community of each document that has one, where these are the roots."""
+        if self.roots != "community":
+            return {}
+        if missing := {self.entities, self.communities} - inputs.keys():
+            raise ValueError(f"roots=community: the stage lacks the input {min(missing)!r}")
+        (entities,), (communities,) = inputs[self.entities], inputs[self.communities]
+        named = pq.read_table(
+            entities / "entities.parquet",
+            columns=["entity_id", "name"],
+            filters=[("type", "=", DOCUMENT)],
+        )
+        found = pq.read_table(communities / "communities.parquet").to_pydict()
+        of = dict(zip(found["entity_id"], found["community_id"], strict=True))
+        pairs = zip(named["entity_id"].to_pylist(), named["name"].to_pylist(), strict=True)
+        return {name: of[entity] for entity, name in pairs}
+
+    def _key(self, document: Row, community: Mapping[str, str]) -> tuple[str, str]:
+        """What the documents of one root share."""
+        if self.roots == "chapter":
+            return place_of(document).root
+        alone = f"~{document['source_id']}"
+        if self.roots == "community":
+            return ("", community.get(document["doc_id"], alone))
+        return ("", document["source_id"])
+
+    def _grouped(
+        self, documents: Sequence[Row], big: Sequence[Row], community: Mapping[str, str]
+    ) -> list[Row]:
         """Roots in reading order, each with its documents' titles and its BTUs in order.
 
         A root all of whose BTUs are gone is none.
@@ -122,7 +158,7 @@ class BuildTextbookTree(Build):
             if document["doc_id"] not in units:
                 continue
             place = place_of(document)
-            key = place.root if self.roots == "chapter" else ("", document["source_id"])
+            key = self._key(document, community)
             root = roots.setdefault(key, {"key": key, "documents": []})
             mine = sorted(units[document["doc_id"]], key=lambda unit: unit["char_start"])
             root["documents"].append({**document, "place": place, "btus": mine})

@@ -70,6 +70,14 @@ class Estimate:
         if other.hours is not None:
             self.hours = (self.hours or 0.0) + other.hours
 
+    def times(self, count: int) -> Estimate:
+        """Return the bounds of so many of the same prompts."""
+        return Estimate(**{name: count * getattr(self, name) for name in _BOUNDS})
+
+    def most(self) -> dict[str, int]:
+        """Return the bounds alone."""
+        return {name: getattr(self, name) for name in _BOUNDS}
+
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate as a JSON object."""
         hours = None if self.hours is None else round(self.hours, 4)
@@ -133,7 +141,7 @@ class Counting:
         self._seen.update(new)
         prompts = [prompt for prompt, _ in new.values()]
         guesses = [guess for _, guess in new.values()]
-        self.found.add(_counted(self.tokens, self.step.engine, prompts, guesses, self.step.again))
+        self.found.add(counted(self.tokens, self.step.engine, prompts, guesses, self.step.again))
 
 
 class Widest:
@@ -153,7 +161,7 @@ class Widest:
         new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in known}
         asked = [prompt for key, prompt in new.items() if key not in self._seen]
         self._seen.update(new)
-        self.found.add(_counted(self._tokens, step.engine, asked, [], step.again))
+        self.found.add(counted(self._tokens, step.engine, asked, [], step.again))
         if not (step.keeps_rows or isinstance(step, Widening)):
             return step.writes.empty_table()
         widest = step.most if isinstance(step, Widening) else step.baseline
@@ -167,7 +175,7 @@ class Widest:
         return step.parse(batch, prompts, answers)
 
 
-def _counted(
+def counted(
     tokens: TokenCounter,
     engine: Engine,
     prompts: Sequence[Prompt],
@@ -210,7 +218,7 @@ class EstimateJob:
         for stage in stages:
             if models := engines_of([stage.step]):
                 assert isinstance(stage.step, LLMStep)
-                opened[stage.name] = Counting(stage.step, log, _counter(models[0]))
+                opened[stage.name] = Counting(stage.step, log, counter_of(models[0]))
             else:
                 opened[stage.name] = stage.step.open(at)
         widest = {
@@ -255,7 +263,7 @@ class EstimateJob:
         assert isinstance(stage.run, Foretelling)
         prompts, guesses = stage.run.foretold(facts)
         again = getattr(stage.run, "again", 1)
-        found = _counted(_counter(engine), engine, prompts, guesses, again)
+        found = counted(counter_of(engine), engine, prompts, guesses, again)
         return engine, replace(found, prompts=len(prompts))
 
     def _raw(self, records: Iterable[RawRecord]) -> Iterator[tuple[str, pa.Table]]:
@@ -303,7 +311,8 @@ def _leading_to_calls(plan: Plan) -> list[Stage]:
     return [stage for stage in plan.steps if stage.name in needed]
 
 
-def _counter(engine: Model) -> TokenCounter:
+def counter_of(engine: Model) -> TokenCounter:
+    """Return the counter of an engine's tokens; raises ValueError if it names no tokenizer."""
     if engine.counts_by is None:
         raise ValueError(
             "engine.tokenizer: an estimate needs the model's tokenizer, a folder or a hub id, or "
@@ -327,9 +336,9 @@ def figures_of(
     total = Estimate()
     by_stage = {}
     for name, (engine, found) in {**asked, **foretold}.items():
-        priced = _priced(found, engine)
-        by_stage[name] = {"engine": engine.name, **priced.as_dict()}
-        total.add(priced)
+        cost = priced(found, engine)
+        by_stage[name] = {"engine": engine.name, **cost.as_dict()}
+        total.add(cost)
     per_document = (total.tokens_in + total.tokens_out) / max(1, documents)
     return {
         "estimate": True,
@@ -341,7 +350,8 @@ def figures_of(
     }
 
 
-def _priced(found: Estimate, engine: Model) -> Estimate:
+def priced(found: Estimate, engine: Model) -> Estimate:
+    """Return an estimate with the dollars and hours of an engine."""
     hours = _hours(engine, found.tokens_in, found.tokens_out)
     machine = engine.hourly_usd * hours
     return replace(

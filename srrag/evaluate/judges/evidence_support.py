@@ -14,6 +14,7 @@ from srrag.evaluate.judgements import REASON, Case, Preparation, lines, must_hav
 from srrag.evaluate.judges.entailment import THRESHOLD, entails
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.step import Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_evidence.md")
 
@@ -49,6 +50,10 @@ class FindSupport(Preparation):
     def __post_init__(self) -> None:
         """Raise ValueError for a depth that no answer can name."""
         check_depth(self.depth)
+
+    def largest(self, row: Case, longest: Longest) -> Case:
+        """No later prompt shows it."""
+        return {}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt a vital nugget, if there is evidence."""

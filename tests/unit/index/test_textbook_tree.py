@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from srrag.ids import file_sha256
@@ -107,3 +110,30 @@ def test_an_unknown_unit_is_named(tmp_path: Path) -> None:
 
 def test_numbers_sort_by_value() -> None:
     assert sorted(["10", "2", "", "2b", "A"], key=natural) == ["", "A", "2", "2b", "10"]
+
+
+def graph(folder: Path, of: dict[str, str]) -> dict[str, Path]:
+    """The community of each chapter's document, and an entity of the same name that is none."""
+    made = {name: folder / name for name in ("entities", "communities")}
+    for path in made.values():
+        path.mkdir(parents=True)
+    rows = [(f"e{n}", hashed(("doc", chapter)), "Document") for n, chapter in enumerate(of)]
+    rows.append(("drug", hashed(("doc", next(iter(of)))), "Intervention"))
+    columns = zip(("entity_id", "name", "type"), zip(*rows, strict=True), strict=True)
+    pq.write_table(pa.table(dict(columns)), made["entities"] / "entities.parquet")
+    found = {"entity_id": [f"e{n}" for n in range(len(of))], "community_id": [*of.values()]}
+    pq.write_table(pa.table(found), made["communities"] / "communities.parquet")
+    return made
+
+
+def test_communities_are_roots_and_a_document_in_none_is_one(tmp_path: Path) -> None:
+    listed = parts(BOOK, tmp_path) | graph(tmp_path / "graph", {"1": "c", "10": "c"})
+    inputs = {name: [path] for name, path in listed.items()}
+    (out := tmp_path / "out").mkdir()
+    build = replace(BUILD, roots="community")
+    assert build.build(inputs, out, Place())["roots"] == 2
+    forest = TreeForest(out)
+    titles = [["Chapter 1", "Section 1", "Section 10"], ["Chapter 2", "Section 2"]]
+    assert sorted(forest.roots["titles"].to_pylist()) == titles
+    with pytest.raises(ValueError, match="roots=community: the stage lacks the input 'entities'"):
+        build.build({name: inputs[name] for name in inputs if name != "entities"}, out, Place())
