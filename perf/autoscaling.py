@@ -23,11 +23,10 @@ import shlex
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from ray import serve
 
 from perf.autoscaled_nodes import autoscaled
 from perf.autoscaling_plot import draw
+from perf.ticker import every
 from srrag.config.compose import configure
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.rerank.maxsim import RerankMaxSim
@@ -192,22 +192,13 @@ async def wake(url: str) -> float:
     return round(seconds, 1)
 
 
-@contextmanager
-def watching(record: Record) -> Iterator[None]:
-    """Note the replicas each second, in a thread, until the block ends."""
-    ended = threading.Event()
+def watching(record: Record) -> AbstractContextManager[None]:
+    """Note the replicas each second until the block ends."""
 
-    def watch() -> None:
-        while not ended.wait(1.0):
-            record.replicas.append((time.monotonic() - record.began, states()))
+    def look() -> None:
+        record.replicas.append((time.monotonic() - record.began, states()))
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return every(1.0, look)
 
 
 def paced(root: Path, folder: str, given: argparse.Namespace) -> ServeSettings:

@@ -24,8 +24,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from typing import Any
 import psutil
 
 from perf.autoscaling import Record, drive
+from perf.ticker import every
 from srrag.config.compose import configure
 from srrag.evaluate.references import resource_path
 from srrag.serve.configured import settings_of
@@ -82,24 +82,6 @@ class Memory:
             growth = statistics.median(last) / statistics.median(first) - 1 if first else None
             found[name] = {"mb": shown, "growth": growth and round(growth, 4)}
         return found
-
-
-@contextmanager
-def sampled(memory: Memory) -> Iterator[None]:
-    """Look at the memory every few seconds, in a thread, until the block ends."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(_SAMPLE_S):
-            memory.look()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def build(folder: Path) -> str:
@@ -159,7 +141,7 @@ def soak(folder: Path, overrides: Sequence[str], given: argparse.Namespace) -> M
             target=lambda: builds.extend(renewed(folder, given.builds, seconds, record))
         )
         builder.start()
-        with sampled(memory):
+        with every(_SAMPLE_S, memory.look):
             asyncio.run(drive(url, _steady(given.clients, seconds), given.clients, record))
         builder.join()
     if len(builds) < given.builds:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -56,6 +56,8 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
         text = re.sub(r"^\w+ raised while resolving interpolation: ", "", first_line(error))
         if found := re.match(r"Could not override '([^']+)'\.", text):
             text = f"{found[0]} {_hint(name, found[1], overrides)}"
+        if isinstance(error, MissingConfigException) and error.options:
+            text = f"{text}; there is {', '.join(error.options)}"
         raise UsageError(text) from error
     assert isinstance(config, dict)
     for key in PATHS:

@@ -40,6 +40,7 @@ _OWN = {
     r"completions/(lock-\d+\.json|\.lock-[^/]+)": "lock of completions",
     r"completions/\.?index-[^/]+/[^/]+": "index of completions",
     r"organize/.+": "file of organize",
+    r"jobs/[^.][^/]*/feedback\.jsonl": "feedback",
     r"jobs/[^.][^/]*(/.+)?": "output",
 }
 """The kind of a file by its path below the root; the first match counts."""

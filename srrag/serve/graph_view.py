@@ -17,7 +17,7 @@ from srrag.export.graph import open_graph
 from srrag.export.page import page_content
 from srrag.export.select import Selection, around, folded, nearest, select_community
 from srrag.serve.concepts_shown import BAR, COLUMNS
-from srrag.serve.graph_walk import EvidenceWalk
+from srrag.serve.graph_walk import EvidenceWalk, Quote, Study
 from srrag.storage.store import Store
 
 MAX_NODES = 200
@@ -63,14 +63,6 @@ class Names(BaseModel):
     communities: list[Community]
 
 
-class MentionJson(BaseModel):
-    """A sentence that says it."""
-
-    document: int = Field(description="its place in `documents`")
-    quote: list[str] = Field(description="before, the words themselves, after")
-    section: str
-
-
 class NodeJson(BaseModel):
     """An entity in a drawing."""
 
@@ -83,7 +75,7 @@ class NodeJson(BaseModel):
     num_documents: int
     grades: list[int] = Field(description="documents by grade: A, B, C, D, E, none")
     grade: str = Field(description="of a document")
-    mentions: list[MentionJson]
+    mentions: list[Quote]
     more: int = Field(description="mentions that are not shown")
     x: float
     y: float
@@ -99,20 +91,8 @@ class Relation(BaseModel):
     relation: str
     confidence: float
     count: int
-    mentions: list[MentionJson]
+    mentions: list[Quote]
     more: int
-
-
-class Paper(BaseModel):
-    """A document that is quoted."""
-
-    doc_id: str
-    title: str
-    source_id: str
-    grade: str
-    year: int
-    pmid: str
-    standing: str = ""
 
 
 class Drawing(BaseModel):
@@ -123,7 +103,7 @@ class Drawing(BaseModel):
     total: int = Field(description="nodes of the whole, of which the first are shown")
     nodes: list[NodeJson]
     edges: list[Relation]
-    documents: list[Paper]
+    documents: list[Study]
     explore: bool
 
 

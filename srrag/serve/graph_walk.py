@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 class Quote(BaseModel):
-    """A sentence of a study that names a concept."""
+    """A sentence of a study that names a concept, or says a relation."""
 
     document: int = Field(description="its place in `documents`")
     quote: list[str] = Field(description="before, the words themselves, after")
@@ -57,7 +57,7 @@ class Concept(BaseModel):
 
 
 class Study(BaseModel):
-    """A study of a walk."""
+    """A study of a walk or a drawing."""
 
     doc_id: str
     title: str

@@ -58,6 +58,10 @@ class Limits:
                 raise ValueError(f"limits.{name} is {getattr(self, name)}: it has to be positive")
 
 
+_LEAST = {"shards": 1, "max_tables": 1, "threads": 1, "min_replicas": 0, "max_replicas": 1,
+          "cpus": 0, "gpus": 0}  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
     """A separate deployment for some steps, on another device or with other replicas."""
@@ -87,9 +91,11 @@ class Deployment:
     def __post_init__(self) -> None:
         """Raise ValueError for a count too small, or shards of a step other than SearchDense."""
         object.__setattr__(self, "steps", tuple(self.steps))
-        for name, least in (("shards", 1), ("max_tables", 1), ("threads", 1), ("min_replicas", 0)):
+        for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}: at least {least} is needed")
+        if self.target_requests <= 0:
+            raise ValueError(f"target_requests is {self.target_requests}: it has to be positive")
         if self.shards > 1 and self.steps != (SearchDense.__name__,):
             raise ValueError(f"shards: only steps=[{SearchDense.__name__}] can share its windows")
 

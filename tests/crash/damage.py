@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.harness import forked, made_base
-from tests.crash.roots import build
+from tests.crash.roots import build, run_organize
 from tests.crash.scan import state
 
 DAMAGES = ("bit", "cut", "zero", "gone")
@@ -36,8 +36,14 @@ def damage(path: Path, kind: str) -> None:
         path.write_bytes(data)
 
 
+OF_BENCHMARK = " of a benchmark"
+
+
 def kinds(root: Path) -> dict[str, Path]:
-    """A file of each kind that the root holds, the largest, by kind; raises for one of none."""
+    """A file of each kind that the root holds, the largest, by kind; raises for one of none.
+
+    The files of a benchmark, which is a store below `jobs`, are kinds of their own.
+    """
     from srrag.runner.inventory import kind_of, pointers
     from srrag.storage.store import Store
 
@@ -55,8 +61,8 @@ def kinds(root: Path) -> dict[str, Path]:
             named = asked or not below[3].startswith("part-") or path.stem[5:] in parts
             if "/".join(below[1:3]) not in live or not named:
                 continue
-        if below[0] == "jobs" and kind != "output":
-            continue
+        if below[0] == "jobs" and kind not in ("output", "feedback"):
+            kind += OF_BENCHMARK
         if below[0] == "builds" and not path.name.startswith("default"):
             continue
         if kind not in found or path.stat().st_size > found[kind].stat().st_size:
@@ -84,12 +90,16 @@ def tried(base: Path, folder: Path, path: str, kind: str) -> dict[str, Any]:
 
 
 def _look(folder: Path, out: Path) -> None:
+    from srrag.storage.store import Store
+
     root, papers = folder / "root", folder / "papers"
     found: dict[str, Any] = {"verify": _problems(root)}
     found["build"] = _said(lambda: build(root, papers))
     found["after build"] = _problems(root) if found["build"] == "" else ["not built"]
     found["repair"] = _said(lambda: build(root, papers, repair=True))
     found["after repair"] = _problems(root)
+    found["benchmark"] = _said(Store(root / "jobs" / "benchmark").check)
+    found["organize"] = _said(lambda: run_organize(folder))
     found["state"] = _state(root)
     out.write_text(json.dumps(found), "utf-8")
 
@@ -146,6 +156,9 @@ def _fill(folder: Path) -> None:
     bench = Store(root / "jobs" / "benchmark")
     bench.root.mkdir(parents=True)
     bench.create()
+    asked = root / "stages" / "questions" / "f"
+    shutil.copytree(asked, bench.root / "stages" / "questions" / "f")
+    run_organize(folder)
     model = root / "jobs" / "fit_betr" / "betr.json"
     model.parent.mkdir(parents=True)
     model.write_text('{"weights": [1.0]}', "utf-8")

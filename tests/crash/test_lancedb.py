@@ -14,6 +14,7 @@ from srrag.config.compose import configure
 from srrag.index.lance_search import SETTINGS
 from srrag.index.opened import open_dense, open_sparse
 from srrag.storage.store import Store
+from tests.crash.damage import DAMAGES, damage
 from tests.unit.runner.forgetting import (
     SECRET,
     build,
@@ -84,3 +85,19 @@ def test_killed_while_it_writes_then_asked_then_forgotten(tmp_path: Path) -> Non
     table = vectors._table  # type: ignore[union-attr]
     assert table.count_rows() == len(words)
     assert not set(made) & set(stages(root)), "a version that held it is gone with all its files"
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_table_is_found_and_made_again(tmp_path: Path, kind: str) -> None:
+    papers, root = write_papers(tmp_path / "papers"), tmp_path / "root"
+    build(root, papers, *LANCE)
+    asked = answer(root)
+    folder = Store(root).artifacts("default")["dense"]
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    largest = max(files, key=lambda path: path.stat().st_size)
+    damage(largest, kind)
+    problems = jobs.verify.run(configure("verify", [f"root={root}"]))["problems"]
+    assert any(largest.name in problem for problem in problems)
+    build(root, papers, *LANCE, "repair=true")
+    assert jobs.verify.run(configure("verify", [f"root={root}"]))["ok"]
+    assert answer(root) == asked

@@ -46,6 +46,16 @@ _SWITCH_S = 0.001
 keep_replica_here()  # in every process that holds a replica, before its server is up
 
 
+_AT_LEAST_0 = (
+    "min_replicas", "min_engine_replicas", "max_engine_replicas", "engine_target_calls", "cpus",
+    "gpus", "upscale_delay_s", "downscale_delay_s",
+)  # fmt: skip
+_ABOVE_0 = (
+    "num_cpus", "object_store_mb", "max_replicas", "target_requests", "look_back_s", "report_s",
+    "start_s",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
     """Where the server runs, and how many replicas of it there are.
@@ -86,6 +96,18 @@ class Cluster:
     """Seconds between two reports of running requests to Ray's controller."""
     start_s: float = 300.0
     """Seconds after which a server that has not started, or has stopped answering, has failed."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number that Ray would refuse once it runs, or take for another."""
+        for name in _AT_LEAST_0:
+            number = getattr(self, name)
+            if number is not None and number < 0:
+                raise ValueError(f"{name} is {number}: at least 0 is needed")
+        for name in _ABOVE_0:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it has to be positive")
+        if 1 < self.max_replicas < self.min_replicas:  # 1 is the default: min_replicas alone holds
+            raise ValueError(f"max_replicas is {self.max_replicas}: less than min_replicas")
 
 
 @serve.ingress()

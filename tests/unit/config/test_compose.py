@@ -229,3 +229,8 @@ def test_the_models_of_the_published_chain_are_named() -> None:
     ]
     assert rank["coarse"]["encoder"]["model"] == "C"
     assert rank["fine"]["reranker"]["cross_encoder"]["model"] == "X"
+
+
+def test_a_wrong_option_names_those_that_there_are() -> None:
+    with pytest.raises(UsageError, match=r"'index/lance'; there is lancedb, own$"):
+        configure("build", ["root=/r", "index=lance"])
