@@ -76,7 +76,12 @@ def check(name: str, root: Path, script: Callable[[Any], str], *args: str) -> di
         ["srrag_graph", "pipeline.rank.fine.model=${root}/jobs/fit_betr/srrag/betr.json"],
         ["biogen_d"],
         ["biogen_e"],
-        ["rethinking", "pipeline.rank.filter=null", "pipeline.rank.fuse.into=hits"],
+        [
+            "rethinking",
+            "pipeline.rank.judge=null",
+            "pipeline.rank.filter=null",
+            "pipeline.rank.fuse.into=hits",
+        ],
         ["mcq"],
         ["unaided"],
     ],

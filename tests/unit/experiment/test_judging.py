@@ -298,7 +298,8 @@ def test_a_judge_that_does_not_beat_a_cosine_on_votes_is_said_in_the_table(
     given = f"+bench.votes={votes(folder, 'Bananas help a lot.', 'Drink water.')}"
     told = judged(folder, given)["unfit"]
     reason = "unfit here: F1 1.000 on physicians' votes, a cosine's 1.000"
-    assert told["nugget_coverage"] == told["nuggets_per_100_words"] == reason
+    assert told["nugget_coverage"].split("; ")[-1] == reason
+    assert told["nuggets_per_100_words"].split("; ")[-1] == reason
     assert reason in capsys.readouterr().err
     assert judged(folder, given, "controls=false")["unfit"] == {}
     far = "Cars need fuel. Trains run on rails. Planes fly. Bananas help. Ships sail the seas."

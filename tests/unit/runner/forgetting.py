@@ -17,7 +17,16 @@ from srrag.storage.store import Store
 
 WITHOUT_ENCODER = [
     f"stages.{name}=null"
-    for name in ("vectors", "dense", "tokens", "graph", "communities", "tree", "windows")
+    for name in (
+        "vectors",
+        "titles",
+        "dense",
+        "tokens",
+        "graph",
+        "communities",
+        "tree",
+        "windows",
+    )
 ]
 PLAIN = [*WITHOUT_ENCODER, "stages.units=null", "stages.sparse=null"]
 TREATMENTS = ("ibuprofen", "exercise therapy", "taping", "zorbamycin")

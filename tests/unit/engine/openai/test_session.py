@@ -243,6 +243,7 @@ def test_a_closed_session_leaves_no_connection_and_answers_no_call() -> None:
         with pytest.raises(EngineStopped, match="closed"):
             await session.complete(call())
 
+    gc.collect()  # what tests before this one left is not this one's
     with serve(Endpoint()) as endpoint, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         asyncio.run(scene(endpoint.url))
