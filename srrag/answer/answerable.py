@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.algo.classification import sigmoid
+from srrag.algo.terms import terms
 from srrag.answer.coverage import (
     FEATURES,
     Floats,
@@ -26,6 +27,7 @@ from srrag.answer.coverage import (
     lacked_words,
     missing_words,
 )
+from srrag.answer.mismatch_rules import asked_people
 from srrag.answer.sentences import plain
 from srrag.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.rows import live
@@ -38,6 +40,7 @@ MAX_NAMED = 8
 NEAR_SHARE = 0.6
 """A document is on topic if it holds this share of the question weight that the best one holds."""
 MAX_TITLE_CHARS = 160
+OTHER_PEOPLE = "So the answer may be about other people than those asked about."
 _NOTHING: Mapping[str, Any] = {
     "lacking": [], "near": [], "nearest": "", "on_topic": [], "lacks": []
 }  # fmt: skip
@@ -91,7 +94,8 @@ def packaged_model() -> AnswerableModel:
 class JudgeAnswerable(Step):
     """Add `answerable`, the probability that `evidence` answers `text`, and the reasons as `gate`.
 
-    The judgement uses title, section and text of each piece of evidence, joined by document. `gate`
+    The judgement uses title, section and text of each piece of evidence, joined by document; where
+    `documents` names a column of documents, the text of a piece's whole document there. `gate`
     says whether to answer (the probability reaches `threshold`; null: the model's own), which
     telling words of the question are missing from the evidence, which words the nearest paper
     holds, and which pieces of evidence belong to documents with the main words of the question.
@@ -100,7 +104,6 @@ class JudgeAnswerable(Step):
     """
 
     version: ClassVar[int] = 3
-    reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("answerable", pa.float32(), nullable=False),
@@ -110,6 +113,12 @@ class JudgeAnswerable(Step):
 
     model: str = ""
     threshold: float | None = None
+    documents: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question, the evidence, and the documents that it is of."""
+        return ("text", "evidence", *filter(None, (self.documents,)))
 
     def __post_init__(self) -> None:
         """Raise ValueError for a threshold outside 0…1."""
@@ -142,7 +151,9 @@ class JudgeAnswerable(Step):
             gates: list[dict[str, Any]] = [_blank() for _ in range(batch.num_rows)]
             sure = np.zeros(batch.num_rows, np.float32)
             for row, question in live(batch, self.reads):
-                found = held(question["text"], sources(question["evidence"]), model.frequencies)
+                whole = question[self.documents] if self.documents else ()
+                texts = sources(question["evidence"], whole)
+                found = held(question["text"], texts, model.frequencies)
                 sure[row] = model.probability(features(found)) if question["evidence"] else 0.0
                 gates[row] = {
                     "answers": bool(sure[row] >= least),
@@ -156,18 +167,25 @@ class JudgeAnswerable(Step):
         return run
 
 
-def sources(evidence: Sequence[Mapping[str, Any]]) -> list[TextSource]:
-    """Convert evidence to the sources of the gate.
+def sources(
+    evidence: Sequence[Mapping[str, Any]], documents: Sequence[Mapping[str, Any]] = ()
+) -> list[TextSource]:
+    """Convert evidence to the sources of the gate, with the text of its document if that is there.
 
     A document is a paper: windows with the same PubMed id, or else the same title, belong together.
     """
+    whole = {_paper(each): each["text"] for each in documents}
     return [
         TextSource(
-            item["pmid"] or item["title"] or item["doc_id"],
-            f"{item['title']}\n{item['section']}\n{item['text']}",
+            _paper(item),
+            f"{item['title']}\n{item['section']}\n{whole.get(_paper(item), item['text'])}",
         )
         for item in evidence
     ]
+
+
+def _paper(item: Mapping[str, Any]) -> str:
+    return str(item["pmid"] or item["title"] or item["doc_id"])
 
 
 def _blank() -> dict[str, Any]:
@@ -207,13 +225,25 @@ def unsaid_note(gate: Mapping[str, Any], cited: Collection[str]) -> str:
 
     The evidence may hold such a word elsewhere, in a paper that the answer does not rest on.
     """
+    unsaid = _unsaid(gate, cited)
+    return f"No paper cited here speaks of {_listed(unsaid)}." if unsaid else ""
+
+
+def people_note(question: str, gate: Mapping[str, Any], cited: Collection[str]) -> str:
+    """That an answer may be about others, if no paper cited speaks of whom the question names."""
+    asked = {*terms(asked_people(question))}
+    missing = [*gate["lacking"], *_unsaid(gate, cited)]
+    return OTHER_PEOPLE if cited and not asked.isdisjoint(terms(" ".join(missing))) else ""
+
+
+def _unsaid(gate: Mapping[str, Any], cited: Collection[str]) -> list[str]:
+    """Words of the question that the evidence holds, and no paper cited does."""
     lacks = [each["words"] for each in gate.get("lacks") or () if each["evidence_id"] in cited]
-    unsaid = [
+    return [
         word
         for word in (lacks[0] if lacks else ())
         if word not in gate["lacking"] and all(word in words for words in lacks)
     ]
-    return f"No paper cited here speaks of {_listed(unsaid)}." if unsaid else ""
 
 
 def abstention_note(gate: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.answer.answerable import abstention_note, lack_note, unsaid_note
+from srrag.answer.answerable import abstention_note, lack_note, people_note, unsaid_note
 from srrag.answer.candidates import Passage, passage_of
 from srrag.answer.choose_rules import choose
 from srrag.answer.cited import (
@@ -65,7 +65,7 @@ class ComposeAnswer(LLMStep):
     nearest paper covers. The note of every answer lists question words that no evidence holds.
     """
 
-    version: ClassVar[int] = 12
+    version: ClassVar[int] = 13
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -244,7 +244,10 @@ class ComposeAnswer(LLMStep):
         if not self.gate:
             return row
         cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
-        notes = (lack_note(question[self.gate]), unsaid_note(question[self.gate], cited))
+        gate = question[self.gate]
+        notes = (
+            lack_note(gate), unsaid_note(gate, cited), people_note(question["text"], gate, cited)
+        )  # fmt: skip
         return row | {"answer_note": " ".join(filter(None, (*notes, row["answer_note"])))}
 
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:

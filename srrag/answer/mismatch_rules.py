@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from srrag.algo.terms import terms
-from srrag.answer.populations import contradiction, traits
+from srrag.answer.populations import PEOPLE, contradiction, traits
 from srrag.mentions.find import find_mentions
 
 _TREATMENTS = frozenset(("Intervention", "Device", "Arm"))
@@ -43,6 +43,10 @@ _CONDITION = re.compile(
 )
 _NAME = re.compile(r"(?![\w-]*(?:ed|ing|ly)$)[A-Za-z][\w-]{4,40}")
 _CAPITALS = re.compile(r"\b[A-Z]{2,6}s?\b")
+
+
+_AMONG = re.compile(r"\b(?:in|among|for)\s+", re.IGNORECASE)
+_SUBJECTS = re.compile(r"\b(?:subjects|individuals)\b", re.IGNORECASE)
 
 
 class Source(NamedTuple):
@@ -113,6 +117,16 @@ def _treatments(sources: Sequence[Source]) -> list[list[str]]:
         [p for p in each if " " in p and ":" not in p and not _CONDITION.search(p)]
         for each in phrases
     ]
+
+
+def asked_people(question: str) -> str:
+    """The last words of a question that say in whom ("in infants with diarrhea"), "" for none."""
+    for found in reversed([*_AMONG.finditer(question)]):
+        words = question[found.end() :]
+        people = PEOPLE.search(words) or _SUBJECTS.search(words) or traits(words)
+        if people or conditions_in(words):
+            return words
+    return ""
 
 
 def conditions_in(text: str) -> list[str]:

@@ -61,7 +61,7 @@ _ANIMALS = re.compile(
     r"canine|horses?|equine|sheep(?!['’]s clothing)|ovine|pigs?|porcine|zebrafish)(?![\w-])",
     re.IGNORECASE,
 )
-_PEOPLE = re.compile(
+PEOPLE = re.compile(
     r"(?<![\w-])(?:patients?|participants?|people|persons?|adults?|wom[ae]n|m[ae]n|humans?|"
     r"clinicians?|volunteers?|players|runners|athletes|child(?:ren)?)(?![\w-])",
     re.IGNORECASE,
@@ -89,7 +89,7 @@ def traits(text: str) -> list[Trait]:
     for kind, pattern in (("sex", _SEXES), ("activity", _ACTIVITIES)):
         found += [Trait(kind, _phrase(m), str(m.lastgroup)) for m in pattern.finditer(text)]
     animals = [name for name in _ANIMALS.findall(text) if not name.isupper()]  # PIG is none
-    people = [Trait("species", m[0], "human") for m in _PEOPLE.finditer(text)]
+    people = [Trait("species", m[0], "human") for m in PEOPLE.finditer(text)]
     return found + people + [Trait("species", name, "animal") for name in animals]
 
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.answerable import (
+    OTHER_PEOPLE,
     JudgeAnswerable,
     abstention_note,
     lack_note,
     packaged_model,
+    people_note,
     read_model,
 )
 from srrag.answer.compose import ComposeAnswer
@@ -70,6 +72,44 @@ def test_an_abstention_says_what_is_missing_and_what_is_near() -> None:
         "Nothing in the evidence on “whiplash”. The nearest that there is speaks of “manual” and "
         f"“physiotherapy” (“{TITLE}”)."
     )
+
+
+def test_an_answer_says_that_it_may_be_about_others_than_asked() -> None:
+    for question, note in (
+        ("Does manual physiotherapy reduce neck pain in infants?", OTHER_PEOPLE),
+        ("Does manual physiotherapy reduce neck pain in people with cirrhosis?", OTHER_PEOPLE),
+        ("Does bisoprolol reduce neck pain in people with neck disability?", ""),
+        ("Does manual physiotherapy reduce chronic neck pain?", ""),
+    ):
+        table = gated(asked(question), threshold=0.0)
+        (row,) = ComposeAnswer(gate="gate").open(Place())(table).to_pylist()
+        assert row["sentences"] and (OTHER_PEOPLE in row["answer_note"]) == bool(note), question
+    shut = gated(asked("Does physiotherapy reduce neck pain in infants?"), threshold=1.0)
+    (row,) = ComposeAnswer(gate="gate").open(Place())(shut).to_pylist()
+    assert row["insufficient"] and OTHER_PEOPLE not in row["answer_note"]
+
+
+def test_a_paper_elsewhere_in_the_evidence_does_not_make_an_answer_be_about_the_people() -> None:
+    other = item(2, "Yoga in pregnancy", "Yoga was safe in pregnancy.")
+    table = gated(asked("Does manual physiotherapy reduce neck pain in pregnancy?",
+                        evidence=[item(1, TITLE, TEXT), other]))  # fmt: skip
+    (row,) = table.to_pylist()
+    question, gate = row["text"], row["gate"]
+    assert people_note(question, gate, {"w1"}) == OTHER_PEOPLE
+    assert people_note(question, gate, {"w1", "w2"}) == people_note(question, gate, ()) == ""
+
+
+def test_a_bullet_counts_with_the_whole_of_its_document_where_that_is_named() -> None:
+    question = "How effective is manual physiotherapy for whiplash?"
+    bullet, other = item(1, TITLE, "Manual physiotherapy is cheap."), item(2, "Other", "Of knees.")
+    table = asked(question, evidence=[bullet])
+    whole = item(1, TITLE, f"{TEXT} Whiplash got better with physiotherapy.")
+    documents = pa.array([[other, whole]], EVIDENCE)
+    (alone,) = gated(table).to_pylist()
+    read = gated(table.append_column("documents", documents), documents="documents").to_pylist()[0]
+    assert alone["gate"]["lacking"] == ["whiplash"]
+    assert read["gate"]["lacking"] == [] and read["gate"]["on_topic"] == ["w1"]
+    assert read["answerable"] > alone["answerable"]
 
 
 def test_missing_words_stand_beside_an_answer_too() -> None:

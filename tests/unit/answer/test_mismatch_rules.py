@@ -1,4 +1,4 @@
-from srrag.answer.mismatch_rules import Source, rule_mismatches
+from srrag.answer.mismatch_rules import Source, asked_people, rule_mismatches
 
 NOBODY: dict[str, list[str]] = {part: [] for part in "PICOT"}
 SHOCK_WAVES = "Extracorporeal shock wave therapy"
@@ -69,3 +69,16 @@ def test_a_verb_is_no_intervention() -> None:
 
 def test_words_that_only_look_like_conditions_are_none() -> None:
     assert found("Q?", {"P": ["fruit aroma", "an early diagnosis"]}, NECK) == []
+
+
+def test_whom_a_question_is_about_stands_at_its_end() -> None:
+    asked = {
+        "Does rest relieve pain in the knee in patients with gout of the toe?":
+            "patients with gout of the toe?",
+        "Is yoga safe in pregnancy?": "pregnancy?",
+        "How effective is physiotherapy for whiplash?": "whiplash?",
+        "What is the effect of rest on pain in subjects with pain in the knee?":
+            "subjects with pain in the knee?",
+        "What changes in quality of life are to be expected?": "",
+    }  # fmt: skip
+    assert {question: asked_people(question) for question in asked} == asked
