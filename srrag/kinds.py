@@ -143,6 +143,7 @@ MODULES: dict[str, str] = {
     "RescoreDense": "srrag.rerank.dense_rescoring",
     "Rules": "srrag.llm.completion",
     "SampleSeeds": "srrag.benchmark.sample",
+    "ScoreSupport": "srrag.answer.score_support",
     "SearchBranches": "srrag.retrieve.branches",
     "SearchDense": "srrag.retrieve.search_dense",
     "SearchGraph": "srrag.retrieve.search_graph",

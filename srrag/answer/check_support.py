@@ -226,12 +226,12 @@ def _some(count: int, noun: str) -> str:
 def gate_of(steps: Sequence[Step], at: Place) -> MakeGate | None:
     """Return the gates of the pipeline's own CheckSupport step; None if it has no such step.
 
-    Where a later step asks a model about each sentence, no sentence passes before the end.
+    Where a later step has a model read each sentence, no sentence passes before the end.
     """
     for number, step in enumerate(steps):
         if isinstance(step, CheckSupport):
             later = any(
-                isinstance(each, LLMStep) and not each.off and "sentences" in each.revises
+                "sentences" in each.revises and not (isinstance(each, LLMStep) and each.off)
                 for each in steps[number + 1 :]
             )
             return partial(Closed if later else Gate, encode=step.encode_at(at))

@@ -23,6 +23,7 @@ from srrag.answer.check_support import CheckSupport
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.judge_support import JudgeSupport
+from srrag.answer.score_support import ScoreSupport
 from srrag.answer.select import SelectEvidence
 from srrag.benchmark.filter_dense import FilterDense
 from srrag.benchmark.grade_support import GradeSupport
@@ -154,6 +155,8 @@ def examples(
     found[ComposeFreely] = Example(free, found[ComposeAnswer].table, at)
     checked = found[CheckSupport]
     found[JudgeSupport] = Example(JudgeSupport(), checked.step.open(at)(checked.table), at)
+    scored = ScoreSupport(cross_encoder=model)
+    found[ScoreSupport] = Example(scored, found[JudgeSupport].table, at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
     add_benchmark(found, at)
