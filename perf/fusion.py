@@ -8,10 +8,10 @@ go to every system. For each: nDCG@10 and recall@100 of what the set judges, nDC
 windows, the share of gold documents among them, each with its 95 % interval and the paired
 difference to the first system; and milliseconds of processor time a question (its encoding
 included), the mean, p50 and p99 over batches of `batch=` questions (1). `in_sample` counts the
-questions that a fitted part of the system has seen, which are not left out:
-`+pipeline.….cross_fitted=true` ranks them by weights that have not. `questions=N` keeps N, drawn by
-the hash of their ids, `slice=list` questions of that type with 4 relevant papers or more. Prints
-one JSON object, and each system's on stderr as it is done.
+questions that a fitted part of the system has seen; `unseen=true` leaves out what that of any
+system has. `questions=N` keeps N, drawn by the hash of their ids, `slice=list` questions of that
+type with 4 relevant papers or more. Prints one JSON object, and each system's on stderr as it is
+done.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ from srrag.storage.store import Store
 from srrag.units import Units, open_units
 
 BLOCK = 12
-OWN = ("questions", "slice", "batch")
+OWN = ("questions", "slice", "batch", "unseen")
 Floats = npt.NDArray[np.float64]
 Rows = Sequence[dict[str, Any]]
 
@@ -110,9 +110,12 @@ def of_documents(qrels: Qrels, units: Units) -> Qrels:
     return found
 
 
-def asked(bench: Path, qrels: Qrels, options: Mapping[str, str]) -> Rows:
+def asked(
+    bench: Path, qrels: Qrels, options: Mapping[str, str], left_out: Set[str] = frozenset()
+) -> Rows:
     """The questions of the slice, and of the draw."""
-    rows = [row for row in read_queries(bench / "queries.jsonl") if row["query_id"] in qrels]
+    judged = qrels.keys() - left_out
+    rows = [row for row in read_queries(bench / "queries.jsonl") if row["query_id"] in judged]
     if "slice" in options:
         kept = of_type(bench, options["slice"])
         rows = [row for row in rows if row["query_id"] in kept]
@@ -140,17 +143,23 @@ def main(argv: Sequence[str]) -> None:
     settings = [f"root={root}", f"bench.path={bench}"]
     settings += [item for item in given if item.partition("=")[0] not in OWN]
     qrels = read_qrels(bench / "qrels" / "test.tsv")
-    rows = asked(bench, qrels, options)
-    qrels = {row["query_id"]: qrels[row["query_id"]] for row in rows}
-    gold = qrels, of_documents(qrels, Units(Store(root).artifacts("default")["units"]))
-    measurements: dict[str, Any] = {}
-    first: dict[str, Floats] = {}
+    made = {}
     for system in systems:
         name, *own = system.split(";")
         config = configure("evaluate", [f"pipeline={name}", *settings, *own])
         pipeline: Pipeline = factory.make(config["pipeline"], "pipeline")
         at = factory.pipeline_run(config, pipeline.ranking()).place(factory.place(config))
-        seen = in_sample(pipeline.rank, rows, "apart")
+        made[system] = pipeline, at
+    everything = asked(bench, qrels, {})
+    seen = [in_sample(each.rank, everything, "apart").questions for each, _ in made.values()]
+    left_out = frozenset().union(*seen) if options.get("unseen") == "true" else frozenset()
+    rows = asked(bench, qrels, options, left_out)
+    qrels = {row["query_id"]: qrels[row["query_id"]] for row in rows}
+    gold = qrels, of_documents(qrels, Units(Store(root).artifacts("default")["units"]))
+    measurements: dict[str, Any] = {}
+    first: dict[str, Floats] = {}
+    for system, (pipeline, at) in made.items():
+        parts = in_sample(pipeline.rank, rows, "apart").parts
         found, spent = ranked(pipeline, at, rows, int(options.get("batch", 1)))
         here = values(found, rows, gold)
         first = first or here
@@ -159,7 +168,7 @@ def main(argv: Sequence[str]) -> None:
         measurements[system] = {
             **told(here, first),
             "cpu_ms": {key: round(float(each), 1) for key, each in cost.items()},
-            "in_sample": {part: len(ids) for part, ids in seen.parts.items()},
+            "in_sample": {part: len(ids) for part, ids in parts.items()},
         }
         print(json.dumps({system: measurements[system]}), file=sys.stderr, flush=True)
     print(json.dumps({"questions": len(rows), "systems": measurements}, indent=2))

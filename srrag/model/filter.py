@@ -83,9 +83,13 @@ class Fusion:
 
     def probabilities(self, logits: Floats, cosines: Floats) -> Floats:
         """Calibrated probabilities, rounded to DECIMALS."""
-        at = self.logit * logits + self.cosine * cosines + self.bias
+        at = self.log_odds(logits, cosines)
         found: Floats = np.round(np.exp(-np.logaddexp(0, -at)), DECIMALS)
         return found
+
+    def log_odds(self, logits: Floats, cosines: Floats) -> Floats:
+        """Calibrated log-odds, not rounded."""
+        return self.logit * logits + self.cosine * cosines + self.bias
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,13 +170,19 @@ class LoadedFilter:
 
     def probabilities(self, questions: Sequence[str], passages: Sequence[str]) -> Floats:
         """p(yes) of each pair, float64; a pair's does not depend on its neighbours."""
-        examples = self._examples(questions, passages)
-        logits = scores(examples, self._logits, BATCH_TOKENS)
-        fusion = self.facts.decision.fusion
-        cosines = np.zeros(len(logits))
-        if fusion.cosine:
-            cosines = pair_cosines(questions, passages, self.device)
-        return fusion.probabilities(logits, cosines)
+        return self.facts.decision.fusion.probabilities(*self._terms(questions, passages))
+
+    def logits(self, question: str, passages: Sequence[str]) -> Floats:
+        """Log-odds of yes of each passage, as a cross-encoder gives them, float64 (passages,)."""
+        terms = self._terms([question] * len(passages), passages)
+        return self.facts.decision.fusion.log_odds(*terms)
+
+    def _terms(self, questions: Sequence[str], passages: Sequence[str]) -> tuple[Floats, Floats]:
+        """The model's log-odds of each pair, and its cosine if that counts, else 0."""
+        logits = scores(self._examples(questions, passages), self._logits, BATCH_TOKENS)
+        if not self.facts.decision.fusion.cosine:
+            return logits, np.zeros(len(logits))
+        return logits, pair_cosines(questions, passages, self.device)
 
 
 def pair_cosines(questions: Sequence[str], passages: Sequence[str], device: str = "cpu") -> Floats:

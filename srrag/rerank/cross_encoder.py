@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +14,12 @@ import pyarrow as pa
 
 from srrag.hits import Offsets
 from srrag.model.cross_encoder import CrossEncoderModel
+from srrag.model.filter import FACTS, load_filter, read_facts
 from srrag.model.rankllama import RankLlamaModel
+from srrag.provenance import Fitted
 from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
+from srrag.storage.sealed_folder import sealed_revision
 from srrag.units import Units, open_units
 
 
@@ -22,10 +27,10 @@ from srrag.units import Units, open_units
 class RerankCrossEncoder(Reranker):
     """Score by the logit of any cross-encoder of sentence-transformers: fine ranking.
 
-    sr-rag uses BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are alternatives, and RankLLaMA
-    (RASRAG). The model reads the title of the window's document, a line break (RankLLaMA: a blank),
-    and the window's text; only the text if there is no title or `titles` is off. Input beyond the
-    model's limit is truncated.
+    sr-rag uses BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are alternatives, RankLLaMA
+    (RASRAG), and a filter of `srrag train_filter`, named by its folder. The model reads the title
+    of the window's document, a line break (RankLLaMA: a blank), and the window's text; only the
+    text if there is no title or `titles` is off. Input beyond the model's limit is truncated.
     """
 
     hits: str = "hits_coarse"
@@ -43,6 +48,20 @@ class RerankCrossEncoder(Reranker):
     def needs(self) -> tuple[str, ...]:
         """The units index, for the texts."""
         return (self.units,)
+
+    def identity(self) -> dict[str, Any]:
+        """The content of a trained filter."""
+        return {"filter": sealed_revision(folder)} if (folder := self.filter_folder) else {}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that a trained filter has seen."""
+        return (read_facts(folder).fitted,) if (folder := self.filter_folder) else ()
+
+    @property
+    def filter_folder(self) -> Path | None:
+        """The folder of the model if that is a filter of `srrag train_filter`."""
+        folder = Path(getattr(self.cross_encoder, "model", ""))
+        return folder if (folder / FACTS).is_file() else None
 
     def scorer(self, at: Place) -> Score:
         """Load the model."""
@@ -63,6 +82,12 @@ class RerankCrossEncoder(Reranker):
             from srrag.model.rankllama import load_rankllama
 
             return load_rankllama(self.cross_encoder, at.device, at.threads).logits
+        if folder := self.filter_folder:
+            loaded = load_filter(folder, at.device)
+            own, told = loaded.facts.base.max_tokens, self.cross_encoder.max_tokens
+            if told != own:
+                raise ValueError(f"max_tokens is {told}, but the filter of {folder} reads {own}")
+            return loaded.logits
         from srrag.model.cross_encoder import load_cross_encoder
 
         return load_cross_encoder(self.cross_encoder, at.device, at.threads).logits

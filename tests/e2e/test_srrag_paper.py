@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from srrag.evaluate.references import resource_path
+from srrag.model.filter import Base, Decision, Fusion
+from srrag.train.filter.report import write_model
 from tests.conftest import linked
 from tests.e2e.command import fault, srrag
 from tests.tiny_models import make_bert, make_colbert, make_cross_encoder
+from tests.unit.train.filter_toys import tiny_encoder
 
 pytestmark = pytest.mark.e2e
 QUESTION = "How long may an acute lateral ankle sprain be immobilised?"
@@ -44,6 +47,14 @@ def towers(models: dict[str, Path]) -> list[str]:
     ]  # fmt: skip
 
 
+def few(folder: Path) -> list[str]:
+    """Some of the sample's questions, and a fit that is soon done."""
+    rows = resource_path("pkg://srrag/sample/questions.jsonl").read_text("utf-8").splitlines()
+    (path := folder / "few.jsonl").write_text("\n".join(rows[::6]), "utf-8")
+    quick = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20"]
+    return [f"bench.path={path}", *quick]
+
+
 @pytest.mark.long(300, "builds the sample with two more models, fits, asks")
 def test_the_published_chain_runs_by_one_word(
     models: dict[str, Path], sample_root: Path, tmp_path: Path
@@ -51,11 +62,8 @@ def test_the_published_chain_runs_by_one_word(
     root = linked(sample_root, tmp_path / "root")
     late = [f"late.model={models['colbert']}", "late.max_tokens=64"]
     srrag("build", f"root={root}", "late=colbert", *late, *towers(models))
-    rows = resource_path("pkg://srrag/sample/questions.jsonl").read_text("utf-8").splitlines()
-    (few := tmp_path / "few.jsonl").write_text("\n".join(rows[::6]), "utf-8")
-    quick = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20"]
     settings = [*chain(models), *towers(models)]
-    srrag("fit_betr", f"root={root}", f"bench.path={few}", *quick, *settings)
+    srrag("fit_betr", f"root={root}", *few(tmp_path), *settings)
     assert (root / "jobs" / "fit_betr" / "srrag_paper" / "betr.json").is_file()
     told, _ = srrag("ask", f"root={root}", f"question={QUESTION}", "trace=true", *settings)
     steps = [each["step"] for each in told["trace"]["steps"]]
@@ -69,3 +77,22 @@ def test_the_published_chain_runs_by_one_word(
 def test_a_root_without_the_colbert_says_so(models: dict[str, Path], fitted_root: Path) -> None:
     error = fault("ask", f"root={fitted_root}", f"question={QUESTION}", *chain(models))
     assert "colbert_tokens" in error or "betr.json" in error
+
+
+@pytest.mark.long(300, "fits and asks, with a cross-encoder for each window found")
+def test_the_chain_runs_on_a_plain_root_with_a_trained_filter(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    root = linked(sample_root, tmp_path / "root")
+    base = Base(model=str(tiny_encoder(tmp_path / "base")), max_tokens=48)
+    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.5)
+    write_model(root / "jobs" / "train_filter" / "model", base, {}, decision, {})
+    short = "pipeline.rank.fine.reranker.cross_encoder.max_tokens=48"
+    settings = [f"root={root}", "pipeline=srrag_paper_small", short]
+    srrag("fit_betr", *few(tmp_path), *settings)
+    told, _ = srrag("ask", f"question={QUESTION}", "trace=true", *settings)
+    steps = [each["step"] for each in told["trace"]["steps"]]
+    assert steps[:3] == ["IterateRetrieval", "RerankMaxSim", "RerankBETR"]
+    assert 0 < len(told["evidence"]) <= 12
+    scores = [item["ranked"]["hits_uncalibrated"]["score"] for item in told["trace"]["why"]]
+    assert len(set(scores)) > 1

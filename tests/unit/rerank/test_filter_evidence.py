@@ -12,7 +12,9 @@ import pytest
 
 from srrag.hits import FoundWindows
 from srrag.index.units import BuildUnits
+from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.filter import Base, Decision, Fusion, load_filter
+from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.rerank.filter_evidence import FilterEvidence
 from srrag.rerank.judge_evidence import JudgeEvidence
 from srrag.schema import DOCUMENTS, UNITS, empty_value
@@ -177,3 +179,34 @@ def test_a_filter_is_known_by_its_content(model: Path, tmp_path: Path) -> None:
 def test_settings_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(fields))):
         FilterEvidence(model="m", **fields)
+
+
+def test_a_filter_reranks_where_a_cross_encoder_does(model: Path, at: Place) -> None:
+    named = CrossEncoderModel(model=str(model), max_tokens=48)
+    step = RerankCrossEncoder(cross_encoder=named, titles=False, hits="hits_ranked")
+    rows = step.open(at)(asked())["hits"].to_pylist()
+    known = expected(model)
+    for n in range(2):
+        scores = {hit["unit_id"]: hit["score"] for hit in rows[n]}
+        for unit, score in scores.items():
+            assert 1 / (1 + np.exp(-score)) == pytest.approx(known[n, unit], abs=1e-4)
+        assert list(scores) == sorted(scores, key=lambda unit, of=scores: -of[unit])
+        assert set(scores) == set(UIDS)
+    assert rows[2] == []
+    assert load_filter(model).logits("Nothing?", []).shape == (0,)
+
+
+def test_a_filter_that_reranks_is_known_by_its_content_and_says_what_it_saw(model: Path) -> None:
+    step = RerankCrossEncoder(cross_encoder=CrossEncoderModel(model=str(model), max_tokens=48))
+    assert step.identity() == {"filter": JudgeEvidence(model=str(model)).identity()["model"]}
+    assert step.fitted() == JudgeEvidence(model=str(model)).fitted()
+    other = RerankCrossEncoder(cross_encoder=CrossEncoderModel(model=str(model.parent)))
+    assert (other.identity(), other.fitted()) == ({}, ())
+
+
+def test_a_filter_that_reranks_reads_as_long_pairs_as_it_was_trained_on(
+    model: Path, at: Place
+) -> None:
+    step = RerankCrossEncoder(cross_encoder=CrossEncoderModel(model=str(model), max_tokens=64))
+    with pytest.raises(ValueError, match=r"max_tokens is 64, but the filter of .* reads 48"):
+        step.open(at)
