@@ -13,10 +13,10 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from srrag.graph.describe import Topic, by_rules, render, split
 from srrag.graph.facts import normalise
 from srrag.graph.tree_graph import A_STUDY
 from srrag.llm.completion import Prompt
+from srrag.llm.describe import Topic, by_rules, render, split
 
 CALLS_PER_ENTITY = 0.045
 """Calls per entity of any kind, including attributes."""

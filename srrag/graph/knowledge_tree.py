@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.graph.describe import PROMPT, Described, Description, Topic, by_rules, describe
-from srrag.graph.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
 from srrag.graph.estimate_prompts import foretold
 from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
 from srrag.graph.tree_layout import Layout
 from srrag.ids import content_id
-from srrag.llm.completion import Completion, Engine, Prompt, Rules
-from srrag.llm.retry_invalid import ask
+from srrag.llm.completion import Engine, Prompt, Rules
+from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
+from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
 from srrag.schema import TREE
 from srrag.spec import place_field
 from srrag.step import Build, Place, PreviousVersion
@@ -134,7 +133,7 @@ class BuildKnowledgeTree(Build):
         known: Mapping[int, Description | None],
     ) -> Described:
         """Describe the communities without a `known` description, many at a time."""
-        answer = self._answerer(at)
+        answer = answers_of(at.client(self.engine), self.again)
         total = Described([None] * len(graph.community_ids))
         for number, value in known.items():
             total.found[number] = value
@@ -150,13 +149,3 @@ class BuildKnowledgeTree(Build):
             total.unanswered += part.unanswered
             total.prompt_chars += part.prompt_chars
         return total
-
-    def _answerer(self, at: Place) -> Any:
-        client = at.client(self.engine)
-        if client is None:
-            return by_rules
-
-        def answer(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:
-            return ask(client, prompts, lambda prompt, value: None, self.again)
-
-        return answer

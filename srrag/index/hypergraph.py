@@ -6,6 +6,7 @@ from nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ from srrag.algo.hypergraph import HyperTopics, topic_weights, topics_of
 from srrag.algo.stopwords import STOPWORDS
 from srrag.index.mentions import WindowSpans
 from srrag.index.parts import unpack_vectors
+from srrag.index.topic_summaries import known_descriptions, summarise
+from srrag.llm.completion import Engine, Rules
+from srrag.llm.describe import PROMPT, answers_of
+from srrag.llm.descriptions import DESCRIPTIONS, write_descriptions
 from srrag.mentions.vocabulary import Vocabulary, key, tokens_of
 from srrag.model.encoder import Encoder
 from srrag.step import Build, Place, PreviousVersion
@@ -52,10 +57,13 @@ class BuildHypergraph(Build):
     Where `grams` is set, words and pairs of neighbouring words that so many documents have (least,
     most) are entities, too: rules know no other name for what the vocabulary lacks. That is ours.
 
-    A topic's text is "entity: label" and its most central piece of evidence, its vector the
-    normalised mean of its pieces' vectors; the paper has a model write a summary. Names of the
-    vocabulary or of a model have a vector, one by one, as a batch could change its last bits.
-    An update encodes new names only. `aliases` are all names that the vocabulary has for an entity.
+    A topic's text is "entity: label" with its most central piece of evidence, or with a summary of
+    all of it by the `engine` (Eq. 4), in portions of at most `max_chars`; without an answer, the
+    former.
+    Its vector is the normalised mean of its pieces' vectors. Names of the vocabulary or of a model
+    have a vector, one by one, as a batch could change its last bits. An update encodes new names
+    and summarises topics of new evidence only. `aliases` are all names that the vocabulary has for
+    an entity.
     """
 
     encoder: Encoder
@@ -66,16 +74,27 @@ class BuildHypergraph(Build):
     vectors: str = "finding_vectors"
     windows: str = "windows"
     units: str = "text_units"
+    engine: Engine = field(default_factory=Rules)
+    max_chars: int = 12_000
+    again: int = 1
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible bounds."""
         if self.least < 1:
             raise ValueError(f"least is {self.least}: a topic has one piece of evidence at least")
+        if self.max_chars < 2_000:
+            raise ValueError(f"max_chars is {self.max_chars}: it has to be 2000 or more")
         if self.grams is not None:
             object.__setattr__(self, "grams", tuple(self.grams))
             if len(self.grams) != 2 or not 1 <= self.grams[0] <= self.grams[1]:
                 raise ValueError(f"grams is {self.grams}: the least and most documents, or null")
+
+    def identity(self) -> dict[str, Any]:
+        """The sha256 of the prompt file, if a model is asked."""
+        if isinstance(self.engine, Rules):
+            return {}
+        return {PROMPT.path.name: hashlib.sha256(PROMPT.path.read_bytes()).hexdigest()}
 
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
@@ -86,7 +105,7 @@ class BuildHypergraph(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the same files as `build`; only new names get vectors."""
+        """Write the same files as `build`; only new names and topics of new evidence are asked."""
         return self._write(inputs, out, at, former.folder)
 
     def _write(
@@ -105,7 +124,16 @@ class BuildHypergraph(Build):
         centres, central = _centres(topics, vectors)
         save_graph(out, topics, weights)
         save_table(_with_pieces(names, pairs[1]), out / ENTITIES)
-        save_table(_topic_table(topics, names, labels, findings, central), out / TOPICS)
+        table, asked = _topic_table(topics, names, labels, findings, central), {}
+        if (client := at.client(self.engine)) is not None:
+            heads = list(zip(*(table[each].to_pylist() for each in ("name", "label")), strict=True))
+            told = summarise(
+                topics, heads, findings, central, answers_of(client, self.again), self.max_chars,
+                known_descriptions(former),
+            )  # fmt: skip
+            write_descriptions(out / DESCRIPTIONS, told.by_key)
+            table, asked = told.instead(table), told.figures()
+        save_table(table.drop_columns(["name"]), out / TOPICS)
         save_table(self._evidence(findings, inputs), out / EVIDENCE)
         np.save(out / EVIDENCE_VECTORS, vectors)
         np.save(out / TOPIC_VECTORS, centres)
@@ -118,6 +146,7 @@ class BuildHypergraph(Build):
             "weights": int(weights.nnz),
             "covered_share": round(covered / findings.num_rows, 4),
             "names_encoded": made,
+            **asked,
         }
 
     def _entities(self, findings: pa.Table) -> tuple[pa.Table, tuple[Ints, Ints]]:
@@ -269,7 +298,8 @@ def _topic_table(
         text.combine_chunks(),
         ". ",
     )
-    return pa.table({"entity": topics.entity, "label": label, "text": told, "central": central})
+    columns = {"entity": topics.entity, "label": label, "text": told, "central": central}
+    return pa.table({**columns, "name": entity})
 
 
 def _with_pieces(names: pa.Table, entity: Ints) -> pa.Table:

@@ -30,7 +30,7 @@ from srrag.extract.document_keywords import FindDocumentKeywords
 from srrag.extract.finding_entities import FindEntities
 from srrag.extract.findings import ExtractFindings
 from srrag.extract.triples import ExtractTriples
-from srrag.graph import describe
+from srrag.llm import describe
 from srrag.llm.completion import Answer, Prompt
 from srrag.ontology import Ontology
 from srrag.rerank.bi_encoder import RerankBiEncoder

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +11,13 @@ import pytest
 from srrag.ids import file_sha256
 from srrag.index.hypergraph import BuildHypergraph, grams_of
 from srrag.index.hypergraph_reader import Hypergraph
+from srrag.llm.completion import Engine
 from srrag.mentions.vocabulary import Vocabulary
 from srrag.model.encoder import Encoder
 from srrag.schema import DOCUMENTS, UNITS
 from srrag.step import Place, PreviousVersion
 from srrag.storage.atomic_write import write_parquet
+from tests.unit.graph.test_knowledge_tree import Answering
 from tests.unit.index.hypergraphs import GraphStages, build_of, stages_of
 from tests.unit.index.small_graph import TEXTS
 from tests.unit.index.tables import hashed, row
@@ -125,3 +129,60 @@ def test_members_come_once_in_order_of_their_first_topic(tmp_path: Path) -> None
     found = graph.members_of(np.arange(len(graph.topics)))
     assert len(set(found.tolist())) == len(found)
     assert not len(graph.members_of([]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Engine):
+    @property
+    def name(self) -> str:
+        return "a model"
+
+
+def test_a_model_summarises_topics_and_an_update_asks_for_new_evidence_alone(
+    tmp_path: Path,
+) -> None:
+    stages = made(["ab", "cd"], tmp_path / "s")
+    build = build_of(stages.vocabulary, engine=Model(), least=1, grams=None)
+    client = Answering(json.dumps({"name": "Any", "summary": "What all of it says."}))
+    place = Place(clients={Model(): client})
+    first = {name: paths[:1] for name, paths in stages.inputs.items()}
+    for folder in ("former", "updated", "anew"):
+        (tmp_path / folder).mkdir()
+    told = build.build(first, tmp_path / "former", place)
+    assert told["topics_calls"] == told["topics"] == len(client.asked) > 0
+    topics = Hypergraph(tmp_path / "former").topics.to_pylist()
+    names = Hypergraph(tmp_path / "former").entities["name"].to_pylist()
+    for topic in topics:
+        name, label = names[topic["entity"]], topic["label"]
+        assert topic["text"] == f"{name}: {label}. What all of it says."
+    evidence = Hypergraph(tmp_path / "former").evidence["text"].to_pylist()
+    for topic, prompt in zip(topics, client.asked, strict=True):
+        facts = prompt.user.partition("Facts, one a line:")[2].strip().splitlines()
+        assert facts[0] == f"- {json.dumps(evidence[topic['central']])}"
+        assert names[topic["entity"]] in prompt.user
+        assert topic["label"] in prompt.user
+    former = PreviousVersion(tmp_path / "former", frozenset())
+    updated = build.update(stages.inputs, tmp_path / "updated", place, former)
+    assert updated["topics_kept"] > 0
+    assert updated["topics_kept"] + updated["topics_calls"] == updated["topics"]
+    build.build(stages.inputs, tmp_path / "anew", place)
+    assert hashes(tmp_path / "updated") == hashes(tmp_path / "anew")
+
+
+def test_a_topic_without_an_answer_shows_its_most_central_evidence(tmp_path: Path) -> None:
+    stages = made(["abcd"], tmp_path / "s")
+    place = Place(clients={Model(): Answering("{}")})
+    (tmp_path / "g").mkdir()
+    build = build_of(stages.vocabulary, engine=Model(), least=1, grams=None)
+    told = build.build(stages.inputs, tmp_path / "g", place)
+    assert told["topics_unanswered"] == told["topics"] > 0
+    rules = Hypergraph(stages.graph(tmp_path / "r", least=1, grams=None))
+    assert Hypergraph(tmp_path / "g").topics.equals(rules.topics)
+
+
+def test_the_prompt_is_of_the_identity_only_if_a_model_is_asked(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(folder=str(vocabulary_folder(tmp_path)))
+    assert build_of(vocabulary).identity() == {}
+    assert list(build_of(vocabulary, engine=Model()).identity()) == ["describe_community.md"]
+    with pytest.raises(ValueError, match="max_chars is 10"):
+        build_of(vocabulary, max_chars=10)

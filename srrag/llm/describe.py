@@ -1,4 +1,4 @@
-"""Name and summarise communities: prompts in batches, in rounds if facts exceed one prompt."""
+"""Name and summarise groups of facts: prompts in batches, in rounds if they exceed one prompt."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, read
+from srrag.llm.completion import Answer, Client, Completion, Prompt, PromptFile, read
 from srrag.llm.delimit import inert, quoted
+from srrag.llm.retry_invalid import ask
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "describe_community.md")
 MAX_TOKENS = 512
@@ -34,7 +35,7 @@ class Description(Answer):
 
 @dataclass(frozen=True)
 class Topic:
-    """A community to describe: its keywords and its facts, the most informative first."""
+    """A group to describe: its keywords and its facts, the most informative first."""
 
     keywords: tuple[str, ...]
     facts: Sequence[str]
@@ -122,6 +123,17 @@ def _items(facts: Sequence[str]) -> str:
     """
     lines = json.dumps(facts, ensure_ascii=False, separators=("\n- ", ""))
     return f"- {inert(lines[1:-1])}" if facts else ""
+
+
+def answers_of(client: Client | None, again: int) -> Answers:
+    """Answer by the client of an engine, or by rules where there is none."""
+    if client is None:
+        return by_rules
+
+    def answer(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:
+        return ask(client, prompts, lambda prompt, value: None, again)
+
+    return answer
 
 
 def by_rules(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:

@@ -1,4 +1,4 @@
-"""Store descriptions of communities by a hash of their facts: `descriptions.parquet`."""
+"""Store descriptions of groups by a hash of their facts: `descriptions.parquet`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.graph.describe import Description
+from srrag.llm.describe import Description
 
 DESCRIPTIONS = "descriptions.parquet"
 _SCHEMA = pa.schema(

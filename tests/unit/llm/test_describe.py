@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.graph.describe import (
+from srrag.llm.completion import Completion, Fault, Prompt
+from srrag.llm.delimit import quoted
+from srrag.llm.describe import (
     MAX_SUMMARY_CHARS,
     Description,
     Topic,
@@ -15,8 +17,6 @@ from srrag.graph.describe import (
     render,
     split,
 )
-from srrag.llm.completion import Completion, Fault, Prompt
-from srrag.llm.delimit import quoted
 
 SMALL = Topic(("knee", "tape"), ["tape treats knee pain", "tape reports outcome pain"])
 LARGE = Topic(("hip",), [f"exercise {n:04d} treats hip pain {'x' * 80}" for n in range(300)])
