@@ -6,8 +6,9 @@
 The first makes graphs with planted topics: for each design the median agreement with them (adjusted
 Rand index) after Leiden and after the merges. The second takes the graph of a finished build, whose
 names have vectors already, and has no topics. Both print modularity on the relations, numbers of
-communities and merges, and seconds of processor time of `detect`, with the shares of Leiden and of
-merging (Eq. 14, or the description length) in them; encoding is not in them. One JSON object.
+communities (and of those with three members, which the knowledge tree describes) and merges, and
+seconds of processor time of `detect`, with the shares of Leiden and of merging (Eq. 14, or the
+description length) in them; encoding is not in them. One JSON object.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from srrag.algo import communities as algorithm
 from srrag.algo.communities import METHODS, EvidenceGraph, detect
 from srrag.graph.communities import VECTORS
 from srrag.graph.foreign import read_graph
+from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.graph.name_vectors import WordVectors, encode_names
 from srrag.graph.nodes import Nodes
 from srrag.model.encoder import Encoder
@@ -123,6 +125,8 @@ def measured(graph: EvidenceGraph, method: str) -> tuple[tuple[np.ndarray, np.nd
     figures = {
         "communities_leiden": len(np.unique(found.initial)),
         "communities": len(np.unique(found.labels)),
+        "described_leiden": described(found.initial),
+        "described": described(found.labels),
         "merges": found.num_merges,
         "modularity_leiden": round(found.initial_modularity, 4),
         "modularity": round(found.modularity, 4),
@@ -130,6 +134,11 @@ def measured(graph: EvidenceGraph, method: str) -> tuple[tuple[np.ndarray, np.nd
         **{f"share_{phase}": round(each / whole, 3) for phase, each in spent.items()},
     }
     return (found.initial, found.labels), figures
+
+
+def described(labels: np.ndarray) -> int:
+    """Communities that the knowledge tree describes, with a call each where a model is asked."""
+    return int((np.bincount(labels) >= BuildKnowledgeTree.min_members).sum())
 
 
 @contextmanager
