@@ -55,7 +55,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     out = Path(config["out"]) / "answerable.json"
     asked = [each.text for each in questions]
     block = fitted_on(name="answerable", command=config["command"], questions=asked)
-    commit_json(out, {**stated(fitted, frequencies, origin), KEY: block})
+    commit_json(out, {**stated(fitted, frequencies, origin), KEY: block}, sealed=True)
     for name, each in fitted.metrics.items():
         say(f"  {name:<24}{printed(each)}   (cross-fitted)")
     return {

@@ -36,7 +36,7 @@ def run_features(config: dict[str, Any]) -> dict[str, Any]:
     names = ("negatives", "depth", "level", "draws", "seed", "tau_w")
     settings = FeatureSettings(**{n: train[n] for n in names}, tau=1.0, document=step.document)
     stated = fit_sets(config, settings)
-    commit_json(Path(config["out"]) / "features.json", stated)
+    commit_json(Path(config["out"]) / "features.json", stated, sealed=True)
     fits = {name: said(name, fit) for name, fit in stated["fits"].items()}
     kept = {name: stated[name] for name in ("sets", "embedder")}
     first = set_metrics(next(iter(fits.values())))

@@ -45,7 +45,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         documents=[name for each in questions for name in each.documents],
     )
     out = Path(config["out"]) / "thresholds.json"
-    commit_json(out, stated(thresholds, tree.scorer_name(), origin))
+    commit_json(out, stated(thresholds, tree.scorer_name(), origin), sealed=True)
     metrics = gold.metrics(quantiles)
     for name, each in metrics.items():
         say(f"  {name:<16}{printed(each)}   quantile {quantiles[name]} of the gold (fitted)")

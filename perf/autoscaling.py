@@ -5,9 +5,11 @@
 Three deployments, each with one to `--most` replicas: the ingress, a ranking step, and an engine.
 The ranking step is the pipeline's own and then waits, as for a device of its own; the engine is a
 session of the tests that waits and cites. So it is replicas, not the two cores, that bound the
-load. Every client asks one question after the other, each text only once, and waits as told where
-it is refused. Each second is a row of OUT.csv; OUT.png draws them. Of every replica Ray's own log
-tells what its first request took. The last line on stdout is one JSON object.
+load. With `--model FOLDER` the engine is vLLM on the CPU with that model. Every client asks one
+question after the other, each text only once, and waits as told where it is refused; an answer of
+the model that its step rejects (422) is counted as `rejected`. Each second is a row of OUT.csv;
+OUT.png draws them. Of every replica Ray's own log tells what its first request took. The last line
+on stdout is one JSON object.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ from perf.autoscaled_nodes import autoscaled
 from perf.autoscaling_plot import draw
 from perf.ticker import every
 from srrag.config.compose import configure
+from srrag.engine.base import Model
+from srrag.engine.vllm.engine import VllmEngine
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.serve.configured import settings_of
@@ -162,7 +166,7 @@ async def ask(session: aiohttp.ClientSession, text: str, record: Record) -> floa
                 record.add("answered", began)
                 return 0.0
             record.reasons[f"{response.status}: {body[:200]!r}"] += 1
-            record.add("lost", began)
+            record.add("rejected" if response.status == 422 else "lost", began)
             return 0.1
     except (aiohttp.ClientError, TimeoutError, ValueError, KeyError) as error:
         record.reasons[repr(error)[:200]] += 1
@@ -201,14 +205,24 @@ def watching(record: Record) -> AbstractContextManager[None]:
     return every(1.0, look)
 
 
+def engine_of(given: argparse.Namespace) -> Model:
+    """A real model on the CPU, or an engine that waits."""
+    calls = given.engine_calls
+    if given.model is None:
+        return PacedModel(pause_s=given.engine_s, load_s=given.load_s, concurrency=calls)
+    return VllmEngine(
+        model=str(given.model), device="cpu", dtype="float32", kv_cache_gb=0.5,
+        max_num_seqs=calls, concurrency=calls, enforce_eager=True,
+    )  # fmt: skip
+
+
 def paced(root: Path, folder: str, given: argparse.Namespace) -> ServeSettings:
     """Settings of a server whose ranking step and engine stand apart and take their time."""
     overrides = [f"root={root}", f"port={PORT}", f"completions={folder}/completions",
                  f"log={folder}/log.jsonl", *given.overrides]  # fmt: skip
     command = shlex.join(["srrag", "serve", *overrides])
     told = settings_of({**configure("serve", overrides), "command": command})
-    model = PacedModel(pause_s=given.engine_s, load_s=given.load_s, concurrency=given.engine_calls)
-    pipeline = citing(told, model)
+    pipeline = citing(told, engine_of(given))
 
     def slow(step: Step) -> Step:
         is_ranking = isinstance(step, RerankMaxSim)
@@ -257,7 +271,7 @@ def seconds_of(record: Record, load: Load) -> list[dict[str, Any]]:
         times = sorted(s for s, how in here if how == "answered")
         row: dict[str, Any] = {"second": second, "clients": load.clients(second)}
         counts = Counter(how for _, how in here)
-        row.update({how: counts[how] for how in ("answered", "refused", "lost")})
+        row.update({how: counts[how] for how in ("answered", "rejected", "refused", "lost")})
         row["p50_s"] = round(statistics.median(times), 3) if times else ""
         row["p95_s"] = round(times[int(0.95 * (len(times) - 1))], 3) if times else ""
         seen = [each for at, each in record.replicas if int(at) <= second]
@@ -326,6 +340,7 @@ def main() -> None:
     parser.add_argument("--engine-s", type=float, default=0.5)
     parser.add_argument("--engine-calls", type=int, default=4)
     parser.add_argument("--load-s", type=float, default=4.0)
+    parser.add_argument("--model", type=Path, help="a folder: vLLM instead of --engine-s, --load-s")
     parser.add_argument("overrides", nargs="*", help="of `srrag serve`, such as ray.cpus=0.5")
     given = parser.parse_intermixed_args()
     one, many, after = map(float, given.seconds.split(","))

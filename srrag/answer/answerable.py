@@ -33,6 +33,7 @@ from srrag.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.rows import live
 from srrag.schema import ANSWERABLE
 from srrag.step import Function, Longest, Place, Step
+from srrag.storage.atomic_write import read_json
 
 PACKAGED = "answerable.json"
 MAX_NAMED = 8
@@ -64,7 +65,7 @@ class AnswerableModel:
 def read_model(path: Path) -> AnswerableModel:
     """Read a model written by `srrag fit_abstain`; raises ValueError that names the file."""
     try:
-        return parse_model(json.loads(path.read_text("utf-8")))
+        return parse_model(read_json(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not what `srrag fit_abstain` writes ({error})") from error
 

@@ -192,7 +192,7 @@ def write_results(
         "rows": [row.model_dump(mode="json") for row in rows],
         "files": {str(path.relative_to(folder)): file_sha256(path) for path in files},
     }
-    commit_json(folder / ROWS, stated)
+    commit_json(folder / ROWS, stated, sealed=True)
 
 
 def read_results(folder: Path) -> Results:

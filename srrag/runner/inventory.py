@@ -41,6 +41,15 @@ _OWN = {
     r"completions/\.?index-[^/]+/[^/]+": "index of completions",
     r"organize/.+": "file of organize",
     r"jobs/[^.][^/]*/feedback\.jsonl": "feedback",
+    r"jobs/[^.][^/]*/log\.jsonl": "log of requests",
+    r"jobs/export/.+": "export",
+    r"jobs/[^.].*/(betr|features|answerable|thresholds)\.json": "fitted file",
+    r"jobs/[^.].*/model/.+": "trained model",
+    r"jobs/[^.].*/(rows\.json|(questions|gold)\.parquet|(answers|judgements)/.+)": "results",
+    r"jobs/[^.].*/(answers\.parquet|biogen\.json)": "stored run",
+    r"jobs/[^.].*/(report/.+|summary\.json|[^/]+\.(md|png))": "report",
+    r"jobs/make_benchmark/.+": "benchmark",
+    r"jobs/(fit|train)_.+": "material of a training",
     r"jobs/[^.][^/]*(/.+)?": "output",
 }
 """The kind of a file by its path below the root; the first match counts."""

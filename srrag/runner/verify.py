@@ -14,6 +14,7 @@ from srrag.corpus.record import RawRecord
 from srrag.ids import file_sha256, segment_id
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.inventory import damaged_parts
+from srrag.runner.outputs import damaged_outputs
 from srrag.runner.part import count_reasons, live
 from srrag.runner.rejects import rejects_of, rejects_path
 from srrag.standing import STANDINGS
@@ -67,6 +68,7 @@ def verify(store: Store, build: str) -> dict[str, Any]:
     problems += _verify_standing(store, stages)
     problems += [*_verify_rejects(store, build, pointer), *Tombstones.problems(store.root)]
     problems += [problem for _, problem in damaged_parts(store.root)]
+    problems += damaged_outputs(store.root)
     if (store.root / "forgetting.json").exists():
         problems.append("an interrupted forgetting is not finished: run `srrag forget root=…`")
     return {"ok": not problems, "checked": checked, "rows": rows, "problems": problems}

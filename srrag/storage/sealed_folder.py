@@ -19,7 +19,7 @@ def seal(folder: Path, facts: dict[str, Any] | None = None) -> str:
         if path.is_file() and path.name != MANIFEST and not path.name.startswith(".")
     }
     join(folder)
-    commit_json(folder / MANIFEST, {"files": hashes, **(facts or {})})
+    commit_json(folder / MANIFEST, {"files": hashes, **(facts or {})}, sealed=True)
     return sealed_revision(folder)
 
 

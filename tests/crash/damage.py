@@ -61,7 +61,7 @@ def kinds(root: Path) -> dict[str, Path]:
             named = asked or not below[3].startswith("part-") or path.stem[5:] in parts
             if "/".join(below[1:3]) not in live or not named:
                 continue
-        if below[0] == "jobs" and kind not in ("output", "feedback"):
+        if below[0] == "jobs" and below[1] == "benchmark":
             kind += OF_BENCHMARK
         if below[0] == "builds" and not path.name.startswith("default"):
             continue
@@ -159,13 +159,29 @@ def _fill(folder: Path) -> None:
     asked = root / "stages" / "questions" / "f"
     shutil.copytree(asked, bench.root / "stages" / "questions" / "f")
     run_organize(folder)
-    model = root / "jobs" / "fit_betr" / "betr.json"
-    model.parent.mkdir(parents=True)
-    model.write_text('{"weights": [1.0]}', "utf-8")
+    _write_outputs(root / "jobs")
     chunks = Store(root).read_pointer("default")["stages"]["vectors"]["fingerprint"]
     note = root / "stages" / "vectors" / chunks / ".attempt-0123.json"
     note.write_text('{"poison": [], "died": null, "deaths": 0, "row": 1}', "utf-8")
     (folder / "state.json").write_text(json.dumps(_state(root)), "utf-8")
+
+
+def _write_outputs(jobs: Path) -> None:
+    """An output of each kind; feedback, an export and a report are there."""
+    from srrag.storage.atomic_write import commit_json
+    from srrag.storage.sealed_folder import seal
+    from tests.unit.report.toy_results import write_toy
+
+    commit_json(jobs / "fit_betr" / "betr.json", {"weights": [1.0]}, sealed=True)
+    for name in (
+        "serve/log.jsonl", "answer/answers.parquet", "make_benchmark/public.jsonl",
+        "fit_betr/curve.svg", "train_filter/model/weights.bin", "mine/notes.txt",
+    ):  # fmt: skip
+        path = jobs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"what {name} holds\n" * 8, "utf-8")
+    seal(jobs / "train_filter" / "model")
+    write_toy(jobs / "sweep")
 
 
 def main(work: Path, only: Sequence[str] = ()) -> dict[str, Any]:

@@ -40,6 +40,7 @@ TESTS: dict[str, list[str]] = {
     "runner/relation_builds": ["runner/test_relation_builds.py"],
     "runner/verify": ["runner/test_verify.py"],
     "runner/inventory": ["runner/test_inventory.py"],
+    "runner/outputs": ["runner/test_outputs.py"],
     "runner/repair": ["runner/test_mended.py"],
     "runner/deletion/delete": ["runner/deletion/test_forget_job.py"],
     "runner/deletion/find_ids": ["runner/deletion/test_find_ids.py"],

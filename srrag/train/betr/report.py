@@ -41,7 +41,7 @@ def write_report(
         "draws": {"file": draws.name, "sha256": file_sha256(draws)},
         **facts,
     }
-    commit_json(out / "betr.json", stated)
+    commit_json(out / "betr.json", stated, sealed=True)
     return stated
 
 

@@ -14,7 +14,7 @@ import pytest
 from srrag.ids import file_sha256
 from srrag.report.results import read_results, scored, write_results
 from srrag.report.row import Row
-from srrag.storage.atomic_write import write_parquet
+from srrag.storage.atomic_write import read_json, write_parquet
 from tests.unit.report.toy_results import (
     toy_answers,
     toy_gold,
@@ -75,7 +75,7 @@ def test_names_become_files_that_differ_and_stay_in_the_folder(tmp_path: Path) -
 
 def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def apply(folder: Path) -> None:
-        stated = json.loads((folder / "rows.json").read_text())
+        stated = read_json(folder / "rows.json")  # without the hash of its text
         change(stated)
         (folder / "rows.json").write_text(json.dumps(stated))
 

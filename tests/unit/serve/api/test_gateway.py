@@ -16,6 +16,7 @@ import pytest
 from srrag.pipeline import Pipeline
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.serve.api import gateway, slow_bodies
+from srrag.serve.api.app import create_app
 from srrag.serve.api.gateway import Gateway, _is_local, _key, _seconds
 from srrag.serve.api_keys import ApiKey
 from srrag.serve.errors import ApiError
@@ -87,6 +88,12 @@ def test_a_body_on_its_way_has_its_place(tmp_path: Path, monkeypatch: pytest.Mon
         assert [await each.ended() for each in (*let_in[1:], later)] == [200] * 3
 
     asyncio.run(asked())
+
+
+def test_every_path_that_asks_a_pipeline_has_a_place_in_the_queue(tmp_path: Path) -> None:
+    paths = create_app(host(tmp_path))._app.openapi()["paths"]
+    posts = {path for path, methods in paths.items() if "post" in methods}
+    assert posts == {*gateway.QUEUED_PATHS, "/v1/feedback", *gateway.BARE_PATHS}
 
 
 def test_a_body_that_does_not_come_in_time_is_given_up(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.ids import file_sha256
+from srrag.storage.atomic_write import read_json
 from srrag.train.betr.fit import BetrSettings, Certainty, Fit, certainty, fit
 from srrag.train.betr.report import check_wandb, table_1, write_report
 from srrag.train.betr.simulate import TABLE_1, simulate_pairs
@@ -31,7 +31,7 @@ def test_the_files_agree(tmp_path: Path, learned: tuple[Fit, Certainty]) -> None
     stated = write_report(
         tmp_path, found, certain, BetrSettings(), {"reranker": "R@1"}, split, found.curve
     )
-    assert json.loads((tmp_path / "betr.json").read_text()) == stated
+    assert read_json(tmp_path / "betr.json") == stated
     assert stated["parameters"]["u"] == found.u
     assert stated["reranker"] == "R@1"
     assert stated["draws"]["sha256"] == file_sha256(tmp_path / "draws.parquet")
