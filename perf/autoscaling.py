@@ -348,7 +348,7 @@ def main() -> None:
     config = configure("serve", [f"root={given.root}", *given.overrides])["ray"]
     more = {
         "num_cpus": 16, "max_replicas": given.most, "max_engine_replicas": given.most,
-        "min_replicas": given.least, "min_engine_replicas": given.least,
+        "min_replicas": given.least, "min_engine_replicas": given.least, "start_s": 600.0,
     }  # fmt: skip
     with ExitStack() as until:
         if given.nodes:  # the head has room for one server, and each other node too

@@ -42,7 +42,8 @@ _VAGUE = """
     sessions phase week weeks month months day days once twice thrice early late proof principle
     progress prevalence incidence immunogenicity pharmacokinetics additional additive potential
     representative total whole selected different full half thereafter safe mid end all subjects
-    last good otherwise parallel subscales subscale questionnaire
+    last good otherwise parallel subscales subscale questionnaire them him you gain
+    illustrative text
 """.split()  # noqa: SIM905 (a list of as many literals hides the words)
 _KEPT = frozenset({"rehabilitation", "age", "quality", "function", "pain"})
 _ALONE = "|".join(sorted({*GENERAL, *_VAGUE} - _KEPT))

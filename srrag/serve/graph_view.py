@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from srrag.export.graph import open_graph
 from srrag.export.page import page_content
 from srrag.export.select import Selection, around, folded, nearest, select_community
-from srrag.serve.concepts_shown import BAR, COLUMNS
+from srrag.serve.concepts_shown import BAR
 from srrag.serve.graph_walk import EvidenceWalk, Quote, Study
 from srrag.storage.store import Store
 
@@ -141,11 +141,7 @@ class GraphView:
         """
         key = folded(pa.chunked_array([[text]]))[0].as_py()
         if not key:
-            found = [
-                self._named(rows)
-                for column in range(len(COLUMNS))
-                for rows in self.walk.most_studied(column, _PER_COLUMN)
-            ]
+            found = [self._named(rows) for rows in self.walk.most_studied(_PER_COLUMN)]
             return {"bar": BAR, "entities": found, "communities": self._communities()}
         holds = pc.match_substring(self._keys, key).to_numpy() & ~self._is_value
         if not holds.any():

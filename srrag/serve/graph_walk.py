@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,12 +136,23 @@ class EvidenceWalk:
         """The name of a concept and its other spellings; rows by descending use."""
         return self._spelling.shown([self._names[row].as_py() for row in rows])
 
-    def most_studied(self, column: int, count: int) -> list[list[int]]:
-        """Concepts of a column that most studies name, at least two unless there are none."""
-        rows = np.flatnonzero(self.good & (self.columns == column))
-        top = rows[np.argsort(-self.num_studies[rows], kind="stable")][:_CANDIDATES]
-        groups = sorted(self.merged(top), key=lambda rows: -self.count(rows))
-        return groups[:count]
+    def most_studied(self, count: int) -> Iterator[list[int]]:
+        """Concepts of each column that most studies name.
+
+        What rules read as of several columns stands in the one in which most studies name it.
+        """
+        groups: list[list[int]] = []
+        for column in range(len(COLUMNS)):
+            rows = np.flatnonzero(self.good & (self.columns == column))
+            top = rows[np.argsort(-self.num_studies[rows], kind="stable")][:_CANDIDATES]
+            groups += self.merged(top)
+        groups.sort(key=lambda rows: -self.count(rows))  # stable: the first column of equals
+        first: dict[str, list[int]] = {}
+        for rows in groups:
+            first.setdefault(self.key(rows[0])[1], rows)
+        for column in range(len(COLUMNS)):
+            here = (rows for rows in first.values() if self.columns[rows[0]] == column)
+            yield from itertools.islice(here, count)
 
     def count(self, rows: Sequence[int]) -> int:
         """Number of studies that name any of these entities."""

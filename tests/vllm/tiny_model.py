@@ -1,8 +1,12 @@
-"""A tiny chat model with random weights: real guided decoding and real errors, no download."""
+"""A tiny chat model with random weights: real guided decoding and real errors, no download.
+
+`python -m tests.vllm.tiny_model FOLDER` writes one that is brief: what ends an object comes first.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import torch
@@ -23,10 +27,18 @@ _TEXT = [
 ]
 
 
+_BRIEF = ("<|im_end|>", "}", "]", '"', "t")
+"""What a brief model prefers, the best first, wherever a schema lets it choose."""
+
+
 def make_tiny_model(
-    folder: Path, *, seed: int = 0, layers: int = 2, context: int = CONTEXT_TOKENS
-) -> Path:
-    """Write a Qwen2 of `layers` layers and hidden size 128, with its tokenizer, to the folder."""
+    folder: Path, *, seed: int = 0, layers: int = 2, context: int = CONTEXT_TOKENS,
+    brief: bool = False,
+) -> Path:  # fmt: skip
+    """Write a Qwen2 of `layers` layers and hidden size 128, with its tokenizer, to the folder.
+
+    A `brief` one has the same logits after every token: the shortest object that a schema allows.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     words = _write_tokenizer(folder, context)
     torch.manual_seed(seed)
@@ -38,13 +50,29 @@ def make_tiny_model(
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=context,
-        tie_word_embeddings=True,
+        tie_word_embeddings=not brief,
         bos_token_id=0,
         eos_token_id=2,
         pad_token_id=0,
     )
-    Qwen2ForCausalLM(config).to(torch.float32).save_pretrained(folder)
+    model = Qwen2ForCausalLM(config).to(torch.float32)
+    if brief:
+        _make_brief(model, folder)
+    model.save_pretrained(folder)
     return folder
+
+
+@torch.no_grad()
+def _make_brief(model: Qwen2ForCausalLM, folder: Path) -> None:
+    """Have every token embedded as ones, no layer add to it, and the head prefer _BRIEF."""
+    model.model.embed_tokens.weight.fill_(1.0)
+    for layer in model.model.layers:
+        layer.self_attn.o_proj.weight.zero_()
+        layer.mlp.down_proj.weight.zero_()
+    model.lm_head.weight.zero_()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    for place, text in enumerate(reversed(_BRIEF), 1):
+        model.lm_head.weight[tokenizer.token_to_id(text)] = place / model.config.hidden_size
 
 
 def _write_tokenizer(folder: Path, context: int) -> int:
@@ -69,3 +97,7 @@ def _write_tokenizer(folder: Path, context: int) -> int:
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return tokenizer.get_vocab_size()
+
+
+if __name__ == "__main__":
+    print(make_tiny_model(Path(sys.argv[1]), context=16_384, brief=True))

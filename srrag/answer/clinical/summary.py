@@ -31,6 +31,7 @@ from srrag.answer.sentences import cut_sentences
 from srrag.grades import GRADES, STUDIES
 from srrag.llm.completion import Rules
 
+LOWER = "Its first sentence is from a lower grade than others cited: read those too."
 MAX_LINES = 2
 MAX_LINE_WORDS = 40
 """A longer quote is cut to its sentence on the outcome, where that one leans on no other."""
@@ -49,10 +50,11 @@ class BottomLine:
 
 @dataclass(frozen=True)
 class AnswerCertainty:
-    """What the bottom line rests on: best grade, papers by grade, and what they say together.
+    """How sure an answer is: the grade of its bottom line, its papers, what they say together.
 
-    `claimed` says that the best grade is only a document's own claim. `on_outcome` counts the
-    papers, cited or not, that tell a direction for the asked outcome.
+    `grade` is the best that the first sentence of the bottom line cites, `claimed` says that it is
+    only a document's own claim. `on_outcome` counts the papers, cited or not, that tell a direction
+    for the asked outcome.
     """
 
     grade: str
@@ -128,7 +130,7 @@ def clinical_reading(
     return ClinicalReading(
         _heading(asked, answer, lines),
         tuple(lines),
-        _certainty(asked, papers, found, agreed),
+        _certainty(asked, papers, lines, found, agreed),
         tuple(matches),
         tuple(points),
         tuple(findings),
@@ -191,21 +193,26 @@ def _heading(asked: AskedQuestion, answer: Row, lines: Sequence[BottomLine]) -> 
 def _certainty(
     asked: AskedQuestion,
     papers: Sequence[CitedPaper],
+    lines: Sequence[BottomLine],
     found: Sequence[PaperStance],
     agreed: PapersAgree,
 ) -> AnswerCertainty:
     cited = [paper for paper in papers if paper.cited]
+    first = {number for line in lines[:1] for number in line.citations}
+    behind = [paper for paper in cited if first & {*paper.cited}]
     counts = {
         grade: number
         for grade in (*GRADES, "")
         if (number := sum(paper.item["grade"] == grade for paper in cited))
     }
-    best = next(iter(counts), "")
-    top = [paper for paper in cited if paper.item["grade"] == best]
+    held = {paper.item["grade"] for paper in behind or cited}
+    best = next((grade for grade in counts if grade in held), "")
+    top = [paper for paper in behind or cited if paper.item["grade"] == best]
     claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
     clear = sum(each.clear for each in found)
     agree = _agree(agreed, clear, len(found)) if asked.O or found else ""
-    sentence = f"{_counted(counts)}{' ' if counts else ''}{agree}".strip()
+    lower = LOWER if counts and best != next(iter(counts)) else ""
+    sentence = " ".join(filter(None, (_counted(counts), lower, agree)))
     return AnswerCertainty(
         best, STUDIES.get(best, ""), claimed, len(cited), counts, len(papers), len(found),
         agreed.says, agree, sentence,
@@ -213,7 +220,7 @@ def _certainty(
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """The cited papers by kind of study: "Rests on 2 randomised trials and 1 cohort study."."""
+    """The cited papers by kind: "The answer rests on 2 randomised trials and 1 cohort study."."""
     if not counts:
         return ""
     kinds = [
@@ -221,7 +228,7 @@ def _counted(counts: Mapping[str, int]) -> str:
         for g, n in counts.items()
     ]
     told = kinds[0] if len(kinds) == 1 else ", ".join(kinds[:-1]) + " and " + kinds[-1]
-    return f"Rests on {told}."
+    return f"The answer rests on {told}."
 
 
 def _many(study: str) -> str:

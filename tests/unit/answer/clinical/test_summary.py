@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from srrag.answer.clinical.paper import papers_of
 from srrag.answer.clinical.population import enrolled, population
 from srrag.answer.clinical.references import as_bibtex, as_ris, reference_line
 from srrag.answer.clinical.stance import LEAST_OUTCOME, PapersAgree, direction_in, on_outcome
-from srrag.answer.clinical.summary import ClinicalReading, _agree, clinical_reading
+from srrag.answer.clinical.summary import LOWER, ClinicalReading, _agree, clinical_reading
 
 ANSWERS: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "answers.json").read_text("utf-8")
@@ -70,6 +71,17 @@ def test_papers_that_contradict_each_other_are_named_also_if_not_cited() -> None
     assert [line.says for line in reading.bottom_line] == ["", ""], "neither is clear"
     assert {f.number for f in reading.findings if not f.cited} == {1, 4}
     assert reading.certainty.grade == "D" and reading.certainty.grades == {"D": 1, "": 3}
+    assert LOWER not in reading.certainty.sentence
+
+
+def test_the_grade_is_that_of_the_first_sentence_also_where_a_better_one_is_cited() -> None:
+    answer = copy.deepcopy(ANSWERS["head_ct"])
+    other = next(each for each in answer["evidence"] if each["number"] == 12)
+    other["grade"] = "B"
+    reading = clinical_reading(answer, answer["anchors"], answer["why"])
+    assert [line.citations for line in reading.bottom_line] == [(9,), (12,)]
+    assert reading.certainty.grade == "D" and reading.certainty.grades == {"B": 1, "D": 1, "": 2}
+    assert LOWER in reading.certainty.sentence
 
 
 def test_another_comparison_than_asked_says_nothing_of_it() -> None:
