@@ -148,10 +148,10 @@ class EvidenceWalk:
             groups += self.merged(top)
         groups.sort(key=lambda rows: -self.count(rows))  # stable: the first column of equals
         first: dict[str, list[int]] = {}
-        for rows in groups:
-            first.setdefault(self.key(rows[0])[1], rows)
+        for group in groups:
+            first.setdefault(self.key(group[0])[1], group)
         for column in range(len(COLUMNS)):
-            here = (rows for rows in first.values() if self.columns[rows[0]] == column)
+            here = (group for group in first.values() if self.columns[group[0]] == column)
             yield from itertools.islice(here, count)
 
     def count(self, rows: Sequence[int]) -> int:
