@@ -364,15 +364,17 @@ def main() -> None:
         woken = {} if given.least else {"first_answer_of_none_s": asyncio.run(wake(url))}
         session = ray._private.worker._global_node.get_logs_dir_path()  # type: ignore[attr-defined]
         firsts = first_requests(Path(session) / "serve")
-    rows = seconds_of(record, load)
-    with given.out.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    names = (*DEPLOYMENTS, NODES) if given.nodes else DEPLOYMENTS
-    draw(rows, names, given.out.with_suffix(".png"))
-    found = figures(rows, record, load)
-    print(json.dumps({**found, **woken, "replicas": firsts, "load_average": os.getloadavg()[0]}))
+        rows = seconds_of(record, load)
+        with given.out.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        names = (*DEPLOYMENTS, NODES) if given.nodes else DEPLOYMENTS
+        draw(rows, names, given.out.with_suffix(".png"))
+        found = figures(rows, record, load)
+        print(
+            json.dumps({**found, **woken, "replicas": firsts, "load_average": os.getloadavg()[0]})
+        )
     sys.exit(0)
 
 

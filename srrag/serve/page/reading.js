@@ -4,7 +4,7 @@
 import { make } from "./dom.js";
 import { badge, citation } from "./evidence.js";
 
-const BLIND = "Read by rule. Blind, the rule was right in about two of three papers: read the quote.";
+const BLIND = "Read by rule, which was wrong in about one of seven papers: read the quote.";
 const STATES = {
   yes: ["✓", "held"], partly: ["◐", "in part"], no: ["✗", "not held"],
   other: ["≠", "another"], not_asked: ["–", "not asked"],
