@@ -28,11 +28,11 @@ from srrag.index.dense_shards import (
     train,
     write,
 )
-from srrag.index.parts import link_or_copy
 from srrag.index.shard_plan import regroup
 from srrag.index.titles import TITLE_WEIGHT
 from srrag.step import Build, ParallelMap, Place, PreviousVersion
 from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.links import link_or_copy
 from srrag.storage.shards import IndexShard
 
 _COUNTED_PARTS = 1000

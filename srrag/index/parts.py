@@ -1,11 +1,8 @@
-"""Vectors of a relation as matrices, and links to files that several versions share."""
+"""Vectors of a relation as matrices."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,11 +28,3 @@ def check_finite(matrix: npt.NDArray[np.floating[Any]], ids: Sequence[str], wher
     if not np.isfinite(lengths).all():
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(f"{where}: the vector of {ids[row]} is not finite; run the build again")
-
-
-def link_or_copy(path: Path, to: Path) -> None:
-    """Link a file that never changes into a second folder; copy it if links are unsupported."""
-    try:
-        os.link(path, to)
-    except OSError:
-        shutil.copyfile(path, to)

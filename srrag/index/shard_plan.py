@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from srrag.index.parts import link_or_copy
 from srrag.spec import place_field
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.links import link_or_copy
 from srrag.storage.mirror import opened
 from srrag.storage.shards import SHARDS, IndexShard, read_shards
 

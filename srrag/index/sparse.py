@@ -20,7 +20,6 @@ import pyarrow as pa
 import tantivy
 
 from srrag.grades import GRADES, counted_as
-from srrag.index.parts import link_or_copy
 from srrag.index.shard_plan import (
     ShardedBuild,
     former_shards,
@@ -35,6 +34,7 @@ from srrag.ranking import Ranked, rank, tied
 from srrag.step import Place, PreviousVersion
 from srrag.storage.arrow_file import map_table
 from srrag.storage.atomic_write import commit, commit_json
+from srrag.storage.links import link_or_copy
 from srrag.storage.mapped_table import MappedTable
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
 

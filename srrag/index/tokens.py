@@ -1,10 +1,16 @@
-"""Token index: the token vectors and the sentence vector of every window, memory-mapped."""
+"""Token index: where the token vectors of every window lie, and its sentence vector.
+
+Token vectors are most of a root's bytes, so they are on disk once: the index links the parts of
+the vectors, which store them plain, and notes at which byte of which part each window's begin.
+"""
 
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,14 +31,19 @@ from srrag.index.shard_plan import (
 )
 from srrag.index.titles import TITLE_WEIGHT, with_titles
 from srrag.step import Place, PreviousVersion
+from srrag.storage.atomic_write import write_parquet
+from srrag.storage.links import link_or_copy
 from srrag.storage.lookup import Lookup, write_lookup
+from srrag.storage.mirror import fetch
 from srrag.storage.read_live import read_live
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
 
 _FILES = (
-    "tokens.i8", "scales.f2", "vectors.f4", "offsets.npy", "dimensions.npy", "units.keys.npy",
+    "places.npy", "scales.f2", "vectors.f4", "offsets.npy", "dimensions.npy", "units.keys.npy",
     "units.rows.npy",
 )  # fmt: skip
+_MOST_MAPPED = 8192
+"""Parts mapped at a time; a process may map 65,530 files."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +67,17 @@ class _Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildTokenIndex(ShardedBuild):
-    """Joins the vectors of parts into shards of files with row offsets, for rerankers.
+    """Says where in the parts the token vectors of each window lie, shard by shard, for rerankers.
 
-    Token vectors are int8 for MaxSim; sentence vectors stay float32, a few percent of the whole.
+    Token vectors are int8 for MaxSim. A part is linked; where links are unsupported it is copied,
+    and a part that does not store them plain is written again. Sentence vectors stay float32, a
+    few percent of the whole.
     `titles` names the stage of the titles' vectors, "" for none, which are added to the sentence
     vectors as in the dense index; `windows` says whose title is whose. An update links the shards
     whose parts stand.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     vectors: str = "vectors"
     windows: str = ""
@@ -78,12 +91,15 @@ class BuildTokenIndex(ShardedBuild):
         at: Place,
         former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
-        """Write `tokens`, `scales`, `vectors`, `offsets` and the lookup of units, by shard."""
+        """Link the parts; write `places`, `scales`, `vectors`, `offsets` and a lookup, by shard."""
         parts = self._parts(inputs)
         rows = part_rows([part.vectors for part in parts.values()])
         kept = () if former is None else [n for n, p in parts.items() if _stands(p, former)]
         stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
         link_shards(stand, _FILES, former, out)
+        for name in (_linked_name(part) for shard in stand for part in shard.parts):
+            assert former is not None, "only a former version has shards"
+            link_or_copy(former.folder / name, out / name)
         drafts = [
             _Draft(shard, tuple(parts[part] for part in shard.parts), self.title_weight, out)
             for shard in new
@@ -118,20 +134,21 @@ def _stands(part: _Part, former: PreviousVersion) -> bool:
 
 
 def _write_shard(draft: _Draft) -> IndexShard:
-    """Write the files of one shard, part by part."""
+    """Link the parts of one shard and write its files, part by part."""
     ids: list[str] = []
     counts: list[int] = []
+    places: list[tuple[int, int]] = []
     dimension = width = cut = 0
     out, named = draft.out, draft.shard.file
     with (
-        (out / named("tokens.i8")).open("wb") as tokens,
         (out / named("scales.f2")).open("wb") as scales,
         (out / named("vectors.f4")).open("wb") as vectors,
     ):
         columns = ("unit_id", "vector", "tokens", "token_scales", "cut")
-        for part in draft.parts:
+        for number, part in enumerate(draft.parts):
             (read,) = read_live([part.vectors], columns)
             _check(read, part.vectors)
+            places += [(number, place) for place in _linked(part.vectors, read, out)]
             table = _titled(read, part, draft.title_weight)
             ids.extend(table["unit_id"].to_pylist())
             cut += pc.sum(table["cut"]).as_py() or 0
@@ -143,16 +160,45 @@ def _write_shard(draft: _Draft) -> IndexShard:
                 if counts[-1]:
                     # Not the sentence vector's: a dense layer after pooling changes its length.
                     dimension = len(block.as_buffer()) // counts[-1]
-                tokens.write(block.as_buffer())
                 scales.write(scale.as_buffer())
                 vectors.write(vector.as_buffer())
-    starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    np.save(out / named("offsets.npy"), starts)
+    np.save(out / named("places.npy"), np.array(places, np.int64).reshape(-1, 2))
+    np.save(out / named("offsets.npy"), np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
     dimension = dimension or width
     np.save(out / named("dimensions.npy"), np.array([dimension, width]))
     write_lookup(ids, out, named("units"))
     made = {"windows": len(ids), "tokens": sum(counts), "cut": cut, "dimension": dimension}
     return replace(draft.shard, made=made)
+
+
+def _linked(part: Path, rows: pa.Table, out: Path) -> list[int]:
+    """Link a part into the index; return the byte at which each row's token vectors begin."""
+    link = out / _linked_name(part.name)
+    link_or_copy(fetch(part), link)
+    found = _found(link, rows["tokens"])
+    if found is None:
+        link.unlink()
+        write_parquet(rows.select(["unit_id", "tokens"]), link)
+        found = _found(link, rows["tokens"])
+    assert found is not None, "write_parquet stores bytes plain"
+    return found
+
+
+def _linked_name(part: str) -> str:
+    return f"tokens-{part}"
+
+
+def _found(path: Path, blocks: pa.ChunkedArray) -> list[int] | None:
+    """Where each of the blocks lies in a file, in order; None unless all lie there as they are."""
+    found, start = [], 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        for block in blocks:
+            start = mapped.find(block.as_buffer(), start)
+            if start < 0:
+                return None
+            found.append(start)
+            start += len(block.as_buffer())
+    return found
 
 
 def _titled(table: pa.Table, part: _Part, weight: float) -> pa.Table:
@@ -167,28 +213,42 @@ def _titled(table: pa.Table, part: _Part, weight: float) -> pa.Table:
 
 
 class _TokenShard:
-    """The mapped files of a shard; windows without a token take any dimension."""
+    """The mapped files of a shard; windows without a token take any dimension.
+
+    The version before this one joined all token vectors in `tokens.i8`, which counts as a part.
+    """
 
     def __init__(self, folder: Path, shard: IndexShard | None) -> None:
         def at(name: str) -> Path:
             return folder / (shard.file(name) if shard else name)
 
+        joined = at("tokens.i8")
+        self.joined = joined.exists()
+        names = shard.parts if shard and not self.joined else ()
+        self.parts = [folder / _linked_name(name) for name in names] or [joined]
         self.dimension, self.width = np.load(at("dimensions.npy")).tolist()
         self.offsets: npt.NDArray[np.int64] = np.asarray(np.load(at("offsets.npy"), mmap_mode="r"))
-        total = int(self.offsets[-1])
-        self.tokens = _mapped(at("tokens.i8"), np.int8, (total, self.dimension))
-        self.scales = _mapped(at("scales.f2"), np.float16, (total,))
+        if not self.joined:
+            self._places = np.asarray(np.load(at("places.npy"), mmap_mode="r"))
+        self.scales = _mapped(at("scales.f2"), np.float16, (int(self.offsets[-1]),))
         self.vectors = _mapped(at("vectors.f4"), np.float32, (len(self.offsets) - 1, self.width))
+
+    def places(self, rows: npt.NDArray[np.int64]) -> list[tuple[Path, int]]:
+        """The file of each row's token vectors, and the byte at which they begin."""
+        if self.joined:
+            return [(self.parts[0], at) for at in (self.offsets[rows] * self.dimension).tolist()]
+        return [(self.parts[part], at) for part, at in self._places[rows].tolist()]
 
 
 class TokenIndex:
     """The opened token index."""
 
     def __init__(self, folder: Path) -> None:
-        """Map the files."""
+        """Map the files; a part is mapped when one of its windows is asked for."""
         self._shards = [_TokenShard(folder, shard) for shard in shards_or_none(folder)]
         self._rows = Lookup.of(folder, "units")
-        told = [shard for shard in self._shards if len(shard.tokens)] or self._shards
+        self._part = lru_cache(_MOST_MAPPED)(_bytes_of)
+        told = [shard for shard in self._shards if len(shard.scales)] or self._shards
         self.dimension: int = max((shard.dimension for shard in told), default=0)
         self._width: int = max((shard.width for shard in self._shards), default=0)
 
@@ -198,21 +258,21 @@ class TokenIndex:
         """Return token vectors (n, dimension), their scales (n,) and offsets (units + 1,)."""
         rows = self._rows.find(unit_ids)
         held = self._held(rows)
-        if len(held) == 1:
-            ((shard, _, own),) = held
-            index, offsets = take_ragged(shard.offsets, own)
-            return shard.tokens[index], shard.scales[index], offsets
         sizes = np.zeros(len(rows), np.int64)
         for shard, places, own in held:
             sizes[places] = shard.offsets[own + 1] - shard.offsets[own]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         values = np.empty((offsets[-1], self.dimension), np.int8)
         scales = np.empty(offsets[-1], np.float16)
+        flat, first = values.reshape(-1), offsets * self.dimension
         for shard, places, own in held:
-            index, ends = take_ragged(shard.offsets, own)
-            if ends[-1]:
-                into, _ = take_ragged(offsets, places)
-                values[into], scales[into] = shard.tokens[index], shard.scales[index]
+            index, _ = take_ragged(shard.offsets, own)
+            into, _ = take_ragged(offsets, places)
+            scales[into] = shard.scales[index]
+            ends = zip(first[places].tolist(), first[places + 1].tolist(), strict=True)
+            for (begin, end), (part, at) in zip(ends, shard.places(own), strict=True):
+                if end > begin:
+                    flat[begin:end] = self._part(part)[at : at + end - begin]
         return values, scales, offsets
 
     def take_vectors(self, unit_ids: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -253,3 +313,8 @@ def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> npt.
         return np.zeros(shape, dtype)
     # A plain view, since np.memmap is slow to index.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=shape))
+
+
+def _bytes_of(path: Path) -> npt.NDArray[np.int8]:
+    """Map a whole file."""
+    return _mapped(path, np.int8, (path.stat().st_size,))

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.index.parts import link_or_copy
 from srrag.schema import UNITS
+from srrag.storage.links import link_or_copy
 from srrag.storage.read_live import read_live
 from tests.unit.index.tables import REFUSED, row, write
 

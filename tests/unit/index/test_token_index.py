@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,3 +112,20 @@ def test_any_split_into_parts_is_one_index(
     values, _, offsets = index.take(ids[::-1])
     for place, expected in enumerate(tokens[::-1]):
         assert values[offsets[place] : offsets[place + 1]].tolist() == expected.tolist()
+
+
+def test_token_vectors_are_on_disk_once(tmp_path: Path) -> None:
+    """A part that stores them plain is linked; one that does not is written again."""
+    tokens = [np.full((30, 8), 7), np.zeros((9, 8)), np.full((5, 8), -7)]
+    ids = [hashed(n) for n in range(3)]
+    plain = vectors(ids, np.ones((3, 8)), tmp_path / "plain.parquet", tokens)
+    packed = tmp_path / "packed.parquet"
+    pq.write_table(pq.read_table(plain), packed)
+    for part, linked in ((plain, True), (packed, False)):
+        out = tmp_path / f"of {part.stem}"
+        index, _ = built(out, [part])
+        link = out / f"tokens-{part.name}"
+        assert link.samefile(part) == linked
+        assert np.array_equal(index.take(ids)[0], np.concatenate(tokens))
+        wanted = tokens[0].astype(np.int8).tobytes()
+        assert [path for path in out.iterdir() if wanted in path.read_bytes()] == [link]
