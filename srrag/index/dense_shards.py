@@ -172,45 +172,43 @@ def _empty(dimension: int, lists: int, settings: ShardSettings) -> faiss.IndexIV
 
 
 def write(draft: Draft) -> Made:
-    """Write a shard: its unit ids, its index and, where codes are rescored, its vectors."""
-    settings = draft.settings
+    """Write a shard: its unit ids, its index and, where codes are rescored, its vectors.
+
+    Of these only the index is in memory as a whole; vectors are read part by part.
+    """
+    settings, rows = draft.settings, draft.rows
     faiss.omp_set_num_threads(settings.threads)
-    ids, matrix = _read(draft.rows)
-    index: faiss.Index = faiss.IndexFlatIP(matrix.shape[1])
-    if draft.codec is not None:
-        index = faiss.read_index(str(fetch(draft.codec)))
     gpu = 0 if draft.codec is not None and gpus(settings.device) else None
-    index = index if gpu is None else to_gpu(index, gpu)
-    index.add(matrix)
+    ids, index = [], None
+    for part, (names, block) in zip(rows.parts, _blocks(rows), strict=True):
+        if index is None:
+            index = _started(draft.codec, block.shape[1], gpu)
+        if block.shape[1] != index.d:
+            found = f"vectors of {block.shape[1]} numbers, and {index.d} before"
+            raise ValueError(f"{part.vectors}: {found}")
+        index.add(block)
+        ids.append(names)
     if draft.codec is not None and settings.pq_bytes and settings.rescored:
-        commit(draft.path.with_suffix(".npy"), partial(_write_vectors, matrix))
-    commit(draft.path.with_suffix(".arrow"), partial(_write_ids, ids))
+        commit(draft.path.with_suffix(".npy"), partial(_write_vectors, rows))
+    commit(draft.path.with_suffix(".arrow"), partial(_write_ids, pa.concat_arrays(ids)))
     _write_index(index if gpu is None else to_cpu(index), draft.path)
     del index
     recall = 1.0
     if draft.codec is not None:
         shard = Shard(draft.path, settings.probes, settings.rescored, gpu)
-        recall = _recall(shard, matrix, settings.seed)
+        recall = _recall(shard, rows, settings.seed)
     size = draft.path.stat().st_size
     device = "cpu" if gpu is None else settings.device
-    parts, sizes = zip(*((part.vectors.name, part.rows) for part in draft.rows.parts), strict=True)
-    return Made(len(ids), recall, size, device, parts, sizes)
+    parts, sizes = zip(*((part.vectors.name, part.rows) for part in rows.parts), strict=True)
+    return Made(len(rows), recall, size, device, parts, sizes)
 
 
-def _read(rows: Rows) -> tuple[pa.Array, Matrix]:
-    """Read the ids and vectors of rows, (n, dimension), in the order of the parts."""
-    ids, matrix, start = [], np.zeros((0, 0), np.float32), 0
-    for part, (names, block) in zip(rows.parts, _blocks(rows), strict=True):
-        if not start:
-            matrix = np.empty((len(rows), block.shape[1]), np.float32)
-        if block.shape[1] != matrix.shape[1]:
-            raise ValueError(
-                f"{part.vectors}: vectors of {block.shape[1]} numbers, and {matrix.shape[1]} before"
-            )
-        matrix[start : start + len(block)] = block
-        ids.append(names)
-        start += len(block)
-    return pa.concat_arrays(ids), matrix
+def _started(codec: Path | None, dimension: int, gpu: int | None) -> faiss.Index:
+    """The index of a shard, without a vector."""
+    if codec is None:
+        return faiss.IndexFlatIP(dimension)
+    index = faiss.read_index(str(fetch(codec)))
+    return index if gpu is None else to_gpu(index, gpu)
 
 
 def _blocks(rows: Rows) -> Iterator[tuple[pa.Array, Matrix]]:
@@ -231,13 +229,21 @@ def _sample(rows: Rows, size: int, seed: int) -> Matrix:
     ends = np.cumsum([rows.parts[place].rows for place in order])
     few = order[: 1 + int(np.searchsorted(ends, size * _SAMPLED_FROM))]
     chosen = Rows(rows.grade, tuple(rows.parts[place] for place in sorted(few)))
-    kept = np.zeros(len(chosen), np.bool_)
-    kept[draw.permutation(len(chosen))[:size]] = True
-    blocks, start = [], 0
-    for _, block in _blocks(chosen):
-        blocks.append(block[kept[start : start + len(block)]])
-        start += len(block)
-    return np.concatenate(blocks)
+    return _picked(chosen, draw.permutation(len(chosen))[:size])
+
+
+def _picked(rows: Rows, numbers: npt.NDArray[np.int64]) -> Matrix:
+    """Read the vectors of some rows, by number, in file order."""
+    picked = np.zeros(len(rows), np.bool_)
+    picked[numbers] = True
+    found, start, end = np.zeros((0, 0), np.float32), 0, 0
+    for _, block in _blocks(rows):
+        own = block[picked[start : start + len(block)]]
+        if not start:
+            found = np.empty((len(numbers), block.shape[1]), np.float32)
+        found[end : end + len(own)] = own
+        start, end = start + len(block), end + len(own)
+    return found
 
 
 def grade_codes(part: Part) -> npt.NDArray[np.int8]:
@@ -252,16 +258,30 @@ def grade_codes(part: Part) -> npt.NDArray[np.int8]:
     return np.asarray(codes.take(place)).astype(np.int8)
 
 
-def _recall(shard: Shard, matrix: Matrix, seed: int) -> float:
-    rows = np.random.default_rng(seed).permutation(len(matrix))[:_RECALL_QUERIES]
-    depth = min(_RECALL_DEPTH, len(matrix))
-    _, truth = faiss.knn(matrix[rows], matrix, depth, metric=faiss.METRIC_INNER_PRODUCT)
-    found = [merge([hits], depth)[0] for hits in shard.search(matrix[rows], depth)]
+def _recall(shard: Shard, rows: Rows, seed: int) -> float:
+    numbers = np.random.default_rng(seed).permutation(len(rows))[:_RECALL_QUERIES]
+    queries, depth = _picked(rows, numbers), min(_RECALL_DEPTH, len(rows))
+    found = [merge([hits], depth)[0] for hits in shard.search(queries, depth)]
     shared = [
         pc.is_in(ids, value_set=shard.ids.take_column(best, "unit_id")).true_count
-        for ids, best in zip(found, truth, strict=True)
+        for ids, best in zip(found, _nearest(queries, rows, depth), strict=True)
     ]
     return float(np.mean(shared)) / depth
+
+
+def _nearest(queries: Matrix, rows: Rows, depth: int) -> npt.NDArray[np.int64]:
+    """The numbers of the nearest rows of each query by exact search, in no order."""
+    scores = np.zeros((len(queries), 0), np.float32)
+    nearest, start = np.zeros((len(queries), 0), np.int64), 0
+    for _, block in _blocks(rows):
+        more, near = faiss.knn(queries, block, min(depth, len(block)), faiss.METRIC_INNER_PRODUCT)
+        scores = np.concatenate([scores, more], axis=1)
+        nearest = np.concatenate([nearest, start + near], axis=1)
+        start += len(block)
+        if scores.shape[1] > depth:
+            best = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
+            scores, nearest = (np.take_along_axis(each, best, 1) for each in (scores, nearest))
+    return nearest
 
 
 def _write_index(index: faiss.Index, path: Path) -> None:
@@ -272,6 +292,15 @@ def _write_ids(ids: pa.Array, path: Path) -> None:
     save_table(pa.table({"unit_id": ids}), path)
 
 
-def _write_vectors(matrix: Matrix, path: Path) -> None:
+def _write_vectors(rows: Rows, path: Path) -> None:
+    """Write vectors as one array, block by block."""
     with path.open("wb") as file:
-        np.save(file, matrix)
+        for _, block in _blocks(rows):
+            if not file.tell():
+                told = {
+                    "descr": "<f4",
+                    "fortran_order": False,
+                    "shape": (len(rows), block.shape[1]),
+                }
+                np.lib.format.write_array_header_1_0(file, told)
+            file.write(block.tobytes())
