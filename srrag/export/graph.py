@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.topics import Topics, read_topics
+from srrag.graph.layers import read_rows, row_batches
 from srrag.standing import Standings
 from srrag.storage.mirror import pull_build
 from srrag.units import Units
@@ -119,7 +120,7 @@ class Graph:
     def attribute_nodes(self) -> Bools:
         """Which entities are values of attributes: the lowest level of the knowledge tree."""
         is_attribute = np.zeros(len(self.ids), np.bool_)
-        kinds = pq.read_table(self.edges, columns=["kind"], partitioning=None)["kind"]
+        kinds = read_rows(self.edges, ["kind"])["kind"]
         is_attribute[self.tails[pc.equal(kinds, "attribute").to_numpy()]] = True
         return is_attribute
 
@@ -173,19 +174,16 @@ def _grade_codes(units: Units, doc_ids: pa.Array) -> Ints:
 
 
 def _batches(path: Path, kept: Bools) -> Iterator[tuple[Ints, pa.Table]]:
-    """Batches of the kept rows of a Parquet file with their row numbers; at least one, if empty."""
-    with pq.ParquetFile(path) as file:
-        start = 0
-        if not kept.any():
-            yield np.zeros(0, np.int64), file.schema_arrow.empty_table()
-        for batch in file.iter_batches(_BATCH_ROWS):
-            inside = np.flatnonzero(kept[start : start + batch.num_rows])
-            if len(inside):
-                table = pa.Table.from_batches([batch])
-                if len(inside) < batch.num_rows:
-                    table = table.take(pa.array(inside))
-                yield inside.astype(np.int64) + start, table
-            start += batch.num_rows
+    """Batches of the kept rows of a table with their row numbers; at least one, if empty."""
+    start = 0
+    if not kept.any():
+        yield np.zeros(0, np.int64), pq.read_schema(path).empty_table()
+    for table in row_batches(path, rows=_BATCH_ROWS):
+        inside = np.flatnonzero(kept[start : start + len(table)])
+        if len(inside):
+            found = table.take(pa.array(inside)) if len(inside) < len(table) else table
+            yield inside.astype(np.int64) + start, found
+        start += len(table)
 
 
 def open_graph(artifacts: Mapping[str, Path]) -> Graph:
@@ -215,7 +213,7 @@ def open_graph(artifacts: Mapping[str, Path]) -> Graph:
 
 
 def _column(path: Path, name: str) -> pa.Array:
-    return pq.read_table(path, columns=[name], partitioning=None)[name].combine_chunks()
+    return read_rows(path, [name])[name].combine_chunks()
 
 
 def _positions(edges: Path, column: str, ids: pa.Array) -> Ints:
@@ -241,7 +239,7 @@ def _communities(artifacts: Mapping[str, Path], ids: pa.Array) -> tuple[Ints, li
 
 def node_types(graph: Graph) -> dict[str, Any]:
     """Nodes by type as in §2.1 of sr-rag: medical entities apart from documents and attributes."""
-    types = pq.read_table(graph.entities, columns=["type"])["type"]
+    types = read_rows(graph.entities, ["type"])["type"]
     is_value = pa.array(graph.attribute_nodes())
     is_core = pc.and_not(pc.not_equal(types, DOCUMENT_TYPE), is_value)
     return {

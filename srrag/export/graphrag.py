@@ -23,6 +23,7 @@ from srrag.export.graph import GRADES, Graph, Ints
 from srrag.export.pairs import GroupedPairs, distinct, joined, mentioned
 from srrag.export.texts import Texts
 from srrag.export.titles import unique_titles
+from srrag.graph.layers import read_rows
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer
 
@@ -107,7 +108,7 @@ def _links(graph: Graph, texts: Texts) -> _Links:
     return _Links(
         titles=some.take(pa.array(place, mask=~graph.kept)),
         degrees=np.bincount(ends, minlength=len(graph.ids)).astype(np.int64),
-        edge_ids=pq.read_table(graph.edges, columns=["edge_id"])["edge_id"].combine_chunks(),
+        edge_ids=read_rows(graph.edges, ["edge_id"])["edge_id"].combine_chunks(),
         unit_ids=unit_ids,
         unit_docs=units["doc_id"].combine_chunks(),
         entity_units=joined(

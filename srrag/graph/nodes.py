@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from scipy import sparse
 
 from srrag.algo.communities import EvidenceGraph
+from srrag.graph.layers import read_rows
 
 DOCUMENT = "Document"
 """Type of the nodes for documents; their names are ids."""
@@ -35,9 +35,9 @@ class Nodes:
     def read(cls, folder: Path) -> Nodes:
         """Read the graph, ordered by id; raises ValueError for an edge to a missing entity."""
         columns = ["entity_id", "name", "type"]
-        nodes = in_order(pq.read_table(folder / "entities.parquet", columns=columns), "entity_id")
+        nodes = in_order(read_rows(folder / "entities.parquet", columns), "entity_id")
         columns = ["kind", "head_id", "relation", "tail_id"]
-        edges = pq.read_table(folder / "edges.parquet", columns=columns)
+        edges = read_rows(folder / "edges.parquet", columns)
         ids = nodes["entity_id"].combine_chunks()
         heads, tails = rows_of_ends(edges, ids)
         attribute = np.asarray(pc.equal(edges["kind"], "attribute"))

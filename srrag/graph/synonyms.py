@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from srrag.graph.facts import ENDS, LINKS, entity_id, hashed_ids, normalise
 from srrag.graph.grouping import group_ends, group_links, ungroup
+from srrag.graph.layers import read_rows
 from srrag.graph.partition import write_rows
 from srrag.ids import content_id, file_sha256
 from srrag.mentions.abbreviations import read_abbreviations
@@ -85,8 +86,8 @@ class MergeSynonyms(Build):
     ) -> dict[str, float | int | str]:
         """Write `synonyms.parquet`, `entities.parquet` and `edges.parquet`."""
         (folder,) = inputs[self.entities]
-        entities = pq.read_table(folder / "entities.parquet")
-        edges = pq.read_table(folder / "edges.parquet")
+        entities = read_rows(folder / "entities.parquet")
+        edges = read_rows(folder / "edges.parquet")
         if self.file:
             synonyms = read_synonyms(Path(self.file))
             synonyms = synonyms.filter(

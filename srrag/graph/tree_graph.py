@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.graph.layers import read_rows
 from srrag.graph.nodes import in_order, numbered, rows_of_ends
 from srrag.graph.tables import narrow
 from srrag.units import map_tables
@@ -160,8 +161,7 @@ class TreeGraph:
 
 def _counted(path: Path, columns: list[str]) -> pa.Table:
     """Read these columns and count the mentions; of these it reads one short field only."""
-    with pq.ParquetFile(path) as file:
-        table = file.read([*columns, "mentions.list.element.char_start"])
+    table = read_rows(path, [*columns, "mentions.list.element.char_start"])
     counts = pc.list_value_length(table["mentions"])
     return table.select(columns).append_column("count", counts)
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from srrag.algo.graph_scores import RELATION_WEIGHT, triple_lengths
+from srrag.graph.layers import read_rows
 from srrag.index.graph_files import (
     rows_or_none,
     write_codes,
@@ -127,7 +128,7 @@ class _Nodes:
     def __init__(self, graph: Path, groups: Path) -> None:
         self._groups = groups
         self.ids = _column(groups / "entity_vectors.parquet", "entity_id")
-        table = pq.read_table(graph / "entities.parquet", columns=["entity_id", "name", "type"])
+        table = read_rows(graph / "entities.parquet", ["entity_id", "name", "type"])
         self.entity_ids = table["entity_id"].combine_chunks()
         self.entity_types = table["type"].combine_chunks()
         self.of_entity: Ints = rows_or_none(pc.index_in(self.entity_ids, value_set=self.ids))
@@ -164,8 +165,8 @@ class _Nodes:
         documents = self.is_document.tolist()
         for row, name in enumerate(self.names.to_pylist()):
             found[row].update(() if documents[row] else spellings(name))
-        with pq.ParquetFile(graph / "entities.parquet") as file:
-            names = file.read(columns=["mentions.list.element.name"])["mentions"].combine_chunks()
+        told = read_rows(graph / "entities.parquet", ["mentions.list.element.name"])
+        names = told["mentions"].combine_chunks()
         owner = self.of_entity[np.asarray(pc.list_parent_indices(names))]
         told = pa.table({"row": owner, "name": pc.struct_field(names.flatten(), "name")})
         for pair in told.group_by(["row", "name"]).aggregate([]).to_pylist():
@@ -180,7 +181,7 @@ class _Edges:
     def __init__(self, nodes: _Nodes, path: Path) -> None:
         self._nodes, self._path = nodes, path
         columns = ["edge_id", "head_id", "relation", "tail_id"]
-        self._table = pq.read_table(path, columns=columns)
+        self._table = read_rows(path, columns)
         self.relations: list[str] = sorted(pc.unique(self._table["relation"]).to_pylist())
         row_of = np.where(nodes.of_entity >= 0, nodes.of_entity, len(nodes.ids)).astype(np.int32)
         self._found = {

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from srrag.algo.graph_scores import segments
+from srrag.graph.layers import row_batches
 
 Ints = npt.NDArray[np.int64]
 
@@ -53,7 +53,8 @@ def mentioned(
 ) -> tuple[npt.NDArray[np.int32], Ints, int]:
     """Return what each window mentions: members of a table, offsets, number of lost mentions.
 
-    The table at `path` has a column `mentions`. `rows` numbers its rows, -1 to leave a row out.
+    The table of the graph at `path` has a column `mentions`. `rows` numbers its rows, -1 to
+    leave a row out.
     """
     owners, members, lost, start = [], [], 0, 0
     for mentions in _mention_batches(path):
@@ -78,6 +79,5 @@ def mentioned(
 
 
 def _mention_batches(path: Path) -> Iterator[pa.ListArray]:
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, columns=["mentions"]):
-            yield batch.column(0)
+    for table in row_batches(path, ["mentions"], _BATCH_ROWS):
+        yield table["mentions"].combine_chunks()

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.graph.layers import read_rows
 from srrag.ids import content_id
 from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
@@ -124,11 +125,8 @@ class BuildTextbookTree(Build):
         if missing := {self.entities, self.communities} - inputs.keys():
             raise ValueError(f"roots=community: the stage lacks the input {min(missing)!r}")
         (entities,), (communities,) = inputs[self.entities], inputs[self.communities]
-        named = pq.read_table(
-            entities / "entities.parquet",
-            columns=["entity_id", "name"],
-            filters=[("type", "=", DOCUMENT)],
-        )
+        named = read_rows(entities / "entities.parquet", ["entity_id", "name", "type"])
+        named = named.filter(pc.equal(named["type"], DOCUMENT))
         found = pq.read_table(communities / "communities.parquet").to_pydict()
         of = dict(zip(found["entity_id"], found["community_id"], strict=True))
         pairs = zip(named["entity_id"].to_pylist(), named["name"].to_pylist(), strict=True)

@@ -32,6 +32,8 @@ SIDEWAYS = {
     "expand": {"index"},  # rules reword a question by the words of an index
     "answer": {"index"},  # findings lie in an index
     "benchmark": {"answer", "evaluate"},  # made by the rules that answer and judge
+    "index": {"graph"},  # reads the merged facts
+    "export": {"graph"},  # reads the merged facts
     "report": {"answer"},  # shows an answer as the API does
 }
 for _name, _others in SIDEWAYS.items():

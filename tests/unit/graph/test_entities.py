@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.graph.entities import MergeEntities
+from srrag.graph.layers import layers_of, read_rows, row_batches
 from srrag.schema import EDGES, ENTITIES, TRIPLES
 from srrag.step import Place, PreviousVersion
 from tests.unit.index.tables import REFUSED, row, write
@@ -212,7 +213,7 @@ SOME = [
     after=st.sets(st.integers(0, 3), min_size=1),
     case=st.randoms(use_true_random=False),
 )
-def test_an_update_writes_the_very_files_of_a_build_anew(
+def test_an_update_is_read_as_a_build_anew(
     tmp_path_factory: pytest.TempPathFactory, before: set[int], after: set[int], case: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("update")
@@ -224,18 +225,78 @@ def test_an_update_writes_the_very_files_of_a_build_anew(
             for r in rows
         ]  # fmt: skip
         parts.append(write(varied, TRIPLES, folder / f"part-{number}.parquet"))
+    figures = {}
     for name, chosen in (("old", before), ("anew", after)):
         (folder / name).mkdir()
-        MergeEntities().build(
-            {"triples": [parts[n] for n in sorted(chosen)]}, folder / name, Place()
-        )
+        inputs = {"triples": [parts[n] for n in sorted(chosen)]}
+        figures[name] = MergeEntities().build(inputs, folder / name, Place())
     former = PreviousVersion(folder / "old", frozenset(parts[n] for n in before & after))
     (folder / "new").mkdir()
-    MergeEntities().update(
-        {"triples": [parts[n] for n in sorted(after)]}, folder / "new", Place(), former
-    )
-    for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
-        assert (folder / "new" / file).read_bytes() == (folder / "anew" / file).read_bytes()
+    figures["new"] = MergeEntities().update(inputs, folder / "new", Place(), former)
+    assert figures["new"] == figures["anew"]
+    for file in ("entities.parquet", "edges.parquet"):
+        assert read_rows(folder / "new" / file).equals(read_rows(folder / "anew" / file))
+    if before - after:  # a document went: one layer, the very files
+        for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
+            assert (folder / "new" / file).read_bytes() == (folder / "anew" / file).read_bytes()
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=7))
+def test_any_updates_in_succession_are_one_merge_and_leave_no_trace(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bool]]
+) -> None:
+    """Each step adds a part of some facts, and may lose the part before it."""
+    folder = tmp_path_factory.mktemp("layers")
+    now = [write([fact(0, "Drug 0", "treats", "Pain")] * 30, TRIPLES, folder / "part-0.parquet")]
+    old = folder / "0"
+    old.mkdir()
+    MergeEntities().build({"triples": now}, old, Place())
+    for number, (size, loses) in enumerate(steps, 1):
+        rows = [
+            fact(n, f"{'drug' if n % 2 else 'Drug'} {n % 3}", "treats", f"Pain {number * n % 5}",
+                 doc_id=f"document-{number}")
+            for n in range(size)
+        ]  # fmt: skip
+        kept = now[:-1] if loses and len(now) > 1 else list(now)
+        gone = {path.stem.partition("-")[2] for path in now if path not in kept}
+        now = [*kept, write(rows, TRIPLES, folder / f"part-{number}.parquet")]
+        new, anew = folder / str(number), folder / f"anew-{number}"
+        new.mkdir()
+        anew.mkdir()
+        former = PreviousVersion(old, frozenset(kept))
+        figures = MergeEntities().update({"triples": now}, new, Place(), former)
+        assert figures == MergeEntities().build({"triples": now}, anew, Place())
+        for file in ("entities.parquet", "edges.parquet"):
+            found = read_rows(new / file)
+            assert found.equals(read_rows(anew / file))
+            columns = ["mentions.list.element.doc_id"]
+            assert pa.concat_tables(row_batches(new / file, columns, 2)).num_rows == len(found)
+        tables = [pq.read_table(path).to_pylist() for path in new.glob("*.parquet")]
+        assert not any(f"'document-{each}'" in str(tables) for each in gone)
+        old = new
+
+
+def test_what_only_adds_links_the_layers_that_stand(tmp_path: Path) -> None:
+    """Forty facts, then two, then two: layers of 40 and 2, then of 40 and 4."""
+    facts = [[fact(n, f"Drug {n}", "treats", "Pain") for n in range(s, e)]
+             for s, e in ((0, 40), (40, 42), (42, 44))]  # fmt: skip
+    parts = [write(rows, TRIPLES, tmp_path / f"part-{n}.parquet") for n, rows in enumerate(facts)]
+    former, layers = None, []
+    for number in range(3):
+        out = tmp_path / str(number)
+        out.mkdir()
+        inputs = {"triples": parts[: number + 1]}
+        if former is None:
+            MergeEntities().build(inputs, out, Place())
+        else:
+            before = PreviousVersion(former, frozenset(parts[:number]))
+            MergeEntities().update(inputs, out, Place(), before)
+            assert (out / "entities.parquet").samefile(former / "entities.parquet")
+            assert pq.read_metadata(out / "entities-00001.parquet").num_rows == 2 * number + 1
+        former = out
+        layers.append([layer.rows for layer in layers_of(out)])
+    assert layers == [[40], [40, 2], [40, 4]]
 
 
 def test_a_part_made_again_under_its_name_is_read_again(tmp_path: Path) -> None:
