@@ -18,7 +18,6 @@ import argparse
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -42,6 +41,7 @@ from perf.drawn_corpus import (
     words_of,
     zipf,
 )
+from perf.scale_stages import replaced
 from perf.update import Names
 from srrag.algo.maxsim import maxsim
 from srrag.bind import bind
@@ -300,11 +300,7 @@ def tables(runs: Sequence[Mapping[str, Any]]) -> str:
 
 def write_page(page: Path, text: str) -> None:
     """Put the tables between the marks of a page; raises ValueError if it has none."""
-    told = page.read_text("utf-8")
-    if not all(mark in told for mark in MARKS):
-        raise ValueError(f"{page} has no {' … '.join(MARKS)}")
-    pattern = re.compile(f"{re.escape(MARKS[0])}.*{re.escape(MARKS[1])}", re.DOTALL)
-    page.write_text(pattern.sub(lambda _: f"{MARKS[0]}\n{text}\n{MARKS[1]}", told), "utf-8")
+    page.write_text(replaced(page.read_text("utf-8"), MARKS, text), "utf-8")
 
 
 def main() -> None:

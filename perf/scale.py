@@ -1,41 +1,43 @@
-"""What PubMed and ten million full texts would take: `python -m perf.scale`, arithmetic alone.
+"""What PubMed and ten million full texts would take: `python -m perf.scale [docs/scale.md]`.
 
-Figures marked "measured" come from docs/measurements.md and the estimates of `srrag build
-estimate=true`; those marked "assumed" are rates of hardware that was not at hand. Change them here.
+Writes two tables into the page, of what its table of stages says (measured by `perf.scale_stages`
+on abstracts; a full text counts as as many abstracts as have its tokens) and of rates: those
+marked "measured" come from docs/measurements.md and the estimates of `srrag build estimate=true`,
+those marked "assumed" are of hardware that was not at hand. Change them here.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from perf.scale_stages import StageCost, read_table, replaced
 
 # Measured: tokens as `engine.tokenizer=utf8` counts them, a token every four bytes.
 PROMPT_FIXED = 1187
 """Tokens of an extraction prompt that are the same in each: instructions and schema."""
 OUT_PER_IN = 3.5
 """Tokens of the answer a token of the passage; 2.9 on bioasq, 4.2 on rehab (rules' answers)."""
-VECTOR_BYTES, TOKEN_BYTES = 4 * 384, 386
-"""A window's vector (float32), and a token's (int8 with its scale)."""
-FACTS_PER_TOKEN = 0.05
-"""Facts a token of text: 10,822 of 1,117 rehab passages of 129 tokens are 0.075, bioasq 0.045."""
-BYTES_PER_FACT = 110
 PART_DOCUMENTS, STEP_STAGES = 500, 8
-INGEST_PER_S = 18_800
-"""Documents a CPU second, read and cut into parts."""
-RULES_PER_S = 2_680
-"""Passages a CPU second that the rules extract from."""
 LISTED_PER_S = 400_000
 """Files of a folder listed a CPU second."""
 RECEIPTS_PER_S = 16_800
 HOST_S_PER_CALL = 0.0006
 """Of the process through which all calls of a run go."""
 JOURNAL_S_PER_CALL = 46e-6
-MERGE_FACTS_PER_S = 64_000
 
 # Assumed: an A100-80G with a model of 8B, and with MiniLM.
 PREFILL_PER_S, DECODE_PER_S = 15_000, 2_500
 WINDOWS_PER_GPU_S = 5_000
-WINDOW_TOKENS = 200
 USD_PER_GPU_HOUR = 2.0
+
+
+ABSTRACT_TOKENS = 375
+"""Tokens of the text of one of the abstracts that the stages were measured on."""
+CORPORA = "<!-- corpora -->", "<!-- end of corpora -->"
+NODES = "<!-- nodes -->", "<!-- end of nodes -->"
 
 
 @dataclass(frozen=True)
@@ -47,17 +49,19 @@ class Corpus:
     tokens: float
     chunk_tokens: float
 
-    def rows(self) -> dict[str, str]:
-        """What each stage makes and takes."""
+    def rows(self, stages: Mapping[str, StageCost]) -> dict[str, str]:
+        """What each stage makes and takes, if a thousand abstracts make and take `stages`."""
         text = self.documents * self.tokens
         calls = self.documents * max(1.0, self.tokens / self.chunk_tokens)
         out = text * OUT_PER_IN
-        windows = text / WINDOW_TOKENS
-        facts = text * FACTS_PER_TOKEN
         prefill = (text + PROMPT_FIXED) / PREFILL_PER_S / 3600
         uncached = (text + calls * PROMPT_FIXED) / PREFILL_PER_S / 3600
         decode = out / DECODE_PER_S / 3600
         parts = self.documents / PART_DOCUMENTS
+        thousands = self.documents * self.tokens / ABSTRACT_TOKENS / 1000
+        made = {name: thousands * cost.rows for name, cost in stages.items()}
+        hours = {name: thousands * cost.seconds / 3600 for name, cost in stages.items()}
+        held = {name: thousands * cost.bytes / 1e12 for name, cost in stages.items()}
         return {
             "documents": big(self.documents),
             "parts of a stage": big(parts),
@@ -68,15 +72,14 @@ class Corpus:
             "GPU hours, reading (not cached)": f"{uncached:,.0f}",
             "GPU hours, writing": f"{decode:,.0f}",
             "US dollars at 2 an hour": f"{(prefill + decode) * USD_PER_GPU_HOUR:,.0f}",
-            "CPU hours, the same by rules": f"{calls / RULES_PER_S / 3600:,.1f}",
-            "windows": big(windows),
-            "GPU hours, encoding": f"{windows / WINDOWS_PER_GPU_S / 3600:,.1f}",
-            "vectors, TB": f"{windows * VECTOR_BYTES / 1e12:.2f}",
-            "token vectors, TB": f"{text * TOKEN_BYTES / 1e12:.1f}",
-            "facts": big(facts),
-            "facts, TB": f"{facts * BYTES_PER_FACT / 1e12:.2f}",
-            "CPU hours, merging facts": f"{facts / MERGE_FACTS_PER_S / 3600:,.1f}",
-            "CPU hours, ingesting (one process)": f"{self.documents / INGEST_PER_S / 3600:,.1f}",
+            "CPU hours, the same by rules": f"{hours['triples']:,.0f}",
+            "windows": big(made["windows"]),
+            "GPU hours, encoding": f"{made['windows'] / WINDOWS_PER_GPU_S / 3600:,.1f}",
+            "dense index, TB": f"{held['dense']:.2f}",
+            "vectors of tokens and windows, TB": f"{held['vectors']:.1f}",
+            "facts": big(made["triples"]),
+            "facts, TB": f"{held['triples']:.2f}",
+            "CPU hours, merging facts": f"{hours['entities']:,.1f}",
             "CPU s, one look at what stands": f"{parts * STEP_STAGES / LISTED_PER_S:,.1f}",
             "CPU s, receipts read at the end": f"{parts * STEP_STAGES / RECEIPTS_PER_S:,.0f}",
             "CPU hours of the calls' host": f"{calls * HOST_S_PER_CALL / 3600:,.1f}",
@@ -120,15 +123,23 @@ def table(columns: dict[str, dict[str, str]]) -> str:
     return "\n".join(lines)
 
 
-PUBMED = Corpus("PubMed, 38 million abstracts", 38e6, 375, 1000)
+PUBMED = Corpus("PubMed, 38 million abstracts", 38e6, ABSTRACT_TOKENS, 1000)
 FULL_TEXTS = Corpus("10 million full texts", 10e6, 7500, 1000)
 
 
+def page_of(text: str) -> str:
+    """The page with the two tables that follow from its table of stages."""
+    stages = read_table(text)
+    told = table({corpus.name: corpus.rows(stages) for corpus in (PUBMED, FULL_TEXTS)})
+    text = replaced(text, CORPORA, told)
+    many = {f"{count:,} nodes": nodes(PUBMED, count) for count in (1, 10, 100, 1000)}
+    return replaced(text, NODES, table(many))
+
+
 def main() -> None:
-    """Print both tables."""
-    print(table({corpus.name: corpus.rows() for corpus in (PUBMED, FULL_TEXTS)}))
-    print()
-    print(table({f"{count:,} nodes": nodes(PUBMED, count) for count in (1, 10, 100, 1000)}))
+    """Write both tables into the page."""
+    page = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/scale.md")
+    page.write_text(page_of(page.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

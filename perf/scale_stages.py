@@ -35,10 +35,12 @@ class StageCost:
 def measured(root: Path, build: str = "default") -> tuple[int, list[StageCost]]:
     """The documents of a build, and the cost of each stage."""
     store = Store(root)
-    costs, documents = [], 0
+    costs, documents, known = [], 0, set[int]()
     for name, entry in store.read_pointer(build)["stages"].items():
         folder = store.stage_dir(name, entry["fingerprint"])
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        states = [file.stat() for file in folder.rglob("*") if file.is_file()]
+        size = sum(state.st_size for state in states if state.st_ino not in known)
+        known.update(state.st_ino for state in states)  # a link is no new byte
         if "parts" in entry:
             receipts = store.receipts(name, entry["fingerprint"], entry["parts"])
             rows = sum(receipt.rows_out - receipt.rejected for receipt in receipts)
@@ -69,14 +71,24 @@ def table(documents: int, costs: list[StageCost]) -> str:
     return "\n".join(lines)
 
 
-def read_table(text: str) -> dict[str, tuple[float, float]]:
-    """The rows and MB of 1,000 documents by stage, from a page that holds the table."""
+def read_table(text: str) -> dict[str, StageCost]:
+    """What a thousand documents make and take by stage, from a page that holds the table."""
     found = {}
     for line in text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines():
-        cells = [cell.strip() for cell in line.strip("| ").split("|")]
-        if len(cells) == 7 and re.fullmatch(r"[\d.]+", cells[2]):
-            found[cells[0]] = (float(cells[1].replace(",", "") or 0), float(cells[2]))
+        name, *cells = (cell.strip().replace(",", "") for cell in line.strip("| ").split("|"))
+        if len(cells) == 6 and re.fullmatch(r"[\d.]+", cells[1]):
+            rows, size, seconds = (float(cell or 0) for cell in cells[:3])
+            found[name] = StageCost(name, int(rows), round(size * 1e6), seconds)
     return found
+
+
+def replaced(text: str, marks: tuple[str, str], told: str) -> str:
+    """A page with this text between two marks; raises ValueError if it lacks them."""
+    before, begin, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not (begin and end):
+        raise ValueError(f"the page has no {' … '.join(marks)}")
+    return f"{before}{begin}\n{told}\n{end}{after}"
 
 
 def main() -> None:
@@ -85,9 +97,7 @@ def main() -> None:
     print(text)
     if len(sys.argv) > 2:
         page = Path(sys.argv[2])
-        before, _, rest = page.read_text("utf-8").partition(MARKS[0])
-        after = rest.partition(MARKS[1])[2]
-        page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}", "utf-8")
+        page.write_text(replaced(page.read_text("utf-8"), MARKS, text), "utf-8")
 
 
 if __name__ == "__main__":
