@@ -39,7 +39,8 @@ def layers_of(folder: Path) -> list[IndexShard]:
 def read_rows(table: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a table of the graph, `entities.parquet` or `edges.parquet`, by the order of its ids."""
     if len(_files(table)) == 1:
-        return pq.read_table(table, columns=columns, partitioning=None)
+        with pq.ParquetFile(table) as file:
+            return file.read(columns=columns)
     return pa.concat_tables(row_batches(table, columns))
 
 
