@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from srrag.graph.layers import read_rows
 from srrag.storage.store import Store
 
 
@@ -36,8 +36,8 @@ def figures(store: Store, build: str) -> dict[str, str | int]:
         for part in entry["parts"]
     )
     facts = facts.filter(pc.field("reject").is_null())
-    nodes = pq.read_table(folders["entities"] / "entities.parquet")
-    edges = pq.read_table(folders["entities"] / "edges.parquet")
+    nodes = read_rows(folders["entities"] / "entities.parquet")
+    edges = read_rows(folders["entities"] / "edges.parquet")
     places = {name: i for i, name in enumerate(nodes["entity_id"].to_pylist())}
     ends = np.array(
         [[places[end] for end in edges[name].to_pylist()] for name in ("head_id", "tail_id")]

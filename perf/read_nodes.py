@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.graph.layers import read_rows
 from srrag.graph.nodes import DOCUMENT
 from srrag.storage.store import Store
 
@@ -27,8 +28,8 @@ def main(argv: Sequence[str]) -> None:
     """Draw and print."""
     artifacts = Store(Path(argv[0])).artifacts("default")
     seed, count = int(argv[1]), int(argv[2]) if len(argv) > 2 else NODES
-    entities = pq.read_table(artifacts["entities"] / "entities.parquet")
-    edges = pq.read_table(artifacts["entities"] / "edges.parquet", columns=["kind", "tail_id"])
+    entities = read_rows(artifacts["entities"] / "entities.parquet")
+    edges = read_rows(artifacts["entities"] / "edges.parquet", ["kind", "tail_id"])
     values = pc.unique(edges.filter(pc.equal(edges["kind"], "attribute"))["tail_id"])
     left = pc.or_(pc.is_in(entities["entity_id"], values), pc.equal(entities["type"], DOCUMENT))
     nodes = entities.filter(pc.invert(left)).sort_by("entity_id")

@@ -87,9 +87,9 @@ class MergeEntities(Build):
             new = pa.concat_tables([keyed[name], *(f.filter(_without(f, gone)) for f in flat)])
             rows = revised(files[0], side, gone, new) if files else [side.group(new)]
             write_rows(layer_path(out / table.name, number), rows, name)
-        own = pa.concat_tables([*sources[stand:], added])
-        own = own.filter(_without(own, gone))
-        written = _write_sources(own, layer_path(out / _SOURCES, number))
+        own = [each.filter(_without(each, gone)) for each in sources[stand:]]
+        told = pa.concat_tables([*own, added])
+        written = _write_sources(told, layer_path(out / _SOURCES, number))
         for layer in layers[:stand]:
             for name in _FILES:
                 link_or_copy(*(layer_path(f / name, layer.number) for f in (former.folder, out)))

@@ -306,7 +306,9 @@ def test_a_part_made_again_under_its_name_is_read_again(tmp_path: Path) -> None:
     part = write([fact(1, "brace", "reduces", "pain")], TRIPLES, tmp_path / "part-1.parquet")
     MergeEntities().build({"triples": [part]}, old, Place())
     write([fact(1, "splint", "reduces", "pain")], TRIPLES, part)
-    MergeEntities().update({"triples": [part]}, new, Place(), PreviousVersion(old, frozenset()))
+    former = PreviousVersion(old, frozenset())
+    figures = MergeEntities().update({"triples": [part]}, new, Place(), former)
+    assert figures == {"entities": 2, "edges": 1, "facts": 1}
     names = pq.read_table(new / "entities.parquet")["name"].to_pylist()
     assert sorted(names) == ["pain", "splint"]
 

@@ -13,6 +13,7 @@ import jobs.build
 import jobs.forget
 import jobs.verify
 from srrag.config.compose import configure
+from srrag.graph.layers import read_rows
 from srrag.storage.store import Store
 
 WITHOUT_ENCODER = [
@@ -98,7 +99,9 @@ def tables(root: Path, build: str = "default") -> dict[str, list[dict[str, Any]]
         paths = [store.part_path(name, entry["fingerprint"], p) for p in entry.get("parts", [])]
         if name == "entities":
             folder = store.stage_dir(name, entry["fingerprint"])
-            paths = [folder / "entities.parquet", folder / "edges.parquet"]
+            for each in ("entities.parquet", "edges.parquet"):
+                rows = read_rows(folder / each).to_pylist()
+                found[name] = sorted([*found.get(name, []), *rows], key=str)
         for path in paths:
             rows = pq.read_table(path, partitioning=None).to_pylist()
             found[name] = sorted([*found.get(name, []), *rows], key=str)

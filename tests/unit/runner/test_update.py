@@ -12,6 +12,7 @@ import pytest
 from srrag.corpus.record import RawRecord
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.entities import MergeEntities
+from srrag.graph.layers import read_rows
 from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds, version_of
@@ -77,11 +78,11 @@ def build(
     return job.run(records, Place())
 
 
-def tables(root: Path) -> dict[str, bytes]:
+def tables(root: Path) -> dict[str, list[dict[str, Any]]]:
     artifacts = Store(root).artifacts("default")
     files = [artifacts["entities"] / f"{name}.parquet" for name in ("entities", "edges")]
     files.append(artifacts["communities"] / "communities.parquet")
-    return {path.name: path.read_bytes() for path in files}
+    return {path.name: read_rows(path).to_pylist() for path in files}
 
 
 DOCUMENTS = [["aspirin"], ["Aspirin", "rest"], ["ibuprofen"]]
