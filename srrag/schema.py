@@ -322,8 +322,9 @@ CHOICE = pa.field("choice", _INT, nullable=False)
 NO_CHOICE = -1
 
 # Whether there is to be an answer, telling words of the question that no evidence holds, those that
-# the nearest paper holds, its title, the evidence (by id) that is on the question, and the telling
-# words that each piece of evidence and the rest of its paper lack.
+# the nearest paper holds, its title, the evidence (by id) that is on the question, the telling
+# words that each piece of evidence and the rest of its paper lack, and the share of the question's
+# weight that each word carries.
 ANSWERABLE = pa.struct(
     [
         pa.field("answers", pa.bool_()),
@@ -336,6 +337,10 @@ ANSWERABLE = pa.struct(
             pa.list_(
                 pa.struct([pa.field("evidence_id", _STRING), pa.field("words", pa.list_(_STRING))])
             ),
+        ),
+        pa.field(
+            "shares",
+            pa.list_(pa.struct([pa.field("word", _STRING), pa.field("share", pa.float64())])),
         ),
     ]
 )

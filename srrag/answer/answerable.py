@@ -26,6 +26,7 @@ from srrag.answer.coverage import (
     held,
     lacked_words,
     missing_words,
+    shares,
 )
 from srrag.answer.mismatch_rules import asked_people
 from srrag.answer.sentences import plain
@@ -43,7 +44,7 @@ NEAR_SHARE = 0.6
 MAX_TITLE_CHARS = 160
 OTHER_PEOPLE = "So the answer may be about other people than those asked about."
 _NOTHING: Mapping[str, Any] = {
-    "lacking": [], "near": [], "nearest": "", "on_topic": [], "lacks": []
+    "lacking": [], "near": [], "nearest": "", "on_topic": [], "lacks": [], "shares": []
 }  # fmt: skip
 
 
@@ -104,7 +105,7 @@ class JudgeAnswerable(Step):
     identity, its path is not.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("answerable", pa.float32(), nullable=False),
@@ -212,6 +213,11 @@ def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             {"evidence_id": each["evidence_id"], "words": words}
             for each, words in zip(evidence, lacked_words(found), strict=True)
         ],
+        "shares": [
+            {"word": word, "share": share}
+            for word, share in zip(found.words, shares(found).tolist(), strict=True)
+            if share
+        ],
     }
 
 
@@ -221,35 +227,43 @@ def lack_note(gate: Mapping[str, Any]) -> str:
     return f"Nothing in the evidence on {_listed(words)}." if words else ""
 
 
+def unsaid_words(gate: Mapping[str, Any], cited: Collection[str]) -> list[str]:
+    """Telling words of the question that no paper cited (by evidence id) speaks of."""
+    lacks = [each["words"] for each in gate.get("lacks") or () if each["evidence_id"] in cited]
+    return [word for word in (lacks[0] if lacks else ()) if all(word in each for each in lacks)]
+
+
+def unsaid_share(gate: Mapping[str, Any], cited: Collection[str]) -> float:
+    """The share of the question's weight (0…1) that `unsaid_words` carry."""
+    unsaid = unsaid_words(gate, cited)
+    return float(sum(each["share"] for each in gate.get("shares") or () if each["word"] in unsaid))
+
+
 def unsaid_note(gate: Mapping[str, Any], cited: Collection[str]) -> str:
     """That no paper cited (by evidence id) speaks of words of the question, "" if each word is.
 
     The evidence may hold such a word elsewhere, in a paper that the answer does not rest on.
     """
-    unsaid = _unsaid(gate, cited)
+    unsaid = [word for word in unsaid_words(gate, cited) if word not in gate["lacking"]]
     return f"No paper cited here speaks of {_listed(unsaid)}." if unsaid else ""
 
 
 def people_note(question: str, gate: Mapping[str, Any], cited: Collection[str]) -> str:
     """That an answer may be about others, if no paper cited speaks of whom the question names."""
     asked = {*terms(asked_people(question))}
-    missing = [*gate["lacking"], *_unsaid(gate, cited)]
+    missing = [*gate["lacking"], *unsaid_words(gate, cited)]
     return OTHER_PEOPLE if cited and not asked.isdisjoint(terms(" ".join(missing))) else ""
 
 
-def _unsaid(gate: Mapping[str, Any], cited: Collection[str]) -> list[str]:
-    """Words of the question that the evidence holds, and no paper cited does."""
-    lacks = [each["words"] for each in gate.get("lacks") or () if each["evidence_id"] in cited]
-    return [
-        word
-        for word in (lacks[0] if lacks else ())
-        if word not in gate["lacking"] and all(word in words for words in lacks)
-    ]
+def abstention_note(gate: Mapping[str, Any], cited: Collection[str] = ()) -> str:
+    """A note that says what is missing and what the nearest paper covers; never empty.
 
-
-def abstention_note(gate: Mapping[str, Any]) -> str:
-    """A note that says what is missing and what the nearest paper covers; never empty."""
-    told = [lack_note(gate) or "No paper in the evidence speaks of all that the question asks."]
+    `cited` are the papers (by evidence id) of an answer that was withheld.
+    """
+    if apart := unsaid_words(gate, cited):
+        told = [f"No paper that could be cited speaks of {_listed(apart)}."]
+    else:
+        told = [lack_note(gate) or "No paper in the evidence speaks of all that the question asks."]
     if gate["near"]:
         paper = f" (“{gate['nearest']}”)" if gate["nearest"] else ""
         told.append(f"The nearest that there is speaks of {_listed(gate['near'])}{paper}.")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from srrag.algo.terms import terms
 from srrag.answer.cited import MAX_SENTENCE_CHARS
+from srrag.answer.outcome_kinds import named_terms
 from srrag.answer.sentence_features import PLAN
 from srrag.answer.sentences import Role, plain, split_sentences
 from srrag.grades import GRADES
@@ -53,7 +53,27 @@ _PLANS_TOO = re.compile(
 """Aims without a main verb, allocation, what was compared or measured, who took part and what the
 groups were like at the start. They stand apart from PLAN,
 whose matches are a feature that sentence weights were fitted on."""
+_OPEN = re.compile(
+    r"\b(?:results?|findings?|study|trial|data|review) (?:will|may|might|could|should)"
+    r" (?:contribute|provide|inform|help|determine|show|clarify|lead to)\b"
+    r"|\b(?:has|have) (?:(?:not )?yet|rarely|never|seldom|not) (?:to be|been)\b"
+    r"|\b(?:is|are|remains?) (?:lacking|elusive|scarce|sparse|to be (?:established|determined))\b"
+    r"|\b(?:few|little|limited|scarce|insufficient) (?:data|evidence|information|research|studies)"
+    r" (?:exists?|(?:is|are) available)\b"
+    r"|\b(?:further|future|larger|more|additional) (?:\w+ ){0,2}(?:research|stud(?:y|ies)|trials?"
+    r"|investigations?)\b[^.]*\b(?:needed|required|warranted|necessary)\b"
+    r"|^(?:Until recently|Traditionally|Historically|In recent years|Over the (?:past|last))\b"
+    r"|\b(?:has|have) been (?:increasingly|widely|recently|previously|commonly|traditionally) "
+    r"(?:tested|used|reported|proposed|recommended|advocated|studied|suggested)\b"
+    r"|\b(?:has|have) been (?:proposed|suggested|advocated) (?:to|as|that)\b"
+    r"|^\(?(?:\d+|[a-z]|i{1,3})\)\s*(?:to )?(?:assess|evaluate|determine|compare|investigate"
+    r"|examine)\b",
+    re.IGNORECASE,
+)
+"""What is not known yet, was thought before or will be found out: no findings either."""
 MIN_WORDS, MAX_WORDS = 5, 90
+_SHORT = re.compile(r"(?:No|None|Neither|Nobody)\b.* \S+ \S")
+"""A finding may be shorter: "No harm was seen.\""""
 MAX_LEANING = 2
 """Preceding sentences that a quote may include as context."""
 CUT_WEIGHT = 0.7
@@ -122,7 +142,7 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
                 number,
                 place / max(1, len(sentences) - 1),
                 role == "method" or plans(core),
-                frozenset(terms(core)),
+                frozenset(named_terms(core)),
                 weight * (1.0 if core[-1] in ".!)\"'”’" else CUT_WEIGHT),
             )
     return list(found.values())
@@ -148,13 +168,14 @@ def whole(sentences: Sequence[str], place: int, shown: str) -> str:
 
 
 def plans(sentence: str) -> bool:
-    """Whether a sentence tells an aim or a method, by its words."""
-    return PLAN.search(sentence) is not None or _PLANS_TOO.search(sentence) is not None
+    """Whether a sentence tells an aim, a method or what is not known, by its words."""
+    return any(each.search(sentence) for each in (PLAN, _PLANS_TOO, _OPEN))
 
 
 def _states(text: str) -> bool:
     """Whether a text is a complete statement: not a question, a fragment or an order to a model."""
     words = text.count(" ") + 1
     opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
-    states = MIN_WORDS <= words <= MAX_WORDS and opens and text[-1] not in "?:"
+    long = MIN_WORDS <= words <= MAX_WORDS or _SHORT.match(text) is not None
+    states = long and opens and text[-1] not in "?:"
     return states and _TO_A_MODEL.search(text) is None

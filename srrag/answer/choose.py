@@ -57,6 +57,8 @@ class ChooseOption(LLMStep):
     reject their rows.
     """
 
+    version: ClassVar[int] = 2
+
     evidence: str = "evidence"
     max_steps: int = 8
     max_tokens: int = 1024

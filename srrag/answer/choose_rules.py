@@ -13,6 +13,7 @@ from srrag.algo.terms import terms
 from srrag.answer.candidates import Candidate, Passage, candidates
 from srrag.answer.direction import Direction, direction
 from srrag.answer.extract import ExtractRule
+from srrag.answer.outcome_kinds import named_terms
 from srrag.answer.sentence_features import asked_outcome
 from srrag.answer.sentences import plain
 from srrag.schema import NO_CHOICE
@@ -121,7 +122,7 @@ def by_direction(question: str, told: Sequence[Direction], passages: Sequence[Pa
 
 def _on_question(each: Candidate, outcome: str, question: str) -> float:
     """How far a sentence is on the outcome and on the question."""
-    words, whole = {*terms(outcome)}, {*terms(question)}
+    words, whole = {*named_terms(outcome)}, {*named_terms(question)}
     return (
         len(words & each.stems) / max(1, len(words))
         + QUESTION_WEIGHT * len(whole & each.stems) / max(1, len(whole))

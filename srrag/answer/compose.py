@@ -7,7 +7,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.answer.answerable import abstention_note, lack_note, people_note, unsaid_note
+from srrag.answer.answerable import (
+    abstention_note,
+    lack_note,
+    people_note,
+    unsaid_note,
+    unsaid_share,
+)
 from srrag.answer.candidates import Passage, passage_of
 from srrag.answer.choose_rules import choose
 from srrag.answer.cited import (
@@ -62,10 +68,12 @@ class ComposeAnswer(LLMStep):
 
     `gate` names the column of JudgeAnswerable; "" for none. If the gate says that the evidence does
     not answer, the step makes no call and abstains, and the note says what is missing and what the
-    nearest paper covers. The note of every answer lists question words that no evidence holds.
+    nearest paper covers. The note of every answer lists question words that no evidence holds. The
+    rules also abstain if the papers that they would quote lack more than `max_unsaid` of the
+    question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 13
+    version: ClassVar[int] = 14
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -91,6 +99,7 @@ class ComposeAnswer(LLMStep):
     mismatches: str = ""
     gate: str = ""
     max_sentences: int = 12
+    max_unsaid: float = 0.25
     max_tokens: int = 2048
     """Twelve sentences of 60 tokens with citations, and the same amount in reserve."""
     rule: ExtractRule = field(default_factory=ExtractRule)
@@ -243,8 +252,11 @@ class ComposeAnswer(LLMStep):
             row["choice"] = choice_of(completion.value, len(question["options"]))
         if not self.gate:
             return row
-        cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
         gate = question[self.gate]
+        cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
+        if isinstance(self.engine, Rules) and unsaid_share(gate, cited) > self.max_unsaid:
+            note = abstention_note(gate, cited)
+            return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": note}
         notes = (
             lack_note(gate), unsaid_note(gate, cited), people_note(question["text"], gate, cited)
         )  # fmt: skip

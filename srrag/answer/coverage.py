@@ -2,14 +2,15 @@
 
 A word's weight is its rarity in medical texts at large, so a general word ("another", "effect")
 weighs almost nothing in every corpus. A text holds a word if it has the same stem, a word with the
-same first six letters or, for an acronym, a run of words with these initials.
+same first six letters, one of the same kind of outcome, for an acronym a run of words with these
+initials or, for a word of such a run, the acronym ("amyotrophic lateral sclerosis" and ALS).
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.terms import terms
+from srrag.answer.outcome_kinds import kinds_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,6 +33,10 @@ TELLING = 0.45
 """Least weight of a telling word, which occurs in fewer than about 2 % of texts."""
 _WORD = re.compile(r"[^\W_]+")
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?\Z")
+MAX_RUN = 6
+"""Words of the longest run whose initials may be an acronym, those between content words too."""
+LEAST_ACRONYM = 3
+"""Letters of an acronym that the question does not give: two letters mean too many things."""
 _NUMBER = re.compile(r"\d+[a-z]{0,3}\Z", re.IGNORECASE)
 _GENERAL_TEXT = (
     "another anybody anyone anything approach ability able actually allow amount answer anyway "
@@ -57,7 +63,10 @@ _GENERAL_TEXT = (
     "term test thing think third three time today together tool total treat treatment try turn "
     "two type typical understand unit usual usually value various versus view visit vs want way "
     "week whole wonder word work worse worst worth wrong year anymore actively exact "
-    "rise raise fall drop grow ease"
+    "rise raise fall drop grow ease please summarize summarise stand mode action implicate "
+    "necessary percentage basis relationship link component contain given beat outperform surpass "
+    "outweigh worthwhile justify prove proof advise seen taken apply encounter equal choice "
+    "variable"
 )
 GENERAL = frozenset(terms(_GENERAL_TEXT))
 """Words common to all questions; their absence from the evidence says nothing."""
@@ -117,7 +126,8 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     }
     weights = np.array([0.0 if s in GENERAL else frequencies.weight(s) for s in stems])
     seen = [_Seen.of(source.text) for source in sources]
-    rows = [[each.holds(stem, word) for stem, word in stems.items()] for each in seen]
+    short = acronyms(question)
+    rows = [[each.holds(s, word, short.get(s, ())) for s, word in stems.items()] for each in seen]
     inside = np.array(rows, bool).reshape(len(sources), len(stems))
     names = np.array([source.document for source in sources])
     whole = [inside[names == name].any(axis=0) for name in names]
@@ -125,23 +135,53 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     return Held([*stems.values()], weights, inside, documents)
 
 
+def acronyms(question: str) -> dict[str, set[str]]:
+    """For each stem of a question, the initials of the runs of words that it stands in.
+
+    A run begins and ends with a content word; between them function words may count or not ("range
+    of motion" is ROM). Two letters count only where the question has them in capitals itself.
+    """
+    words = _WORD.findall(html.unescape(question))
+    stems = [terms(word) for word in words]
+    given = {word.rstrip("s") for word in words if _ACRONYM.match(word)}
+    found: dict[str, set[str]] = {}
+    for first in range(len(words)):
+        for last in range(first + 1, min(first + MAX_RUN, len(words))):
+            run = range(first, last + 1)
+            if not stems[first] or not stems[last]:
+                continue
+            content = [i for i in run if stems[i]]
+            for members in (content, [*run]):
+                letters = "".join(words[i][0] for i in members).upper()
+                if len(letters) >= LEAST_ACRONYM or letters in given:
+                    for stem in (stem for i in content for stem in stems[i]):
+                        found.setdefault(stem, set()).add(letters)
+    return found
+
+
 class _Seen(NamedTuple):
-    """Stems, word beginnings and runs of initials of a text."""
+    """Stems, kinds of outcome, word beginnings, runs of initials and acronyms of a text."""
 
     stems: frozenset[str]
+    kinds: frozenset[str]
     beginnings: frozenset[str]
     initials: str
+    acronyms: frozenset[str]
 
     @classmethod
     def of(cls, text: str) -> _Seen:
         stems = frozenset(terms(text))
         begin = frozenset(_british(stem)[:PREFIX_CHARS] for stem in stems)
-        return cls(stems, begin, "".join(word[0] for word in _WORD.findall(text)).upper())
+        words = _WORD.findall(text)
+        short = frozenset(word.rstrip("s") for word in words if _ACRONYM.match(word))
+        return cls(stems, kinds_of(stems), begin, "".join(word[0] for word in words).upper(), short)
 
-    def holds(self, stem: str, word: str) -> bool:
+    def holds(self, stem: str, word: str, short: Collection[str]) -> bool:
         if stem in self.stems:
             return True
         if len(stem) >= PREFIX_CHARS and _british(stem)[:PREFIX_CHARS] in self.beginnings:
+            return True
+        if not self.acronyms.isdisjoint(short) or not self.kinds.isdisjoint(kinds_of([stem])):
             return True
         return len(word) > 2 and bool(_ACRONYM.match(word)) and word.rstrip("s") in self.initials
 
@@ -157,8 +197,7 @@ def features(found: Held) -> Floats:
     if not len(weights) or not len(found.inside):
         blank = {"heaviest_missing": 1.0, "absent_telling": 1.0}
         return np.array([blank.get(name, 0.0) for name in FEATURES])
-    mass = weights**2
-    mass = mass / max(mass.sum(), 1e-9)
+    mass = shares(found)
     whole = found.documents @ mass
     best = found.documents[int(np.argmax(whole))]
     union = found.inside.any(axis=0)
@@ -173,6 +212,12 @@ def features(found: Held) -> Floats:
             float((weights[~union] >= TELLING).sum() / max(1, (weights >= TELLING).sum())),
         ]
     )
+
+
+def shares(found: Held) -> Floats:
+    """The share of the question's weight that each of its words carries, by squares."""
+    mass = found.weights**2
+    return np.asarray(mass / max(mass.sum(), 1e-9), np.float64)
 
 
 def missing_words(found: Held) -> list[str]:

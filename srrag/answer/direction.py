@@ -10,6 +10,7 @@ import re
 from typing import Literal
 
 from srrag.algo.terms import terms
+from srrag.answer.outcome_kinds import named_terms
 
 Direction = Literal["increased", "decreased", "same", ""]
 
@@ -36,7 +37,8 @@ _BETTER = re.compile(r"\b(?:improv\w*|benefi\w*|effective\w*)\b", re.IGNORECASE)
 _BAD = re.compile(
     r"\b(?:pain|symptom\w*|disabilit\w*|fatigue|anxiety|depress\w*|risk|mortality|deaths?|loss|"
     r"incidence|complication\w*|adverse|stress|relapse|recurrence|pressure|weight|fat|bmi|"
-    r"inflammat\w*|severity|failure|infection\w*|bleeding|distress|days|duration|time|errors?)\b",
+    r"harms?|costs?|side[- ]effects?|inflammat\w*|severity|failure|infection\w*|bleeding|distress|"
+    r"days|duration|time|errors?)\b",
     re.IGNORECASE,
 )
 
@@ -79,8 +81,8 @@ def direction(sentence: str, intervention: str, comparator: str, outcome: str) -
 
 def _places(sentence: str, words: str) -> list[int]:
     """Positions in a sentence of any of these words."""
-    stems = {*terms(words)}
-    return [m.start() for m in re.finditer(r"[^\W_]+", sentence) if {*terms(m[0])} & stems]
+    stems = {*named_terms(words)}
+    return [m.start() for m in re.finditer(r"[^\W_]+", sentence) if {*named_terms(m[0])} & stems]
 
 
 def _near(place: int, places: list[int]) -> int:

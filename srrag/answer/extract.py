@@ -14,6 +14,7 @@ from srrag.algo.terms import terms
 from srrag.answer.candidates import Candidate, Passage, candidates
 from srrag.answer.coverage import GENERAL
 from srrag.answer.direction import direction
+from srrag.answer.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
 from srrag.answer.sentences import plain
 from srrag.provenance import Fitted, packaged_fit
@@ -24,7 +25,7 @@ ON_QUESTION = 0.8
 """Share of the best passage's coverage from which a guideline is on the question."""
 DIFFER_OUTCOME = 0.5
 """Least share of the asked outcome that two sentences must both name to contradict each other."""
-_KINDS = frozenset(terms("symptoms adverse events complications characteristics at baseline"))
+_KINDS = frozenset({"harm", *terms("symptoms events characteristics at baseline")})
 """Words for a kind of outcome, which papers call by what they measured."""
 _MARKS = ".,;:?!()[]\"'“”‘’"
 
@@ -103,7 +104,7 @@ class ExtractRule:
         shown = [plain(passage.text) for passage in passages]
         choices = [ChosenSentence(found[i].text, _cites(found[i], shown)) for i in chosen]
         quoted = [passages[n - 1] for choice in choices for n in choice.cites]
-        if unnamed := _unnamed(question, quoted):
+        if unnamed := _unnamed(question, quoted) or _unsaid_kind(question, choices):
             return Extract([], asked.coverage, asked.absent, unnamed=unnamed)
         numbers = tuple(found[i].passage + 1 for i in differ)
         return Extract(choices, asked.coverage, asked.absent, numbers)
@@ -156,24 +157,24 @@ class ExtractRule:
 
 
 def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate]) -> Asked:
-    words = {stem: word for word in question.split() for stem in terms(word)}
-    asked = sorted(words)
+    words = {stem: word for word in question.split() for stem in named_terms(word)}
+    asked = sorted({*named_terms(question)})
     has = _membership(asked, [candidate.stems for candidate in found])
     if not asked or not found:
-        absent = [words[term].strip(_MARKS) for term in asked]
+        absent = [words.get(term, term).strip(_MARKS) for term in asked]
         return Asked(np.zeros(len(found)), np.zeros(len(found)), np.zeros(len(found)), 0.0, absent)
     weight = np.log1p(len(found) / (has.sum(0) + 0.5))
     weight /= weight.sum()
-    outcome = np.isin(asked, terms(asked_outcome(question)))
-    inside = _membership(asked, [frozenset(terms(passage.text)) for passage in passages])
-    titles = _membership(asked, [frozenset(terms(passage.title)) for passage in passages])
+    outcome = np.isin(asked, named_terms(asked_outcome(question)))
+    inside = _membership(asked, [frozenset(named_terms(passage.text)) for passage in passages])
+    titles = _membership(asked, [frozenset(named_terms(passage.title)) for passage in passages])
     around = inside | titles
     return Asked(
         has @ weight,
         (has & outcome) @ weight / (weight[outcome].sum() or 1.0),
         (around @ weight)[[each.passage for each in found]],
         float((inside @ weight).max()),
-        [words[asked[i]].strip(_MARKS) for i in np.flatnonzero(~around.any(axis=0))],
+        [words.get(asked[i], asked[i]).strip(_MARKS) for i in np.flatnonzero(~around.any(axis=0))],
     )
 
 
@@ -194,11 +195,20 @@ def _unnamed(question: str, quoted: Sequence[Passage]) -> str:
     An outcome of general words alone ("side effects") is found under other names.
     """
     outcome = asked_outcome(question)
-    named = {*terms(outcome)}
+    named = {*named_terms(outcome)}
     if outcome == question or named <= GENERAL | _KINDS:
         return ""
-    held = any(not named.isdisjoint(terms(f"{each.title} {each.text}")) for each in quoted)
+    held = any(not named.isdisjoint(named_terms(f"{each.title} {each.text}")) for each in quoted)
     return "" if held else outcome
+
+
+def _unsaid_kind(question: str, choices: Sequence[ChosenSentence]) -> str:
+    """A kind of outcome that a question asks for and no quote names, "" if none is missing."""
+    asked = TO_BE_SAID.intersection(named_terms(asked_outcome(question)))
+    said = {term for choice in choices for term in named_terms(choice.text)}
+    if any(ADVERSE_EVENT.search(choice.text) for choice in choices):
+        said.add("harm")
+    return "" if asked & said else ", ".join(sorted(asked))
 
 
 def _opposed(

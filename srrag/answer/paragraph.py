@@ -71,6 +71,8 @@ class ComposeParagraph(ComposeAnswer):
     citations: int = MAX_CITATIONS
     versions: str = "reformulations"
     max_tokens: int = 1024
+    max_unsaid: float = 1.0
+    """Off: a bullet of 28 words is no paper, and cannot hold all that was asked."""
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from srrag.answer.outcome_kinds import NAMES, named_terms
 from srrag.answer.sentences import Role
 
 Floats = npt.NDArray[np.float64]
@@ -72,9 +73,14 @@ class Seen(NamedTuple):
 
 
 def asked_outcome(question: str) -> str:
-    """The words of the outcome that a question asks for, the whole question if that is not told."""
-    found = _ON.search(question)
-    return found[1] if found else question
+    """The words of the outcome that a question asks for, the whole question if that is not told.
+
+    "Is yoga safe in pregnancy?" asks for harm, in this word or another.
+    """
+    if found := _ON.search(question):
+        return found[1]
+    kinds = NAMES.intersection(named_terms(question))
+    return " ".join(sorted(kinds)) or question
 
 
 def features(found: Sequence[Seen]) -> Floats:

@@ -85,7 +85,7 @@ class FindSnippets(LLMStep):
     sentences that ExtractRule would quote, all of them.
     """
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(

@@ -77,12 +77,14 @@ class CitedReply:
         return self.row.to_pandas()
 
     def __str__(self) -> str:
-        """The answer as text, then its evidence; a star marks what is cited."""
+        """The answer as text, its notes, then its evidence; a star marks what is cited."""
         lines = [textwrap.fill(self.question, WIDTH), ""]
         if self.error:
             return "\n".join([*lines, f"No answer: {self.error}"])
         lines += [textwrap.fill(each, WIDTH) for each in self.text.split("\n")]
         cited = {item.number for item in self.cited}
+        for note in self.notes:
+            lines += ["", textwrap.fill(f"Note: {note}", WIDTH)]
         lines.append("")
         for item in self.evidence:
             year = f", {item.year}" if item.year else ""
@@ -90,8 +92,6 @@ class CitedReply:
             head += f" ({item.pmid or item.source_id}{year})"
             mark = "*" if item.number in cited else " "
             lines.append(mark + textwrap.shorten(head, WIDTH - 1, placeholder=" …"))
-        for note in self.notes:
-            lines += ["", textwrap.fill(f"Note: {note}", WIDTH)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

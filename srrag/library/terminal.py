@@ -89,8 +89,12 @@ def wrapped() -> Callable[[str], None]:
 
 
 def readable(summary: dict[str, Any]) -> str:
-    """Format what follows an answer in a terminal: its graded evidence and its warnings."""
+    """Format what follows an answer in a terminal: its warnings, then its graded evidence."""
+    lost = [f"{each['step']} gave nothing. {each['fault']}" for each in summary["degraded"]]
+    names = ("standing_note", "notice", "note", "support_note")
     lines = ["\n"]
+    for said in filter(None, (*(summary.get(name) for name in names), *lost)):
+        lines += [textwrap.fill(f"Note: {said}", _WIDTH), ""]
     cited = {number for item in summary["sentences"] for number in item["citations"]}
     for item in summary["evidence"]:
         mark = "*" if item["number"] in cited else " "
@@ -100,10 +104,5 @@ def readable(summary: dict[str, Any]) -> str:
         if told := marked_as(item):
             head = f"[{item['number']}] {told.upper()} {head.partition('] ')[2]}"
         lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
-    lost = [f"{each['step']} gave nothing. {each['fault']}" for each in summary["degraded"]]
-    names = ("standing_note", "notice", "note", "support_note")
-    notes = (*(summary.get(name) for name in names), *lost)
-    for said in filter(None, notes):
-        lines += ["", textwrap.fill(f"Note: {said}", _WIDTH)]
     lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]
     return "\n".join(lines)

@@ -82,7 +82,7 @@ def test_an_answer_says_that_it_may_be_about_others_than_asked() -> None:
         ("Does manual physiotherapy reduce chronic neck pain?", ""),
     ):
         table = gated(asked(question), threshold=0.0)
-        (row,) = ComposeAnswer(gate="gate").open(Place())(table).to_pylist()
+        (row,) = ComposeAnswer(gate="gate", max_unsaid=1.0).open(Place())(table).to_pylist()
         assert row["sentences"] and (OTHER_PEOPLE in row["answer_note"]) == bool(note), question
     shut = gated(asked("Does physiotherapy reduce neck pain in infants?"), threshold=1.0)
     (row,) = ComposeAnswer(gate="gate").open(Place())(shut).to_pylist()
@@ -116,6 +116,8 @@ def test_missing_words_stand_beside_an_answer_too() -> None:
     question = "How effective is manual physiotherapy for whiplash?"
     table = gated(asked(question), threshold=0.0)
     (row,) = ComposeAnswer(gate="gate").open(Place())(table).to_pylist()
+    assert row["insufficient"], "what could be quoted is not on whiplash"
+    (row,) = ComposeAnswer(gate="gate", max_unsaid=1.0).open(Place())(table).to_pylist()
     assert not row["insufficient"] and row["sentences"]
     assert "Nothing in the evidence on “whiplash”." in row["answer_note"]
 

@@ -353,7 +353,7 @@ def test_only_the_rules_were_fitted_on_questions() -> None:
 
 
 GATE = {"answers": True, "lacking": ["zinc"], "near": [], "nearest": "", "on_topic": ["e1", "e2"],
-        "lacks": []}  # fmt: skip
+        "lacks": [], "shares": []}  # fmt: skip
 
 
 def judged(gate: dict[str, Any], *texts: str) -> tuple[list[Any], dict[str, Any]]:
@@ -370,6 +370,20 @@ def test_a_closed_gate_asks_nobody_and_says_what_is_missing() -> None:
     assert row["insufficient"] and row["answer_note"].startswith("Nothing in the evidence on “zinc")
     prompts, row = judged({"answers": False})
     assert prompts == [] and row["answer_note"] == NO_EVIDENCE
+
+
+@pytest.mark.parametrize(("share", "insufficient"), [(0.3, True), (0.2, False)])
+def test_rules_abstain_where_what_they_would_quote_lacks_much_of_the_question(
+    share: float, insufficient: bool
+) -> None:
+    lacks = [{"evidence_id": "e1", "words": ["surgery", "zinc"]}]
+    shares = [{"word": "surgery", "share": share}, {"word": "pain", "share": 1 - share}]
+    row = judged({"lacks": lacks, "shares": shares, "lacking": []}, FINDING)[1]
+    assert row["insufficient"] is insufficient
+    told = "could be cited" if insufficient else "cited here"
+    assert row["answer_note"].startswith(
+        f"No paper {'that ' if insufficient else ''}{told} speaks of “surgery”"
+    )
 
 
 def test_an_open_gate_adds_its_note_to_the_answer() -> None:

@@ -48,10 +48,21 @@ def test_words_that_are_nowhere_are_named_but_no_general_ones() -> None:
         ("In anaemia?", "iron for anemia"),
         ("Is strengthening safe?", "Strengthens the quadriceps"),
         ("Is exercise&nbsp;training safe?", "exercise training"),
+        ("Is amyotrophic lateral sclerosis fatal?", "fatal in ALS"),
+        ("Does stretching gain range of motion?", "stretching gains: ROM"),
+        ("Does irritable bowel (IB) ease?", "a diet for IB"),
+        ("Should surgery beat exercise?", "surgery and exercise"),
     ],
 )
 def test_other_forms_of_a_word_hold_it(asked: str, text: str) -> None:
     assert missing(asked, text) == []
+
+
+def test_a_word_is_held_by_an_acronym_of_its_own_run_alone() -> None:
+    asked = "Is amyotrophic lateral sclerosis painful?"
+    assert missing(asked, "pain in MS and als") == ["amyotrophic", "sclerosis"]
+    assert missing("Does yoga calm whiplash?", "YW, YCW of neck") == []
+    assert missing("Does yoga calm whiplash?", "YW of neck") == ["yoga", "calm", "whiplash"]
 
 
 def test_a_paper_counts_as_a_whole_and_best_passages_alone() -> None:

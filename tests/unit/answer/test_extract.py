@@ -174,7 +174,11 @@ def test_what_names_no_word_of_the_asked_outcome_is_no_answer() -> None:
     none = ExtractRule(min_coverage=0.0)(question, [fell])
     assert not none.choices and none.unnamed == "triglyceride"
     kinds = question.replace("triglyceride", "side effects")
-    assert ExtractRule(min_coverage=0.0)(kinds, [fell]).choices, "papers name them one by one"
+    assert ExtractRule(min_coverage=0.0)(kinds, [fell]).unnamed == "harm"
+    told = passage(
+        "Taping led to skin rash more often than rest (P = 0.01).", title="Taping or rest"
+    )
+    assert ExtractRule(min_coverage=0.0)(kinds, [told]).choices, "papers name them one by one"
     other = passage("Taping or rest changed no triglyceride level in 40 runners.", title="Lipids")
     assert ExtractRule(min_coverage=0.0)(question, [fell, other]).choices
 
@@ -192,7 +196,8 @@ def test_no_quote_stands_within_another() -> None:
         ("What is the effect of rest on triglyceride in adolescents with asthma?", "triglyceride"),
         ("Does tape reduce pain in professional soccer players?", "pain"),
         ("Does tape reduce pain in the knee?", "pain in the knee"),
-        ("Is yoga safe?", "Is yoga safe?"),
+        ("Is yoga safe?", "harm"),
+        ("Who needs yoga?", "Who needs yoga?"),
     ],
 )
 def test_the_asked_outcome_leaves_out_who_is_asked_about(question: str, outcome: str) -> None:
