@@ -14,6 +14,7 @@ from typing import Any
 from srrag.errors import UsageError
 
 JOBS = {
+    "init": "begin a root: which arithmetic is fast here, settled once",
     "build": "documents → windows → triples → graph and indexes",
     "ask": "answer one question with graded citations",
     "answer": "answer a file of questions; TREC run and BioGen JSON",

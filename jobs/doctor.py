@@ -10,6 +10,7 @@ from srrag.config import factory
 from srrag.runner import doctor
 from srrag.runner.progress import say
 from srrag.runner.ray.data import RayDataRunner
+from srrag.runner.settled import settled_embedder
 from srrag.storage.store import Store
 
 _STAGES = ("parsed", "documents", "chunks", "windows", "triples", "vectors")
@@ -24,7 +25,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         device=profile["device"],
         on_cluster=profile["runner"].get("address", "local") != "local",
         cpus=sum(factory.resources(config, name).cpus for name in _STAGES),
-    ) | cluster_probes(config)
+    )
+    probes["arithmetic"] = lambda: arithmetic(Store(config["root"]).root)
+    probes |= cluster_probes(config)
     checks = [{"check": name, **doctor.outcome(probe)} for name, probe in probes.items()]
     for check in checks:
         say(f"{'ok  ' if check['ok'] else 'FAIL'} {check['check']:<10} {check['detail']}")
@@ -38,6 +41,15 @@ def model(config: dict[str, Any]) -> str:
     from srrag.model.embed import check_similar  # imports torch
 
     return check_similar(factory.make(config["embedder"], "embedder"))
+
+
+def arithmetic(root: Path) -> str:
+    """What the vectors of a root cost here, and would cost in the other arithmetic."""
+    from srrag.model.arithmetic import chosen, priced, rates  # imports torch
+
+    measured, own = rates(), settled_embedder(root)
+    told = f"{root} has embedder={own}" if own else f"`srrag init` would take {chosen(measured)}"
+    return f"{priced(measured)}; {told}"
 
 
 def cluster_probes(config: dict[str, Any]) -> dict[str, doctor.Probe]:

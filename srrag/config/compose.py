@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from srrag.errors import UsageError, first_line
 from srrag.kinds import class_of
+from srrag.runner.settled import settled_embedder
 from srrag.storage import mirror
 
 FREE_TEXT = ("question", "entity")
@@ -38,13 +39,9 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     if name == "sweep":
         overrides = list(_of_all_rows(overrides))
     try:
-        with initialize_config_module("conf", version_base=None):
-            composed = compose(
-                name, overrides=[*map(quoted, overrides), *(f"{key}=_" for key in literal)]
-            )
-        for key in ("root", "results", "out"):  # an address becomes its local folder
-            if isinstance(given := composed.get(key), str) and "://" in given:
-                composed[key] = str(mirror.located(given))
+        composed = _composed(name, overrides, literal)
+        if settled := _settled_embedder(composed, overrides):
+            composed = _composed(name, [f"embedder={settled}", *overrides], literal)
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         if isinstance(error, UsageError):
@@ -66,6 +63,26 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"{key}={value}: one path is needed{hint}")
     composed_of = {"overrides": list(argv)}
     return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+
+
+def _composed(name: str, overrides: Sequence[str], literal: Iterable[str]) -> DictConfig:
+    """The configuration before it is resolved, with local folders in place of addresses."""
+    with initialize_config_module("conf", version_base=None):
+        given = [*map(quoted, overrides), *(f"{key}=_" for key in literal)]
+        composed = compose(name, overrides=given)
+    for key in ("root", "results", "out"):
+        if isinstance(value := composed.get(key), str) and "://" in value:
+            composed[key] = str(mirror.located(value))
+    return composed
+
+
+def _settled_embedder(composed: DictConfig, overrides: Sequence[str]) -> str | None:
+    """The embedder that `srrag init` settled for the job's root, unless the command names one."""
+    root, embedder = (OmegaConf.select(composed, key) for key in ("root", "embedder"))
+    named = any(re.match(r"[+~]*embedder(=|$)", item) for item in overrides)
+    if named or not isinstance(root, str) or not isinstance(embedder, DictConfig):
+        return None
+    return settled_embedder(mirror.located(root))
 
 
 def _hint(name: str, key: str, overrides: Sequence[str]) -> str:

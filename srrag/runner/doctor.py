@@ -96,15 +96,7 @@ def _faiss(device: str, on_cluster: bool) -> str:
 
 def _cpus(asked: float) -> str:
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    hint = "; bf16 instructions: embedder=minilm_bf16 is faster here" if has_bf16() else ""
-    return f"{os.cpu_count()} cores, {memory_gb:.0f} GB; one worker a stage takes {asked:g}{hint}"
-
-
-def has_bf16() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices natively (Linux on x86 says so)."""
-    path = Path("/proc/cpuinfo")
-    flags = set(path.read_text().split()) if path.exists() else set()
-    return bool(flags & {"avx512_bf16", "amx_bf16"})
+    return f"{os.cpu_count()} cores, {memory_gb:.0f} GB; one worker a stage takes {asked:g}"
 
 
 def _disk(root: Path) -> str:

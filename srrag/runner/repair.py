@@ -18,6 +18,7 @@ from srrag.runner.ingest import known_rows
 from srrag.runner.inventory import damaged_parts
 from srrag.runner.progress import say
 from srrag.runner.relation_builds import manifest_of
+from srrag.runner.settled import settled_embedder
 from srrag.runner.verify import amiss
 from srrag.stage import Plan
 from srrag.storage import mirror
@@ -42,7 +43,8 @@ def mend_marker(store: Store) -> list[str]:
         told = f"{marker} is missing"
     if not is_root:
         return []
-    store.write_marker()
+    settled = settled_embedder(store.root)  # of its builds, since the marker is gone
+    store.write_marker({"embedder": settled} if settled else {})
     return [_said(f"{told.partition(';')[0]}: written again")]
 
 

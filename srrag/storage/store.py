@@ -1,6 +1,6 @@
 """The artifact folder: parts, receipts, manifests and the one pointer, each committed atomically.
 
-    root/srrag.json                                   layout version of this folder
+    root/srrag.json                                   layout version, what `srrag init` settled
     root/stages/<stage>/<fingerprint>/part-<name>.parquet   one part, one segment of documents
     root/stages/<stage>/<fingerprint>/part-<name>.json      its receipt: rows, hash, seconds
     root/stages/<stage>/<fingerprint>/manifest.json         what the stage is
@@ -13,10 +13,11 @@ atomically, so a killed process leaves either a whole part or none. For a root o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -75,9 +76,16 @@ class Store:
             self.write_marker()
         self.check()
 
-    def write_marker(self) -> None:
-        """Write the marker file with the layout version."""
-        commit_json(self._marker, {"layout": LAYOUT}, sealed=True)
+    def write_marker(self, settled: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write the marker file: the layout version, and what is settled for the whole root."""
+        commit_json(self._marker, {"layout": LAYOUT, **settled}, sealed=True)
+
+    def settled(self) -> dict[str, Any]:
+        """What was settled for the whole root; raises OSError or ValueError without a marker."""
+        marker = read_json(self._marker)
+        if not isinstance(marker, dict):
+            raise DamagedError(f"{mirror.shown(self._marker)}: not the marker of a root; {CURE}")
+        return {key: value for key, value in marker.items() if key != "layout"}
 
     def check(self) -> None:
         """Raise UsageError unless the root exists, ValueError for a layout of another version."""

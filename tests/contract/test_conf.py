@@ -25,6 +25,7 @@ HOST = {
     "hyperrelations": "build",
 }  # fmt: skip
 NEEDED = {
+    "init": ["root=R"],
     "build": ["root=R"],
     "ask": ["root=R", "question=x"],
     "answer": ["root=R", "queries=Q"],

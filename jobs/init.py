@@ -1,0 +1,39 @@
+"""`srrag init root=R`: a new root, and the arithmetic that its texts are encoded in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from srrag.errors import UsageError
+from srrag.runner.progress import say
+from srrag.runner.settled import EMBEDDERS, settled_embedder
+from srrag.storage.store import Store
+
+
+def run(config: dict[str, Any]) -> dict[str, Any]:
+    """Measure float32 and bfloat16 here, and write the faster, or the named one, into the root."""
+    from srrag.model import arithmetic  # imports torch
+
+    store, asked = Store(config["root"]), config["arithmetic"]
+    if asked not in ("auto", *EMBEDDERS):
+        raise UsageError(f"arithmetic={asked}: auto, {', '.join(EMBEDDERS)}")
+    store.create()
+    with store.lock():
+        stands = settled_embedder(store.root)
+        if stands is None and any((store.root / name).exists() for name in ("stages", "builds")):
+            raise UsageError(f"root={store} was begun without `srrag init` and stays as it is")
+        if stands and asked != "auto" and EMBEDDERS[asked] != stands:
+            raise UsageError(f"root={store} has embedder={stands}; another needs another root")
+        measured = arithmetic.rates()
+        name = stands or EMBEDDERS[arithmetic.chosen(measured) if asked == "auto" else asked]
+        if not stands:
+            store.write_marker({"embedder": name, "texts_per_cpu_s": measured})
+    say(f"here {arithmetic.priced(measured)}; root={store} has embedder={name}")
+    return {"root": str(store), "embedder": name, "texts_per_cpu_s": measured}
+
+
+if __name__ == "__main__":
+    from srrag.config.run_job import launch
+
+    sys.exit(launch("init", run, sys.argv[1:]))

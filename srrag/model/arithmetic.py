@@ -1,0 +1,46 @@
+"""How fast the packaged encoder is on this machine in each lossless arithmetic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder
+
+_LOSSLESS = {"float32": "torch", "bfloat16": "torch-bf16"}
+"""Those that rank alike to the third digit (docs/measurements.md), so that speed decides."""
+
+_WORTH = 1.2
+"""bfloat16 is chosen above so many times the rate of float32."""
+
+_SENTENCE = "Early weight bearing after an acute ankle sprain shortened the return to work. "
+_TEXTS = [_SENTENCE * 3] * 8
+_ROUNDS = 3
+
+
+def rates() -> dict[str, float]:
+    """Texts a CPU second, on one thread of this machine, in each lossless arithmetic.
+
+    The best of some rounds by turns; a fraction of a second in all, or a few on a processor without
+    instructions for bfloat16.
+    """
+    models = {name: load(Encoder(backend=each), "cpu", 1) for name, each in _LOSSLESS.items()}
+    best = dict.fromkeys(models, 0.0)
+    for _ in range(_ROUNDS + 1):  # the first warms up, and is too slow to count
+        for name, model in models.items():
+            started = time.process_time()
+            model.encode(_TEXTS)
+            best[name] = max(best[name], len(_TEXTS) / (time.process_time() - started))
+    return {name: round(rate, 1) for name, rate in best.items()}
+
+
+def chosen(measured: Mapping[str, float]) -> str:
+    """bfloat16 where it is clearly the faster, else float32."""
+    return "bfloat16" if measured["bfloat16"] > _WORTH * measured["float32"] else "float32"
+
+
+def priced(measured: Mapping[str, float]) -> str:
+    """What the choice costs here, in a line."""
+    plain, short = measured["float32"], measured["bfloat16"]
+    return f"{plain:g} texts a CPU second in float32, {short:g} in bfloat16 ({short / plain:.2g} ×)"

@@ -1,0 +1,42 @@
+"""What was settled for a whole root when it began: the embedder of all its commands.
+
+The arithmetic of vectors is part of an index's identity, so it cannot follow the machine that a
+command happens to run on. `srrag init` writes it into the root's marker.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
+
+EMBEDDERS = {"float32": "minilm", "bfloat16": "minilm_bf16", "int8": "minilm_int8"}
+"""The arithmetics of the packaged model, and the files of conf/embedder that have them."""
+
+_BACKENDS = {"torch": "minilm", "torch-bf16": "minilm_bf16", "torch-int8": "minilm_int8"}
+
+
+def settled_embedder(root: Path) -> str | None:
+    """The embedder that was settled for a root; None where `srrag init` settled none.
+
+    Where the marker is damaged or missing, the one that a finished build encoded with.
+    """
+    try:
+        found = Store(root).settled().get("embedder")
+    except (OSError, ValueError):
+        found = _of_builds(root)
+    return found if found in EMBEDDERS.values() else None
+
+
+def _of_builds(root: Path) -> str | None:
+    """The arithmetic of a finished build's vectors, if they are the packaged model's."""
+    for pointer in sorted((root / "builds").glob("[!.]*.json")):
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            entry = read_json(pointer)["stages"]["vectors"]
+            folder = Store(root).stage_dir("vectors", entry["fingerprint"])
+            encoder = read_json(folder / "manifest.json")["spec"]["encoder"]
+            if encoder.get("model", "minilm") == "minilm":
+                return _BACKENDS.get(encoder.get("backend", "torch"))
+    return None
