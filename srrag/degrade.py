@@ -25,6 +25,8 @@ def spare(step: Step, table: pa.Table) -> tuple[pa.Table, dict[int, str]]:
     `table` holds rows that no earlier step rejected. Returns the table and, by row number, what the
     step lost. Rejects of any other step stay.
     """
+    if table["reject"].null_count == table.num_rows:
+        return table, {}
     rejects = table["reject"].to_pylist()
     lost = {row: reject for row, reject in enumerate(rejects) if reject is not None}
     if not (isinstance(step, LLMStep) and step.auxiliary and lost):

@@ -88,21 +88,16 @@ class PipelineSlice(Step):
         opened = [(bare(step), step.open(at)) for step in self.steps]
 
         def run(batch: pa.Table) -> pa.Table:
-            table = _numbered(batch)
-            alive = pc.is_null(table["reject"])
-            rejected = [table.filter(pc.invert(alive))]
-            table = table.filter(alive)
+            table, rejected = _living(_numbered(batch))
             trace: list[dict[str, object]] = []
             faults: list[dict[int, str]] = []
             for step, function in opened:
                 started, rows_in = time.perf_counter(), table.num_rows
                 table, failed = _apply(step, function, table)
                 table, lost = spare(step, table)
-                numbers = table[_ROW].to_pylist()
-                faults.append({numbers[row]: said for row, said in lost.items()})
-                alive = pc.is_null(table["reject"])
-                rejected.extend([*failed, table.filter(pc.invert(alive))])
-                table = table.filter(alive)
+                faults.append({table[_ROW][row].as_py(): said for row, said in lost.items()})
+                table, dead = _living(table)
+                rejected += [*failed, *dead]
                 seconds = time.perf_counter() - started
                 trace.append(
                     {
@@ -129,10 +124,11 @@ class PipelineSlice(Step):
         faults: list[dict[int, str]],
     ) -> pa.Table:
         """Put the rejected rows back in their places, with their missing columns empty."""
-        tables = []
-        for part in (table, *rejected):
+        tables, writes = [], self.writes
+        numbered = writes.append(pa.field(_ROW, pa.int64()))
+        for part in [each for each in (table, *rejected) if each.num_rows] or [table]:
             columns = {}
-            for item in self.writes:
+            for item in writes:
                 if item.name == "trace":
                     columns["trace"] = self._traced(part, trace, faults)
                 elif item.name in part.column_names:
@@ -141,8 +137,11 @@ class PipelineSlice(Step):
                     blank = [empty_column(item)] * part.num_rows
                     columns[item.name] = pa.array(blank, item.type)
             columns[_ROW] = part[_ROW]
-            tables.append(pa.table(columns, schema=self.writes.append(pa.field(_ROW, pa.int64()))))
-        return pa.concat_tables(tables).sort_by(_ROW).drop_columns([_ROW]).combine_chunks()
+            tables.append(pa.table(columns, schema=numbered))
+        joined = pa.concat_tables(tables)
+        if (np.diff(np.asarray(joined[_ROW])) < 0).any():
+            joined = joined.sort_by(_ROW)
+        return joined.drop_columns([_ROW]).combine_chunks()
 
     def _traced(
         self, part: pa.Table, trace: list[dict[str, object]], faults: list[dict[int, str]]
@@ -259,6 +258,15 @@ def chained(*items: Step) -> Pipeline:
 
 def _numbered(rows: pa.Table) -> pa.Table:
     return rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
+
+
+def _living(table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows that no step has rejected, and the others, if there are any."""
+    rejects = table["reject"]
+    if rejects.null_count == table.num_rows:
+        return table, []
+    alive = pc.is_null(rejects)
+    return table.filter(alive), [table.filter(pc.invert(alive))]
 
 
 def _lengths(part: pa.Table, step: Step) -> npt.NDArray[np.int32]:

@@ -24,7 +24,13 @@ from srrag.model.encoder import Encoder
 from srrag.provenance import Fitted
 from srrag.rerank.documents import study_numbers
 from srrag.rerank.feature_weights import PACKAGED, FeatureWeights, read_weights_file
-from srrag.rerank.maxsim import channel_scores, late_scores, question_tokens, token_weights
+from srrag.rerank.maxsim import (
+    QuestionTokens,
+    channel_scores,
+    late_scores,
+    question_tokens,
+    token_weights,
+)
 from srrag.rerank.reranker import rank_hits
 from srrag.schema import HITS
 from srrag.step import Function, Place, Step
@@ -231,7 +237,9 @@ class FuseFeatures(Step):
                 for row, text in texts.items():
                     (vector,), tokens = model.encode_tokens([text], "query")
                     made.vectors[row] = vector
-                    made.tokens[row] = tokens.values * tokens.scale.astype(np.float32)[:, None]
+                    made.tokens[row] = QuestionTokens(
+                        tokens.values, tokens.scale.astype(np.float32)
+                    )
                     (made.weights[row],) = rarity_of([text], model.tokenizer, index)
                 found.append(made)
             return found
@@ -244,7 +252,7 @@ class _Asked:
     """A question for some rows: sentence vector, token vectors and the weights of the tokens."""
 
     vectors: dict[int, npt.NDArray[np.float32]]
-    tokens: dict[int, npt.NDArray[np.float32]]
+    tokens: dict[int, QuestionTokens]
     weights: dict[int, npt.NDArray[np.float32] | None]
 
 

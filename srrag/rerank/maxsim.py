@@ -25,7 +25,6 @@ from srrag.units import open_units
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder
 
-Matrix = npt.NDArray[np.float32]
 Weights = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -124,8 +123,19 @@ def _stretched(column: pa.ChunkedArray, ids: pa.Array, offsets: Offsets) -> Floa
     return channel_scores(ids, offsets, (found, min_max(scores, rows), ends))
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionTokens:
+    """The token vectors of a question, `values` × `scale`: int8 (tokens, dimension), (tokens,)."""
+
+    values: npt.NDArray[np.int8]
+    scale: Weights
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
 def late_scores(
-    questions: Iterable[Matrix],
+    questions: Iterable[QuestionTokens],
     ids: pa.Array,
     offsets: Offsets,
     index: TokenIndex,
@@ -147,7 +157,12 @@ def late_scores(
         values, scale, ends = index.take(ids[some].to_pylist())
         weight = None if weights is None else weights[row]
         total = len(query) if weight is None else float(weight.sum())
-        found = maxsim(query, values, ends, scale, weight)
+        if weight is not None and weight.shape != query.scale.shape:
+            raise ValueError(
+                f"weight {weight.shape} is not one number for each of {len(query)} tokens"
+            )
+        terms = query.scale if weight is None else weight * query.scale
+        found = maxsim(query.values, values, ends, scale, terms)
         late[some] = found / (total or 1.0) if mean else found
     return late
 
@@ -171,12 +186,13 @@ def channel_scores(
     return known
 
 
-def question_tokens(batch: pa.Table, dimension: int) -> Iterator[Matrix]:
-    """The token vectors of each question as `EncodeQuestions` wrote them, (tokens, dimension)."""
+def question_tokens(batch: pa.Table, dimension: int) -> Iterator[QuestionTokens]:
+    """The token vectors of each question as `EncodeQuestions` wrote them."""
     rows = zip(batch["query_tokens"], batch["query_token_scales"], strict=True)
     for tokens, scales in rows:
         values = np.frombuffer(tokens.as_py(), dtype=np.int8).reshape(-1, dimension)
-        yield _widened(values, np.frombuffer(scales.as_py(), dtype=np.float16))
+        scale = np.frombuffer(scales.as_py(), dtype=np.float16)
+        yield QuestionTokens(values, scale.astype(np.float32))
 
 
 def token_weights(batch: pa.Table, name: str) -> list[Weights | None]:
@@ -185,12 +201,8 @@ def token_weights(batch: pa.Table, name: str) -> list[Weights | None]:
     return [each if len(each) else None for each in found]
 
 
-def encoded_tokens(batch: pa.Table, model: LoadedEncoder) -> Iterator[Matrix]:
+def encoded_tokens(batch: pa.Table, model: LoadedEncoder) -> Iterator[QuestionTokens]:
     """Encode the tokens of each question, one by one, so that no other question affects them."""
     for text in batch["text"].to_pylist():
         _, tokens = model.encode_tokens([text], "query")
-        yield _widened(tokens.values, tokens.scale)
-
-
-def _widened(values: npt.NDArray[np.int8], scale: npt.NDArray[np.float16]) -> Matrix:
-    return values.astype(np.float32) * scale.astype(np.float32)[:, None]
+        yield QuestionTokens(tokens.values, tokens.scale.astype(np.float32))

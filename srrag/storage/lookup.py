@@ -17,6 +17,9 @@ Rows = npt.NDArray[np.int64]
 
 def id_keys(ids: Sequence[str]) -> Keys:
     """Return the first 64 bits of hexadecimal content ids."""
+    digits = "".join([item[:16] for item in ids])
+    if len(digits) == 16 * len(ids) and digits.isalnum():
+        return np.frombuffer(bytes.fromhex(digits), ">u8").astype(np.uint64)
     return np.fromiter((int(item[:16], 16) for item in ids), dtype=np.uint64, count=len(ids))
 
 

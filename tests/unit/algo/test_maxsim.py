@@ -1,3 +1,4 @@
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -62,6 +63,22 @@ def test_many_tokens_agree_with_one_product():
     similarity = values.astype(np.float64) @ query.T.astype(np.float64)
     expected = [similarity[a:b].max(axis=0).sum() if b > a else 0.0 for a, b in pairwise(offsets)]
     assert maxsim(query, values, offsets) == pytest.approx(expected, rel=1e-5)
+
+
+def test_products_of_int8_are_exact_with_torch_and_without(monkeypatch):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    query = rng.choice(np.array([-127, 3, 127], np.int8), (5, 384))
+    values = rng.choice(np.array([-127, -1, 127], np.int8), (70, 384))
+    values[0] = query[0]
+    scale, terms = rng.uniform(0.001, 0.01, 70).astype(np.float16), rng.random(5, np.float32)
+    offsets = np.array([0, 1, 1, 40, 70])
+    found = maxsim(query, values, offsets, scale, terms)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert maxsim(query, values, offsets, scale, terms).tolist() == found.tolist()
+    wide = query.astype(np.float64) @ values.T.astype(np.float64) * scale.astype(np.float32)
+    expected = [wide[:, a:b].max(axis=1) @ terms if b > a else 0.0 for a, b in pairwise(offsets)]
+    assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_chosen_documents_score_as_among_all():
