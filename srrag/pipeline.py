@@ -290,7 +290,8 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
     def run(start: int, stop: int) -> tuple[pa.Table, list[pa.Table]]:
         rows = table.slice(start, stop - start)
         out = function(rows)
-        missing = [column for column in step.writes.names if column not in out.column_names]
+        held = set(out.column_names)
+        missing = [column for column in step.writes.names if column not in held]
         if missing:
             raise ValueError(f"{name} did not write column {missing[0]!r}")
         if out.num_rows != rows.num_rows:

@@ -461,7 +461,8 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         if not field.nullable
     ):
         return table
-    missing = [name for name in schema.names if name not in table.column_names]
+    held = set(table.column_names)
+    missing = [name for name in schema.names if name not in held]
     if missing:
         raise ValueError(f"column {missing[0]!r} is missing; the table has {table.column_names}")
     columns = []
