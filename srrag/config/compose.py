@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -98,7 +99,10 @@ def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
         return f"Nothing is called {holder or key!r}."
     target = OmegaConf.to_container(held, resolve=False).get("_target_")  # type: ignore[union-attr]
     if target is None:
-        return f"It has {', '.join(map(str, held))}; put + before a key that is to be new."
+        keys = [str(each) for each in held]
+        if near := difflib.get_close_matches(last, keys, n=1):
+            return f"Did you mean {'.'.join(filter(None, (holder, near[0])))}?"
+        return f"It has {', '.join(keys)}; put + before a key that is to be new."
     fields = [each.name for each in dataclasses.fields(class_of(str(target))) if each.init]
     if last in fields:
         return f"The file does not name it: put + before the key (+{key}=…)."

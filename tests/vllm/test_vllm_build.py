@@ -93,11 +93,11 @@ def test_a_killed_engine_and_a_killed_run_lose_no_row(model: Path, tmp_path: Pat
     command = [*options(root, model, f"engine.max_num_seqs={seqs}")]
     process = subprocess.Popen([*SRRAG, *command], stdout=subprocess.PIPE, text=True)
     killed = 0
-    for target in (40, 120):
+    for target in (20, 70):
         _wait_for(root, target, process)
         os.kill(_core(process).pid, signal.SIGKILL)
         killed += 1
-    _wait_for(root, 200, process)
+    _wait_for(root, 130, process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     summary, _ = srrag_process(*command)

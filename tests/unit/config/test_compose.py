@@ -209,6 +209,8 @@ def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
         ("pipeline.rank.late.keep", "put + before the key (+pipeline.rank.late.keep=…)."),
         ("pipeline.rank.late.model", "RerankMaxSim has no field 'model'; it has hits, into, keep"),
         ("pipeline.rank.nearest.k", "Nothing is called 'pipeline.rank.nearest'."),
+        ("pipeline.rank.sprase", "Did you mean pipeline.rank.sparse?"),
+        ("embeder", "Did you mean embedder?"),
         ("pipeline.rank.nearest", "It has encode, weigh, sparse, dense, fuse, whole, late; put +"),
     ],
 )
