@@ -1,6 +1,6 @@
 """The cited answer: every sentence names the evidence it rests on, or the step abstains."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -254,13 +254,18 @@ class ComposeAnswer(LLMStep):
             return row
         gate = question[self.gate]
         cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
-        if isinstance(self.engine, Rules) and unsaid_share(gate, cited) > self.max_unsaid:
+        if self._misses(question, cited):
             note = abstention_note(gate, cited)
             return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": note}
         notes = (
             lack_note(gate), unsaid_note(gate, cited), people_note(question["text"], gate, cited)
         )  # fmt: skip
         return row | {"answer_note": " ".join(filter(None, (*notes, row["answer_note"])))}
+
+    def _misses(self, question: Row, cited: Collection[str]) -> bool:
+        """Whether what rules would quote is on a part of the question; an exam wants a choice."""
+        by_rules = isinstance(self.engine, Rules) and not question["options"]
+        return by_rules and unsaid_share(question[self.gate], cited) > self.max_unsaid
 
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
         """Render an answer and count what was dropped."""
