@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,6 +107,23 @@ def _set_ceiling(item: pytest.Item) -> None:
     if not reason:
         raise pytest.UsageError(f"{item.nodeid}: long({seconds}) without a reason")
     item.add_marker(pytest.mark.timeout(seconds))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which folders, modules and workers took how many seconds."""
+    folders, modules, workers = (defaultdict[str, float](float) for _ in range(3))
+    for report in (each for stat in terminalreporter.stats.values() for each in stat):
+        if not isinstance(report, pytest.TestReport):
+            continue
+        path = Path(report.nodeid.partition("::")[0])
+        folders[str(path.parent.relative_to("tests"))] += report.duration
+        modules[str(path.relative_to("tests"))] += report.duration
+        node = getattr(report, "node", None)
+        workers[node.gateway.id if node else "this process"] += report.duration
+    for told, most in ((folders, 20), (modules, 40), (workers, 16)):
+        longest = sorted(told.items(), key=lambda item: -item[1])[:most]
+        said = ", ".join(f"{name} {seconds:.0f}" for name, seconds in longest if seconds >= 1)
+        terminalreporter.write_line(f"seconds: {said}")
 
 
 # ---- what tests share ----
