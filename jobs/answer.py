@@ -34,7 +34,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     pipeline = factory.answering(config)
     bound = factory.pipeline_run(config, pipeline)
     if config["estimate"]:
-        return estimate(config, {"answers": bound}, questions)
+        return estimate({"answers": bound}, questions, factory.place(config))
     # A failed helping step costs no answer, so only failed questions count towards the limit.
     at = bound.place(factory.place({**config, "max_failed_share": 1.0}))
     answers = bound.run(questions, at)

@@ -6,11 +6,13 @@ import sys
 from typing import Any
 
 from srrag.experiment.evaluate import evaluate
+from srrag.experiment.systems import systems_of
+from srrag.experiment.terms import Terms
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Score what `bench` names."""
-    return evaluate(config)
+    return evaluate(Terms.of(config), systems_of(config), estimated=config["estimate"])
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.errors import UsageError, check_numbers
-from srrag.experiment.feature_sets import fit_sets, fusing, said, set_metrics
+from srrag.experiment.feature_sets import SetFile, fit_sets, fusing, gather, said, set_metrics
 from srrag.experiment.fit_betr import FIXED, SETTINGS, PairFit, candidates, fit_pairs
-from srrag.experiment.gold_pairs import betr_of, make_pairs
+from srrag.experiment.gold_pairs import default_out, make_pairs, uncalibrated
+from srrag.experiment.running import Running
 from srrag.storage.atomic_write import commit_json
 from srrag.train.betr.features import FeatureSettings
 
@@ -32,15 +33,18 @@ def run_features(config: dict[str, Any]) -> dict[str, Any]:
             raise UsageError(f"features.{name}: a root= and the path= of its benchmark are needed")
     if config["out"] is None:
         raise UsageError("out=FOLDER is missing: where features.json goes")
-    _, step = fusing(factory.make(config["pipeline"], "pipeline"))
+    _, step = fusing(pipeline := factory.make(config["pipeline"], "pipeline"))
     names = ("negatives", "depth", "level", "draws", "seed", "tau_w")
     settings = FeatureSettings(**{n: train[n] for n in names}, tau=1.0, document=step.document)
-    stated = fit_sets(config, settings)
+    shared = {"build": config["build"], "split": config["bench"].get("split")}
+    files = [SetFile(name, **given, **shared) for name, given in config["features"].items()]
+    sets = [gather(each, pipeline, Running.of(config)) for each in files]
+    stated = fit_sets(sets, step, settings, train["subsets"], config["command"])
     commit_json(Path(config["out"]) / "features.json", stated, sealed=True)
     fits = {name: said(name, fit) for name, fit in stated["fits"].items()}
     kept = {name: stated[name] for name in ("sets", "embedder")}
-    first = set_metrics(next(iter(fits.values())))
-    return {"metrics": first, "fits": fits, **kept, "out": str(config["out"])}
+    metrics = set_metrics(next(iter(fits.values())))
+    return {"metrics": metrics, "fits": fits, **kept, "out": str(config["out"])}
 
 
 def run_pairs(config: dict[str, Any]) -> dict[str, Any]:
@@ -57,21 +61,17 @@ def run_pairs(config: dict[str, Any]) -> dict[str, Any]:
         settings = PairFit(candidates=grid, **{name: train[name] for name in SETTINGS})
     except ValueError as error:
         raise UsageError(str(error)) from error
-    out = Path(config["out"] or default_out(config))
+    pipeline = None if train["pairs"] else factory.make(config["pipeline"], "pipeline")
+    out = Path(config["out"] or default_out(pipeline, config["root"], train["pairs"]))
     config["out"] = str(out)
-    pairs = Path(train["pairs"] or make_pairs(config, out / "pairs.parquet"))
+    if pipeline is None:
+        pairs = Path(train["pairs"])
+    else:
+        bound = factory.pipeline_run(config, uncalibrated(pipeline))
+        drawn = {name: train[name] for name in ("depth", "negatives", "seed")}
+        given = config["bench"], bound, factory.place(config), out / "pairs.parquet"
+        pairs = make_pairs(*given, **drawn)
     return {**fit_pairs(pairs, out, settings, runner, config["command"]), "out": str(out)}
-
-
-def default_out(config: dict[str, Any]) -> Path:
-    """Return the path that the pipeline's BETR reads, else one beside the pairs or in the root."""
-    if config["train"]["pairs"] is None:
-        step = betr_of(factory.make(config["pipeline"], "pipeline"))
-        if step is not None:
-            return Path(step.model).parent
-    if config["root"] is None:
-        return Path(config["train"]["pairs"]).parent / "betr"
-    return Path(config["root"]) / "jobs" / "fit_betr"
 
 
 if __name__ == "__main__":

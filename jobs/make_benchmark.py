@@ -12,7 +12,7 @@ from srrag.benchmark.decisions import counted, read_decisions
 from srrag.config import factory
 from srrag.errors import UsageError, check_numbers, reading
 from srrag.experiment.benchmark_files import Release, rebuild, report
-from srrag.experiment.benchmark_stages import Counted, Standing, bound_rankings
+from srrag.experiment.benchmark_stages import Counted, Standing
 from srrag.experiment.make_benchmark import MakeBenchmark
 from srrag.experiment.running import Running
 from srrag.runner.estimate import readable
@@ -36,12 +36,11 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     units = Units(store.artifacts(config["build"])["units"])
     numbers = {name: config[name] for name in ("accessible_at", "pool_windows")}
     made = {name: factory.make(config[name], name) for name in MADE}
-    making = MakeBenchmark(rankings=bound_rankings(config), release=release, **made, **numbers)
+    making = MakeBenchmark(rankings=factory.rankings(config), release=release, **made, **numbers)
     if config["estimate"]:
         stages = Counted(replace(factory.place(config), root=Path(config["root"])))
         summary = stages.told(making.run(units, stages, []))
         say(readable(summary))
-        config["out"] = None  # an estimate leaves no trace
         return summary
     standing = Standing.of(Path(config["root"]), Running.of(config))
     with standing.store.lock(), standing.running.runner.session():

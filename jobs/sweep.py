@@ -8,24 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from srrag.errors import UsageError
-from srrag.evaluate.references import resource_path
 from srrag.experiment.configurations import configurations, made_before
 from srrag.experiment.estimate import estimate
 from srrag.experiment.pairs import expanded_pairs
-from srrag.experiment.record import bench_group, bench_name
-from srrag.experiment.running import Running
+from srrag.experiment.record import bench_group
 from srrag.experiment.scoring import read_bench
 from srrag.experiment.sweep import SweepBench, row_off, run_sweep
 from srrag.experiment.sweep_summary import told
 from srrag.experiment.table import SHOWN, ranks, readable_systems
+from srrag.experiment.terms import Terms
 from srrag.runner.progress import say
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Run what is missing of all configurations, score them, and write the table."""
-    started = time.perf_counter()
-    path, given = resource_path(config["bench"]["path"]), config["sweep"]
-    bench = read_bench(config, path)
+    started, terms, given = time.perf_counter(), Terms.of(config), config["sweep"]
+    bench, path = read_bench(terms), terms.path
     off: dict[str, str] | None = {} if given.get("lacking") == "said" else None
     rows = configurations(config["overrides"], given["rows"], bench.asked, made_before(given), off)
     baseline = given["baseline"] or rows[0].name
@@ -37,19 +35,20 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     for row in rows:
         say(f"  {row.name}: {row.command(str(path), config['engine'])}")
     if config["estimate"]:
-        return estimate(config, {row.name: row.run for row in rows}, bench.questions, bench)
-    shared = {name: config[name] for name in ("engine", "in_sample", "resamples", "seed")}
-    unfair = str((given.get("unfair") or {}).get(bench_group(config)) or "")
-    scored = SweepBench(bench, bench_name(config), path, **shared, unfair=unfair)
-    running = Running.of(config)
+        runs = {row.name: row.run for row in rows}
+        return estimate(runs, bench.questions, terms.running.place, bench)
+    shared = {"engine": config["engine"], "in_sample": terms.in_sample, **terms.resampling}
+    group = bench_group(config["overrides"], terms.bench["kind"])
+    unfair = str((given.get("unfair") or {}).get(group) or "")
+    scored = SweepBench(bench, terms.name, path, **shared, unfair=unfair)
     idle = [row_off(name, why, scored, given["rows"][name]) for name, why in (off or {}).items()]
-    found = run_sweep(scored, rows, baseline, running, Path(config["out"]), idle)
+    found = run_sweep(scored, rows, baseline, terms.running, Path(config["out"]), idle)
     summary, text = told(
         found,
         bench,
         baseline,
         pairs=pairs,
-        by=config["bench"].get("by"),
+        by=terms.bench.get("by"),
         shown=given.get("shown") or SHOWN,
     )
     order = ranks(found.rows, given.get("decides") or ())

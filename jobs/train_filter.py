@@ -16,7 +16,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Train, choose and calibrate on held-out questions, judge on the test file, write it all."""
     train = config["train"]
     base, candidates = read_base(train), read_candidates(train)
-    check(config)
+    check(train, factory.runner(config))
     below = Path() if config["root"] is None else Path(config["root"]) / "jobs"
     out = Path(config["out"] or below / "train_filter")
     config["out"] = str(out)

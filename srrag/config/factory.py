@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -144,15 +144,22 @@ def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
 
 def answering(config: Mapping[str, Any]) -> Pipeline:
     """The pipeline of a job that needs answers; raises UsageError if it only ranks."""
-    made = pipeline(config)
+    return that_answers(pipeline(config))
+
+
+def that_answers(made: Pipeline) -> Pipeline:
+    """Return the pipeline; raises UsageError if it only ranks."""
     if "answer" not in made.writes.names:
         raise UsageError("pipeline: none of its steps writes an answer")
     return made
 
 
-def pipeline(config: Mapping[str, Any]) -> Pipeline:
-    """The pipeline of a job; with `answer: common` its ranking, answered as COMMON does."""
-    own: Pipeline = make(config["pipeline"], "pipeline")
+def pipeline(config: Mapping[str, Any], key: str = "pipeline") -> Pipeline:
+    """The pipeline of a job; with `answer: common` its ranking, answered as COMMON does.
+
+    Raises UsageError that names the key under which it was chosen.
+    """
+    own: Pipeline = make(config["pipeline"], key)
     wanted = config.get("answer", "own")
     if wanted not in ("own", "common"):
         raise UsageError(f"answer={wanted}: own or common")
@@ -168,13 +175,44 @@ def pipeline(config: Mapping[str, Any]) -> Pipeline:
 def pipeline_run(
     config: Mapping[str, Any], pipeline: Pipeline, *, evaluating: bool = False
 ) -> PipelineRun:
-    """Bind a pipeline to a build of the root; raises UsageError if they do not fit.
+    """Bind a pipeline to the build that a configuration names, as `bound` does."""
+    given = config["root"], config["build"], pipeline, runner(config), partial(resources, config)
+    return bound(*given, evaluating=evaluating)
+
+
+def bound(
+    root: str | None,
+    build: str,
+    pipeline: Pipeline,
+    runner: Runner,
+    resources: Callable[[str, Any], Resources],
+    *,
+    evaluating: bool = False,
+) -> PipelineRun:
+    """Bind a pipeline to a build of a root; raises UsageError if they do not fit.
 
     Unless `evaluating`, it refuses steps that only evaluations may use, such as free citation.
     """
     if not evaluating and any(getattr(step, "evaluation_only", False) for step in within(pipeline)):
         raise UsageError("pipeline: it cites freely, which is for `srrag evaluate` alone")
-    store = Store(config["root"])
+    if root is None:
+        raise UsageError("root= is missing: the build that the pipeline reads")
+    store = Store(root)
     store.check()
-    check_pipeline(store, config["build"], pipeline)
-    return PipelineRun(store, config["build"], pipeline, runner(config), partial(resources, config))
+    check_pipeline(store, build, pipeline)
+    return PipelineRun(store, build, pipeline, runner, resources)
+
+
+def rankings(config: dict[str, Any]) -> dict[str, PipelineRun]:
+    """Bind the rankings of `pipeline` and of each in `pool` to the build.
+
+    Raises UsageError that names a failing one.
+    """
+    configs = {"pipeline": config}
+    for name in config["pool"]:
+        configs[f"pool.{name}"] = with_pipeline("make_benchmark", config, str(name))
+    found = {}
+    for name, each in configs.items():
+        made: Pipeline = make(each["pipeline"], name)
+        found[name] = pipeline_run(each, made.ranking())
+    return found

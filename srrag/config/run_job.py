@@ -82,8 +82,8 @@ def _run(name: str, job: Job, config: dict[str, Any]) -> dict[str, Any]:
         keep_ray_here()  # the job starts this Ray itself
     began = time.time()
     summary = {"job": name, **job(config)}
-    _write_summary(config, summary)
-    if config.get("out"):
+    if config.get("out") and not config.get("estimate"):  # an estimate leaves no trace
+        _write_summary(Path(config["out"]), summary)
         mirror.join(Path(config["out"]), began)  # upload what is not there yet
     return summary
 
@@ -130,13 +130,10 @@ def _stdout_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _write_summary(config: dict[str, Any], summary: dict[str, Any]) -> None:
-    out = config.get("out")
-    if out:
-        folder = Path(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / "summary.json").write_text(text + "\n", "utf-8")
+def _write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / "summary.json").write_text(text + "\n", "utf-8")
 
 
 def _fail(error: object, code: int) -> int:

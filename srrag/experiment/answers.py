@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.answer.free_citation import freed
-from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers, read_ids
 from srrag.evaluate.chance import chance, readable_chance
@@ -28,14 +27,14 @@ from srrag.experiment.controls import (
     wanted,
     without_marks,
 )
-from srrag.experiment.degraded import answer_counts, step_keys
+from srrag.experiment.degraded import answer_counts
 from srrag.experiment.in_sample import InSample, in_sample, split, united
-from srrag.experiment.judging import judge, judge_name, judged_in, judges
+from srrag.experiment.judging import judge, judged_in, judges
 from srrag.experiment.nli import unfit_by_votes
 from srrag.experiment.rankings import Judged, read_articles
-from srrag.experiment.record import Evaluated, bench_name, record
-from srrag.experiment.running import Running
-from srrag.experiment.systems import baseline_config, system_names
+from srrag.experiment.record import Evaluated, record
+from srrag.experiment.systems import System
+from srrag.experiment.terms import Terms
 from srrag.ids import content_id
 from srrag.llm.completion import Usage
 from srrag.retrieve.questions import question_table
@@ -53,17 +52,17 @@ FREE = (
 )
 
 
-def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
+def evaluate_answers(terms: Terms, compared: Sequence[System]) -> dict[str, Any]:
     """Judge a system's answers, and a second one's, with the differences between the two."""
     started = time.perf_counter()
-    steps = judges(config["bench"]["judges"])
-    gold, faulty = read_gold(config, path)
-    articles = read_articles(config, gold)
+    steps = judges(terms.bench["judges"])
+    gold, faulty = read_gold(terms.bench, terms.path)
+    articles = read_articles(terms.bench, gold)
     summary: dict[str, Any] = {
         "questions": len(gold),
         "faulty_questions": len(faulty),
-        "chance": chance(gold, config["bench"]["by"]),
-        "judge": judge_name(config),
+        "chance": chance(gold, terms.bench["by"]),
+        "judge": terms.judge,
         "judges": {
             name: [metric.name for metric in metrics]
             for name, step in steps.items()
@@ -74,41 +73,42 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
     usage: dict[str, Usage] = {}
     broken: set[str] = set()
     kept: list[Evaluated] = []
-    systems = answered_systems(config, gold)
-    seen = questions_seen(config, gold, steps, [answered for _, answered in systems.values()])
-    store, running = judged_in(config["root"], config["out"]), Running.of(config)
+    systems = answered_systems(terms, compared, gold)
+    answers = [answered for _, answered in systems.values()]
+    seen = questions_seen(terms.in_sample, gold, steps, answers)
+    store, resampling = judged_in(terms.root, terms.out), terms.resampling
     for name, (cases, answered) in systems.items():
         summary["system" if name == "pipeline" else name] = answered.name
-        judged, usage[name] = judge(store, running, cases.table, steps)
+        judged, usage[name] = judge(store, terms.running, cases.table, steps)
         found = scores(steps, judged, [row["query_id"] for row in gold])
         # A judge that failed on every case gives no result.
         lost = [judge_ for judge_, each in found.items() if broke_down(each)]
         broken |= set(lost)
-        ranked = _ranked(articles, answered, config)
+        ranked = _ranked(articles, answered, terms)
         if ranked:
             summary["judges"] = {RANKING: [s.metric.name for s in ranked], **summary["judges"]}
         listed[name], apart = split_judged(ranked, steps, judged, gold, seen)
         prefix = "" if name == "pipeline" else "baseline_"
-        summary |= _counts(prefix, cases, judged) | _figures(config, prefix, listed[name], gold)
-        stated = seen.stated(apart, **_resampling(config))
+        summary |= _counts(prefix, cases, judged) | _figures(terms, prefix, listed[name], gold)
+        stated = seen.stated(apart, **resampling)
         summary[f"{prefix}in_sample"] = stated.model_dump()
-        counted = answer_counts(answered.table, step_keys(config["pipeline"]))
+        counted = answer_counts(answered.table, compared[0].keys)
         summary |= {f"{prefix}{key}": value for key, value in counted.items()}
-        _write(config, f"{prefix}judgements.parquet", judged)
+        _write(terms.out, f"{prefix}judgements.parquet", judged)
         done = _evaluated(answered, cases, listed[name], judged)
         kept.append(replace(done, broken_judges=lost, seen=seen, apart=apart))
-    tried = _tried(config, [cases.table for cases, _ in systems.values()], steps, seen)
+    tried = _tried(terms, [cases.table for cases, _ in systems.values()], steps, seen)
     told = unfit(list(listed.values()), tried, steps)
-    told = joined(told, unfit_by_votes(config, steps) if wanted(config) else {})
-    summary |= {"controls": control_figures(tried, **_resampling(config)), "unfit": told}
+    told = joined(told, unfit_by_votes(terms, steps) if wanted(terms) else {})
+    summary |= {"controls": control_figures(tried, **resampling), "unfit": told}
     if "baseline" in listed:
         pair = listed["pipeline"], listed["baseline"]
-        summary["difference"] = without_marks(compare(*pair, **_resampling(config)), told)
-    if config["out"]:
+        summary["difference"] = without_marks(compare(*pair, **resampling), told)
+    if terms.out:
         facts = [{**row, **row["strata"]} for row in gold]
-        compared = summary.get("difference")
-        results = Path(config["out"]), bench_name(config), summary["judge"]
-        record(*results, facts, kept, compared, tried, told)
+        difference = summary.get("difference")
+        results = terms.out, terms.name, terms.judge
+        record(*results, facts, kept, difference, tried, told, **resampling)
     summary |= calls_made(usage, len(gold))
     summary["seconds"] = round(time.perf_counter() - started, 3)
     summary |= {"broken_judges": sorted(broken), "ok": not broken}
@@ -117,24 +117,26 @@ def evaluate_answers(config: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _tried(
-    config: dict[str, Any], systems: Sequence[pa.Table], steps: Mapping[str, Step], seen: InSample
+    terms: Terms, systems: Sequence[pa.Table], steps: Mapping[str, Step], seen: InSample
 ) -> dict[str, list[Scores]]:
     """Judge the controls that the fuller evidence of two systems makes, if they are wanted."""
     cases = most_evidence(systems)
-    if cases is None or not wanted(config):
+    if cases is None or not wanted(terms):
         return {}
     counted = [query for query in cases["query_id"].to_pylist() if query not in seen.apart]
-    return judge_controls(config, cases, steps, counted)
+    return judge_controls(terms, cases, steps, counted)
 
 
 def questions_seen(
-    config: Mapping[str, Any],
+    mode: str,
     gold: Sequence[Mapping[str, Any]],
     judges_: Mapping[str, Step],
     systems: Sequence[Evaluated],
 ) -> InSample:
-    """What the systems, or their judges, were fitted on; of stored answers nothing is known."""
-    mode = config["in_sample"]
+    """What the systems, or their judges, were fitted on; of stored answers nothing is known.
+
+    `mode` is `in_sample` of the job.
+    """
     parts = [each.run.pipeline.steps if each.run else () for each in systems]
     return united([in_sample([*judges_.values(), *steps], gold, mode) for steps in parts])
 
@@ -159,18 +161,18 @@ def split_judged(
     return kept, apart
 
 
-def _ranked(articles: Judged | None, answered: Evaluated, config: dict[str, Any]) -> list[Scores]:
+def _ranked(articles: Judged | None, answered: Evaluated, terms: Terms) -> list[Scores]:
     """Score the ranking behind answers by gold documents; stored answers have no root to name them.
 
     Both systems have these scores or none, so that they can be compared.
     """
-    bench = config["bench"]
+    bench = terms.bench
     if articles is None or answered.run is None or bench["answers"] or bench["baseline_answers"]:
         return []
-    return articles.pool_scores(answered.table, answered.run.place(factory.place(config)))
+    return articles.pool_scores(answered.table, answered.run.place(terms.running.place))
 
 
-def read_gold(config: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+def read_gold(bench: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Read the questions of the benchmark, and list those of its rows that hold none.
 
     `bench.only` names a file of JSON lines, or a folder of them: of the questions only those with
@@ -179,13 +181,13 @@ def read_gold(config: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any
     """
     faulty: list[str] = []
     with reading(path):
-        gold = list(read_gold_answers(path, config["bench"]["subset"], faulty))
+        gold = list(read_gold_answers(path, bench["subset"], faulty))
     for each in faulty[:_SHOWN_FAILURES]:
         say(f"left out: {each}")
-    if only := config["bench"].get("only"):
+    if only := bench.get("only"):
         names = read_ids(Path(str(only)))
         gold = [row for row in gold if row["query_id"] in names]
-    if (limit := config["bench"].get("limit")) is not None:
+    if (limit := bench.get("limit")) is not None:
         gold = _limited(gold, limit)
     if not gold:
         raise UsageError(f"bench.path={path}: there is no question")
@@ -221,31 +223,26 @@ def _evaluated(
 
 
 def answered_systems(
-    config: dict[str, Any], gold: list[dict[str, Any]]
+    terms: Terms, compared: Sequence[System], gold: list[dict[str, Any]]
 ) -> dict[str, tuple[Cases, Evaluated]]:
     """Return the answers of the system, and of its baseline if there is one."""
-    bench = config["bench"]
+    bench = terms.bench
     if bench["free_citations"]:
         if bench["answers"] or bench["baseline_answers"]:
             raise UsageError("bench.free_citations: stored answers are what they are")
         say(FREE)
-    name, against = system_names(config)
-    systems = {"pipeline": _answers(config, gold, bench["answers"], name)}
-    if against:
-        other = baseline_config(config) if config["baseline"] else config
-        systems["baseline"] = _answers(other, gold, bench["baseline_answers"], against)
-    return systems
-
-
-def _resampling(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"resamples": config["resamples"], "seed": config["seed"]}
+    stored = {"pipeline": bench["answers"], "baseline": bench["baseline_answers"]}
+    return {
+        role: _answers(terms, system, gold, path)
+        for (role, path), system in zip(stored.items(), compared, strict=False)
+    }
 
 
 def _figures(
-    config: Mapping[str, Any], prefix: str, listed: Sequence[Scores], gold: list[dict[str, Any]]
+    terms: Terms, prefix: str, listed: Sequence[Scores], gold: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the figures of a system, and by group of questions if the job asks for groups."""
-    resampling, by = _resampling(config), config["bench"]["by"]
+    resampling, by = terms.resampling, terms.bench["by"]
     figures = {each.metric.name: figure(each, **resampling) for each in listed}
     if not by:
         return {f"{prefix}metrics": figures}
@@ -330,7 +327,7 @@ def _line(name: str, entry: Mapping[str, Any]) -> str:
 
 
 def _answers(
-    config: dict[str, Any], gold: list[dict[str, Any]], path: str | None, name: str
+    terms: Terms, system: System, gold: list[dict[str, Any]], path: str | None
 ) -> tuple[Cases, Evaluated]:
     """Read stored answers, or run a pipeline, and pair the answers with the gold."""
     if path:
@@ -339,25 +336,27 @@ def _answers(
             raise UsageError(f"answers: {file} does not exist")
         with reading(file):
             stored = read_answers(file)
-        return _cases(gold, stored), Evaluated(name, config, stored, [], 0.0)
-    if config["root"] is None:
+        return _cases(gold, stored), Evaluated(system.name, system.overrides, stored, [], 0.0)
+    if terms.root is None:
         raise UsageError("root= is missing: bench.answers is null, so the pipeline has to answer")
     if not any(row["text"] for row in gold):
         raise UsageError(
             "bench.path holds no question texts: answer them by `srrag answer`, and give "
             "bench.answers"
         )
-    made = factory.answering(config)
-    if config["bench"]["free_citations"]:
+    made = system.answering()
+    if terms.bench["free_citations"]:
         try:
             made = freed(made)
         except ValueError as error:
             raise UsageError(str(error)) from error
-    bound = factory.pipeline_run(config, made, evaluating=True)
+    bound = terms.running.bound(terms.root, terms.build, made, evaluating=True)
     asked, started = question_table(gold), time.perf_counter()
-    answers = bound.run(asked, factory.place(config))
+    answers = bound.run(asked, terms.running.place)
     seconds, usage = time.perf_counter() - started, bound.usage(asked)
-    return _cases(gold, answers), Evaluated(name, config, answers, [], seconds, bound, usage)
+    return _cases(gold, answers), Evaluated(
+        system.name, system.overrides, answers, [], seconds, bound, usage
+    )
 
 
 def _cases(gold: list[dict[str, Any]], answers: pa.Table) -> Cases:
@@ -389,7 +388,7 @@ def _trials(judged: Mapping[str, pa.Table]) -> Mapping[str, Any] | None:
     return next(filter(None, map(trial_means, judged.values())), None)
 
 
-def _write(config: dict[str, Any], name: str, judged: Mapping[str, pa.Table]) -> None:
-    if config["out"]:
+def _write(out: Path | None, name: str, judged: Mapping[str, pa.Table]) -> None:
+    if out:
         table = pa.concat_tables([JUDGEMENTS.empty_table(), *judged.values()])
-        commit(Path(config["out"]) / name, lambda path: write_parquet(table, path))
+        commit(out / name, lambda path: write_parquet(table, path))

@@ -10,13 +10,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from srrag.config import factory
-from srrag.config.compose import with_pipeline
 from srrag.engine.count_tokens import TokenCounter
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.experiment.running import Running
 from srrag.llm.completion import Usage
-from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.estimate import Counting, figures_of
 from srrag.runner.part import live
@@ -145,18 +142,3 @@ class Counted:
         }
         figures = figures_of(stages, opened, windows)
         return {**figures, "windows": figures.pop("documents"), "not_counted": []}
-
-
-def bound_rankings(config: dict[str, Any]) -> dict[str, PipelineRun]:
-    """Bind the rankings of the baseline and of the pool to the build.
-
-    Raises UsageError that names a failing one.
-    """
-    configs = {"pipeline": config}
-    for name in config["pool"]:
-        configs[f"pool.{name}"] = with_pipeline("make_benchmark", config, str(name))
-    found = {}
-    for name, each in configs.items():
-        pipeline: Pipeline = factory.make(each["pipeline"], name)
-        found[name] = factory.pipeline_run(each, pipeline.ranking())
-    return found

@@ -9,15 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.evaluate.controls import CEILING, SHUFFLED, control_cases
 from srrag.evaluate.judgements import metrics_of
 from srrag.evaluate.scores import Figure, Scores, figure, only, score
 from srrag.experiment.judging import judge, judged_in
-from srrag.experiment.running import Running
+from srrag.experiment.terms import Terms
 from srrag.ids import content_id
-from srrag.llm.completion import Rules
 from srrag.step import Step
 
 MOST = 200
@@ -27,16 +25,15 @@ _ANSWER = ("answer", "sentences", "claims", "guesses")
 """Columns of which a judge has to read one, or the answer has no part in its metrics."""
 
 
-def wanted(config: Mapping[str, Any]) -> bool:
+def wanted(terms: Terms) -> bool:
     """Whether controls are judged; raises UsageError for another value than true or false.
 
     A model that judges is paid for, so there only `controls=paid` asks for them.
     """
-    told = config["controls"]
+    told = terms.controls
     if told not in (True, False, "paid"):
         raise UsageError(f"controls={told}: true, false, or paid where a model judges")
-    free = isinstance(factory.make(config["engine"], "engine"), Rules)
-    return told == "paid" or bool(told and free)
+    return told == "paid" or bool(told and terms.by_rules)
 
 
 def most_evidence(systems: Iterable[pa.Table]) -> pa.Table | None:
@@ -50,7 +47,7 @@ def most_evidence(systems: Iterable[pa.Table]) -> pa.Table | None:
 
 
 def judge_controls(
-    config: dict[str, Any], cases: pa.Table, steps: Mapping[str, Step], counted: Sequence[str]
+    terms: Terms, cases: pa.Table, steps: Mapping[str, Step], counted: Sequence[str]
 ) -> dict[str, list[Scores]]:
     """Return the scores of each control by its name, on at most MOST of the counted questions."""
     chosen = sorted(counted, key=lambda query: content_id("controls", query))[:MOST]
@@ -59,9 +56,9 @@ def judge_controls(
         return {}
     asked = some["query_id"].to_pylist()
     found: dict[str, list[Scores]] = {}
-    store, running = judged_in(config["root"], config["out"]), Running.of(config)
+    store = judged_in(terms.root, terms.out)
     for name, table in control_cases(some).items():
-        judged, _ = judge(store, running, table, steps)
+        judged, _ = judge(store, terms.running, table, steps)
         found[f"{PREFIX}{name}"] = [
             each
             for key, made in judged.items()

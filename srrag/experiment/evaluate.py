@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from srrag.config import factory
-from srrag.errors import UsageError, check_numbers
-from srrag.evaluate.references import resource_path
+from srrag.errors import UsageError
 from srrag.experiment.answers import evaluate_answers
-from srrag.experiment.estimate import check_estimated, estimate_evaluation
+from srrag.experiment.estimate import estimate_evaluation
 from srrag.experiment.evaluate_ranking import evaluate_ranking
 from srrag.experiment.extraction import evaluate_extraction
 from srrag.experiment.filter import evaluate_filter
@@ -18,15 +16,20 @@ from srrag.experiment.linking import evaluate_linking
 from srrag.experiment.near_topic import evaluate_near_topic
 from srrag.experiment.nli import evaluate_nli
 from srrag.experiment.preference import evaluate_preference
-from srrag.experiment.scoring import read_bench
+from srrag.experiment.systems import System
+from srrag.experiment.terms import Terms
 from srrag.experiment.textbook import evaluate_textbook, evaluate_tree
-from srrag.llm.completion import Rules
 
 
-def evaluate(config: dict[str, Any]) -> dict[str, Any]:
-    """Dispatch on the kind of benchmark; raises UsageError for one that cannot be read."""
-    kind = config["bench"]["kind"]
-    path = resource_path(config["bench"]["path"])
+def evaluate(
+    terms: Terms, compared: Sequence[System], *, estimated: bool = False
+) -> dict[str, Any]:
+    """Score what the kind of benchmark scores: a system, and a second one if there is a baseline.
+
+    `estimated` returns the most that it would ask of models instead. Raises UsageError for a
+    benchmark that cannot be read.
+    """
+    kind, path = terms.bench["kind"], terms.path
     if not path.exists():
         raise UsageError(f"bench.path={path} does not exist")
     if kind not in KINDS:
@@ -34,41 +37,48 @@ def evaluate(config: dict[str, Any]) -> dict[str, Any]:
     if kind not in ("answers", "preference") and path.is_dir() != (kind in FOLDERS):
         wanted = "folder" if kind in FOLDERS else "file"
         raise UsageError(f"bench.path={path}: bench.kind={kind} reads a {wanted}")
-    check_numbers(config, resamples=1, seed=0)
-    if config["estimate"]:
-        check_estimated(config)
-        return estimate_evaluation(config, read_bench(config, path))
-    return KINDS[kind](config, path)
+    return (estimate_evaluation if estimated else KINDS[kind])(terms, compared)
 
 
-def _extraction(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    kind = config["bench"]["kind"]
-    if not isinstance(factory.make(config["engine"], "engine"), Rules):
+def _extraction(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
+    kind = terms.bench["kind"]
+    if not terms.by_rules:
         raise UsageError(f"engine: bench.kind={kind} scores mentions; leave engine=rules")
-    mentions = factory.make(config["mentions"], "mentions")
-    mentions.open(factory.place(config).threads)
-    given = {name: config[name] for name in ("in_sample", "resamples", "seed")}
-    return evaluate_extraction(kind, path, mentions, **given)
+    mentions = terms.make("mentions")
+    mentions.open(terms.running.place.threads)
+    return evaluate_extraction(
+        kind, terms.path, mentions, in_sample=terms.in_sample, **terms.resampling
+    )
 
 
-def _filter(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    device, model = config["profile"]["device"], Path(config["bench"]["model"])
-    given = {name: config[name] for name in ("in_sample", "resamples")}
-    return evaluate_filter(path, model, device=device, **given)
+def _filter(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
+    model, device = Path(terms.bench["model"]), terms.running.place.device
+    return evaluate_filter(
+        terms.path, model, device=device, in_sample=terms.in_sample, resamples=terms.resamples
+    )
 
 
-def _tree(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    return evaluate_tree(path, config["build"], Path(config["out"]) if config["out"] else None)
+def _linking(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
+    mesh, split = str(terms.bench["mesh"]), terms.bench["split"]
+    return evaluate_linking(terms.path, mesh, split, **terms.resampling)
 
 
-KINDS: Mapping[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
+def _nli(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
+    return evaluate_nli(terms)
+
+
+def _tree(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
+    return evaluate_tree(terms.path, terms.build, terms.out)
+
+
+KINDS: Mapping[str, Callable[[Terms, Sequence[System]], dict[str, Any]]] = {
     "beir": evaluate_ranking,
     "gold": evaluate_ranking,
     "answers": evaluate_answers,
-    "nli": evaluate_nli,
+    "nli": _nli,
     "preference": evaluate_preference,
     "filter": _filter,
-    "linking": evaluate_linking,
+    "linking": _linking,
     "near_topic": evaluate_near_topic,
     "textbook": evaluate_textbook,
     "textbook_tree": _tree,

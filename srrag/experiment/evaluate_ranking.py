@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from srrag.config import factory
 from srrag.evaluate.retrieval import lower_is_better
 from srrag.evaluate.scores import compare, figure
 from srrag.experiment.rankings import Judged, read_judged
-from srrag.experiment.record import Evaluated, bench_name, record, set_apart, with_windows
-from srrag.experiment.systems import baseline_config, system_names
+from srrag.experiment.record import Evaluated, record, set_apart, with_windows
+from srrag.experiment.systems import System
+from srrag.experiment.terms import Terms
 from srrag.figures import printed
 from srrag.formats import write_run
 from srrag.runner.progress import say
 
 
-def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
+def evaluate_ranking(terms: Terms, compared: Sequence[System]) -> dict[str, Any]:
     """Rank the judged questions; a document is scored by its best window."""
     started = time.perf_counter()
-    judged = read_judged(config, path)
-    name, against = system_names(config)
-    systems = [_ranked(config, "pipeline", name, judged)]
-    if against:
-        systems.append(_ranked(baseline_config(config), "baseline", against, judged))
-    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
-    systems, seen = set_apart(systems, judged.queries, config["in_sample"])
+    judged = read_judged(terms.bench, terms.path, terms.root, terms.build)
+    runs = (terms.out and terms.out / "run.trec", None)
+    systems = [_ranked(terms, *each, judged) for each in zip(compared, runs, strict=False)]
+    resampling = terms.resampling
+    systems, seen = set_apart(systems, judged.queries, terms.in_sample)
     figures = [
         {each.metric.name: figure(each, **resampling) for each in system.scores}
         for system in systems
     ]
     summary: dict[str, Any] = {
-        "system": name,
+        "system": systems[0].name,
         "questions": len(judged.queries),
         "without_gold": judged.without_gold,
         "failed": len(systems[0].table["reject"].drop_null()),
@@ -40,35 +39,34 @@ def evaluate_ranking(config: dict[str, Any], path: Path) -> dict[str, Any]:
         "metrics": figures[0],
         "in_sample": seen.stated(systems[0].apart, **resampling).model_dump(),
     }
-    if against:
+    if len(systems) > 1:
         pair = systems[0].scores, systems[1].scores
-        summary |= {"baseline": against, "baseline_metrics": figures[1]}
+        summary |= {"baseline": systems[1].name, "baseline_metrics": figures[1]}
         summary["difference"] = compare(*pair, **resampling)
-    if config["out"]:
+    if terms.out:
         gold = [
             {**row, "gold": [], "relevant": judged.relevant(row["query_id"])}
             for row in judged.queries
         ]
-        compared = summary.get("difference")
-        record(Path(config["out"]), bench_name(config), "", gold, systems, compared)
+        difference = summary.get("difference")
+        record(terms.out, terms.name, "", gold, systems, difference, **resampling)
     summary["seconds"] = round(time.perf_counter() - started, 3)
     say("\n".join([*seen.said(), readable(summary)]))
     return summary
 
 
-def _ranked(config: dict[str, Any], role: str, name: str, judged: Judged) -> Evaluated:
-    """Rank by the pipeline of a configuration; with `out=` the first one's ranking is a run too."""
-    began, out = time.perf_counter(), config["out"]
-    pipeline = factory.make(config["pipeline"], role)
-    bound = factory.pipeline_run(config, pipeline.ranking())
-    at = bound.place(factory.place(config))
+def _ranked(terms: Terms, system: System, run: Path | None, judged: Judged) -> Evaluated:
+    """Rank by the pipeline of a system, and write its ranking to `run`, if that is given."""
+    began = time.perf_counter()
+    bound = terms.running.bound(terms.root, terms.build, system.make().ranking())
+    at = bound.place(terms.running.place)
     table = bound.run(judged.table, at)
     scores = judged.scores(table, at)
-    if out and role == "pipeline":
-        write_documents_run(Path(out) / "run.trec", judged.found(table, at))
-    kept = with_windows(table, at) if out else table
-    took = time.perf_counter() - began
-    return Evaluated(name, config, kept, scores, took, bound, bound.usage(judged.table))
+    if run is not None:
+        write_documents_run(run, judged.found(table, at))
+    kept = with_windows(table, at) if terms.out else table
+    took, usage = time.perf_counter() - began, bound.usage(judged.table)
+    return Evaluated(system.name, system.overrides, kept, scores, took, bound, usage)
 
 
 def write_documents_run(path: Path, run_: dict[str, dict[str, float]]) -> None:

@@ -15,11 +15,11 @@ from srrag.algo.betr import GRADES
 from srrag.algo.folds import FOLDS
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.significance import paired_bootstrap
-from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.evaluate.references import resource_path
 from srrag.evaluate.retrieval import per_question
 from srrag.experiment.rankings import Judged, read_judged
+from srrag.experiment.running import Running
 from srrag.figures import measured, printed
 from srrag.pipeline import Pipeline, PipelineSlice
 from srrag.provenance import fitted_on
@@ -70,17 +70,32 @@ def fusing(pipeline: Pipeline) -> tuple[PipelineSlice, FuseFeatures]:
     raise UsageError("pipeline: it has no FuseFeatures, whose weights features=… would fit")
 
 
-def gather(config: Mapping[str, Any], name: str, given: Mapping[str, Any]) -> FeatureSet:
+@dataclass(frozen=True)
+class SetFile:
+    """A benchmark that weights are fitted to, and the root that is ranked for it."""
+
+    name: str
+    root: str
+    build: str
+    path: str
+    split: Any = None
+    """Of a file with gold windows: which of its questions are taken."""
+
+    def judged(self) -> Judged:
+        """Read its gold; raises UsageError if it does not fit the root."""
+        folder = resource_path(self.path)
+        bench = {"kind": "gold", "split": self.split}
+        if folder.is_dir():
+            bench = {"kind": "beir", "split": "test"}
+        return read_judged({**bench, "k": 10}, folder, self.root, self.build)
+
+
+def gather(file: SetFile, pipeline: Pipeline, running: Running) -> FeatureSet:
     """Run the steps before the fusion over a benchmark's questions, and compute the features."""
-    bench = {**config["bench"], "path": given["path"], "k": 10}
-    folder = resource_path(given["path"])
-    bench |= {"kind": "beir", "split": "test"} if folder.is_dir() else {"kind": "gold"}
-    here = {**config, "root": given["root"], "bench": bench}
-    judged = read_judged(here, folder)
-    pipeline: Pipeline = factory.make(config["pipeline"], "pipeline")
+    judged, name = file.judged(), file.name
     before, step = fusing(pipeline)
-    bound = factory.pipeline_run(here, pipeline.ranking())
-    at = bound.place(factory.place(config))
+    bound = running.bound(file.root, file.build, pipeline.ranking())
+    at = bound.place(running.place)
     run, candidates, units = before.open(at), step.gatherer(at), open_units(at, step.units)
     rows: list[AskedCandidates] = []
     found: list[list[str]] = []
@@ -104,17 +119,21 @@ def gather(config: Mapping[str, Any], name: str, given: Mapping[str, Any]) -> Fe
     return FeatureSet(name, judged, rows, found)
 
 
-def fit_sets(config: Mapping[str, Any], settings: FeatureSettings) -> dict[str, Any]:
-    """Fit the weights of the pipeline's features to every set of `features`, as JSON for the file.
+def fit_sets(
+    sets: Sequence[FeatureSet],
+    step: FuseFeatures,
+    settings: FeatureSettings,
+    subsets: Sequence[Sequence[str]],
+    command: str,
+) -> dict[str, Any]:
+    """Fit the weights of a step's features to every set, as JSON for the file.
 
-    Each set weighs the same. There is a fit to all features of the pipeline, and one to each list
-    of `train.subsets`. Its `cross_fitted` figures are of questions that the weights had not seen.
+    Each set weighs the same. There is a fit to all features of the step, and one to each list
+    of `subsets`. Its `cross_fitted` figures are of questions that the weights had not seen.
     """
-    _, step = fusing(factory.make(config["pipeline"], "pipeline"))
-    sets = [gather(config, name, given) for name, given in config["features"].items()]
     fits: dict[str, Any] = {}
     first: dict[str, dict[str, Floats]] = {}
-    for features in (step.names, *config["train"]["subsets"]):
+    for features in (step.names, *subsets):
         if unknown := sorted(set(features) - set(step.names)):
             raise UsageError(f"train.subsets: the pipeline has no feature {unknown[0]!r}")
         names = sorted(features)
@@ -141,7 +160,7 @@ def fit_sets(config: Mapping[str, Any], settings: FeatureSettings) -> dict[str, 
             }
             for each in sets
         },
-        "fitted_on": _provenance(config, sets),
+        "fitted_on": _provenance(command, sets),
     }
 
 
@@ -187,10 +206,10 @@ def set_metrics(fit: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _provenance(config: Mapping[str, Any], sets: Sequence[FeatureSet]) -> dict[str, Any]:
+def _provenance(command: str, sets: Sequence[FeatureSet]) -> dict[str, Any]:
     """What the weights were fitted to, so that an evaluation on the same questions can say so."""
     return fitted_on(
         name="features",
-        command=config["command"],
+        command=command,
         questions=[row.text for each in sets for row in each.rows],
     )

@@ -9,6 +9,7 @@ from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.model.filter import Base
 from srrag.model.pair_causal import LoRA
+from srrag.runner.runner import Runner
 from srrag.train.filter.settings import DEFAULTS, FilterSettings
 
 COMPARED = ("learning_rate", "epochs", "yes_weight")
@@ -16,9 +17,8 @@ FIXED = ("batch", "weight_decay", "precision", "checkpointing", "shard")
 MAX_TOKENS = {"encoder": 256, "causal": 1024}
 
 
-def check(config: dict[str, Any]) -> None:
+def check(train: dict[str, Any], runner: Runner) -> None:
     """Raise UsageError for a wrong setting before the job reads any data."""
-    train = config["train"]
     if train["data"] is None and None in (train["pairs"], train["test"]):
         raise UsageError("train.data=FOLDER is missing, with train.jsonl and dev.jsonl")
     if not 0 < train["validation_share"] < 1:
@@ -27,7 +27,7 @@ def check(config: dict[str, Any]) -> None:
         raise UsageError(f"train.answer_precision={train['answer_precision']} is outside 0…1")
     if train["folds"] not in range(2, 101) and train["folds"] != 0:
         raise UsageError(f"train.folds={train['folds']}: 0, or from 2 on")
-    if train["workers"] and not hasattr(factory.runner(config), "connect"):
+    if train["workers"] and not hasattr(runner, "connect"):
         raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
     if train["shard"] and not train["workers"]:
         raise UsageError("train.shard=true: weights are parted over workers; set train.workers")

@@ -14,7 +14,7 @@ from srrag.engine.base import Model
 from srrag.errors import UsageError
 from srrag.evaluate.judgements import JUDGEMENTS, PREPARED, Preparation, metrics_of
 from srrag.experiment.running import Running
-from srrag.llm.completion import Rules, Usage
+from srrag.llm.completion import Usage
 from srrag.runner.question_parts import write_source
 from srrag.runner.summary import usage_of
 from srrag.schema import empty_value
@@ -119,12 +119,6 @@ def _lost_before(
         blank = {item.name: empty_value(item.type) for item in JUDGEMENTS}
         rows = [{**blank, **row} for row in rejected.select(["query_id", "reject"]).to_pylist()]
         yield pa.Table.from_pylist(rows, schema=JUDGEMENTS)
-
-
-def judge_name(config: dict[str, Any]) -> str:
-    """Name the judging model, or the rules."""
-    engine = factory.make(config["engine"], "engine")
-    return f"{engine.name} (lexical, no model)" if isinstance(engine, Rules) else str(engine.name)
 
 
 def judged_in(root: str | Path | None, out: str | Path | None) -> Store:

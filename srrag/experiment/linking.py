@@ -14,23 +14,23 @@ from srrag.mentions.vocabulary import Vocabulary
 from srrag.runner.progress import say
 
 
-def evaluate_linking(config: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Link the documents of `docs.jsonl`, without synonyms and with them."""
+def evaluate_linking(
+    path: Path, mesh: str, split: Any, *, resamples: int, seed: int
+) -> dict[str, Any]:
+    """Link the documents of `docs.jsonl` to the vocabulary `mesh`, without synonyms and with."""
     started = time.perf_counter()
-    folder = str(config["bench"]["mesh"])
     with reading(path / "docs.jsonl"):
         documents = read_indexed(path / "docs.jsonl")
     keyed = [{"query_id": each["title"], **each} for each in documents]
-    documents = list(questions_of(keyed, config["bench"]["split"]))
+    documents = list(questions_of(keyed, split))
     try:
         matchers = {
-            name: Vocabulary(folder=folder, synonyms=synonyms).open()
+            name: Vocabulary(folder=mesh, synonyms=synonyms).open()
             for name, synonyms in (("names", False), ("synonyms", True))
         }
     except ValueError as error:
         raise UsageError(f"bench.{error}") from error
-    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
-    figures = linking_figures(documents, matchers, **resampling)
+    figures = linking_figures(documents, matchers, resamples=resamples, seed=seed)
     lines = [f"  {name:<40}{printed(each)}" for name, each in figures.items()]
     say("\n".join([f"{len(documents)} documents", *lines, ""]))
     return {

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.evaluate.near_topic import (
     NearTopic,
@@ -25,8 +24,9 @@ from srrag.evaluate.near_topic import (
 from srrag.evaluate.scores import Scores, compare, figure
 from srrag.experiment.in_sample import InSample, split
 from srrag.experiment.outcome import Outcome
-from srrag.experiment.record import Evaluated, bench_name, record, set_apart
-from srrag.experiment.systems import baseline_config, system_names
+from srrag.experiment.record import Evaluated, record, set_apart
+from srrag.experiment.systems import System
+from srrag.experiment.terms import Terms
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
@@ -108,34 +108,31 @@ def _question_table(questions: Sequence[NearTopic]) -> pa.Table:
     return question_table({"query_id": q.query_id, "text": q.text} for q in questions)
 
 
-def read_bench_near_topic(config: Mapping[str, Any], path: Path) -> NearTopicBench:
+def read_bench_near_topic(bench: Mapping[str, Any], path: Path, root: str | None) -> NearTopicBench:
     """Read the questions; raises UsageError without a root."""
-    bench = config["bench"]
-    if config["root"] is None:
+    if root is None:
         raise UsageError("root= is missing: the build of the corpus that is asked")
     answerable = Path(bench["answerable"]) if bench["answerable"] else None
     with reading(answerable or path), reading(path):
         return NearTopicBench(read_near_topic(path, answerable, bench["side"]))
 
 
-def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
+def evaluate_near_topic(terms: Terms, compared: Sequence[System]) -> dict[str, Any]:
     """Run a pipeline, and the baseline if any; return figures by the element replaced."""
     started = time.perf_counter()
-    bench, resampling = config["bench"], {"resamples": config["resamples"], "seed": config["seed"]}
-    questions = list(read_bench_near_topic(config, path).asked_)
-    name, against = system_names(config)
-    systems = [_ask(config, name, questions)]
-    systems += [_ask(baseline_config(config), against, questions)] if against else []
+    path, resampling = terms.path, terms.resampling
+    questions = list(read_bench_near_topic(terms.bench, path, terms.root).asked_)
+    systems = [_ask(terms, each, questions) for each in compared]
     asked = [{"query_id": q.query_id, "text": q.text} for q in questions]
-    systems, seen = set_apart(systems, asked, config["in_sample"])
+    systems, seen = set_apart(systems, asked, terms.in_sample)
     questions = [each for each in questions if each.query_id not in seen.apart]
     if not questions:
         raise UsageError(f"bench.path={path}: every question is one {seen.reason}")
     counted = {
-        "system": name,
+        "system": systems[0].name,
         "answerable": sum(each.answerable for each in questions),
         "unanswerable": sum(not each.answerable for each in questions),
-        "side": bench["side"],
+        "side": terms.bench["side"],
         "in_sample": seen.stated(systems[0].apart, **resampling).model_dump(),
     }
     summary: dict[str, Any] = counted
@@ -150,28 +147,28 @@ def evaluate_near_topic(config: dict[str, Any], path: Path) -> dict[str, Any]:
             },
             f"{prefix}risk_coverage": risk_coverage(questions, rows),
         }
-    if against:
-        summary["baseline"] = against
+    if len(systems) > 1:
+        summary["baseline"] = systems[1].name
         summary["difference"] = compare(systems[0].scores, systems[1].scores, **resampling)
-    if config["out"]:
-        compared = summary.get("difference")
-        record(Path(config["out"]), bench_name(config), "", asked, systems, compared)
+    if terms.out:
+        difference = summary.get("difference")
+        record(terms.out, terms.name, "", asked, systems, difference, **resampling)
     summary["seconds"] = round(time.perf_counter() - started, 3)
     say("\n".join([*seen.said(), readable(summary)]))
     return summary
 
 
-def _ask(config: dict[str, Any], name: str, questions: list[NearTopic]) -> Evaluated:
+def _ask(terms: Terms, system: System, questions: list[NearTopic]) -> Evaluated:
     """Run a pipeline on all questions."""
-    bound = factory.pipeline_run(config, factory.answering(config), evaluating=True)
+    bound = terms.running.bound(terms.root, terms.build, system.answering(), evaluating=True)
     asked = _question_table(questions)
     began = time.perf_counter()
-    table = bound.run(asked, factory.place(config))
+    table = bound.run(asked, terms.running.place)
     seconds, rows = time.perf_counter() - began, by_id(table.to_pylist())
     scores = near_topic_scores(questions, rows)
     abstained = sum(not has_answered(row) for row in rows.values() if row["reject"] is None)
-    usage = bound.usage(asked)
-    return Evaluated(name, config, table, scores, seconds, bound, usage, abstained=abstained)
+    found = table, scores, seconds, bound, bound.usage(asked)
+    return Evaluated(system.name, system.overrides, *found, abstained=abstained)
 
 
 def readable(summary: Mapping[str, Any]) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.evaluate.judges.nuggets import JudgeNuggets
 from srrag.evaluate.nli import (
@@ -22,8 +21,8 @@ from srrag.evaluate.nli import (
     verdicts,
 )
 from srrag.experiment.in_sample import in_sample
-from srrag.experiment.judging import judge, judge_name, judged_in, judges
-from srrag.experiment.running import Running
+from srrag.experiment.judging import judge, judged_in, judges
+from srrag.experiment.terms import Terms
 from srrag.figures import printed
 from srrag.llm.completion import Usage
 from srrag.runner.progress import say
@@ -34,38 +33,38 @@ _NUGGETS = "nuggets"
 """The judge of `bench.judges` that is measured."""
 
 
-def evaluate_nli(config: dict[str, Any], path: Path) -> dict[str, Any]:
+def evaluate_nli(terms: Terms) -> dict[str, Any]:
     """Compare the verdicts of the judge of nuggets with physicians' votes.
 
     Pairs of questions that the judge was tuned on are kept apart unless in_sample=allow. Raises
     UsageError if no others are left.
     """
     started = time.perf_counter()
-    with reading(path):
-        rows = read_nli(path)
-    steps = judges(config["bench"]["judges"])
-    measured, usage = _measured(config, path, rows, steps)
-    summary = {"judge": judge_name(config), **measured, **calls_made({"judge": usage}, len(rows))}
+    with reading(terms.path):
+        rows = read_nli(terms.path)
+    steps = judges(terms.bench["judges"])
+    measured, usage = _measured(terms, terms.path, rows, steps)
+    summary = {"judge": terms.judge, **measured, **calls_made({"judge": usage}, len(rows))}
     summary["seconds"] = round(time.perf_counter() - started, 3)
     summary["ok"] = summary["failed"] < summary["pairs"]
     say(readable(summary))
     return summary
 
 
-def unfit_by_votes(config: dict[str, Any], steps: Mapping[str, Step]) -> dict[str, str]:
+def unfit_by_votes(terms: Terms, steps: Mapping[str, Step]) -> dict[str, str]:
     """Name the metrics of the judge of nuggets, with the reason, if it is unfit as a judge.
 
     It is if its F1 on the physicians' votes of `bench.votes` does not beat a cosine's, as
     `bench=nli` measures it: on whole answers, and on questions that it was not tuned on. Without
     such a file, or such a judge, nothing is known.
     """
-    file = config["bench"].get("votes")
+    file = terms.bench.get("votes")
     step = steps.get(_NUGGETS)
     if not file or not isinstance(step, JudgeNuggets) or not (path := Path(str(file))).exists():
         return {}
     with reading(path):
         rows = read_nli(path)
-    found, _ = _measured(config, path, rows, {_NUGGETS: replace(step, words=None)})
+    found, _ = _measured(terms, path, rows, {_NUGGETS: replace(step, words=None)})
     if found["fit"]:
         return {}
     own, other = (each["metrics"]["F1"]["value"] for each in (found, found["cosine_best"]))
@@ -74,22 +73,21 @@ def unfit_by_votes(config: dict[str, Any], steps: Mapping[str, Step]) -> dict[st
 
 
 def _measured(
-    config: dict[str, Any], path: Path, rows: list[dict[str, Any]], steps: Mapping[str, Step]
+    terms: Terms, path: Path, rows: list[dict[str, Any]], steps: Mapping[str, Step]
 ) -> tuple[dict[str, Any], Usage]:
     """Measure the judge of nuggets, a cosine and the constant on physicians' votes."""
-    store, running = judged_in(config["root"], config["out"]), Running.of(config)
-    judged, usage = judge(store, running, nli_cases(rows), steps)
-    given = verdicts(judged[_NUGGETS])
-    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
+    store = judged_in(terms.root, terms.out)
+    judged, usage = judge(store, terms.running, nli_cases(rows), steps)
+    given, resampling = verdicts(judged[_NUGGETS]), terms.resampling
     asked = [{"query_id": row["id"], "text": row["question"]} for row in rows]
-    seen = in_sample(steps.values(), asked, config["in_sample"])
+    seen = in_sample(steps.values(), asked, terms.in_sample)
     apart = [row for row in rows if row["id"] in seen.apart]
     rows = [row for row in rows if row["id"] not in seen.apart]
     if not rows:
         raise UsageError(f"{path}: every pair is {seen.reason}")
     found = agreement(rows, given, **resampling)
     gold = np.array([row["label"] == "Entailment" for row in rows])
-    cosines = _cosines(config, rows)
+    cosines = _cosines(terms, rows)
     threshold = best_threshold(gold, cosines)
     questions = [str(row["question"]) for row in rows]
     best = binary(gold, cosines >= threshold, questions, **resampling)
@@ -129,11 +127,11 @@ def readable(summary: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"  {summary['judge']} {verdict}", ""])
 
 
-def _cosines(config: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> Any:
+def _cosines(terms: Terms, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Compute the cosine of each nugget with its answer, the baseline of the judge."""
     from srrag.model.embed import load
 
-    at = factory.place(config)
-    model = load(factory.make(config["embedder"], "embedder"), at.device, at.threads)
+    at = terms.running.place
+    model = load(terms.make("embedder"), at.device, at.threads)
     vectors = model.encode([text for row in rows for text in (row["answer"], row["nugget"])])
     return (vectors[::2] * vectors[1::2]).sum(axis=1)

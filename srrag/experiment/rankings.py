@@ -130,18 +130,18 @@ class Judged:
         )
 
 
-def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
+def read_judged(bench: Mapping[str, Any], path: Path, root: str | None, build: str) -> Judged:
     """Read a benchmark's gold for rankings; raises UsageError if it does not fit the root."""
-    if config["root"] is None:
-        kind = config["bench"]["kind"]
+    if root is None:
+        kind = bench["kind"]
         raise UsageError(f"root= is missing: bench.kind={kind} ranks a finished build's windows")
-    cutoffs = _cutoffs(config["bench"]["k"])
-    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
-    if config["bench"]["kind"] == "gold":
-        questions, windows = read_windows(config, path, units)
+    cutoffs = _cutoffs(bench["k"])
+    units = Units(Store(root).artifacts(build)["units"])
+    if bench["kind"] == "gold":
+        questions, windows = read_windows(path, bench.get("split"), units)
         statements = must_have(quote_windows(questions, units))
         return Judged(windows, questions, True, 0, statements, cutoffs)
-    files = path / "qrels" / f"{config['bench']['split']}.tsv", path / "queries.jsonl"
+    files = path / "qrels" / f"{bench['split']}.tsv", path / "queries.jsonl"
     for file in files:
         if not file.is_file():
             raise UsageError(f"bench.path={path}: {file.relative_to(path)} is missing")
@@ -158,18 +158,16 @@ def read_judged(config: Mapping[str, Any], path: Path) -> Judged:
     judged = {document for documents in qrels.values() for document in documents}
     missing = judged - set(units.documents["source_id"].to_pylist())
     if missing == judged:
-        raise UsageError(
-            f"root={config['root']} holds none of the documents that bench.path judges"
-        )
+        raise UsageError(f"root={root} holds none of the documents that bench.path judges")
     return Judged(qrels, queries, missing=len(missing), cutoffs=cutoffs)
 
 
-def read_articles(config: Mapping[str, Any], rows: list[dict[str, Any]]) -> Judged | None:
+def read_articles(bench: Mapping[str, Any], rows: list[dict[str, Any]]) -> Judged | None:
     """Read `bench.qrels`, the gold PMIDs of questions with answers; None if the bench has none.
 
     Raises UsageError for a file that is missing, malformed, or judges none of the questions.
     """
-    path = config["bench"].get("qrels")
+    path = bench.get("qrels")
     if not path:
         return None
     if not Path(path).is_file():
@@ -183,15 +181,13 @@ def read_articles(config: Mapping[str, Any], rows: list[dict[str, Any]]) -> Judg
     return Judged(known, rows, by_article=True)
 
 
-def read_windows(
-    config: Mapping[str, Any], path: Path, units: Units
-) -> tuple[list[dict[str, Any]], Qrels]:
+def read_windows(path: Path, split: Any, units: Units) -> tuple[list[dict[str, Any]], Qrels]:
     """Read the questions of a set with gold quotes, and the qrels of the windows that hold them.
 
     Raises UsageError for an invalid file, or one whose quotes are in no window.
     """
     with reading(path):
-        questions = questions_of(read_gold(path), config["bench"].get("split"))
+        questions = questions_of(read_gold(path), split)
         qrels = window_qrels(questions, units)
         if not qrels:
             raise ValueError("no question names a gold quote")

@@ -35,14 +35,14 @@ SHOWN_WINDOWS = 10
 
 @dataclass(frozen=True)
 class Evaluated:
-    """An evaluated system: its configuration, its output for the questions, and its scores.
+    """An evaluated system: the overrides that repeat it, its output for the questions, its scores.
 
     `run` is None for stored answers, `abstained` is None for a ranking, `missing` counts failed
     answers by reason, `broken_judges` are the judges that failed on every case.
     """
 
     name: str
-    config: Mapping[str, Any]
+    overrides: Sequence[str]
     table: pa.Table
     scores: Sequence[Scores]
     seconds: float
@@ -67,6 +67,9 @@ def record(
     difference: Mapping[str, Mapping[str, Any]] | None = None,
     controls: Mapping[str, Sequence[Scores]] | None = None,
     told: Mapping[str, str] | None = None,
+    *,
+    resamples: int,
+    seed: int,
 ) -> None:
     """Write the results; `difference` is the first system minus the second, the baseline.
 
@@ -75,11 +78,12 @@ def record(
     controls, unfit = controls or {}, dict(told or {})
     questions = gold_table(bench, gold)
     baseline = systems[1].name if len(systems) > 1 else None
+    resampling = {"resamples": resamples, "seed": seed}
     rows = []
     for number, system in enumerate(systems):
         compared = {name: BaselineDifference(**each) for name, each in (difference or {}).items()}
         against = {"baseline": baseline, "difference": compared} if number == 0 else {}
-        row = _row(system, bench, judge, questions.num_rows, against)
+        row = _row(system, bench, judge, questions.num_rows, against, resampling)
         rows.append(row.model_copy(update={"unfit": unfit}))
         write_answers(out, system.name, system.table)
         if system.judgements is not None:
@@ -90,7 +94,6 @@ def record(
         for system in systems
         for table in score_tables(system.name, system.scores, names, system.seen)
     ]
-    resampling = {name: systems[0].config[name] for name in ("resamples", "seed")}
     rows += [control_row(rows[0], name, each, **resampling) for name, each in controls.items()]
     for name, each in controls.items():
         scores += score_tables(name, each, names, systems[0].seen)
@@ -132,16 +135,10 @@ def set_apart(
     ], seen
 
 
-def bench_name(config: Mapping[str, Any]) -> str:
-    """Name a benchmark in results by its kind and the end of its path."""
-    path = Path(config["bench"]["path"])
-    return f"{config['bench']['kind']} {'/'.join(path.parts[-2:])}"
-
-
-def bench_group(config: Mapping[str, Any]) -> str:
-    """The benchmark as `bench=` names it, else its kind."""
-    named = [item.partition("=")[2] for item in config["overrides"] if item.startswith("bench=")]
-    return str(named[-1] if named else config["bench"]["kind"])
+def bench_group(overrides: Sequence[str], kind: str) -> str:
+    """The benchmark as the last `bench=` of a command names it, else its kind."""
+    named = [item.partition("=")[2] for item in overrides if item.startswith("bench=")]
+    return named[-1] if named else kind
 
 
 def score_tables(
@@ -169,10 +166,13 @@ def with_windows(table: pa.Table, at: Place) -> pa.Table:
 
 
 def _row(
-    system: Evaluated, bench: str, judge: str, questions: int, against: Mapping[str, Any]
+    system: Evaluated,
+    bench: str,
+    judge: str,
+    questions: int,
+    against: Mapping[str, Any],
+    resampling: Mapping[str, int],
 ) -> Row:
-    config = system.config
-    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
     rejected = system.table.filter(system.table["reject"].is_valid())
     lost = rejected.select(["query_id", "reject"]).to_pylist()
     return Row(
@@ -191,19 +191,19 @@ def _row(
         tokens_out=system.usage.tokens_out,
         calls=system.usage.calls + system.usage.cached,
         seconds=round(system.seconds, 3),
-        command=shlex.join(["srrag", "evaluate", *config["overrides"]]),
-        overrides=tuple(config["overrides"]),
+        command=shlex.join(["srrag", "evaluate", *system.overrides]),
+        overrides=tuple(system.overrides),
         versions=versions(),
-        **_origin(system.run, config),
+        **_origin(system.run),
         **against,
     )
 
 
-def _origin(run: PipelineRun | None, config: Mapping[str, Any]) -> dict[str, Any]:
+def _origin(run: PipelineRun | None) -> dict[str, Any]:
     """Describe the pipeline and its inputs; empty for stored answers, whose origin is unknown."""
     if run is None:
         return {}
-    pointer, plan = run.store.read_pointer(config["build"])["stages"], run.alone.plan
+    pointer, plan = run.store.read_pointer(run.build)["stages"], run.alone.plan
     read = {name: pointer[name]["fingerprint"] for name in run.pipeline.needs() if name in pointer}
     return {
         "pipeline": spec(run.pipeline),

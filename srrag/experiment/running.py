@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from srrag.config import factory
+from srrag.pipeline import Pipeline
+from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.runner import Runner
 from srrag.stage import Resources
 from srrag.step import Place
@@ -26,3 +28,10 @@ class Running:
         """Make it of the profile of a configuration; raises UsageError."""
         resources = partial(factory.resources, config)
         return cls(factory.runner(config), resources, factory.place(config))
+
+    def bound(
+        self, root: str | None, build: str, pipeline: Pipeline, *, evaluating: bool = False
+    ) -> PipelineRun:
+        """Bind a pipeline to a build of a root, as `factory.bound` does."""
+        given = root, build, pipeline, self.runner, self.resources
+        return factory.bound(*given, evaluating=evaluating)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -18,13 +17,13 @@ from srrag.evaluate.scores import Scores, broke_down
 from srrag.experiment.answers import read_gold, scores, split_judged
 from srrag.experiment.controls import joined, judge_controls, most_evidence, unfit, wanted
 from srrag.experiment.in_sample import InSample
-from srrag.experiment.judging import judge, judge_name, judged_in, judges
+from srrag.experiment.judging import judge, judged_in, judges
 from srrag.experiment.near_topic import read_bench_near_topic
 from srrag.experiment.nli import unfit_by_votes
 from srrag.experiment.outcome import Outcome
 from srrag.experiment.ranked import RankedByGold
 from srrag.experiment.rankings import Judged, read_articles, read_judged
-from srrag.experiment.running import Running
+from srrag.experiment.terms import Terms
 from srrag.experiment.textbook import read_bench_textbook
 from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
@@ -106,15 +105,19 @@ class Rankings(RankedByGold):
 class Answers:
     """A benchmark that scores answers by judges, all on the engine of the sweep."""
 
-    config: dict[str, Any]
+    terms: Terms
     rows: list[Row]
     gold: list[Row]
     steps: Mapping[str, Step]
-    judge: str
     articles: Judged | None = None
     """The gold documents of the ranking behind the answers, where the benchmark names them."""
     faulty: Sequence[str] = ()
     """Rows of the gold that hold no question, each with its place."""
+
+    @property
+    def judge(self) -> str:
+        """The name of the judging model, or of the rules."""
+        return self.terms.judge
 
     @cached_property
     def questions(self) -> pa.Table:
@@ -123,7 +126,7 @@ class Answers:
 
     def asked(self, pipeline: Pipeline) -> Pipeline:
         """Return the whole pipeline."""
-        if self.config["bench"]["free_citations"]:
+        if self.terms.bench["free_citations"]:
             pipeline = freed(pipeline)
         if "answer" not in pipeline.writes.names:
             raise ValueError("pipeline: none of its steps writes an answer")
@@ -137,9 +140,8 @@ class Answers:
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
         """Let the judges score the answers."""
         cases = make_cases(self.rows, table)
-        store = judged_in(self.config["root"], self.config["out"])
-        running = Running.of(self.config)
-        judged, usage = judge(store, running, cases.table, self.steps)
+        store = judged_in(self.terms.root, self.terms.out)
+        judged, usage = judge(store, self.terms.running, cases.table, self.steps)
         by_judge = scores(self.steps, judged, [row["query_id"] for row in self.rows])
         ranked = self.articles.pool_scores(table, at) if self.articles else []
         kept, apart = split_judged(ranked, self.steps, judged, self.rows, seen)
@@ -154,12 +156,12 @@ class Answers:
         """Judge controls made of the evidence of the row that has most, the baseline of equals."""
         ordered = [outcomes[baseline], *outcomes.values()]
         table = most_evidence(each.cases for each in ordered if each.cases is not None)
-        if table is None or not wanted(self.config):
+        if table is None or not wanted(self.terms):
             return {}, {}
         counted = [query for query in table["query_id"].to_pylist() if query not in seen.apart]
-        found = judge_controls(self.config, table, self.steps, counted)
+        found = judge_controls(self.terms, table, self.steps, counted)
         told = unfit([each.scores for each in outcomes.values()], found, self.steps)
-        return found, joined(told, unfit_by_votes(self.config, self.steps))
+        return found, joined(told, unfit_by_votes(self.terms, self.steps))
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
         """Keep every column except vectors."""
@@ -168,32 +170,34 @@ class Answers:
         return table.select(names)
 
 
-def read_bench(config: dict[str, Any], path: Path) -> Bench:
+def read_bench(terms: Terms) -> Bench:
     """Read the benchmark of a sweep; raises UsageError if it cannot score pipelines."""
-    bench = config["bench"]
+    bench, path, root, build = terms.bench, terms.path, terms.root, terms.build
     if not path.exists():
         raise UsageError(f"bench.path={path} does not exist")
     if bench["kind"] == "textbook":
-        return read_bench_textbook(config, path)
+        return read_bench_textbook(bench, path, root, build)
     if bench["kind"] == "near_topic":
-        return read_bench_near_topic(config, path)
+        return read_bench_near_topic(bench, path, root)
     if bench["kind"] not in ("beir", "gold", "answers"):
         kinds = "beir, gold, textbook, near_topic and answers"
         raise UsageError(f"bench.kind={bench['kind']}: a sweep scores {kinds}")
-    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
+    if root is None:
+        raise UsageError("root= is missing: the build that the pipelines read")
+    units = Units(Store(root).artifacts(build)["units"])
     known = units.documents.select(["source_id", "grade", "condition"]).to_pylist()
     documents = {row["source_id"]: row for row in known}
     if bench["kind"] != "answers":
-        return Rankings(read_judged(config, path), documents)
+        return Rankings(read_judged(bench, path, root, build), documents)
     if bench["answers"] or bench["baseline_answers"]:
         raise UsageError("bench.answers: a sweep's configurations answer themselves")
-    rows, faulty = read_gold(config, path)
+    rows, faulty = read_gold(bench, path)
     if not all(row["text"] for row in rows):
         raise UsageError(f"bench.path={path} holds a question without its text")
     given = {_name(facts): facts for _, facts in gold_rows(path, bench["subset"])}
     facts = [told_apart({**given[row["query_id"]], **row}, documents) for row in rows]
-    steps, articles = judges(bench["judges"]), read_articles(config, rows)
-    return Answers(config, rows, facts, steps, judge_name(config), articles, faulty)
+    steps, articles = judges(bench["judges"]), read_articles(bench, rows)
+    return Answers(terms, rows, facts, steps, articles, faulty)
 
 
 def _name(row: Row) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from srrag.config import factory
 from srrag.errors import UsageError, reading
 from srrag.evaluate.chapter_independence import independence, plot_independence
 from srrag.evaluate.chapter_independence import readable as readable_tree
@@ -21,8 +20,9 @@ from srrag.evaluate.retrieval import Qrels
 from srrag.evaluate.scores import Scores, compare, figure
 from srrag.evaluate.textbook import gold_units, textbook_scores
 from srrag.experiment.ranked import RankedByGold
-from srrag.experiment.record import Evaluated, bench_name, record, set_apart
-from srrag.experiment.systems import baseline_config, system_names
+from srrag.experiment.record import Evaluated, record, set_apart
+from srrag.experiment.systems import System
+from srrag.experiment.terms import Terms
 from srrag.index.tree_reader import TreeForest
 from srrag.retrieve.questions import question_table
 from srrag.rows import Row
@@ -71,33 +71,32 @@ class Textbook(RankedByGold):
         return textbook_scores(self.asked_, self.gold_units, self.chapters, table, self.units)
 
 
-def read_bench_textbook(config: Mapping[str, Any], path: Path) -> Textbook:
+def read_bench_textbook(
+    bench: Mapping[str, Any], path: Path, root: str | None, build: str
+) -> Textbook:
     """Read a textbook's questions for a root; raises UsageError if they do not fit it."""
-    if config["root"] is None:
+    if root is None:
         raise UsageError("root= is missing: bench.kind=textbook ranks a finished build's units")
-    bench = config["bench"]
     with reading(path):
         questions = read_textbook(path, bench["sample"], bench["known"])
         chapters = read_chapters(path)
-    units = Units(Store(config["root"]).artifacts(config["build"])["units"])
+    units = Units(Store(root).artifacts(build)["units"])
     gold = gold_units(questions, units)
     if not gold:
-        raise UsageError(f"root={config['root']} holds none of the sections of bench.path={path}")
+        raise UsageError(f"root={root} holds none of the sections of bench.path={path}")
     return Textbook(questions, gold, chapters, units)
 
 
-def evaluate_textbook(config: dict[str, Any], path: Path) -> dict[str, Any]:
+def evaluate_textbook(terms: Terms, compared: Sequence[System]) -> dict[str, Any]:
     """Rank the questions by a pipeline, and by the baseline if any; return the figures."""
     started = time.perf_counter()
-    bench = read_bench_textbook(config, path)
-    resampling = {"resamples": config["resamples"], "seed": config["seed"]}
-    name, against = system_names(config)
-    systems = [_ranked(config, name, bench)]
-    systems += [_ranked(baseline_config(config), against, bench)] if against else []
-    systems, seen = set_apart(systems, bench.questions.to_pylist(), config["in_sample"])
+    bench = read_bench_textbook(terms.bench, terms.path, terms.root, terms.build)
+    resampling = terms.resampling
+    systems = [_ranked(terms, each, bench) for each in compared]
+    systems, seen = set_apart(systems, bench.questions.to_pylist(), terms.in_sample)
     figures = [{s.metric.name: figure(s, **resampling) for s in each.scores} for each in systems]
     summary: dict[str, Any] = {
-        "system": name,
+        "system": systems[0].name,
         "questions": bench.questions.num_rows,
         "without_gold": len(bench.asked_) - bench.questions.num_rows,
         "failed": len(systems[0].table["reject"].drop_null()),
@@ -105,29 +104,27 @@ def evaluate_textbook(config: dict[str, Any], path: Path) -> dict[str, Any]:
         "metrics": figures[0],
         "in_sample": seen.stated(systems[0].apart, **resampling).model_dump(),
     }
-    if against:
-        summary |= {"baseline": against, "baseline_metrics": figures[1]}
+    if len(systems) > 1:
+        summary |= {"baseline": systems[1].name, "baseline_metrics": figures[1]}
         summary["difference"] = compare(systems[0].scores, systems[1].scores, **resampling)
-    if config["out"]:
+    if terms.out:
         difference = summary.get("difference")
-        record(Path(config["out"]), bench_name(config), "", bench.gold, systems, difference)
+        record(terms.out, terms.name, "", bench.gold, systems, difference, **resampling)
     summary["seconds"] = round(time.perf_counter() - started, 3)
     say(readable(summary))
     return summary
 
 
-def _ranked(config: dict[str, Any], name: str, bench: Textbook) -> Evaluated:
-    """Rank the questions by the pipeline of a configuration."""
+def _ranked(terms: Terms, system: System, bench: Textbook) -> Evaluated:
+    """Rank the questions by the pipeline of a system."""
     began = time.perf_counter()
-    pipeline = bench.asked(factory.make(config["pipeline"], "pipeline"))
-    bound = factory.pipeline_run(config, pipeline)
-    at = bound.place(factory.place(config))
+    bound = terms.running.bound(terms.root, terms.build, bench.asked(system.make()))
+    at = bound.place(terms.running.place)
     table = bound.run(bench.questions, at)
     took = time.perf_counter() - began
-    kept = bench.kept(table, at) if config["out"] else table
-    return Evaluated(
-        name, config, kept, bench.scores(table, at), took, bound, bound.usage(bench.questions)
-    )
+    kept = bench.kept(table, at) if terms.out else table
+    scores, usage = bench.scores(table, at), bound.usage(bench.questions)
+    return Evaluated(system.name, system.overrides, kept, scores, took, bound, usage)
 
 
 def readable(summary: Mapping[str, Any]) -> str:

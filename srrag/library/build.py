@@ -36,7 +36,6 @@ def build_root(config: dict[str, Any]) -> dict[str, Any]:
             reader.scan(), factory.place(config)
         )
         say(readable(summary))
-        config["out"] = None  # an estimate leaves no trace
         return summary
     job = BuildJob(
         store=store,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 def settings_of(config: dict[str, Any]) -> ServeSettings:
     """Read the server's settings; raises UsageError that names a wrong key."""
     pipelines: dict[str, Pipeline] = {}
-    for name, chosen in {_chosen(config): config, **_others(config)}.items():
+    arguments = shlex.split(config["command"])[2:]
+    others = {name: configure("serve", _with(arguments, name)) for name in config["also"]}
+    for name, chosen in {_chosen(arguments): config, **others}.items():
         if chosen["build"] != config["build"]:
             theirs, ours = chosen["build"], config["build"]
             raise UsageError(f"also: {name} asks build {theirs!r}, this server {ours!r}")
@@ -39,7 +42,7 @@ def settings_of(config: dict[str, Any]) -> ServeSettings:
             limits=limits,
             log=_log_file(config["log"]),
             log_questions=config["log_questions"],
-            apart=_apart(config),
+            apart=_apart(config["deployments"] or {}, config["profile"]["device"]),
             traces=config["traces"],
             runs=tuple(Path(folder).expanduser().resolve() for folder in config["runs"]),
         )
@@ -47,14 +50,13 @@ def settings_of(config: dict[str, Any]) -> ServeSettings:
         raise UsageError(str(error)) from error
 
 
-def _apart(config: dict[str, Any]) -> dict[str, Deployment]:
+def _apart(deployments: Mapping[str, Any], device: str) -> dict[str, Deployment]:
     """The deployments beside that of the ingress."""
     made = {}
-    for name, given in (config["deployments"] or {}).items():
+    for name, given in deployments.items():
         if not _NAME.fullmatch(name):
             raise UsageError(f"deployments.{name}: a name is small letters, digits and _")
-        device = {"device": config["profile"]["device"]}
-        made[name] = factory.make_as(Deployment, device | given, f"deployments.{name}")
+        made[name] = factory.make_as(Deployment, {"device": device, **given}, f"deployments.{name}")
     return made
 
 
@@ -90,17 +92,13 @@ def _log_file(path: str | None) -> Path | None:
     return file
 
 
-def _arguments(config: dict[str, Any]) -> list[str]:
-    return shlex.split(config["command"])[2:]
-
-
-def _chosen(config: dict[str, Any]) -> str:
+def _chosen(arguments: Sequence[str]) -> str:
     """The name under which the command chose its pipeline."""
-    names = [text.partition("=")[2] for text in _arguments(config) if text[:9] == "pipeline="]
+    names = [text.partition("=")[2] for text in arguments if text[:9] == "pipeline="]
     return names[-1] if names else "hybrid_maxsim"
 
 
-def _others(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The configuration of each pipeline in `also`, by the same command otherwise."""
-    rest = [text for text in _arguments(config) if not text.lstrip("+~").startswith("pipeline")]
-    return {name: configure("serve", [*rest, f"pipeline={name}"]) for name in config["also"]}
+def _with(arguments: Sequence[str], pipeline: str) -> list[str]:
+    """Return the same command with another pipeline."""
+    rest = [text for text in arguments if not text.lstrip("+~").startswith("pipeline")]
+    return [*rest, f"pipeline={pipeline}"]

@@ -21,7 +21,7 @@ def test_of_each_subset_the_same_questions_are_kept_in_their_order(tmp_path: Pat
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def kept(limit: object) -> list[str]:
-        gold, faulty = read_gold({"bench": {"subset": None, "limit": limit}}, tmp_path)
+        gold, faulty = read_gold({"subset": None, "limit": limit}, tmp_path)
         assert not faulty
         return [row["query_id"] for row in gold]
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from srrag.config.compose import configure
 from srrag.evaluate.judgements import Metric
 from srrag.evaluate.scores import Scores, compare
-from srrag.experiment.record import Evaluated, bench_name, record, with_windows
+from srrag.experiment.record import Evaluated, record, with_windows
+from srrag.experiment.terms import Terms
 from srrag.report.results import read_results
 from srrag.schema import HITS
 from srrag.step import Place
@@ -27,16 +28,16 @@ def scores(*values: float) -> list[Scores]:
 
 def test_two_systems_with_stored_answers(tmp_path: Path) -> None:
     argv = ["bench=answers", "bench.answers=A", "resamples=50", "baseline=bm25"]
-    config = configure("evaluate", argv)
     gold = [{"query_id": f"q{n}", "text": "Q?", "condition": "ACL"} for n in (1, 2, 3)]
     ours, theirs = scores(1.0, 0.5), scores(0.5, 0.5)
     systems = [
-        Evaluated("pipeline", config, toy_answers(), ours, 1.0, judgements=toy_judgements(),
+        Evaluated("pipeline", argv, toy_answers(), ours, 1.0, judgements=toy_judgements(),
                   abstained=1, missing={"failed: timeout": 1}),
-        Evaluated("bm25", config, toy_answers(), theirs, 1.0),
+        Evaluated("bm25", argv, toy_answers(), theirs, 1.0),
     ]  # fmt: skip
     difference = compare(ours, theirs, resamples=50, seed=0)
-    record(tmp_path, bench_name(config), "rules", gold, systems, difference)
+    bench = "answers sample/questions.jsonl"
+    record(tmp_path, bench, "rules", gold, systems, difference, resamples=50, seed=0)
     results = read_results(tmp_path)
     first, second = results.rows
     assert first.bench == "answers sample/questions.jsonl"
@@ -65,5 +66,5 @@ def test_a_ranking_is_kept_with_the_texts_of_its_first_windows(sample_root: Path
 
 def test_a_benchmark_is_called_by_the_end_of_its_path() -> None:
     for path in ("b.json", "a/b.json", "/x/a/b.json", "pkg://x/a/b.json"):
-        named = bench_name({"bench": {"kind": "answers", "path": path}})
-        assert named == ("answers b.json" if path == "b.json" else "answers a/b.json")
+        terms = Terms.of(configure("evaluate", ["bench=answers", f"bench.path={path}"]))
+        assert terms.name == ("answers b.json" if path == "b.json" else "answers a/b.json")

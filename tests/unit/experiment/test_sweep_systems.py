@@ -16,6 +16,7 @@ from srrag.experiment.near_topic import NearTopicBench
 from srrag.experiment.record import bench_group
 from srrag.experiment.scoring import read_bench
 from srrag.experiment.table import ranks, readable_systems
+from srrag.experiment.terms import Terms
 from srrag.pipeline import Pipeline
 from srrag.report.row import Figure, Row
 from srrag.schema import REJECT
@@ -91,7 +92,7 @@ def near(tmp_path: Path) -> NearTopicBench:
         (tmp_path / folder / "queries.jsonl").write_text(json.dumps(row) + "\n")
     argv = ["bench=near_topic", f"bench.path={tmp_path}/near", f"root={tmp_path}"]
     config = configure("sweep", [*argv, f"bench.answerable={tmp_path}/beir"])
-    bench = read_bench(config, tmp_path / "near")
+    bench = read_bench(Terms.of(config))
     assert isinstance(bench, NearTopicBench)
     return bench
 
@@ -123,6 +124,6 @@ def test_a_ranking_alone_cannot_abstain(tmp_path: Path) -> None:
 
 def test_whom_a_benchmark_is_unfair_to_is_found_by_its_name() -> None:
     config = configure("sweep", ["bench=bioasq", "bench.path=HALF", "root=R", "sweep=systems"])
-    assert bench_group(config) == "bioasq"
+    assert bench_group(config["overrides"], "beir") == "bioasq"
     assert "rasrag" in config["sweep"]["unfair"]["bioasq"]
     assert set(config["sweep"]["unfair"]) <= set(GROUPS)

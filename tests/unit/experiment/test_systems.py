@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from srrag.config.compose import configure
-from srrag.experiment.systems import baseline_config, system_names
+from srrag.experiment.systems import systems_of
 
 
 @pytest.mark.parametrize(
     ("argv", "names"),
     [
-        ([], ("hybrid", "")),
+        ([], ("hybrid",)),
         (["pipeline=dense", "pipeline=bm25", "baseline=srrag"], ("bm25", "srrag")),
         (["++pipeline.answer.select.k=4", "baseline=hybrid"], ("hybrid", "hybrid (2)")),
-        (["bench.answers=a/one.parquet"], ("one", "")),
+        (["bench.answers=a/one.parquet"], ("one",)),
         (["bench.answers=a/one.parquet", "baseline=bm25"], ("one", "bm25")),
         (["bench.answers=a/x.parquet", "bench.baseline_answers=b/x.parquet"],
          ("a/x.parquet", "b/x.parquet")),
@@ -22,11 +22,12 @@ from srrag.experiment.systems import baseline_config, system_names
          ("a/x.parquet", "a/x.parquet (2)")),
     ],
 )  # fmt: skip
-def test_names(argv: list[str], names: tuple[str, str]) -> None:
-    assert system_names(configure("evaluate", ["bench=answers", *argv])) == names
+def test_names(argv: list[str], names: tuple[str, ...]) -> None:
+    found = systems_of(configure("evaluate", ["bench=answers", *argv]))
+    assert tuple(each.name for each in found) == names
 
 
 def test_a_baseline_is_repeated_alone() -> None:
     argv = ["bench=answers", "root=R", "out=O", "bench.answers=A", "engine=rules", "baseline=bm25"]
-    found = baseline_config(configure("evaluate", argv))
-    assert found["overrides"] == ["bench=answers", "root=R", "engine=rules", "pipeline=bm25"]
+    _, baseline = systems_of(configure("evaluate", argv))
+    assert baseline.overrides == ("bench=answers", "root=R", "engine=rules", "pipeline=bm25")

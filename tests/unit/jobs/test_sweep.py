@@ -13,6 +13,7 @@ from srrag.algo.significance import holm
 from srrag.config.compose import configure
 from srrag.errors import UsageError
 from srrag.experiment.scoring import read_bench
+from srrag.experiment.terms import Terms
 from srrag.report.results import read_results
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
@@ -72,14 +73,14 @@ def test_benchmarks_of_any_shape_are_swept(sample_root: Path, tmp_path: Path) ->
     path = tmp_path / "benchmark.json"
     path.write_text(json.dumps({"one": {"1": asked, "2": asked}, "two": {"1": asked}}, indent=1))
     config = configure("sweep", [f"root={sample_root}", "bench=mirage", f"bench.path={path}"])
-    assert read_bench(config, path).questions["options"].to_pylist() == [["yes", "no"]] * 3
+    assert read_bench(Terms.of(config)).questions["options"].to_pylist() == [["yes", "no"]] * 3
     config["bench"]["subset"] = "two"
-    bench = read_bench(config, path)
+    bench = read_bench(Terms.of(config))
     assert bench.questions["query_id"].to_pylist() == ["two:1"]
     assert [(row["subset"], row["gold_option"]) for row in bench.gold] == [("two", "no")]
     config["bench"]["subset"] = "three"
     with pytest.raises(UsageError, match=r"bench\.subset=three: .* has one, two"):
-        read_bench(config, path)
+        read_bench(Terms.of(config))
 
 
 def test_seeds_are_rows_with_answers_of_their_own_and_are_summed_up(
