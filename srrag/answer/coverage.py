@@ -1,4 +1,4 @@
-"""Coverage: how far the evidence holds the words of a question, as input of the answer gate.
+"""Coverage: how many words of a question the evidence holds, as input of the answer gate.
 
 A word's weight is its rarity in medical texts at large, so a general word ("another", "effect")
 weighs almost nothing in every corpus. A text holds a word if it has the same stem, a word with the

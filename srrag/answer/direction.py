@@ -58,7 +58,7 @@ def names_direction(sentence: str) -> bool:
 
 
 def direction(sentence: str, intervention: str, comparator: str, outcome: str) -> Direction:
-    """The direction of an outcome under the intervention, "" if no word tells.
+    """Return the direction of an outcome under the intervention; "" if no word says it.
 
     The direction word nearest to the outcome's words counts. A comparison with the comparator
     before "than" and the intervention after it is reversed.

@@ -21,9 +21,9 @@ _SEPARATOR = "\n"
 class GatherDocuments(Step):
     """Make a piece of evidence of each document among the first `k` hits (0: all).
 
-    Its text is that of the hit and, behind it, of other windows that the column `found` has of the
-    same PubMed article (or of the same document where there is no PMID), at most `windows` in all,
-    in the order of their finding. `found` is "" for the hits alone. A text of several windows is
+    Its text is the hit's, followed by those of other windows in the column `found` of the same
+    PubMed article (of the same document if it has no PMID), in the order in which they were found,
+    at most `windows` in all. `found` is "" for the hits alone. A text of several windows is
     verbatim in parts only, so its span is −1.
 
     As in SelectEvidence, retracted and deleted papers are not taken (`status` "hide") but named in

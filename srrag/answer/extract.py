@@ -74,11 +74,12 @@ class ExtractRule:
     which no evidence holds count most. Below `min_coverage` of the best passage, or without a
     sentence of `min_sentence_coverage`, there is no answer. A sentence scores by the learned
     weights of `sentence_features`, times the weights of its grade and its passage. The lead is the
-    best one after those of other papers than the first passage's were taken `other_document` times,
-    but for a guideline that covers the question as the best passage does.
-    Aims, methods and questions are none. A sentence that opens by contrast or reference comes with
-    what it leans on, or not at all, and one that the next sentence turns round comes with that one.
-    Where a question names an outcome of which no quoted passage holds a word, nothing is quoted.
+    sentence with the best score, where scores of papers other than the first passage's are
+    multiplied by `other_document`; guidelines that cover the question as well as the best passage
+    are not. Sentences that state aims, methods or questions are never chosen. A sentence that opens
+    with a contrast or a reference is quoted together with the sentence that it refers to, or not at
+    all; one that the next sentence contradicts is quoted together with that one. If a question
+    names an outcome and no quoted passage holds a word of it, nothing is quoted.
     """
 
     max_sentences: int = 5
@@ -130,7 +131,7 @@ class ExtractRule:
         passages: Sequence[Passage],
         found: Sequence[Candidate],
     ) -> int:
-        """The sentence that comes first: of the first paper, or of a guideline on the question."""
+        """Choose the first sentence, from the first paper or from a guideline on the question."""
         other = np.array([_other_paper(passages[each.passage], passages[0]) for each in found])
         guideline = np.array([passages[each.passage].grade == "A" for each in found])
         guideline &= asked.around >= ON_QUESTION * asked.around.max(initial=0.0)
@@ -140,7 +141,7 @@ class ExtractRule:
     def _diverse(
         self, score: NDArray[np.float64], lead: int, found: Sequence[Candidate]
     ) -> list[int]:
-        """The lead, then sentences by score that repeat no chosen one, nor its context."""
+        """Return the lead, then by score what repeats no chosen sentence and no context of one."""
         order = np.lexsort((np.arange(len(score)), -score.round(6)))
         chosen = [lead]
         for i in order.tolist():
@@ -218,7 +219,7 @@ def _opposed(
     found: Sequence[Candidate],
     named: str,
 ) -> tuple[list[int], list[int]]:
-    """Put a sentence that contradicts the lead behind it; returns the choices and the two, or none.
+    """Put a sentence that contradicts the lead second. Returns the choices and the two, or none.
 
     The two come from different papers, and both name the asked outcome and a direction.
     """

@@ -41,8 +41,8 @@ def quoted_answer(
 ) -> CitedAnswer:
     """Best quotes, the others by grade, and what limits them; no quotes are an abstention.
 
-    `grades` are those of the evidence, number by number. That it is all of a low grade no evidence
-    says: it stands beside the answer, where an abstention has its reason.
+    `grades` are those of the evidence, number by number. No evidence states that all of it has a
+    low grade, so the note beside the answer does; an abstention has its reason there.
     """
     core, others = extract.choices[:NUM_CORE], extract.choices[NUM_CORE:]
     return CitedAnswer(
@@ -55,7 +55,7 @@ def quoted_answer(
 
 
 def _missing(extract: Extract) -> str:
-    """How much of the question the evidence holds, and what not; never without a word."""
+    """Say how much of the question the evidence covers and what it lacks; never empty."""
     covered = f"{extract.coverage:.0%}"
     told = [] if covered == "0%" else [f"The best passage covers {covered} of the question."]
     if extract.unnamed:
@@ -80,7 +80,7 @@ def _by_grade(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> list[
 def _limits(
     choices: Sequence[ChosenSentence], differences: Sequence[EvidenceDifference]
 ) -> list[CitedSentence]:
-    """Where the evidence that is quoted differs from the question; each sentence cites it."""
+    """Say where the quoted evidence differs from the question; each sentence cites it."""
     cited = {n for choice in choices for n in choice.cites}
     groups: dict[tuple[str, str], list[int]] = {}
     for each in differences:
@@ -93,14 +93,14 @@ def _limits(
 
 
 def _opposed(extract: Extract) -> list[CitedSentence]:
-    """That two papers do not agree on the outcome, if two quotes of the core say so."""
+    """Say that two papers disagree on the outcome, if two quotes of the core do."""
     if not extract.differ:
         return []
     return [_sentence(DISAGREEMENT, extract.differ)]
 
 
 def _low(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> str:
-    """That nothing of what is quoted has a high grade, "" if something has."""
+    """Say that no quoted evidence has a high grade; "" if some has."""
     best = best_grade([n for choice in choices for n in choice.cites], grades)
     if best not in LOW_GRADES:
         return ""

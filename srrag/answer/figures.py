@@ -31,7 +31,7 @@ _NAME = re.compile(r"\b(?:Figure|Fig\.) ?(\d+(?:[.\-]\d+)*)")
 
 @dataclass(frozen=True, kw_only=True)
 class FindFigures(Step):
-    """Add the figures whose names stand in the evidence, each once a piece, in order.
+    """Add the figures that each piece of evidence names, each once, in order.
 
     A name is looked up among the captions of the passage's book, in the tree of a textbook; without
     a book there are no figures.

@@ -1,7 +1,8 @@
 """For evaluation alone: an answer that may also cite sources which the model names itself.
 
-In service a citation outside the evidence cannot come about. How often a model would make one is
-what the study of RAG in medicine counts as self-generated references (rethinking-rag, section 2.3).
+A served answer cannot cite anything outside the evidence. This step lets a model do so, to count
+how often it would: the study of RAG in medicine calls these self-generated references
+(rethinking-rag, section 2.3).
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ class FreeChosenAnswer(FreeAnswer, ChosenAnswer):
 class ComposeFreely(ComposeAnswer):
     """As ComposeAnswer, but sentences may cite what the model names as a source of its own.
 
-    Such a citation stands in `evidence_ids` as `own-1`, `own-2`, …, which no evidence is called,
-    and the answer ends with the list of these sources. Rules quote, and name none.
+    `evidence_ids` holds such a citation as `own-1`, `own-2`, …, names that no evidence has, and the
+    answer ends with a list of these sources. The rules quote the evidence and name no other source.
     """
 
     evaluation_only: bool = False
-    """Has to be true: what this step writes is to be counted, not to be relied on."""
+    """Has to be true: nobody should rely on what this step writes."""
 
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     prompt_file: ClassVar[PromptFile] = PROMPT

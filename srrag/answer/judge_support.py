@@ -42,10 +42,11 @@ class JudgeSupport(LLMStep):
     """Ask a model whether each cited window supports its sentence; drop what it does not.
 
     This step follows CheckSupport and revises what that left. One prompt a sentence, with the
-    windows that it cites; a verbatim quote needs no judge. A citation that does not support goes,
-    then a sentence without one, counted in `support` and listed in `unsupported`. `support_asked`
-    counts the sentences that the model read. If a verdict is lost, the answer stays as it was and
-    the question is marked as degraded. By rules this step is off.
+    windows that it cites; a verbatim quote needs no judge. A citation that does not support its
+    sentence is dropped, and then a sentence without citations; `support` counts these sentences and
+    `unsupported` lists them. `support_asked` counts the sentences that the model read. If a verdict
+    is lost, the answer stays as it was and the question is marked as degraded. By rules this step
+    is off.
     """
 
     reads: ClassVar[tuple[str, ...]] = (
@@ -138,7 +139,7 @@ def cited_by(sentence: Mapping[str, Any], evidence: Sequence[Row]) -> dict[int, 
 
 
 def to_judge(row: Mapping[str, Any]) -> dict[int, dict[int, Row]]:
-    """The evidence that each sentence cites, by place, unless it is plain that it stands."""
+    """Map the place of each sentence that needs a judge to the evidence that it cites."""
     found = {}
     for place, sentence in enumerate(row["sentences"]):
         cited = cited_by(sentence, row["evidence"])
@@ -151,7 +152,7 @@ def to_judge(row: Mapping[str, Any]) -> dict[int, dict[int, Row]]:
 
 
 def judged(row: Row, supporting: Mapping[int, set[int]]) -> Row:
-    """The revised columns of an answer, of which the sentences at these places were judged."""
+    """Return the columns of an answer, revised by the verdicts on the sentences at these places."""
     numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], 1)}
     kept: list[Row | None] = []
     dropped: list[Row] = []

@@ -53,10 +53,10 @@ class Mismatches(Answer):
 class NoticeMismatch(LLMStep):
     """Add `mismatches` of `evidence` with the question, and a `notice` of them for the reader.
 
-    One prompt a question. A mismatch counts only in words that question and evidence hold. The
+    One prompt a question. A mismatch counts only if question and evidence hold its words. The
     notice has a sentence for the population and one for the intervention, names only the `top`
-    pieces of evidence, and is "" if there is nothing to say; where the answer is a fault, it says
-    that nothing is known, and the row is rejected.
+    pieces of evidence, and is "" without mismatches. If the model's answer is faulty, the notice
+    says that nothing is known, and the row is rejected.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors", "evidence")

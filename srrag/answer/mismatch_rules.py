@@ -1,4 +1,4 @@
-"""Where evidence is about others than the question, by rules that had rather miss than mislead."""
+"""Rules that find evidence on other people or interventions; if in doubt they find nothing."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def rule_mismatches(
 
 
 def _names_one(anchor: str) -> bool:
-    """Whether an I anchor is more than a verb that the rules took for an intervention."""
+    """Whether an I anchor names an intervention, not only a verb that the rules took for one."""
     return len(_telling(anchor)) > 1 or bool(_NAME.fullmatch(anchor))
 
 
@@ -142,7 +142,7 @@ def _first(anchors: Sequence[str], kind: str) -> str:
 def _holds(text: str, names: Sequence[str], share: float) -> bool:
     """Whether a text may be about any of these: by more words than a share, or by initials.
 
-    A name without a telling word may be anywhere.
+    A name without a telling word counts as held.
     """
     held = {*terms(text)}
     capitals = {word.rstrip("s") for word in _CAPITALS.findall(text)}

@@ -97,8 +97,9 @@ def contradiction(asked: list[Trait], title: list[Trait], text: list[Trait]) -> 
     """The first trait of a document that nothing asked for allows, None if there is none.
 
     A document contradicts a question on a trait if its title says whom it is about, or its text
-    does with a range of ages, and neither names anything that overlaps with what is asked. What
-    either side leaves out contradicts nothing, but for animals: a question is about people.
+    does with a range of ages, and neither names anything that overlaps with what is asked. A trait
+    that only one side names is no contradiction, except that a question is always about people,
+    never about animals.
     """
     for kind in ("species", "age", "sex", "activity"):
         wanted = [each for each in asked if each.kind == kind]

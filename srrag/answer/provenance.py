@@ -10,7 +10,8 @@ from srrag.grades import UNGRADED
 Row = dict[str, Any]
 
 _OFF = 1e-3
-"""Terms that miss a ranking's score by more than this share are those of another calibration."""
+"""If the sum of the terms misses a ranking's score by more than this share, the terms belong to
+another calibration."""
 
 
 def why(row: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> list[Row]:

@@ -51,7 +51,7 @@ def _chapters(traced: Row) -> Iterator[str]:
 
 
 def _expansion(traced: Row) -> Iterator[str]:
-    """What the question itself was taken apart into."""
+    """The parts that the question was split into."""
     for part, words in traced.get("anchors", {}).items():
         if words:
             yield f"      {part}: {', '.join(words)}"

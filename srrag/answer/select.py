@@ -41,10 +41,10 @@ class SelectEvidence(Step):
     are found, or fewer score at least `min_score`, fewer are given; the block is never filled up.
 
     Soft quota: where fewer than `quota` windows of `quota_grade` made the block, the best one
-    outside takes the place of the last of another grade, if it scores at most `quota_margin`
-    less; never below `min_score`. How close is close enough is not published. The default is the
-    span u_A − u_E of Table 1: a window may lack as much as the grade may weigh anywhere. That
-    holds for logits, so with scores of another kind (rank fusion, blends) leave `quota` at 0.
+    outside takes the place of the last of another grade, if it scores at most `quota_margin` less;
+    never below `min_score`. The paper does not say how large the margin is. The default is the span
+    u_A − u_E of Table 1, the most that a grade can weigh. It is a difference of logits, so leave
+    `quota` at 0 with other scores (rank fusion, blends).
 
     Windows of retracted and deleted papers are not taken (`status` "hide"), nor those of a paper
     whose later version was found too; `left_out` names the papers that would have been. With "show"
@@ -155,10 +155,10 @@ class SelectEvidence(Step):
 
 
 def limit(rows: Ints, ranks: Ints, chunks: Ints, max_per_chunk: int) -> Ints:
-    """Positions of the hits that are not too many of their chunk, by row and rank.
+    """Return the positions of the first `max_per_chunk` hits of each chunk, by row and rank.
 
     `rows` is the question of each hit, `ranks` its place in that question's ranking (equal ones
-    keep their order), `chunks` the number of its chunk; its first `max_per_chunk` stay.
+    keep their order), `chunks` the number of its chunk.
     """
     order = np.lexsort((np.arange(len(rows)), ranks, rows))
     kept: Ints = order[_occurrence(rows[order], chunks[order]) < max_per_chunk]
@@ -168,10 +168,10 @@ def limit(rows: Ints, ranks: Ints, chunks: Ints, max_per_chunk: int) -> Ints:
 def fill_quota(
     block: Ints, others: Ints, wanted: NDArray[np.bool_], scores: Floats, quota: int, margin: float
 ) -> Ints:
-    """A block, best first, in which the best of the `others` that are wanted fill a quota.
+    """Fill the quota of a block, best first, with the best wanted ones of the `others`.
 
-    Each one takes the place of the last of the block that is not wanted, and stands at its end;
-    none does that scores more than `margin` less than the one that would go.
+    Each replaces the last unwanted one of the block and goes to its end, unless it scores more than
+    `margin` below the one that it would replace.
     """
     outside = others[wanted[others]]
     while outside.size and wanted[block].sum() < quota:
@@ -184,7 +184,7 @@ def fill_quota(
 
 
 def _occurrence(rows: Ints, codes: Ints) -> Ints:
-    """How often the pair of each position came before."""
+    """Count for each position how often its pair occurred before."""
     by_pair = np.lexsort((np.arange(len(rows)), codes, rows))
     first = np.ones(len(rows), bool)
     first[1:] = (np.diff(rows[by_pair]) != 0) | (np.diff(codes[by_pair]) != 0)

@@ -1,4 +1,4 @@
-"""What a sentence is chosen by: does it name what was asked, and does it state a finding."""
+"""Features by which sentences are chosen: naming what was asked, and stating a finding."""
 
 from __future__ import annotations
 

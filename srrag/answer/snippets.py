@@ -79,10 +79,10 @@ def render(question: str, passage: str) -> tuple[str, str]:
 class FindSnippets(LLMStep):
     """Add `snippets` of `evidence`, one prompt a window: twelve a question by default.
 
-    A snippet that does not stand in its window, character for character but for blanks and case,
-    is dropped, and so are those of a window whose answer is a fault: `lost_snippets` counts
-    both, and a fault rejects its row, the snippets of other windows kept. The rules take the
-    sentences that ExtractRule would quote, all of them.
+    A snippet is dropped unless its window holds it, up to blanks and case. A faulty answer loses
+    the snippets of its window and rejects the row; the snippets of the other windows stay.
+    `lost_snippets` counts what was lost in both ways. The rules take all sentences that ExtractRule
+    would quote.
     """
 
     version: ClassVar[int] = 6
@@ -158,7 +158,7 @@ class FindSnippets(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Find each snippet in its window; what is not there is dropped and counted."""
+        """Find each snippet in its window; drop and count those that are not there."""
         rows = dict(live(batch, self.reads))
         texts = {
             (row, item["evidence_id"]): item["text"]
@@ -187,7 +187,7 @@ class FindSnippets(LLMStep):
 
 
 def place(snippet: str, passage: str) -> tuple[int, int] | None:
-    """Offsets of a snippet in a passage, None where it stands nowhere or cuts a word or number.
+    """Find the offsets of a snippet in a passage; None if it is not there or cuts a word or number.
 
     The passage is searched as the prompt shows it, in which every offset is the same.
     """

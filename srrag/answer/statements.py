@@ -84,7 +84,7 @@ def num_negations(text: str) -> int:
 
 
 def negated(text: str) -> frozenset[str]:
-    """Stems of the content words that a negation reaches, but where that makes an effect "none"."""
+    """Stems of the content words that a negation reaches, except in a negated effect."""
     return frozenset(
         stem
         for start, end in _negated_spans(text)

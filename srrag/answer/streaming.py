@@ -27,11 +27,11 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
 class AnswerStream:
-    """Hears the JSON of a CitedAnswer in pieces, and writes its text as it comes.
+    """Reads the JSON of a CitedAnswer piece by piece and writes its text as it comes.
 
-    A sentence is written when its citations are known: so nothing is shown without its marker,
-    and no marker but of evidence that was given. It is a draft: `finish` closes it with the
-    answer that counts. For one question; of several it mixes the answers.
+    A sentence is written once its citations are known, so each has its markers, and only markers of
+    evidence that was given. This is a draft; `finish` completes it with the final answer. It serves
+    one question only.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class AnswerStream:
         uncited: Uncited = "drop",
         gate: MakeGate | None = None,
     ) -> None:
-        """Bind where the text goes, and what becomes of sentences without citation.
+        """Take the function that receives the text, and how sentences without citation are treated.
 
         With the `gate` of the pipeline a sentence is held back until it has passed.
         """
@@ -74,7 +74,7 @@ class AnswerStream:
             self._shown = text
 
     def finish(self, answer: str) -> None:
-        """Write what is missing of the answer that counts, or all of it if it is another."""
+        """Write the rest of the final answer, or all of it if it differs from the draft."""
         if answer.startswith(self._shown):
             self._write(answer[len(self._shown) :])
         else:
@@ -110,8 +110,8 @@ def text_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> str:
 def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Shown:
     """The sentences that stand complete at the beginning of a JSON text.
 
-    A sentence is complete as soon as something follows it. Of a longer beginning of the same
-    JSON, which names no key twice, the text begins with this one.
+    A sentence is complete as soon as something follows it. A longer prefix of the same JSON, if it
+    names no key twice, gives a text that begins with this one.
     """
     said, whole = _parsed(_CONTROL.sub(" ", text[max(text.find("{"), 0) :]))
     complete: dict[str, list[CitedSentence]] = {name: [] for name in PARAGRAPHS}

@@ -38,9 +38,9 @@ class SummariseDocuments(LLMStep):
     """Summarise each document of the column `documents`: one call a document.
 
     A summary of more than 80 words, or with a number that its document does not hold, is asked for
-    again. A second one with such a number is left out, like one that cannot be read, and
-    `summaries_lost` counts them; if all are lost, the row is rejected. The engine `rules` does not
-    summarise: the documents go on as they are, verbatim.
+    again. If the second one has such a number too, or cannot be read, it is left out and counted in
+    `summaries_lost`; if all are lost, the row is rejected. The engine `rules` does not summarise:
+    the documents go on as they are, verbatim.
     """
 
     documents: str = "documents"

@@ -1,4 +1,4 @@
-"""Which sentences of an answer may stand: each against the windows that it cites."""
+"""Decides which sentences of an answer stay, by the windows that each one cites."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ FAULTS = {
     "placeholder": "without a statement",
     JUDGED: "not supported by what was cited, a model judged",
 }
-"""Why a sentence falls, in words for the reader."""
+"""Why a sentence is dropped, in words for the reader."""
 
 MIN_EVERYTHING = 4
-"""Evidence that a sentence may cite all of without being suspected."""
+"""With so many pieces of evidence or more, a sentence that cites all of them is suspected."""
 NEAR = 0.75
-"""Share of its words in one sentence of a window from which a sentence is near to that."""
+"""A sentence is near to a window's sentence that holds at least this share of its words."""
 _ALIKE = 0.9
 _LEAD = re.compile(
     r"^(?:Grade [A-E](?:, (?:guideline or consensus|systematic review or meta-analysis"
@@ -71,7 +71,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 MIN_CONTENT = 2
-"""Content words without which a sentence states nothing."""
+"""Fewest content words with which a sentence states something."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class GateFit:
 
 
 def vetoed(found: Signs) -> bool:
-    """Whether a sentence falls whatever its score: for a number of its own, or other people."""
+    """Whether a number of its own, or other people, drop a sentence whatever its score."""
     return found.missing_numbers > 0 or found.population > 0
 
 
@@ -109,7 +109,7 @@ def fitted(path: Path = FITTED) -> GateFit:
 
 
 class Verdict(NamedTuple):
-    """The citations that stand, by number from 1, and why the sentence falls, "" if it stands."""
+    """The citations that are kept, by number from 1, and why the sentence is dropped, if it is."""
 
     cites: tuple[int, ...]
     fault: str = ""
@@ -136,7 +136,7 @@ class Gate:
         self._told: list[str] = []
 
     def check(self, sentence: str, cites: Sequence[int]) -> Verdict:
-        """The verdict on the next sentence; one without citations has none to lose."""
+        """Return the verdict on the next sentence; a sentence without citations passes."""
         said = statement(sentence)
         if fault := self._fault(said):
             return Verdict((), fault)
@@ -151,7 +151,7 @@ class Gate:
         return Verdict(kept)
 
     def _fault(self, said: str) -> str:
-        """What is wrong with a sentence whatever it cites."""
+        """The fault of a sentence that no citation can mend; "" for none."""
         words = _plain(said)
         quoted = any(verbatim(said, window) for window in self._windows)
         if self._question and self._question in words and not quoted:

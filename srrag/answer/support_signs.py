@@ -144,10 +144,11 @@ def signs(sentence: str, window: Window, similarity: float) -> Signs:
 
 
 def measures(found: Signs) -> dict[str, float]:
-    """What the fit weighs: the signs, and those that count double where the words are the same.
+    """The inputs of the fit: the signs, and some of them again, multiplied by how near the words
+    are.
 
-    `near` is how close the sentence comes to the words of one of the window's, from .6 to all.
-    The last ones let the weight of cosine and shared words differ where these are low.
+    `near` is how close the sentence comes to the words of one of the window's, from .6 to all. The
+    last inputs let low cosines and low shares of words weigh differently.
     """
     near = min(1.0, max(0.0, (found.closest - 0.6) / 0.4))
     doubled = ("opposed", "unstated", "agreed", "negation", "turned")
