@@ -2,14 +2,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from srrag.graph.communities import DetectCommunities
+from srrag.index.tokens import TokenIndex
 from srrag.runner.deletion.tombstones import COPY, FILE, Tombstones
 from srrag.runner.verify import verify
 from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Store
+from tests.crash import roots
+from tests.unit.runner.forgetting import write_papers
 from tests.unit.runner.test_update import DOCUMENTS, build, tables
 
 
@@ -129,3 +134,26 @@ def test_a_pointer_is_made_again_of_its_own_parts(tmp_path: Path) -> None:
     (line, *_) = build(tmp_path, DOCUMENTS, repair=True)["repaired"]
     assert line.endswith(f"made again of {len(before['raw']['parts'])} parts that stand")
     assert store.read_pointer("default")["stages"] == before
+
+
+def test_damage_in_a_part_that_the_token_index_links_is_mended_in_both(tmp_path: Path) -> None:
+    root, papers = tmp_path / "root", write_papers(tmp_path / "papers")
+    roots.build(root, papers)
+
+    def held() -> list[Any]:
+        part = part_of(root, "vectors")
+        tokens = Store(root).artifacts("default")["tokens"]
+        assert (tokens / f"tokens-{part.name}").samefile(part)
+        ids = pq.read_table(part, columns=["unit_id"], partitioning=None)["unit_id"].to_pylist()
+        return [part, [each.tolist() for each in TokenIndex(tokens).take(ids)]]
+
+    part, before = held()
+    for name, damage in DAMAGES.items():
+        data = part.read_bytes()
+        part.write_bytes(damage(data))
+        named = problems(root)
+        assert any(f"tokens-{part.name}" in each for each in named), (name, named)
+        assert any(part.name in each and "tokens" not in each for each in named), (name, named)
+        roots.build(root, papers, repair=True)
+        assert problems(root) == []
+        assert held() == [part, before]
