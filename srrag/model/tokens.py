@@ -83,7 +83,8 @@ def _content_mask(tokenizer: Tokenizer) -> np.ndarray:
     size = tokenizer.get_vocab_size()
     # Byte-level vocabularies write a blank as a letter, so look at decoded text, not at names.
     words = tokenizer.decode_batch([[i] for i in range(size)], skip_special_tokens=False)
-    mask = np.array([any(char.isalnum() for char in word) for word in words], dtype=bool)
+    held = [word.isalnum() or any(map(str.isalnum, word)) for word in words]
+    mask = np.array(held, dtype=bool)
     for number, token in tokenizer.get_added_tokens_decoder().items():
         if token.special and "unk" not in token.content.lower() and number < size:
             mask[number] = False
