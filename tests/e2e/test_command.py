@@ -179,7 +179,9 @@ def test_a_killed_build_resumes(tmp_path: Path) -> None:
     assert srrag("verify", f"root={root}")[0]["ok"]
 
 
+# test_kill.py kills a driver on Ray too, test_ray_data.py compares with the local runner.
 @pytest.mark.ray
+@pytest.mark.rounds
 @pytest.mark.long(180, "three Rays of processes of their own, one after the other")
 def test_a_killed_build_on_ray_resumes_and_equals_an_undisturbed_one(tmp_path: Path) -> None:
     corpus = tmp_path / "docs.jsonl"

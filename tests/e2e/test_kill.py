@@ -47,6 +47,7 @@ SLIPS = ["--script", "more_slips"]
 SMALL = "--segment-rows=40"
 """Two parts."""
 ABSTRACTS, PASSAGES = 30, 40
+PARTS = "stages/*/*/part-*.parquet"
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
         process = start(command, SMALL)
         reach(first, url, process)
         kill(process)
+        stood = {part: part.stat().st_mtime_ns for part in root.glob(PARTS)}
         hold(url, second)
         process = start(command, SMALL)
         for moment, name in ((second, "PartWorker"), (third, "DispatcherActor")):
@@ -178,6 +180,7 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
         release(url)
         finish(command)
         assert_as_undisturbed(root, url, undisturbed, kills=4)
+        assert stood and {part: part.stat().st_mtime_ns for part in stood} == stood
 
 
 def actors_of(process: subprocess.Popen[str], name: str) -> list[psutil.Process]:

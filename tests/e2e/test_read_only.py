@@ -1,4 +1,7 @@
-"""A root that this process may not write: asked, looked at, proved and served."""
+"""A root that this process may not write: asked, looked at and proved.
+
+`tests/serve/test_serve_job.py` serves one.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 
 from srrag.ids import file_sha256
 from tests.conftest import REPOSITORY
 from tests.e2e.command import SRRAG
-from tests.unit.serve.serving import CAST, free_port
+from tests.unit.serve.serving import CAST
 
 pytestmark = pytest.mark.e2e
 _DROP_CAPABILITY, _IGNORES_MODES = 24, 1
@@ -41,18 +44,25 @@ def done(command: Sequence[str]) -> tuple[int, str, str]:
         return process.returncode, stdout, stderr
 
 
-@pytest.fixture
-def root(sample_root: Path, tmp_path: Path) -> Iterator[Path]:
-    root = tmp_path / "root"
-    shutil.copytree(sample_root, root)
+@contextmanager
+def read_only(root: Path) -> Iterator[Path]:
+    """Take the right to write a root and all below it, for as long as this lasts."""
     made = [root, *root.rglob("*")]
     for path in made:
         path.chmod(0o555 if path.is_dir() else 0o444)
     code, _, stderr = done([sys.executable, "-c", f"open({str(root / 'new')!r}, 'w')"])
     assert code == 1 and "PermissionError" in stderr, "the test would prove nothing"
-    yield root
-    for path in made:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    try:
+        yield root
+    finally:
+        for path in made:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.fixture
+def root(sample_root: Path, tmp_path: Path) -> Iterator[Path]:
+    with read_only(Path(shutil.copytree(sample_root, tmp_path / "root"))) as root:
+        yield root
 
 
 def contents(root: Path) -> dict[str, str]:
@@ -73,20 +83,3 @@ def test_a_root_that_cannot_be_written_is_asked_and_proved(root: Path) -> None:
     code, _, stderr = done([*SRRAG, "build", f"root={root}", "+stages.windows.run.size_tokens=192"])
     assert code == 1 and str(root) in stderr and "Traceback" not in stderr
     assert contents(root) == before
-
-
-@pytest.mark.ray
-def test_a_root_that_cannot_be_written_is_served(root: Path) -> None:
-    port = free_port()
-    settings = [f"root={root}", f"port={port}", "pipeline=bm25", "log=null"]
-    with start([*SRRAG, "serve", *settings]) as server:
-        try:
-            assert server.stderr is not None
-            up = any(line.startswith("log:") for line in server.stderr)
-            url = f"http://127.0.0.1:{port}/v1/answers"
-            assert up
-            reply = httpx.post(url, json={"question": CAST}, timeout=60)
-            assert reply.status_code == 200 and reply.json()["sentences"][0]["citations"]
-        finally:
-            server.terminate()
-            server.communicate(timeout=60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 
 from srrag.serve.settings import is_loopback
 from tests.conftest import linked
+from tests.e2e.test_read_only import read_only, start
 from tests.endpoint import Endpoint, serve
 from tests.unit.serve.serving import CAST, free_port
 
@@ -72,16 +74,17 @@ def own(pid: int) -> tuple[str, Path, int]:
 def test_the_job_serves_on_loopback_alone_drains_and_ends(
     sample_root: Path, tmp_path: Path
 ) -> None:
+    """Also from a root that it may not write."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     log = tmp_path / "s3%3A%2F%2Fbucket" / "log.jsonl"  # as below a folder that stands for a store
-    overrides = [f"root={sample_root}", f"port={port}", f"log={log}", "pipeline=bm25"]
+    root = Path(shutil.copytree(sample_root, tmp_path / "root"))
+    overrides = [f"root={root}", f"port={port}", f"log={log}", "pipeline=bm25"]
     command = [sys.executable, "-m", "jobs.serve", *overrides, "stop_after_s=4"]
     # As a user's shell has it: what this run set for Rays of its own is no part of the job.
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
-    pipe = subprocess.PIPE
-    job = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=kept)
-    assert job.stdout is not None and job.stderr is not None
-    with asking(url) as outcomes:
+    with read_only(root), asking(url) as outcomes:
+        job = start(command, env=kept)
+        assert job.stdout is not None and job.stderr is not None
         said = []
         for line in job.stderr:
             said.append(line)

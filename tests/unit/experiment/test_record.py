@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,7 @@ def test_a_ranking_is_kept_with_the_texts_of_its_first_windows(sample_root: Path
 
 
 def test_a_benchmark_is_called_by_the_end_of_its_path() -> None:
+    terms = Terms.of(configure("evaluate", ["bench=answers"]))
     for path in ("b.json", "a/b.json", "/x/a/b.json", "pkg://x/a/b.json"):
-        terms = Terms.of(configure("evaluate", ["bench=answers", f"bench.path={path}"]))
-        assert terms.name == ("answers b.json" if path == "b.json" else "answers a/b.json")
+        named = replace(terms, bench={"kind": "answers", "path": path}).name
+        assert named == ("answers b.json" if path == "b.json" else "answers a/b.json")
