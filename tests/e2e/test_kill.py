@@ -153,10 +153,11 @@ def test_a_run_killed_at_any_moments_equals_an_undisturbed_one(
 
 
 @pytest.mark.ray
-@pytest.mark.long(300, "three Rays of processes of their own, one after the other")
+@pytest.mark.long(300, "two Rays of processes of their own, one after the other")
 def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
+    """It is finished without Ray: `test_three_nodes.py` builds to the end on one."""
     root = tmp_path / "root"
     with started(tmp_path, *SLIPS, "--lifetime", "600") as (_, url):
         command = build(root, undisturbed.corpus, url, "profile=ray", *OPTIONS)
@@ -178,7 +179,7 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
         assert process.returncode == 1
         assert stderr.splitlines()[-1] == "error: interrupted; the same command resumes"
         release(url)
-        finish(command)
+        finish([item for item in command if item != "profile=ray"])
         assert_as_undisturbed(root, url, undisturbed, kills=4)
         assert stood and {part: part.stat().st_mtime_ns for part in stood} == stood
 

@@ -8,9 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,7 +18,7 @@ from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import assert_equal_tables
 from tests.e2e.command import SRRAG, fault, srrag
 from tests.unit.report.toy_results import write_toy
-from tests.unit.serve.serving import free_port
+from tests.unit.serve.serving import served, settings
 
 pytestmark = pytest.mark.e2e
 QUESTION = "question=Should adolescents return to sport nine months after ACL reconstruction?"
@@ -69,39 +67,15 @@ def test_what_one_machine_built_another_goes_on_with(root: str, sample_root: Pat
     assert srrag("verify", root)[0]["ok"]
 
 
-def posted(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The reply of a server; for a moment after `/readyz` a request may hear that it starts."""
-    until = time.monotonic() + 30
-    while (reply := httpx.post(url, json=body, timeout=60)).status_code == 503:
-        assert time.monotonic() < until, reply.text
-        time.sleep(float(reply.headers["retry-after"]))
-    return dict(reply.json())
-
-
 def test_a_server_elsewhere_answers_and_keeps_feedback_on_the_store(
     root: str, bucket: Bucket
 ) -> None:
-    port = free_port()
-    command = [*SRRAG, "serve", root, "pipeline=bm25", f"port={port}", "stop_after_s=120"]
-    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL) as server:
-        try:
-            url = f"http://127.0.0.1:{port}"
-            until = time.monotonic() + 100
-            while time.monotonic() < until:
-                try:
-                    if httpx.get(f"{url}/readyz").status_code == 200:
-                        break
-                except httpx.TransportError:
-                    assert server.poll() is None
-                time.sleep(0.5)
-            asked = {"question": QUESTION.partition("=")[2]}
-            answer = posted(f"{url}/v1/answers", asked)
-            assert answer["sentences"] and answer["evidence"]
-            told = {"answer_id": answer["id"], "verdict": "helpful"}
-            kept = posted(f"{url}/v1/feedback", told)["kept_in"]
-        finally:
-            server.terminate()
-            server.wait(60)
+    told = settings(root.removeprefix("root="), "pipeline=bm25")
+    with served(told) as (client, _):
+        answer = client.post("/v1/answers", json={"question": QUESTION.partition("=")[2]}).json()
+        assert answer["sentences"] and answer["evidence"]
+        said = {"answer_id": answer["id"], "verdict": "helpful"}
+        kept = client.post("/v1/feedback", json=said).json()["kept_in"]
     assert answer["id"].encode() in bucket.read(f"graph/{kept}")
 
 

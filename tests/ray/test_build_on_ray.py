@@ -16,6 +16,7 @@ from tests.toys import Double
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 
+@pytest.mark.rounds  # test_three_nodes.py builds it on three nodes and compares every byte
 def test_the_sample_built_on_ray_is_the_sample_built_here(
     sample_root: Path, tmp_path: Path
 ) -> None:

@@ -60,6 +60,8 @@ def made_at(store: Store, made: Plan, parts: set[str]) -> dict[str, int]:
     return {part: store.part_path("s1", fingerprint, part).stat().st_mtime_ns for part in parts}
 
 
+# test_three_nodes.py takes nodes away, and below a build waits for one that joins.
+@pytest.mark.rounds
 def test_a_node_that_dies_and_one_that_joins(cluster: Cluster, tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = number_parts(store, [2] * PARTS)

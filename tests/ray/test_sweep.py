@@ -54,6 +54,7 @@ def restored_context() -> Iterator[None]:
         ray.cloudpickle.unregister_pickle_by_value(module)
 
 
+@pytest.mark.rounds  # test_three_nodes.py takes a node from a sweep, test_ray_data.py kills workers
 def test_a_killed_worker_costs_nothing_and_the_table_is_that_of_one_machine(
     tmp_path: Path,
 ) -> None:

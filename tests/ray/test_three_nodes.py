@@ -31,6 +31,7 @@ from srrag.ids import file_sha256
 from srrag.runner.build import BuildJob
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
+from tests.conftest import linked
 from tests.e2e.answered import GRAPH
 from tests.e2e.test_sweep import command, copy_build, parts, table
 from tests.endpoint import Endpoint, serve
@@ -139,15 +140,11 @@ def there(cluster: Cluster, cpus: float = 0.25) -> list[str]:
 def test_build_and_fit_are_those_of_one_process(
     cluster: Cluster, here: Path, tmp_path: Path
 ) -> None:
-    run(
-        "build",
-        f"root={tmp_path}",
-        "+stages.entities.run.bucket_facts=50",
-        *SHARDS,
-        *there(cluster, cpus=ALONE),
-    )
+    small = ["+stages.entities.run.bucket_facts=50", *SHARDS, *there(cluster, cpus=ALONE)]
+    run("build", f"root={tmp_path}", *small)
     assert actors(cluster, "PartWorker") >= ids(cluster), "also those of nodes that are gone"
     assert contents(tmp_path) == contents(here)
+    assert all(run("build", f"root={tmp_path}", *small)["reused"].values())
     fitted = run("fit_betr", f"root={tmp_path}", "train.workers=3", *QUICK, *there(cluster))
     assert len(actors(cluster, "RayTrainWorker")) > 1
     alone = read_json(here / "jobs/fit_betr/srrag/betr.json")["parameters"]
@@ -156,9 +153,11 @@ def test_build_and_fit_are_those_of_one_process(
 
 
 @pytest.mark.rounds  # an evaluation runs its questions as a sweep does, whose tables are compared
-def test_an_evaluation_is_that_of_one_process(cluster: Cluster, here: Path) -> None:
-    scored = [run("evaluate", f"root={here}", "pipeline=srrag", *SCORED, *profile)
-              for profile in (HERE, there(cluster))]  # fmt: skip
+def test_an_evaluation_is_that_of_one_process(cluster: Cluster, here: Path, tmp_path: Path) -> None:
+    scored = []
+    for name, profile in (("one", HERE), ("three", there(cluster))):
+        root = linked(here, tmp_path / name, "answers-*", "questions")
+        scored.append(run("evaluate", f"root={root}", "pipeline=srrag", *SCORED, *profile))
     assert scored[0]["metrics"] == scored[1]["metrics"]
 
 

@@ -49,7 +49,7 @@ def _longest(text: str, section: str) -> str:
     return max((each.text for each in split_sentences(text, section)), key=len)
 
 
-def settings(root: Path, *overrides: str) -> ServeSettings:
+def settings(root: Path | str, *overrides: str) -> ServeSettings:
     """What `srrag serve` would tell a server."""
     argv = [f"root={root}", "profile.threads=1", "log=null", *overrides]
     return settings_of({**configure("serve", argv), "command": " ".join(["srrag serve", *argv])})
