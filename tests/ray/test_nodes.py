@@ -25,19 +25,12 @@ PARTS, FREE = 60, 40
 """Parts, of which so many are made before the test opens the gate: more than a lost node held."""
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[Cluster]:
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A head that runs nothing, and two nodes."""
     with nodes_up(0, CPUS, CPUS) as made, by_value(tests.toys):
         ray.init(address=made.address, log_to_driver=False)
         yield made
-
-
-@pytest.fixture
-def cluster(started: Cluster) -> Cluster:
-    """A head that runs nothing, and two nodes, whatever the test before has added."""
-    for extra in [*started.worker_nodes][2:]:
-        started.remove_node(extra)
-    return started
 
 
 def start(store: Store, made: Plan, parts: list[str], **settings: Any) -> Running:

@@ -76,4 +76,4 @@ def test_a_run_that_stands_still_ends_with_who_waits(tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = number_parts(store, [1, 1])
     with pytest.raises(StalledError, match="s1 has 2 parts to do"):
-        RayDataRunner(stall_s=4).run(plan(Double(pause_s=40)), store, parts, Place())
+        RayDataRunner(stall_s=8).run(plan(Double(pause_s=40)), store, parts, Place())
