@@ -20,22 +20,21 @@ pytestmark = pytest.mark.e2e
 JUDGES = ("picot", "citations", "claims", "faithfulness",
           "precision", "accuracy", "similarity", "questions",
           "relevancy", "choice", "support", "evidence")  # fmt: skip
-ASKED = 80
-"""Questions, in two parts."""
+COPIES = 2
 RULES = ("--script", "rules", "--lifetime", "600")
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Path:
-    """The packaged questions, and some of them again, told apart by a number."""
+    """The packaged questions twice over, told apart by a number: two parts."""
     source = Path(__file__).parents[2] / "srrag" / "sample" / "questions.jsonl"
     rows = [json.loads(line) for line in source.read_text("utf-8").splitlines()]
     path = tmp_path / "gold.jsonl"
     lines = [
         {**row, "query_id": f"{row['query_id']}-{n}", "text": f"{row['text']} ({n})"}
-        for n in range(2)
+        for n in range(COPIES)
         for row in rows
-    ][:ASKED]
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return path
 
@@ -81,7 +80,7 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
         whole, shown = srrag(*command(roots[0], bench, url))
         called = sends(url)
         assert called == len(counts(url)["calls"]) == whole["usage"]["answers"]["calls"]
-        assert (whole["configurations"], whole["questions"], whole["stages"]) == (3, ASKED, 9)
+        assert (whole["configurations"], whole["questions"], whole["stages"]) == (3, 114, 9)
         assert whole["parts"] == whole["parts_made"] == 18
         assert "srrag answer " in shown, "the command that repeats a row with an engine of its own"
         done = command(roots[1], bench, url)

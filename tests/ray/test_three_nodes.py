@@ -72,8 +72,6 @@ QUICK = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20", "pi
 SHARDS = ["+stages.dense.run.shard_rows=10"]
 SCORED = ["bench=sample", "resamples=100"]
 QUESTIONS = resource_path("pkg://srrag/sample/questions.jsonl")
-FEW = 24
-"""Questions, in four parts."""
 CUT = {"ReadError", "RemoteProtocolError"}
 STEPS = ("raw", "parsed", "documents", "chunks", "windows", "triples", "vectors")
 
@@ -258,16 +256,15 @@ def test_a_sweep_goes_on_when_a_node_is_lost(
     cluster: Cluster, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(srrag.runner.sweep, "PART_QUESTIONS", 6)
-    whole, root, few = tmp_path / "whole", tmp_path / "lost", tmp_path / "few.jsonl"
-    few.write_text("\n".join(QUESTIONS.read_text("utf-8").splitlines()[:FEW]), "utf-8")
+    whole, root = tmp_path / "whole", tmp_path / "lost"
     with serve(Endpoint(script=answer_by_rules)) as endpoint:
         for each in (whole, root):
             copy_build(here, each)
-        run(*command(whole, few, endpoint.url, k="4"), *HERE)
+        run(*command(whole, QUESTIONS, endpoint.url, k="4"), *HERE)
         calls = endpoint.calls.total()
         endpoint.calls.clear()
         endpoint.hold_after = calls // 2
-        sweeping = begin(*command(root, few, endpoint.url, k="4"), *there(cluster))
+        sweeping = begin(*command(root, QUESTIONS, endpoint.url, k="4"), *there(cluster))
         sweeping.wait_for(lambda: endpoint.held > 0 and losable(cluster, "PartWorker"))
         stood = parts(root)
         lose(cluster, "PartWorker")
