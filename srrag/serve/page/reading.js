@@ -5,6 +5,7 @@ import { make } from "./dom.js";
 import { badge, citation } from "./evidence.js";
 
 const BLIND = "Read by rule, which was wrong in about one of seven papers: read the quote.";
+const UNCLEAR = "Read by rule, and of what is not clear one word in three was wrong: read the quotes.";
 const STATES = {
   yes: ["✓", "held"], partly: ["◐", "in part"], no: ["✗", "not held"],
   other: ["≠", "another"], not_asked: ["–", "not asked"],
@@ -25,19 +26,27 @@ export function certainty(reading, evidence, open) {
   if (!sources) return [make("p", {}, "No paper stands behind an answer.")];
   const best = make("p", { className: "best" }, badge(grade, claimed),
     make("span", {}, claimed ? `calls itself a ${study}` : study || "kind of study not known"));
-  const lines = sides(reading).map(([name, numbers]) => make("li", {},
+  const told = toldBy(reading);
+  const lines = sides(told).map(([name, numbers]) => make("li", {},
     make("span", { className: "says" }, name), ...marks(numbers, evidence, open)));
   const differ = { depends: "It depends: the papers differ", mixed: "The papers differ" }[says];
   return [best, make("p", { className: "sum" }, sentence),
     differ ? make("p", { className: "label" }, differ) : null,
     lines.length ? make("ul", { className: "sides" }, ...lines) : null,
-    lines.length ? make("p", { className: "fine" }, BLIND) : null].filter(Boolean);
+    lines.length ? make("p", { className: "fine" }, told.every((each) => each.clear) ? BLIND : UNCLEAR)
+      : null].filter(Boolean);
+}
+
+// What is clear counts; where papers differ, all that they say.
+function toldBy(reading) {
+  const differ = ["depends", "mixed"].includes(reading.certainty.says);
+  return differ ? reading.stances : reading.stances.filter((each) => each.clear);
 }
 
 // What is said, and the papers that say so.
-function sides(reading) {
+function sides(stances) {
   const found = new Map();
-  for (const each of reading.stances) {
+  for (const each of stances) {
     found.set(each.says, [...(found.get(each.says) ?? []), each.number]);
   }
   return [...found];
