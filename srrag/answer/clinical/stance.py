@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from srrag.answer.clinical.asked import AskedQuestion
+from srrag.answer.clinical.asked import AskedQuestion, Part
 from srrag.answer.clinical.paper import CitedPaper, PaperSentence, states
 from srrag.answer.clinical.words import held_words
 from srrag.answer.direction import Direction, direction, is_harm, names_direction
@@ -122,10 +122,12 @@ def stances(
     return [each for each in found if each is not None]
 
 
-def fitting(asked: AskedQuestion, papers: Sequence[CitedPaper]) -> list[bool]:
-    """Whether each paper is on the question."""
+def fitting(
+    asked: AskedQuestion, papers: Sequence[CitedPaper], names: Sequence[Part] = ("P", "I", "C")
+) -> list[bool]:
+    """Whether each paper is on these parts of the question."""
     texts = [paper.text for paper in papers]
-    parts = [held_words(asked.part(name), texts) for name in ("P", "I", "C")]
+    parts = [held_words(asked.part(name), texts) for name in names]
     shares = [min(each.share for each in row) for row in zip(*parts, strict=True)]
     return [
         share >= LEAST_SHARE

@@ -128,7 +128,7 @@ def clinical_reading(
     )
     behind = [paper for paper in papers if paper.cited]
     return ClinicalReading(
-        _heading(asked, answer, lines),
+        _heading(asked, answer, lines, papers),
         tuple(lines),
         _certainty(asked, papers, lines, found, agreed),
         tuple(matches),
@@ -182,12 +182,20 @@ def _line(asked: AskedQuestion, sentence: Row, fits: set[int]) -> BottomLine:
     return BottomLine(key if cut else text, tuple(sentence["citations"]), cut, says)
 
 
-def _heading(asked: AskedQuestion, answer: Row, lines: Sequence[BottomLine]) -> str:
-    """What stands above the bottom line: whether it names what was asked, as far as can be told."""
+def _heading(
+    asked: AskedQuestion, answer: Row, lines: Sequence[BottomLine], papers: Sequence[CitedPaper]
+) -> str:
+    """What stands above the bottom line: whether it names what was asked, as far as can be told.
+
+    Its words have to name the outcome, and a paper that it cites the people and the intervention.
+    """
     if answer["insufficient"]:
         return "Not enough evidence"
     named = any(on_outcome(asked, [key_sentence(asked, line.text)])[0] for line in lines)
-    return "Bottom line" if named or not asked.O else "Nearest that the papers say"
+    cited = {number for line in lines for number in line.citations}
+    behind = [paper for paper in papers if cited & {*paper.cited}]
+    on_both = any(fitting(asked, behind, ("P", "I"))) or not behind
+    return "Bottom line" if on_both and (named or not asked.O) else "Nearest that the papers say"
 
 
 def _certainty(

@@ -295,3 +295,13 @@ def test_a_paper_that_speaks_of_the_outcome_unclearly_is_told_as_that() -> None:
     assert _agree(none, 0, 1) == "One paper speaks of this outcome, but not clearly."
     assert _agree(none, 0, 3) == "3 papers speak of this outcome, but not clearly."
     assert _agree(none, 1, 2) == "One paper speaks clearly of this outcome."
+
+
+def test_a_bottom_line_is_of_a_paper_on_the_people_and_the_intervention() -> None:
+    answer = copy.deepcopy(ANSWERS["soy"])
+    assert clinical_reading(answer, answer["anchors"], answer["why"]).heading == "Bottom line"
+    answer["question"] = answer["question"].replace("Whey protein", "Acupuncture")
+    anchors = {**answer["anchors"], "I": ["Acupuncture"]}
+    reading = clinical_reading(answer, anchors, answer["why"])
+    assert "Acupuncture" in answer["question"]
+    assert reading.heading == "Nearest that the papers say", "no cited paper holds it"
