@@ -188,6 +188,7 @@ def write(draft: Draft) -> Made:
             raise ValueError(f"{part.vectors}: {found}")
         index.add(block)
         ids.append(names)
+    assert index is not None, "a shard has parts"
     if draft.codec is not None and settings.pq_bytes and settings.rescored:
         commit(draft.path.with_suffix(".npy"), partial(_write_vectors, rows))
     commit(draft.path.with_suffix(".arrow"), partial(_write_ids, pa.concat_arrays(ids)))
@@ -280,7 +281,8 @@ def _nearest(queries: Matrix, rows: Rows, depth: int) -> npt.NDArray[np.int64]:
         start += len(block)
         if scores.shape[1] > depth:
             best = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
-            scores, nearest = (np.take_along_axis(each, best, 1) for each in (scores, nearest))
+            scores = np.take_along_axis(scores, best, 1)
+            nearest = np.take_along_axis(nearest, best, 1)
     return nearest
 
 
@@ -302,5 +304,5 @@ def _write_vectors(rows: Rows, path: Path) -> None:
                     "fortran_order": False,
                     "shape": (len(rows), block.shape[1]),
                 }
-                np.lib.format.write_array_header_1_0(file, told)
+                np.lib.format.write_array_header_1_0(file, told)  # type: ignore[no-untyped-call]
             file.write(block.tobytes())
