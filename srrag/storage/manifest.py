@@ -74,12 +74,15 @@ def manifest_files(folder: Path) -> dict[str, str]:
 
 
 def stamps(folder: Path, names: Iterable[str]) -> dict[str, list[int]]:
-    """The size and the time of change (ns) of the large files of a build, by name."""
+    """The size and the time of change (ns) of a build's large files, and of links, by name.
+
+    A link shares its bytes with a part or a version before, and all links can be a whole corpus.
+    """
     states = {name: (folder / name).stat() for name in names}
     return {
         name: [state.st_size, state.st_mtime_ns]
         for name, state in states.items()
-        if state.st_size > STAMPED_BYTES
+        if state.st_size > STAMPED_BYTES or state.st_nlink > 1
     }
 
 

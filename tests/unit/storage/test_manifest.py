@@ -163,3 +163,10 @@ def test_a_large_file_is_known_by_its_size_and_time(
     os.utime(folder / "a", ns=(before, before + 1))
     with pytest.raises(ValueError, match="a is not what was built"):
         check_files(folder)
+
+
+def test_a_link_is_known_by_its_size_and_time(tmp_path: Path) -> None:
+    """Small as each is, the parts that an index links are a whole corpus."""
+    folder = built(tmp_path)
+    os.link(folder / "a", tmp_path / "linked")
+    assert stamps(folder, ["a", "b"]).keys() == {"a"}
