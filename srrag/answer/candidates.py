@@ -29,7 +29,7 @@ _TURNS = re.compile(
     r"(?:However|But|Yet|In contrast|By contrast|Conversely|Nevertheless|Nonetheless|"
     r"On the (?:other hand|contrary))\b"
 )
-_TO_A_MODEL = re.compile(
+TO_A_MODEL = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?)\b"
     r"|\bsystem prompt\b|\blanguage model\b|\bevidence grade\s*:|\bcite (?:this|me|only)\b"
     r"|\{\s?\"|\"\s?\}|</|<\||<[a-z]{1,20}>",
@@ -178,4 +178,4 @@ def _states(text: str) -> bool:
     opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
     long = MIN_WORDS <= words <= MAX_WORDS or _SHORT.match(text) is not None
     states = long and opens and text[-1] not in "?:"
-    return states and _TO_A_MODEL.search(text) is None
+    return states and TO_A_MODEL.search(text) is None

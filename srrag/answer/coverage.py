@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.terms import terms
+from srrag.answer.candidates import TO_A_MODEL
 from srrag.answer.outcome_kinds import kinds_of
+from srrag.answer.sentences import cut_sentences
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,7 +119,12 @@ def count_texts(texts: Iterable[str], least: int) -> Frequencies:
 
 
 def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies) -> Held:
-    """Which words of the question the sources hold, without numbers, letters and stop words."""
+    """Which words of the question the sources hold, without numbers, letters and stop words.
+
+    A sentence that speaks to a model is no part of the question, unless there is no other.
+    """
+    said = [each for each in cut_sentences(question) if not TO_A_MODEL.search(each)]
+    question = " ".join(said) or question
     stems = {
         stem: word
         for word in _WORD.findall(html.unescape(question))
