@@ -176,6 +176,6 @@ def _states(text: str) -> bool:
     """Whether a text is a complete statement: not a question, a fragment or an order to a model."""
     words = text.count(" ") + 1
     opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
-    long = MIN_WORDS <= words <= MAX_WORDS or _SHORT.match(text) is not None
-    states = long and opens and text[-1] not in "?:"
+    enough = words >= MIN_WORDS or _SHORT.match(text) is not None
+    states = enough and words <= MAX_WORDS and opens and text[-1] not in "?:"
     return states and TO_A_MODEL.search(text) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.answer.candidates import Passage
+from srrag.answer.candidates import Passage, candidates
 from srrag.answer.extract import ExtractRule
 from srrag.answer.outcome_kinds import KINDS, kinds_of, named_terms
 
@@ -39,3 +39,9 @@ def test_other_words_keep_their_stems() -> None:
 def test_a_question_on_safety_leads_with_what_is_said_of_harm(harm: str) -> None:
     passage = Passage(PAPER.format(harm=harm), "Yoga in pregnancy", "", "C")
     assert ExtractRule()("Is yoga safe in pregnancy?", [passage]).choices[0].text == harm
+
+
+def test_a_finding_may_be_short_and_a_fragment_may_not() -> None:
+    passage = Passage(PAPER.format(harm="No harm was seen. Harm not seen."), "Yoga", "", "C")
+    quoted = [each.text for each in candidates([passage])]
+    assert "No harm was seen." in quoted and "Harm not seen." not in quoted
