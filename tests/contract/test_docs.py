@@ -12,6 +12,7 @@ import pytest
 from jobs import JOBS
 from srrag.config.compose import configure
 from srrag.errors import UsageError
+from tests.bucket import s3_server
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -65,7 +66,15 @@ def test_many_are_found() -> None:
     assert {words[0] for _, words in SHOWN.values()} >= {"build", "ask", "serve", "sweep"}
 
 
+@pytest.fixture(scope="module")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A store that lacks the buckets of the pages: composing asks what was settled for a root."""
+    with pytest.MonkeyPatch.context() as patch, s3_server(patch, tmp_path_factory.mktemp("cache")):
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("object_store")
 @pytest.mark.parametrize(
     ("page", "words"),
     SHOWN.values(),
