@@ -38,7 +38,7 @@ TO_A_MODEL = re.compile(
 _PLANS_TOO = re.compile(
     r"^(?:(?:aims?|objectives?|purpose)\W+)?to (?:ascertain|report|investigate|evaluate|assess"
     r"|determine|examine|compare|describe|explore|test|study|analy[sz]e|identify|measure|establish|review"
-    r"|estimate)\b(?!.*, (?:we|the|this|a|an|all|patients|participants)\b)"
+    r"|estimate|observe|clarify|verify)\b(?!.*, (?:we|the|this|a|an|all|patients|participants)\b)"
     r"|\bwere (?:randomly|consecutively|equally|prospectively|retrospectively)"
     r" (?:allocated|assigned|divided|selected|recruited|enrolled|distributed)\b"
     r"|\bw(?:as|ere) (?:assessed|measured|recorded|collected|monitored|obtained)"
@@ -62,6 +62,7 @@ _OPEN = re.compile(
     r" (?:exists?|(?:is|are) available)\b"
     r"|\b(?:further|future|larger|more|additional) (?:\w+ ){0,2}(?:research|stud(?:y|ies)|trials?"
     r"|investigations?)\b[^.]*\b(?:needed|required|warranted|necessary)\b"
+    r"|^If successful\b"
     r"|^(?:Until recently|Traditionally|Historically|In recent years|Over the (?:past|last))\b"
     r"|\b(?:has|have) been (?:increasingly|widely|recently|previously|commonly|traditionally) "
     r"(?:tested|used|reported|proposed|recommended|advocated|studied|suggested)\b"

@@ -57,7 +57,7 @@ class ChooseOption(LLMStep):
     reject their rows.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     evidence: str = "evidence"
     max_steps: int = 8

@@ -39,6 +39,13 @@ MAX_RUN = 6
 """Words of the longest run whose initials may be an acronym, those between content words too."""
 LEAST_ACRONYM = 3
 """Letters of an acronym that the question does not give: two letters mean too many things."""
+_LETTER = r"(?:[A-Z]{1,2}\d{0,2}|\d{1,2}|[b-ek])"
+_LETTERED = re.compile(
+    r"\b((?i:vitamin|hepatitis|factor|influenza|omega|coenzyme))s?[ -]"
+    rf"({_LETTER}(?:(?:,? and |,? or |, |/| & ){_LETTER})*)\b"
+)
+"""Names that a letter or a number tells from each other: vitamin D, vitamins C and E, omega-3."""
+_HEPATITIS = re.compile(r"\bH([A-E])V\b")
 _NUMBER = re.compile(r"\d+[a-z]{0,3}\Z", re.IGNORECASE)
 _GENERAL_TEXT = (
     "another anybody anyone anything approach ability able actually allow amount answer anyway "
@@ -124,13 +131,13 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     A sentence that speaks to a model is no part of the question, unless there is no other.
     """
     said = [each for each in cut_sentences(question) if not TO_A_MODEL.search(each)]
-    question = " ".join(said) or question
+    question = html.unescape(" ".join(said) or question)
     stems = {
         stem: word
-        for word in _WORD.findall(html.unescape(question))
+        for word in _WORD.findall(_LETTERED.sub("", question))
         if len(word) > 1 and not _NUMBER.match(word)
         for stem in terms(word)
-    }
+    } | lettered(question)
     weights = np.array([0.0 if s in GENERAL else frequencies.weight(s) for s in stems])
     seen = [_Seen.of(source.text) for source in sources]
     short = acronyms(question)
@@ -140,6 +147,19 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     whole = [inside[names == name].any(axis=0) for name in names]
     documents = np.array(whole, bool).reshape(inside.shape)
     return Held([*stems.values()], weights, inside, documents)
+
+
+def lettered(text: str) -> dict[str, str]:
+    """Names such as vitamin D, each as one stem with its words: "vitamin C" does not hold it."""
+    names = {}
+    for found in _LETTERED.finditer(text):
+        for letter in re.findall(rf"\b{_LETTER}\b", found[2]):
+            names[_lettered(found[1], letter)] = f"{found[1]} {letter}"
+    return names | {_lettered("hepatitis", m[1]): m[0] for m in _HEPATITIS.finditer(text)}
+
+
+def _lettered(family: str, letter: str) -> str:
+    return f"{terms(family)[0]} {letter.casefold()}"
 
 
 def acronyms(question: str) -> dict[str, set[str]]:
@@ -177,8 +197,9 @@ class _Seen(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> _Seen:
-        stems = frozenset(terms(text))
-        begin = frozenset(_british(stem)[:PREFIX_CHARS] for stem in stems)
+        plain = frozenset(terms(text))
+        begin = frozenset(_british(stem)[:PREFIX_CHARS] for stem in plain)
+        stems = plain | lettered(text).keys()
         words = _WORD.findall(text)
         short = frozenset(word.rstrip("s") for word in words if _ACRONYM.match(word))
         return cls(stems, kinds_of(stems), begin, "".join(word[0] for word in words).upper(), short)
@@ -186,7 +207,11 @@ class _Seen(NamedTuple):
     def holds(self, stem: str, word: str, short: Collection[str]) -> bool:
         if stem in self.stems:
             return True
-        if len(stem) >= PREFIX_CHARS and _british(stem)[:PREFIX_CHARS] in self.beginnings:
+        if (
+            len(stem) >= PREFIX_CHARS
+            and " " not in stem
+            and _british(stem)[:PREFIX_CHARS] in self.beginnings
+        ):
             return True
         if not self.acronyms.isdisjoint(short) or not self.kinds.isdisjoint(kinds_of([stem])):
             return True

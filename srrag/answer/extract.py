@@ -1,6 +1,7 @@
 """The extractive answer: verbatim sentences of the evidence, chosen without a model."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,13 @@ DIFFER_OUTCOME = 0.5
 """Least share of the asked outcome that two sentences must both name to contradict each other."""
 _KINDS = frozenset({"harm", *terms("symptoms events characteristics at baseline")})
 """Words for a kind of outcome, which papers call by what they measured."""
+_EFFECT = re.compile(
+    r"\b(?:effects?|effective\w*|efficac\w*|helps?|improves?|reduces?|prevents?|increases?|decreases?|"
+    r"lowers?|affects?|works?|benefits?|beneficial|better|superior|beats?|versus|vs|compared|safe|safer|"
+    r"safety|harm\w*|relieves?|eases?|treats?|cures?|speeds?|outcomes?|protects?)\b",
+    re.IGNORECASE,
+)
+"""What a question on an effect asks with; a paper's findings answer it, not what it read before."""
 _MARKS = ".,;:?!()[]\"'“”‘’"
 
 
@@ -79,9 +87,10 @@ class ExtractRule:
     weights of `sentence_features`, times the weights of its grade and its passage. The lead is the
     sentence with the best score, where scores of papers other than the first passage's are
     multiplied by `other_document`; guidelines that cover the question as well as the best passage
-    are not. Sentences that state aims, methods or questions are never chosen. A sentence that opens
-    with a contrast or a reference is quoted together with the sentence that it refers to, or not at
-    all; one that the next sentence contradicts is quoted together with that one. If a question
+    are not. Sentences that state aims, methods or questions are never chosen, and no background
+    where a question asks for an effect. A sentence that opens with a contrast or a reference is
+    quoted together with the sentence that it refers to, or not at all; one that the next sentence
+    contradicts is quoted together with that one. If a question
     names an outcome and no quoted passage holds a word of it, nothing is quoted.
     """
 
@@ -96,7 +105,7 @@ class ExtractRule:
         """Choose sentences that answer the question, best first."""
         found = candidates(passages)
         asked = _asked(question, passages, found)
-        states = np.array([not each.plan for each in found], bool)
+        states = np.array([_finds(each, passages, question) for each in found], bool)
         usable = (asked.own >= self.min_sentence_coverage) & states
         if asked.coverage < self.min_coverage or not usable.any():
             return Extract([], asked.coverage, asked.absent)
@@ -159,6 +168,15 @@ class ExtractRule:
         """Whether one quote holds the other, or they share most of their words (Jaccard)."""
         within = one.core in other.text or other.core in one.text
         return within or _jaccard(one.stems, other.stems) >= self.redundancy
+
+
+def _finds(each: Candidate, passages: Sequence[Passage], question: str) -> bool:
+    """Whether a sentence may answer: no plan and, for a question on an effect, no background.
+
+    A guideline's background is what it knows, so grade A is exempt.
+    """
+    told_before = each.role in ("background", "method") and passages[each.passage].grade != "A"
+    return not each.plan and not (told_before and _EFFECT.search(question))
 
 
 def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate]) -> Asked:

@@ -69,7 +69,7 @@ class NoticeMismatch(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     max_tokens: int = 1024
     """Twelve mismatches of 60 tokens, and some in reserve."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from srrag.algo.terms import terms
+from srrag.answer.both_arms import given_to_all
 from srrag.answer.populations import PEOPLE, contradiction, traits
 from srrag.mentions.find import find_mentions
 
@@ -74,7 +75,8 @@ def rule_mismatches(
     P: traits that contradict those of the question's P anchors; else a title that names another
     condition, where nothing found of the document holds a telling word of the condition asked
     about. I: a title that names another intervention, where no evidence at all holds the one
-    asked about, by half of its telling words or by its initials.
+    asked about, by half of its telling words or by its initials; else a comparison of groups that
+    all got it (`both_arms`).
     """
     people = traits("; ".join(anchors["P"]))
     people += [each for each in traits(question) if each.kind == "species"]
@@ -97,6 +99,8 @@ def rule_mismatches(
             found += [FoundMismatch(number, "P", conditions[0], other)] if other else []
         if other := _other(others, asked):
             found.append(FoundMismatch(number, "I", named[0], other))
+        elif given := given_to_all(question, source.title) or given_to_all(question, source.text):
+            found.append(FoundMismatch(number, "I", given.asked, given.found))
     return found
 
 

@@ -86,3 +86,12 @@ def test_nothing_found_is_all_absent() -> None:
 def test_frequencies_count_texts_once() -> None:
     found = count_texts(["pain, pain and pains", "pain", "neck"], least=2)
     assert found == Frequencies(3, {"pain": 2})
+
+
+def test_a_letter_tells_vitamins_from_each_other() -> None:
+    asked = "Does vitamin D reduce pain?"
+    assert missing(asked, "vitamin C reduces pain") == ["vitamin D"]
+    assert missing(asked, "vitamins C, D and E reduce pain") == []
+    assert missing("Does tape treat hepatitis B?", "tape treats HBV") == []
+    assert missing("Does tape treat hepatitis B?", "tape treats HCV") == ["hepatitis B"]
+    assert missing("Does a vitamin help?", "vitamin C helps") == []

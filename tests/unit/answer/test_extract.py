@@ -217,6 +217,9 @@ def test_another_paper_than_the_first_weighs_less() -> None:
     [
         ("To report the outcomes of surgery in patients with fractures.", True),
         ("OBJECTIVE: To investigate the effect of tape on pain.", True),
+        ("To observe the effect of tape on walking.", True),
+        ("To clarify whether tape or rest is better.", True),
+        ("If successful, tape will spare operations.", True),
         ("To ascertain whether a sheet is acceptable to patients.", True),
         ("Patients were randomly allocated to tape or a brace.", True),
         ("Neck disability, anxiety and heart rate were assessed.", True),
@@ -235,3 +238,12 @@ def test_another_paper_than_the_first_weighs_less() -> None:
 )
 def test_aims_and_methods_are_told_from_findings(sentence: str, planned: bool) -> None:
     assert plans(sentence) is planned
+
+
+def test_background_answers_no_question_on_an_effect_but_of_a_guideline() -> None:
+    asked = "Does balance training reduce recurrent ankle sprains?"
+    text = "Balance training reduces recurrent ankle sprains in most athletes."
+    assert RULE(asked, [passage(text, section="Introduction")]).choices == []
+    assert RULE(asked, [passage(text, "A", section="Introduction")]).choices != []
+    assert RULE("Which athletes have recurrent ankle sprains and do balance training?",
+                [passage(text, section="Introduction")]).choices != []  # fmt: skip
