@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from tests.e2e.browser import CHROMIUM
 
@@ -62,6 +63,37 @@ def visit(browser: Browser, url: str, view: str = "desk", faults: bool = False) 
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing runs off"
     finally:
         context.close()
+
+
+def settled(page: Page) -> None:
+    """Wait until the page has drawn all that it has asked the server for, or will after typing."""
+    page.locator("html:not([data-waiting])").wait_for(state="attached")
+
+
+@contextmanager
+def held(page: Page, url: str) -> Iterator[Held]:
+    """Keep what the server is asked at such an address on its way, until the block ends."""
+    kept = Held(page)
+    page.route(url, lambda route: kept.routes.append(route))
+    try:
+        yield kept
+    finally:
+        for route in kept.routes:
+            route.continue_()
+        page.unroute(url)
+
+
+@dataclass
+class Held:
+    """The requests that are kept on their way."""
+
+    page: Page
+    routes: list[Route] = field(default_factory=list)
+
+    def wait(self) -> None:
+        """Wait until the page has asked."""
+        while not self.routes:
+            self.page.evaluate("0")  # takes in what the browser tells meanwhile
 
 
 def accessible(page: Page) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.serve.browsing import VIEWS, accessible, chromium, picture, visit
+from tests.serve.browsing import VIEWS, accessible, chromium, held, picture, settled, visit
 from tests.serve.stored import QUESTIONS, store_runs
 from tests.unit.serve.serving import CAST, listening, settings
 
@@ -121,6 +121,40 @@ def test_five_runs_stand_side_by_side_and_a_trace_has_a_link(
         page.locator("#questions > li > button").first.click()
         accessible(page)
 
+
+@pytest.mark.parametrize("view", ["desk", "phone"])
+def test_a_click_while_the_list_is_on_its_way_loses_neither(
+    browser: Browser, url: str, view: str
+) -> None:
+    with visit(browser, f"{url}runs", view) as page:
+        questions = listed(page, 5)
+        with held(page, "**/v1/runs/*?*offset=*") as let_go:
+            page.select_option("#run", label="jobs/words")
+            let_go.wait()
+            questions.filter(has_text="bed rest").click()
+            expect(page.locator("#asked")).to_contain_text("bed rest")
+        listed(page, len(QUESTIONS))
+        expect(questions.filter(has_text="bed rest")).to_have_attribute("aria-current", "true")
+        expect(page.locator(".side h3")).to_have_text(["jobs/words"])
+        expect(page.locator("#asked")).to_contain_text("bed rest")
+        expect(page.locator("#count")).to_have_text("6 of 6 questions")
+        expect(page.locator("#asked")).to_be_focused()
+
+
+def test_an_answer_that_comes_after_the_next_list_does_not_replace_its_own(
+    browser: Browser, url: str
+) -> None:
+    with visit(browser, f"{url}runs", "phone") as page:
+        questions = listed(page, 5)
+        with held(page, "**/v1/runs/*/answer?*") as let_go:
+            questions.filter(has_text="bed rest").click()
+            let_go.wait()
+            page.fill("#text", "cast")
+            listed(page, 1)
+        settled(page)
+        expect(page.locator("#read")).to_be_hidden()
+        questions.first.click()
+        expect(page.locator("#asked")).to_have_text(CAST)
 
 def test_a_question_is_opened_by_keyboard(browser: Browser, url: str) -> None:
     with visit(browser, f"{url}runs", "phone") as page:

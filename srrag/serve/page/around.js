@@ -1,6 +1,6 @@
 // All relations of a part of the graph as a drawing: around an entity, or of a community.
 
-import { at, fail, make, read, withKey } from "./dom.js";
+import { at, during, fail, make, read, withKey } from "./dom.js";
 
 const given = new URLSearchParams(location.search);
 
@@ -24,7 +24,9 @@ async function draw() {
   at("content").textContent = JSON.stringify(content);
   document.querySelector("main").hidden = false;
   if (given.has("entity")) offerReach();
-  document.body.append(make("script", { src: "drawing.js" }));
+  await during(new Promise((done, failed) => {
+    document.body.append(make("script", { src: "drawing.js", onload: done, onerror: failed }));
+  }));
 }
 
 // Offers drawings with one, two or three hops around the entity.

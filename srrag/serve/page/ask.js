@@ -1,6 +1,6 @@
 // The question page: streams the answer, and shows what a clinician reads of it.
 
-import { at, call, fail, make, read, several, withKey } from "./dom.js";
+import { at, call, during, fail, make, read, several, withKey } from "./dom.js";
 import { badge, gradeTable, paragraphs, titleOf } from "./evidence.js";
 import { claims, showFindings } from "./findings.js";
 import { showPaper } from "./paper.js";
@@ -17,7 +17,9 @@ let draft = { text: "", evidence: [] };
 
 // ---- asking ----
 
-async function ask(question, wanted = "", before = []) {
+const ask = (...asked) => during(answer(...asked));
+
+async function answer(question, wanted = "", before = []) {
   asking?.abort();
   const own = (asking = new AbortController());
   const place = { question, pipeline: at("pipelines").hidden ? "" : at("pipeline").value };

@@ -20,6 +20,38 @@ export const several = (count, one, many = `${one}s`) =>
 export const short = (text, size) =>
   text.length > size ? `${text.slice(0, size - 1).trimEnd()}…` : text;
 
+// ---- what is on its way ----
+
+let waiting = 0;
+
+// Marks the page as waiting until the promise is settled and what hangs on it is drawn.
+export async function during(promise) {
+  waiting += 1;
+  document.documentElement.dataset.waiting = "";
+  try {
+    return await promise;
+  } finally {
+    setTimeout(() => {
+      waiting -= 1;
+      if (!waiting) delete document.documentElement.dataset.waiting;
+    });
+  }
+}
+
+// A listener that does the work once the reader has stopped typing, if it is not called off before.
+export function afterTyping(work) {
+  let stop = () => {};
+  const listener = () => {
+    stop();
+    during(new Promise((done) => {
+      const timer = setTimeout(() => done(work()), 250);
+      stop = () => { clearTimeout(timer); done(); };
+    }));
+  };
+  listener.callOff = () => stop();
+  return listener;
+}
+
 // ---- the server ----
 
 export async function call(path, { body, signal } = {}) {
@@ -43,7 +75,8 @@ async function reach(path, options) {
   }
 }
 
-export const read = async (path, options) => (await call(path, options)).json();
+export const read = (path, options) =>
+  during(call(path, options).then((response) => response.json()));
 
 async function faultOf(response) {
   let message = `The server answered ${response.status}.`;

@@ -1,6 +1,6 @@
 // The graph page: where to begin, or a walk through the studies of an answer or of a concept.
 
-import { at, fail, make, read, several, short, withKey } from "./dom.js";
+import { afterTyping, at, fail, make, read, several, short, withKey } from "./dom.js";
 import { showWalk } from "./walk.js";
 
 const given = new URLSearchParams(location.search);
@@ -40,8 +40,12 @@ function tellBar(text) {
 
 // ---- where to begin ----
 
+let turn = 0; // a later text makes an earlier one's names stale
+
 async function begin(text) {
+  const own = ++turn;
   const { bar, entities, communities } = await read(`v1/graph_view/names?text=${encodeURIComponent(text)}`);
+  if (own !== turn) return;
   tellBar(bar);
   const lists = make("div", { className: "lists" });
   const add = (title, items) => items.length && lists.append(
@@ -69,17 +73,14 @@ const community = ({ id, names, size }) => make("li", {},
   make("a", { href: `drawing?community=${encodeURIComponent(id)}` }, short(names.join(" · "), 120)),
   make("span", { className: "facts" }, ` ${several(size, "entity", "entities")}`));
 
-let typing = 0;
-at("name").addEventListener("input", () => {
-  clearTimeout(typing);
-  typing = setTimeout(() => {
-    const text = at("name").value.trim();
-    const standing = !text && (given.has("entity") || given.has("document"));
-    at("walk").hidden = !standing;
-    at("begin").hidden = standing;
-    if (!standing) begin(text).then(() => fail(null), fail);
-  }, 250);
-});
+at("name").addEventListener("input", afterTyping(() => {
+  const text = at("name").value.trim();
+  const standing = !text && (given.has("entity") || given.has("document"));
+  at("walk").hidden = !standing;
+  at("begin").hidden = standing;
+  if (standing) turn += 1;
+  else begin(text).then(() => fail(null), fail);
+}));
 at("search").addEventListener("submit", (event) => {
   event.preventDefault();
   at("begin").querySelector("a")?.focus();

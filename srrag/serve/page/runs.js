@@ -1,6 +1,6 @@
 // Stored runs: their questions, up to eight answers beside each other, and what differs.
 
-import { at, fail, make, read, several, withKey } from "./dom.js";
+import { afterTyping, at, fail, make, read, several, withKey } from "./dom.js";
 import { badge, citedOf, paragraphs, restsOn, showEvidence } from "./evidence.js";
 import { showSteps } from "./why.js";
 import { withoutLead } from "./window.js";
@@ -15,7 +15,9 @@ const MOST = 7; // runs beside the first, as the server takes them
 const narrow = matchMedia("(max-width: 960px)");
 let wanted = {}; // the question that the address names, and whether its steps stand open
 let reading = ""; // the question that is shown
-let turn = 0; // a later choice makes an earlier reply stale
+let entering = false; // whether the reader is on the way into it, or was in it
+let listing = 0; // a later list makes an earlier one's reply stale
+let showing = 0; // and so a later question an earlier one's answers
 
 // ---- the runs ----
 
@@ -33,6 +35,7 @@ async function start() {
     }
     const named = usable.map((run) => make("option", { value: run.id }, run.name));
     at("run").replaceChildren(...named);
+    for (const box of boxes()) box.parentElement.remove(); // of a start with another key
     at("against").append(...usable.map((run) => make("label", {},
       make("input", { type: "checkbox", value: run.id }), ` ${run.name}`)));
     restore();
@@ -83,7 +86,8 @@ function choice() {
 // ---- the questions ----
 
 async function list(offset = 0) {
-  const own = ++turn;
+  const own = ++listing;
+  relist.callOff();
   apart();
   const given = choice();
   if (!wanted.question) history.replaceState(null, "", `#${given}`);
@@ -94,7 +98,7 @@ async function list(offset = 0) {
   asked.set("offset", offset);
   try {
     const found = await read(`v1/runs/${at("run").value}?${asked}`);
-    if (own !== turn) return;
+    if (own !== listing) return;
     fail(null);
     const entries = found.answers.map(entry);
     at("split").append(at("read")); // out of the list, which is about to be replaced
@@ -105,6 +109,8 @@ async function list(offset = 0) {
     at("further").onclick = () => list(offset + found.answers.length);
     at("count").textContent = `${found.total.toLocaleString("en")} of ${several(found.of, "question")}`;
     if (!offset) {
+      showing += 1; // what is on its way was asked by a button that is gone
+      entering ||= at("read").contains(document.activeElement);
       at("read").hidden = true;
       // What the address names or the reader reads stays, where it is still listed.
       const named = found.answers.findIndex((row) => row.query_id === (wanted.question ?? reading));
@@ -113,7 +119,7 @@ async function list(offset = 0) {
       if (button && (named >= 0 || !narrow.matches)) show(found.answers[place], button);
     }
   } catch (error) {
-    if (own === turn) fail(error);
+    if (own === listing) fail(error);
   }
 }
 
@@ -124,10 +130,10 @@ const isDifferent = (row) =>
 function entry(row) {
   const button = make("button", { type: "button" }, row.question || row.query_id,
     make("span", { className: "facts" }, ...facts(row)));
-  button.addEventListener("click", async () => {
-    await show(row, button);
-    at("asked").focus({ preventScroll: true });
-    if (narrow.matches) button.scrollIntoView({ block: "start" });
+  button.addEventListener("click", () => {
+    wanted = {};
+    entering = true;
+    show(row, button);
   });
   return make("li", {}, button);
 }
@@ -145,18 +151,18 @@ function facts(row) {
 // ---- one question ----
 
 async function show(row, button) {
-  const own = ++turn;
+  const own = ++showing;
   reading = row.query_id;
   const runs = [at("run").value, ...beside()];
   try {
     const sides = await Promise.all(runs.map((run, n) => n && row.others && !row.others[n - 1]
       ? null : read(`v1/runs/${run}/answer?query_id=${encodeURIComponent(row.query_id)}`)));
-    if (own !== turn) return;
+    if (own !== showing) return;
     fail(null);
     draw(row, sides.filter(Boolean), wanted.steps);
     wanted = {};
   } catch (error) {
-    if (own === turn) fail(error);
+    if (own === showing) fail(error);
     return;
   }
   for (const other of at("questions").querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
@@ -164,6 +170,10 @@ async function show(row, button) {
   // Beside the list where there is room, else below its question.
   if (narrow.matches) button.after(at("read"));
   else at("split").append(at("read"));
+  if (!entering) return;
+  entering = false;
+  at("asked").focus({ preventScroll: true });
+  if (narrow.matches) button.scrollIntoView({ block: "start" });
 }
 
 function draw(row, sides, steps) {
@@ -251,12 +261,13 @@ function markIn(node, sentences) {
 
 // ---- start ----
 
-let typing = 0;
+const relist = afterTyping(() => list());
 at("choice").addEventListener("submit", (event) => event.preventDefault());
-at("choice").addEventListener("input", () => {
-  clearTimeout(typing);
-  typing = setTimeout(list, 250);
+at("choice").addEventListener("input", relist);
+addEventListener("hashchange", () => {
+  if (at("choice").hidden) return; // the runs are on their way, and their start reads the address
+  restore();
+  list();
 });
-addEventListener("hashchange", () => { restore(); list(); });
 withKey(start);
 start();
