@@ -39,7 +39,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def visit(browser: Browser, url: str, view: str = "desk", faults: bool = False) -> Iterator[Page]:
-    """An opened page; on leaving, nothing was asked from afar and nothing logged as an error.
+    """A settled page; on leaving, nothing was asked from afar and nothing logged as an error.
 
     With `faults` errors may be logged: a browser does so for every answer from 400 on.
     """
@@ -56,6 +56,7 @@ def visit(browser: Browser, url: str, view: str = "desk", faults: bool = False) 
     page.on("request", lambda request: asked.append(request.url))
     try:
         page.goto(url)
+        settled(page)
         yield page
         origin = "/".join(url.split("/")[:3])
         assert [each for each in asked if not each.startswith((f"{origin}/", "data:"))] == []
@@ -71,10 +72,18 @@ def settled(page: Page) -> None:
 
 
 @contextmanager
+def arrival(page: Page) -> Iterator[None]:
+    """Wait, after a block that leads to another page, until that page has settled."""
+    with page.expect_navigation():
+        yield
+    settled(page)
+
+
+@contextmanager
 def held(page: Page, url: str) -> Iterator[Held]:
     """Keep what the server is asked at such an address on its way, until the block ends."""
     kept = Held(page)
-    page.route(url, lambda route: kept.routes.append(route))
+    page.route(url, kept.keep)
     try:
         yield kept
     finally:
@@ -89,6 +98,10 @@ class Held:
 
     page: Page
     routes: list[Route] = field(default_factory=list)
+
+    def keep(self, route: Route) -> None:
+        """Keep a request."""
+        self.routes.append(route)
 
     def wait(self) -> None:
         """Wait until the page has asked."""

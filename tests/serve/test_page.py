@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from srrag.answer.clinical.summary import clinical_reading
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
-from tests.serve.browsing import VIEWS, accessible, chromium, picture, visit
+from tests.serve.browsing import VIEWS, accessible, arrival, chromium, held, picture, settled, visit
 from tests.unit.serve.serving import CAST, listening, settings
 
 pytestmark = pytest.mark.e2e
@@ -44,26 +44,21 @@ def url(root: Path) -> Iterator[str]:
 def ask(page: Page, question: str) -> None:
     page.fill("#question", question)
     page.press("#question", "Enter")
-    page.wait_for_selector("#feedback:visible")
+    settled(page)
+    assert page.locator("#feedback").is_visible()
 
 
 def test_what_is_typed_before_the_page_is_ready_stays(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
-        expect(page.locator("#library")).not_to_be_empty()  # so that what is held is of the reload
-        held: list[Route] = []
-
-        def hold(route: Route) -> None:
-            held.append(route)
-
-        page.route("**/v1/library", hold)
-        with page.expect_request("**/v1/library"):
+        with held(page, "**/v1/library") as library:
             page.reload(wait_until="commit")
-        page.fill("#question", CAST)
-        held[0].continue_()
-        expect(page.locator("#library")).not_to_be_empty()
+            library.wait()
+            page.fill("#question", CAST)
+        settled(page)
         assert page.input_value("#question") == CAST
         page.press("#question", "Enter")
-        page.wait_for_selector("#feedback:visible")
+        settled(page)
+        assert page.inner_text("#asked") == CAST
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -71,7 +66,7 @@ def test_a_question_is_answered_and_its_citation_opens_the_evidence(
     browser: Browser, url: str, tmp_path: Path, view: str
 ) -> None:
     with visit(browser, url, view) as page:
-        page.wait_for_selector("#pipelines:visible")
+        assert page.locator("#pipelines").is_visible()
         picture(page, f"ask-{view}", tmp_path)
         ask(page, CAST)
         assert page.inner_text("#asked") == CAST and page.title().startswith(CAST)
@@ -181,7 +176,7 @@ def test_by_keyboard_alone(browser: Browser, url: str) -> None:
                 break
         page.keyboard.type(CAST)
         press("Enter")
-        page.wait_for_selector("#feedback:visible")
+        settled(page)
         for _ in range(10):
             press("Tab")
             if "cite" in focused(page):
@@ -196,7 +191,8 @@ def test_by_keyboard_alone(browser: Browser, url: str) -> None:
             if page.evaluate("document.activeElement.closest('#feedback') !== null"):
                 break
         press("Enter")
-        page.wait_for_selector("#thanks:not(:empty)")
+        settled(page)
+        assert page.inner_text("#thanks").startswith("Thank you.")
 
 
 def test_feedback_is_kept_without_the_question_unless_it_is_given(
@@ -206,12 +202,14 @@ def test_feedback_is_kept_without_the_question_unless_it_is_given(
     with visit(browser, url, "phone") as page:
         ask(page, CAST)
         page.click("#feedback [value=not_helpful]")
-        page.wait_for_selector("#more:visible")
+        settled(page)
+        assert page.locator("#more").is_visible()
         assert "without your question in jobs/serve/feedback.jsonl" in page.inner_text("#thanks")
         page.fill("#comment", "It was a <child>.")
         page.check("#with-question")
         page.click("#more button")
-        page.wait_for_selector("#more", state="hidden")
+        settled(page)
+        assert page.locator("#more").is_hidden()
         assert "with your question" in page.inner_text("#thanks")
         accessible(page)
     first, second = map(json.loads, (root / FILE).read_text("utf-8").splitlines())
@@ -223,10 +221,11 @@ def test_feedback_is_kept_without_the_question_unless_it_is_given(
 def test_examples_and_faults(browser: Browser, url: str) -> None:
     with visit(browser, url, faults=True) as page:
         page.click("#examples button")
-        page.wait_for_selector("#feedback:visible")  # what streams before is a draft
+        settled(page)
+        assert page.locator("#feedback").is_visible()
         page.fill("#question", "?!")
         page.press("#question", "Enter")
-        page.wait_for_selector("#fault:visible")
+        settled(page)
         assert "no word" in page.inner_text("#fault")
         assert page.locator("#result").is_hidden()
 
@@ -247,14 +246,16 @@ def test_a_key_is_asked_for_and_kept_for_the_other_pages(
         listening(settings(sample_root, "pipeline=bm25", f"api_keys={keys}")) as url,
         visit(browser, url, faults=True) as page,
     ):
-        page.wait_for_selector("#keys:visible")
+        assert page.locator("#keys").is_visible()
         page.fill("#key", "secret")
         page.press("#key", "Tab")
-        page.wait_for_selector("#fault", state="hidden")
+        settled(page)
+        assert page.locator("#fault").is_hidden()
         ask(page, CAST)
         assert page.locator(".cite").count()
-        page.click("text=Graph")
-        page.wait_for_selector("#begin li")
+        with arrival(page):
+            page.click("text=Graph")
+        assert page.locator("#begin li").first.is_visible()
 
 
 def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(
@@ -312,14 +313,14 @@ def test_an_answer_has_an_address_and_the_way_back_leads_to_it(
         expect(page.locator("#asked")).to_have_text(CAST)
         assert "ten days" in page.inner_text("#answer"), "without asking again"
         page.go_back()
-        page.wait_for_selector("#past button")
+        settled(page)
         assert page.locator("#past button").all_inner_texts() == [ADOLESCENTS, CAST]
         picture(page, "past", tmp_path)
         page.click("#forget")
         assert page.locator("#asked-before").is_hidden()
         page.goto("about:blank")
         page.goto(f"{first}&v=00000000")
-        page.wait_for_selector("#feedback:visible")
+        settled(page)
         assert "has changed since this link" in page.inner_text("#notice")
 
 
@@ -353,7 +354,6 @@ def test_a_print_shows_the_answer_and_none_of_its_buttons(
 
 def test_offline_is_said_in_words(browser: Browser, url: str) -> None:
     with visit(browser, url, faults=True) as page:
-        page.wait_for_selector("#library:not(:empty)")
         page.context.set_offline(True)
         expect(page.locator("#offline")).to_be_visible()
         page.fill("#question", CAST)
@@ -365,7 +365,6 @@ def test_offline_is_said_in_words(browser: Browser, url: str) -> None:
 
 def test_examples_are_titles_of_the_library(browser: Browser, url: str, tmp_path: Path) -> None:
     with visit(browser, url) as page:
-        page.wait_for_selector("#examples button")
         assert "What do guidelines recommend for" in page.inner_text("#examples")
         assert "guideline" in page.inner_text("#library")
         accessible(page)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.serve.browsing import VIEWS, accessible, chromium, held, picture, settled, visit
+from tests.serve.browsing import VIEWS, accessible, arrival, chromium, held, picture, settled, visit
 from tests.serve.stored import QUESTIONS, store_runs
 from tests.unit.serve.serving import CAST, listening, settings
 
@@ -48,9 +48,9 @@ def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view:
         assert page.locator("#against label", has_text="jobs/words").is_hidden(), "not itself"
         page.get_by_role("checkbox", name="jobs/both").check()
         page.click("#beside summary")
-        page.wait_for_selector("#questions .chip.other")
+        settled(page)
         questions.filter(has_text="adolescents").click()
-        page.wait_for_selector("#sides.two")
+        settled(page)
         sides = page.locator(".side")
         assert sides.locator("h3").all_text_contents() == ["jobs/words", "jobs/both"]
         assert "The two runs differ in" in page.inner_text("#changes")
@@ -63,13 +63,12 @@ def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view:
         shared = page.url
         page.goto("about:blank")
         page.goto(shared)
-        page.wait_for_selector("#questions .chip.other")
+        settled(page)
         assert "1 other run" in page.inner_text("#beside-told"), "the address holds the comparison"
 
 
 def test_questions_are_filtered(browser: Browser, url: str) -> None:
     with visit(browser, f"{url}runs") as page:
-        page.wait_for_selector("#choice:visible")
         page.select_option("#run", label="jobs/words")
         listed(page, len(QUESTIONS))
         page.fill("#text", "cast")
@@ -78,7 +77,8 @@ def test_questions_are_filtered(browser: Browser, url: str) -> None:
         page.fill("#text", "")
         page.select_option("#state", "failed")
         expect(listed(page, 1)).to_contain_text("empty_question")
-        page.wait_for_selector(".reject")
+        settled(page)
+        assert page.locator(".reject").is_visible()
         page.select_option("#state", "")
         page.select_option("#grade", "A")
         graded = listed(page, page.evaluate(COUNT_A))
@@ -156,11 +156,12 @@ def test_an_answer_that_comes_after_the_next_list_does_not_replace_its_own(
         questions.first.click()
         expect(page.locator("#asked")).to_have_text(CAST)
 
+
 def test_a_question_is_opened_by_keyboard(browser: Browser, url: str) -> None:
     with visit(browser, f"{url}runs", "phone") as page:
         listed(page, 5).first.focus()
         page.keyboard.press("Enter")
-        page.wait_for_selector("#read:visible")
+        settled(page)
         assert page.evaluate("document.activeElement.id") == "asked"
 
 
@@ -184,8 +185,9 @@ def test_the_graph_of_an_answer_is_walked(
     with visit(browser, url, view) as page:
         page.fill("#question", CAST)
         page.press("#question", "Enter")
-        page.click("#as-graph")
-        page.wait_for_selector(".concept")
+        settled(page)
+        with arrival(page):
+            page.click("#as-graph")
         assert page.inner_text("h1") == CAST
         accessible(page)
         picture(page, f"graph-{view}", tmp_path)
@@ -209,18 +211,18 @@ def test_the_graph_of_an_answer_is_walked(
         expect(page.locator("#panel h2")).to_have_text(" → ".join(names))
         page.keyboard.press("Escape")
         expect(page.locator(".concept[aria-pressed=true]")).to_have_count(0)
-        page.click("#back a")
-        page.wait_for_selector("#feedback:visible")
+        with arrival(page):
+            page.click("#back a")
         assert page.inner_text("#asked") == CAST
 
 
 def test_a_line_opens_the_studies_that_name_both_its_ends(browser: Browser, url: str) -> None:
     with visit(browser, f"{url}graph") as page:
-        page.wait_for_selector("#begin li")
         page.fill("#name", "low back pain")
-        page.wait_for_selector("text=Like “low back pain”")
-        page.locator("#begin li a").first.click()
-        page.wait_for_selector(".line")
+        settled(page)
+        assert page.get_by_text("Like “low back pain”").is_visible()
+        with arrival(page):
+            page.locator("#begin li a").first.click()
         ends = page.locator(".line").first.get_attribute("data-ends") or ""
         page.locator(".line .reach").first.dispatch_event("click", {"bubbles": True})
         pressed = page.locator(".concept[aria-pressed=true]")
@@ -247,15 +249,15 @@ def test_all_relations_of_an_entity_are_drawn(
     browser: Browser, url: str, tmp_path: Path, view: str
 ) -> None:
     with visit(browser, f"{url}graph", view) as page:
-        page.wait_for_selector("#begin li")
         accessible(page)
         picture(page, f"graph-begin-{view}", tmp_path)
         page.fill("#name", "low back pain")
-        page.wait_for_selector("text=Like “low back pain”")
-        page.locator("#begin li a", has_text="low back pain").first.click()
+        settled(page)
+        with arrival(page):
+            page.locator("#begin li a", has_text="low back pain").first.click()
         page.locator(".concept", has_text="low back pain").first.click()
-        page.click("text=All its relations")
-        page.wait_for_selector(".point")
+        with arrival(page):
+            page.click("text=All its relations")
         assert "low back pain" in page.inner_text("h1")
         assert "low back pain" in page.title()
         assert page.evaluate(BELOW_BUTTONS) == [], "no entity lies under the buttons"
@@ -264,11 +266,11 @@ def test_all_relations_of_an_entity_are_drawn(
         accessible(page)
         picture(page, f"drawing-{view}", tmp_path)
         title = page.inner_text("h1")
-        page.click("text=Centre the graph here")
-        page.wait_for_selector(".point")
+        with arrival(page):
+            page.click("text=Centre the graph here")
         assert page.inner_text("h1") != title
         page.go_back()
-        page.wait_for_selector(".point")
+        settled(page)
         assert page.inner_text("h1") == title
 
 
@@ -276,13 +278,17 @@ def test_a_community_of_the_graph_is_drawn_and_who_is_not_there_is_named(
     browser: Browser, url: str, tmp_path: Path
 ) -> None:
     with visit(browser, f"{url}graph", faults=True) as page:
-        page.locator("#begin h2", has_text="Largest communities").locator("+ ul a").first.click()
-        page.wait_for_selector(".point")
+        with arrival(page):
+            page.locator("#begin h2", has_text="Largest communities").locator(
+                "+ ul a"
+            ).first.click()
         assert page.inner_text("h1").startswith("Community “")
         picture(page, "community", tmp_path)
         page.goto(f"{url}drawing?entity=nobody")
-        page.wait_for_selector("#fault:visible")
+        settled(page)
+        assert page.locator("#fault").is_visible()
         page.goto(f"{url}graph?entity=nobody")
-        page.wait_for_selector("#fault:visible")
+        settled(page)
+        assert page.locator("#fault").is_visible()
         assert "no such entity" in page.inner_text("#fault")
-        page.wait_for_selector("#begin li")
+        assert page.locator("#begin li").first.is_visible()

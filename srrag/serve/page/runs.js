@@ -101,21 +101,25 @@ async function list(offset = 0) {
     if (own !== listing) return;
     fail(null);
     const entries = found.answers.map(entry);
-    at("split").append(at("read")); // out of the list, which is about to be replaced
-    if (offset) at("questions").append(...entries);
-    else at("questions").replaceChildren(...entries);
+    if (offset) {
+      at("questions").append(...entries);
+    } else {
+      showing += 1; // what is on its way was asked by a button that goes now
+      entering ||= at("read").contains(document.activeElement);
+      at("split").append(at("read")); // out of the list
+      at("questions").replaceChildren(...entries);
+    }
     const left = found.total - offset - found.answers.length;
     at("further").hidden = left <= 0;
     at("further").onclick = () => list(offset + found.answers.length);
     at("count").textContent = `${found.total.toLocaleString("en")} of ${several(found.of, "question")}`;
     if (!offset) {
-      showing += 1; // what is on its way was asked by a button that is gone
-      entering ||= at("read").contains(document.activeElement);
       at("read").hidden = true;
       // What the address names or the reader reads stays, where it is still listed.
       const named = found.answers.findIndex((row) => row.query_id === (wanted.question ?? reading));
       const place = Math.max(0, named);
       const button = at("questions").querySelectorAll("button")[place];
+      entering &&= named >= 0;
       if (button && (named >= 0 || !narrow.matches)) show(found.answers[place], button);
     }
   } catch (error) {
