@@ -1,9 +1,10 @@
 """The command as a process that a test interrupts: in small parts, held or killed at a step.
 
-`python -m tests.gate [--segment-rows=20] [--never-ends] [--dies-at=7] build root=…` runs the job
-with these differences:
+`python -m tests.gate [--segment-rows=20] [--part-questions=14] [--never-ends] [--dies-at=7] build
+root=…` runs the job with these differences:
 
 - segment-rows: a part of the corpus ends after so many documents, so that few make several parts
+- part-questions: a part of a sweep ends after so many questions
 - never-ends: what is built is not published; the job waits there until the test has struck
 - dies-at: the process kills itself before it renames or removes a file of its root the nth time
 """
@@ -18,6 +19,7 @@ import time
 from typing import Any
 
 import srrag.runner.ingest
+import srrag.runner.sweep
 from jobs.cli import main
 from srrag.storage.store import Store
 
@@ -47,10 +49,12 @@ def run() -> int:
     """Run the job."""
     parser = argparse.ArgumentParser(prog="python -m tests.gate")
     parser.add_argument("--segment-rows", type=int, default=srrag.runner.ingest.SEGMENT_ROWS)
+    parser.add_argument("--part-questions", type=int, default=srrag.runner.sweep.PART_QUESTIONS)
     parser.add_argument("--never-ends", action="store_true")
     parser.add_argument("--dies-at", type=int, default=0)
     options, arguments = parser.parse_known_args()
     srrag.runner.ingest.SEGMENT_ROWS = options.segment_rows
+    srrag.runner.sweep.PART_QUESTIONS = options.part_questions
     if options.never_ends:
         Store.write_pointer = wait_for_ever  # type: ignore[method-assign]
     if options.dies_at:

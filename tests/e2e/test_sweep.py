@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from srrag.report.results import read_results
+from srrag.runner import sweep
 from tests.conftest import linked
 from tests.e2e.answered import counts, held, hold, release, sends, start, wait_for
 from tests.e2e.command import fault, srrag
@@ -20,22 +20,19 @@ pytestmark = pytest.mark.e2e
 JUDGES = ("picot", "citations", "claims", "faithfulness",
           "precision", "accuracy", "similarity", "questions",
           "relevancy", "choice", "support", "evidence")  # fmt: skip
-COPIES = 2
+QUESTIONS, PART = 28, 14
+"""Two parts."""
 RULES = ("--script", "rules", "--lifetime", "600")
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Path:
-    """The packaged questions twice over, told apart by a number: two parts."""
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Some of the packaged questions, in parts of PART."""
     source = Path(__file__).parents[2] / "srrag" / "sample" / "questions.jsonl"
-    rows = [json.loads(line) for line in source.read_text("utf-8").splitlines()]
     path = tmp_path / "gold.jsonl"
-    lines = [
-        {**row, "query_id": f"{row['query_id']}-{n}", "text": f"{row['text']} ({n})"}
-        for n in range(COPIES)
-        for row in rows
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    lines = source.read_text("utf-8").splitlines()[::2][:QUESTIONS]
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    monkeypatch.setattr(sweep, "PART_QUESTIONS", PART)
     return path
 
 
@@ -80,7 +77,7 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
         whole, shown = srrag(*command(roots[0], bench, url))
         called = sends(url)
         assert called == len(counts(url)["calls"]) == whole["usage"]["answers"]["calls"]
-        assert (whole["configurations"], whole["questions"], whole["stages"]) == (3, 114, 9)
+        assert (whole["configurations"], whole["questions"], whole["stages"]) == (3, QUESTIONS, 9)
         assert whole["parts"] == whole["parts_made"] == 18
         assert "srrag answer " in shown, "the command that repeats a row with an engine of its own"
         done = command(roots[1], bench, url)
@@ -88,7 +85,7 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
         with started(tmp_path, *RULES) as (_, other):
             done = [item.replace(url, other) for item in done]
             hold(other, called // 3)
-            process = start(done)
+            process = start(done, f"--part-questions={PART}")
             wait_for(lambda: held(other) > 0, process)
             os.kill(process.pid, signal.SIGKILL)
             process.communicate()
