@@ -14,7 +14,7 @@ from srrag.storage.store import Store
 def bind(store: Store, build: str, needs: Iterable[str], at: Place) -> Place:
     """Return the place with the artifacts of a build, whose needed stages are all there.
 
-    On a local disk the files of these stages are checked now, on an object store once a step opens
+    On a local disk it checks the files of these stages now, on an object store once a step opens
     them. Raises ValueError that names a stage which is not built, or a damaged file.
     """
     artifacts = store.artifacts(build)

@@ -41,7 +41,7 @@ class Figure(pydantic.BaseModel):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _count(cls, given: Any) -> Any:
-        """Take `questions` for `n`: results of older versions say so."""
+        """Take `questions` for `n`, its name in results of older versions."""
         if isinstance(given, dict) and "questions" in given:
             return {"n" if key == "questions" else key: each for key, each in given.items()}
         return given
@@ -55,13 +55,13 @@ class Figure(pydantic.BaseModel):
         return self
 
     def stated(self) -> dict[str, Any]:
-        """The figure as jobs print it: value, interval and n, and what else is known."""
+        """The figure as jobs print it: value, interval, n and the other known fields."""
         always = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
         return always | self.model_dump(exclude_defaults=True)
 
 
 class BaselineDifference(Figure):
-    """What a system has more than its baseline; p-values of the paired bootstrap and McNemar."""
+    """The difference of a system to its baseline; p-values of the paired bootstrap and McNemar."""
 
     p: float | None = None
     p_holm: float | None = None
@@ -97,7 +97,7 @@ NEEDED = {
     "train_filter": ("metrics",),
     "train_tagger": ("metrics",),
 }
-"""What the summary of a job has to state, beside its name."""
+"""Required fields of a job's summary, beside its name."""
 
 
 def schema(job: str) -> dict[str, Any]:
@@ -143,6 +143,6 @@ def schema(job: str) -> dict[str, Any]:
 def _stated(model: type[Figure]) -> dict[str, Any]:
     """The schema of a figure as jobs print it: value, interval and n are always there."""
     made = model.model_json_schema()
-    del made["additionalProperties"]  # a job may say more of a figure, as a review its SD
+    del made["additionalProperties"]  # a job may add fields, as a review adds its SD
     either = [{"properties": _MEASURED}, {"properties": _UNMEASURED, "required": ["reason"]}]
     return {**made, "required": ["value", "low", "high", "n"], "anyOf": either}

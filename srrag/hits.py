@@ -26,7 +26,7 @@ class FoundWindows:
 
     `unit_ids`, `scores` (float32) and `paths` (structs of PATHS) are flat arrays over all
     questions; `offsets` (questions + 1) marks where each question begins. `parts` holds the named
-    parts of each score (structs of float32), of a channel that tells them.
+    parts of each score (structs of float32), if the channel gives them.
     """
 
     unit_ids: pa.Array

@@ -1,4 +1,4 @@
-"""Find the row at fault: halve what fails until one item stands alone."""
+"""Find the row at fault: halve the failing items until one is left."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def _numbered(rows: pa.Table) -> pa.Table:
 
 
 def _living(table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-    """The rows that no step has rejected, and the others, if there are any."""
+    """The rows that no step has rejected, and the rejected ones, if there are any."""
     rejects = table["reject"]
     if rejects.null_count == table.num_rows:
         return table, []

@@ -1,8 +1,8 @@
 """What a fitted file was fitted on: short hashes of questions, documents and pairs.
 
-A file that was learned from data keeps such a block under the key `fitted_on`. An evaluation holds
-it against the questions of its benchmark, so that no figure over questions that a part was fitted
-on is taken for one of unseen questions.
+Each file learned from data has such a block under the key `fitted_on`. An evaluation compares it
+with the questions of its benchmark, so that nobody takes a figure on fitted questions for one on
+unseen questions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fitted part has seen, as hashes; `known` is False where nobody wrote it down."""
+    """The training data of a fitted part, as hashes; `known` is False if they were not recorded."""
 
     name: str
     command: str = ""
@@ -69,7 +69,7 @@ def fitted_on(
     """Return the block that a fitted file keeps under KEY, as JSON.
 
     `name` says what was fitted, `command` how, `questions` and `pairs` are texts, `documents` texts
-    or ids. What chose a threshold belongs here as much as what weights were learned from.
+    or ids. Data that chose a threshold belong here as much as data that trained weights.
     """
     seen = {
         "questions": {digest(each) for each in questions},
@@ -95,7 +95,7 @@ def _hashed(seen: Mapping[str, set[str]]) -> dict[str, Any]:
 
 
 def unknown(name: str) -> dict[str, Any]:
-    """Return the block of a part of which nobody knows what it was fitted on."""
+    """Return the block of a part whose training data nobody knows."""
     return {"name": name, "unknown": True}
 
 

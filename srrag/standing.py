@@ -26,10 +26,10 @@ STANDINGS: Mapping[str, str] = {
     "correction_notice": "a correction of another paper",
     "ok": "in order",
 }
-"""Each standing in words, the gravest first: of several, the first one holds."""
+"""Each standing in words, the gravest first; of several, the gravest counts."""
 
 HIDDEN = frozenset(["deleted", "retracted"])
-"""What no answer cites, unless it is told to show it."""
+"""Standings that no answer cites, unless the user asks to see them."""
 
 UNKNOWN = ""
 """The standing of all papers of a build without the stage `standing`."""
@@ -58,7 +58,7 @@ def grave_first(standing: str) -> int:
 
 
 def of_types(types: Iterable[str]) -> list[str]:
-    """Return the standings that publication types tell of their own paper."""
+    """Return the standings that publication types give their own paper."""
     return [_TYPES[name] for each in types if (name := each.strip().lower()) in _TYPES]
 
 
@@ -88,9 +88,9 @@ def standing_note(
     cited: Iterable[int],
     left_out: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Say which cited evidence (by number from 1) is not in order, and which was left out.
+    """Name the cited evidence (by number from 1) that is not in order, and what was left out.
 
-    Says also that nothing is known, if the build did not look.
+    Also says so if the build did not check.
     """
     numbers: dict[str, list[int]] = {}
     for number in sorted({*cited}):
@@ -107,7 +107,7 @@ def standing_note(
 
 
 class Standings:
-    """The opened index; without a folder nothing is known of any document."""
+    """The opened index; without a folder every standing is unknown."""
 
     def __init__(self, folder: Path | None) -> None:
         """Read the rows, which are few; None for a build without this stage."""
@@ -119,7 +119,7 @@ class Standings:
 
     @classmethod
     def of(cls, at: Place, stage: str = "standing") -> Standings:
-        """Open the index of a build, or one that knows nothing."""
+        """Open the index of a build, or an empty one."""
         return cls(at.artifact(stage) if stage in at.artifacts else None)
 
     def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:

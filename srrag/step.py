@@ -24,7 +24,7 @@ Function = Callable[[pa.Table], pa.Table]
 Kind = TypeVar("Kind")
 
 OPTIONAL = frozenset(["standing"])
-"""Stages that builds of older versions lack: what needs one goes on without it and says so."""
+"""Stages that builds of older versions lack: a step that needs one runs without it and says so."""
 
 
 ParallelMap = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -95,7 +95,7 @@ class Longest(Protocol):
 
 @runtime_checkable
 class Sized(Protocol):
-    """A Step that says how large the columns can get that prompts of later steps show."""
+    """A Step that bounds the size of its columns in prompts of later steps."""
 
     def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
         """Return these columns of a question's row as large as they can get.
@@ -322,7 +322,7 @@ class Build(abc.ABC):
     ) -> dict[str, float | int | str]:
         """Write what `build` writes from the previous version and the parts that changed.
 
-        What opens them answers as from those of `build`, unless the build `remembers`.
+        They give the same answers as the files of `build`, unless the build `remembers`.
         """
         return self.build(inputs, out, at)
 

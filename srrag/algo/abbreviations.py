@@ -16,8 +16,9 @@ def abbreviations(text: str) -> Iterator[tuple[str, str]]:
 
     The algorithm of Schwartz and Hearst (2003): the long form stands before the short form in
     parentheses, within min(|short| + 5, 2 |short|) words and one sentence; it is the shortest
-    stretch of whole words that holds the letters of the short form from the right, of which the
-    first begins a word. Short forms have 2 to 10 characters, at most two words, and a letter.
+    stretch of whole words that contains the letters of the short form in order, matched from the
+    right; the first letter begins a word. Short forms have 2 to 10 characters, at most two words,
+    and a letter.
     """
     for found in _PAIR.finditer(text):
         short = found[1].strip()
@@ -46,7 +47,7 @@ def long_form(short: str, text: str) -> str:
         if place < 0:
             return ""
     start = text.rfind(" ", 0, place) + 1
-    # The first letter begins a word, of which a hyphen may part an earlier half.
+    # The first letter has to begin a word, or the part of a word after a hyphen.
     return text[start:].strip(" ,-\"'")
 
 

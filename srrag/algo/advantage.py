@@ -15,8 +15,8 @@ class Preference(NamedTuple):
 def advantage(recall: Preference, precision: Preference) -> float | None:
     """Return 4rp / (r + p) − 1 with r, p = win / (1 − tie): −1 to 1, above 0 for the better.
 
-    None if all comparisons of either kind were ties; −1 if the first won none of both. Raises
-    ValueError for shares outside 0…1 or of a sum above 1.
+    None if all comparisons of either kind were ties; −1 if the first system won no comparison of
+    either kind. Raises ValueError for shares outside 0…1 or whose sum exceeds 1.
     """
     for share in (recall, precision):
         if not (share.win >= 0 and share.tie >= 0 and share.win + share.tie <= 1 + 1e-9):

@@ -19,9 +19,9 @@ def attention_scores(
     temperature: float = 1.0,
     own: npt.NDArray[np.floating] | None = None,
 ) -> Floats:
-    """Score each piece of evidence by the usefulness of the features that it is like: (evidence,).
+    """Score each piece of evidence by the usefulness of the features it resembles: (evidence,).
 
-    `cosines` (evidence, features) are between vectors of both, `usefulness` (features,) is u.
+    `cosines` (evidence, features) compare the vectors of both, `usefulness` (features,) is u.
 
     - `paper` (Eq. 9): Σ_i u_i softmax_i(cos / τ), τ = 1 as printed. The softmax runs over the
       features, so evidence unlike all of them gets their mean usefulness.

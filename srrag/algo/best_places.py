@@ -10,7 +10,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def best_places(scores: Floats, rows: Ints, documents: Ints) -> Ints:
-    """For each hit the place of the best hit of its document in the same question, (hits,).
+    """For each hit, the position of the best hit of its document in the same question: (hits,).
 
     `rows` holds the question of each hit, `documents` a number for each document. Ties go to the
     first.

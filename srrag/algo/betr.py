@@ -156,7 +156,7 @@ def query_losses(theta: Floats, pairs: Pairs) -> Floats:
 
 def _cell_sums(theta: Floats, pairs: Pairs) -> Floats:
     """Weighted sums over blocks of pairs: log σ, σ(−z)Δs, σσΔs², then σ(−z), σσ, σσΔs by cell."""
-    from scipy.special import expit, log_expit  # only fitting needs it, and questions come by here
+    from scipy.special import expit, log_expit  # fitting alone needs it, questions do not
 
     sums = np.zeros(3 + 3 * NUM_CELLS)
     by_cell = sums[3:].reshape(3, NUM_CELLS)

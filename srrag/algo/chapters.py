@@ -1,4 +1,4 @@
-"""How much chapters of a book have in common: RASRAG's diagnostics (appendix A.1) on arrays."""
+"""How similar the chapters of a book are: RASRAG's diagnostics (appendix A.1) on arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Relatedness:
 def pair_cosines(vectors: Floats, chapters: Ints) -> tuple[Floats, Floats]:
     """Return the cosines of all pairs of BTUs within a chapter, and of all across chapters.
 
-    `vectors` (BTUs, dim) have length 1; a pair counts once, a BTU with itself never.
+    `vectors` (BTUs, dim) have length 1; each pair counts once, and no BTU is paired with itself.
     """
     first, second = np.triu_indices(len(vectors), k=1)
     cosines = (vectors @ vectors.T)[first, second]

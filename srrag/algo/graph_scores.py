@@ -8,7 +8,7 @@ from srrag.algo.maxsim import take_ragged
 
 _BLOCK_ROWS = 2048
 RELATION_WEIGHT = 0.3
-"""Share of a relation's name in the vector of a triple; its two ends have 1 each."""
+"""Weight of a relation's name in the vector of a triple; each of its two ends has weight 1."""
 
 
 def inner_products(values: np.ndarray, scale: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ def word_cover(
 ) -> np.ndarray:
     """Weighted mean over a question's words of the best value of each in a window: float32 (size,).
 
-    `windows`, `words` and `values` (m,) are finds: a name in this window has this word, and
+    `windows`, `words` and `values` (m,) are matches: a name in this window has this word, and
     `values` says how well the name fits. `weights` (words,) are those of the words.
     """
     found = np.zeros(size, np.float64)

@@ -85,8 +85,8 @@ def expected_visits(
     """Expected visits of each topic, a walk: (topics,), for walks of at most `steps` steps.
 
     The walk begins at the entities in proportion to `seeds` (entities,), and every second step ends
-    at a topic. It is the expectation of the sampled frequency (EbmKG, Eq. 7 and 8), in as many
-    sparse products as there are steps. All zero without a seed.
+    at a topic. This is the expectation of the sampled frequency (EbmKG, Eq. 7 and 8), computed by
+    one sparse product a step. All zero without a seed.
     """
     visits = np.zeros(to_topic.shape[1], np.float32)
     total = float(seeds.sum())
@@ -101,7 +101,7 @@ def expected_visits(
 
 
 _DENSE = 1 / 5
-"""Share of all weights from which on a product over all rows is faster than one over some."""
+"""Share of all weights above which a product over all rows is faster than one over some."""
 
 
 def _times(place: Floats, matrix: sparse.csr_array) -> Floats:

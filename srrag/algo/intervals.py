@@ -1,4 +1,4 @@
-"""Bootstrap intervals of means, of pooled ratios, and of what is computed from counts."""
+"""Bootstrap intervals of means, pooled ratios, and statistics of counts."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def quantile_interval(
 ) -> Interval:
     """A quantile of the values with its percentile bootstrap interval over groups.
 
-    `groups` is the group of each value, such as its question; a group is drawn with all its values.
-    The value is NumPy's quantile, that of a resample the smallest value with at least `share` of
-    the weight up to it. Raises ValueError for no value.
+    `groups` is the group of each value, such as its question; the bootstrap draws whole groups. The
+    value is NumPy's quantile; the quantile of a resample is the smallest value with at least
+    `share` of the weight up to it. Raises ValueError for no value.
     """
     if not len(values):
         raise ValueError("an interval needs at least one value")

@@ -33,10 +33,10 @@ SCRIPT_SHARE = 0.3
 
 
 def guess_language(text: str) -> str:
-    """The English name of a language; "" for too few common words, or two languages alike.
+    """The English name of a language; "" for too few common words, or for a tie of two languages.
 
-    A script decides where it holds SCRIPT_SHARE of the letters; else the language whose common
-    words occur most, if they are at least LEAST_WORDS and more than those of any other.
+    A script that covers SCRIPT_SHARE of the letters decides; otherwise the language with the most
+    common words, if there are at least LEAST_WORDS of them.
     """
     words = _WORD.findall(text.casefold())
     letters = sum(map(len, words))

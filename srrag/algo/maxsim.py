@@ -10,7 +10,7 @@ import numpy as np
 
 _BLOCK_ROWS = 1024
 _PADDED = 32
-"""int8 products are fastest for so many query tokens, or a multiple."""
+"""int8 products are fastest for a multiple of this number of query tokens."""
 
 
 def maxsim(

@@ -1,4 +1,4 @@
-"""Maximal marginal relevance: choose what is relevant and unlike what was chosen before."""
+"""Maximal marginal relevance: choose relevant items that differ from those already chosen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _DECIMALS = 9
-"""Digits to which values are compared, so that ties do not hang on the order of a sum."""
+"""Digits to which values are compared, so that the order of summation decides no tie."""
 
 
 def mmr(relevance: Floats, similarity: Floats, count: int, weight: float = 0.75) -> Ints:

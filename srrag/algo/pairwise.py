@@ -27,12 +27,12 @@ class FeaturePairs:
     query: Ints
     """Index of the pair's question, (pairs,)."""
     weight: Floats
-    """What all pairs of a question count together, (questions,)."""
+    """Total weight of all pairs of a question, (questions,)."""
     precision: Floats
     """Inverse variances of the half-normal priors, (parameters,)."""
 
     def shares(self) -> Floats:
-        """What each pair counts: its question's weight over the number of its pairs, (pairs,)."""
+        """Weight of each pair: its question's weight over the number of its pairs, (pairs,)."""
         counts = np.bincount(self.query, minlength=len(self.weight))
         found: Floats = (self.weight / np.maximum(1, counts))[self.query]
         return found
@@ -69,9 +69,10 @@ def fit_weights(pairs: FeaturePairs, max_steps: int = 200) -> Floats:
 def weight_draws(theta: Floats, pairs: FeaturePairs, *, num_draws: int, seed: int) -> Floats:
     """Draws around the optimum θ, (draws, parameters), that may be below 0.
 
-    The likelihood averages within each question, so its curvature alone is no width: the covariance
-    is the sandwich H⁻¹JH⁻¹ with J from whole questions (White 1982), as for BETR. The prior's pull
-    is taken back to first order; a parameter of which the pairs say nothing has its prior's spread.
+    The likelihood averages within each question, so its curvature alone does not give the width:
+    the covariance is the sandwich H⁻¹JH⁻¹ with J from whole questions (White 1982), as for BETR.
+    The prior's pull is removed to first order; a parameter without information in the pairs has the
+    spread of its prior.
     """
     shares = pairs.shares()
     gradient, information = _derivatives(theta, pairs, shares)

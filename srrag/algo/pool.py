@@ -1,4 +1,4 @@
-"""Pool the finds of several searches by a key: each key once, with the find that stands for it."""
+"""Pool the finds of several searches by a key: each key once, with the find that represents it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REDUCES = get_args(Reduce)
 class Pooled:
     """The keys of each query, best first: sorted by `query`, then `rank` from 1.
 
-    `find` is the position of the find that stands for the key, `score` its pooled score.
+    `find` is the position of the find that represents the key, `score` its pooled score.
     """
 
     query: Ints
@@ -44,7 +44,7 @@ def pool(
 
     A key counts once in each source, by its best find there. `max` keeps the highest of these
     scores (BioGen, section 7.1), `sum` adds them, and `rrf` adds 1 / (k + the key's rank among the
-    keys of the source). The find with the largest share stands for its key; of equal ones that of
+    keys of the source). The find with the largest share represents its key; of equal ones, that of
     the first source. Scores are rounded to `decimals`, and ties go to the smaller key. `rank`
     counts from 1 in each query and source, where no two finds share one. Raises ValueError for an
     unknown `reduce`.
@@ -56,7 +56,7 @@ def pool(
     share = score.astype(np.float64)[by_rank]
     if reduce == "rrf":
         share = 1.0 / (k + _places(query[by_rank], source[by_rank]))
-    # The largest share of a key comes first, and stands for it.
+    # The largest share of a key comes first, and represents it.
     order = np.lexsort((source[by_rank], -share, key[by_rank], query[by_rank]))
     finds, share = by_rank[order], share[order]
     starts = _starts(query[finds], key[finds])

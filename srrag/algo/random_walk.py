@@ -12,8 +12,8 @@ STEPS = 5
 def transitions(weights: sparse.csr_array) -> sparse.csr_array:
     """Probabilities of one step, transposed: entry (to, from), float32 (n, n).
 
-    `weights` (n, n) are symmetric link weights, at least 0. A node without a link keeps nothing:
-    its column is empty.
+    `weights` (n, n) are symmetric link weights, at least 0. The column of a node without a link is
+    empty.
     """
     total = np.asarray(weights.sum(axis=1)).ravel()
     share = sparse.diags_array(1.0 / np.where(total > 0, total, 1.0))

@@ -15,7 +15,7 @@ Counts = npt.NDArray[np.float64]
 
 
 def token_counts(gold: Labels, found: Labels) -> Counts:
-    """Count the tokens of each class; counts of several texts may be added."""
+    """Count the tokens of each class; counts of several texts can be added."""
     return np.array(
         [
             [np.sum((gold == c) & (found == c)), np.sum(found == c), np.sum(gold == c)]

@@ -87,7 +87,7 @@ def _settled_embedder(composed: DictConfig, overrides: Sequence[str]) -> str | N
 
 
 def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
-    """What to write in place of an override whose key the files do not name."""
+    """A hint for an override whose key no file names."""
     holder, _, last = key.rpartition(".")
     others = [item for item in overrides if item.partition("=")[0].lstrip("+~") != key]
     held: Any = None

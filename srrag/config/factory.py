@@ -41,7 +41,7 @@ def make_as(cls: type, fields: Mapping[str, Any], key: str) -> Any:
 
 
 COMMON = "hybrid_maxsim"
-"""The pipeline whose answer steps `answer: common` gives to every pipeline."""
+"""The pipeline whose answer steps every pipeline gets with `answer: common`."""
 
 
 def place(config: Mapping[str, Any]) -> Place:
@@ -63,7 +63,7 @@ def place(config: Mapping[str, Any]) -> Place:
 
 
 def training_place(config: Mapping[str, Any]) -> Place:
-    """The place of a training, which asks no model and so has neither log nor budget."""
+    """The place of a training run; it calls no model, so it has neither log nor budget."""
     return place({**config, "root": None, "budget": dict.fromkeys(("max_tokens", "max_usd"))})
 
 

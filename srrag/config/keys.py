@@ -33,7 +33,7 @@ SHARED = {
     "profile": "where the job runs",
     "pipeline": "how evidence is found and answers are written",
 }
-"""Keys that mean the same in every job; a comment in a job's own file goes before."""
+"""Keys with the same meaning in every job; a comment in a job's own file takes precedence."""
 _LINE = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?P<name>\w+):(?P<rest>[ ].*|)$")
 
 

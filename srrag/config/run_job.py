@@ -32,7 +32,7 @@ Job = Callable[[dict[str, Any]], dict[str, Any]]
 def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -> int:
     """Run a job, print its summary as one JSON object on stdout, and return the exit code.
 
-    A job with its `own_stdout` writes there itself, and no summary is printed.
+    A job with `own_stdout` writes to stdout itself, and no summary is printed.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     _without_pandas()
@@ -98,7 +98,7 @@ class _NoPandas:
 
 
 def _without_pandas() -> None:
-    """Have Arrow look for pandas while it cannot be found: it imports it at the first array.
+    """Hide pandas while Arrow looks for it; Arrow would import it at the first array.
 
     No job hands pandas' objects to Arrow, and the import takes a tenth of a cold question.
     """

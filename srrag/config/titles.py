@@ -17,13 +17,13 @@ READERS = {
     "BuildLanceSparse": ("titles",),
     "BuildTokenIndex": ("titles", "windows"),
 }
-"""What reads titles, and the fields that name the stages it reads for them."""
+"""Classes that read titles, and their fields that name the stages with the titles."""
 OWN_FIELD = ("BuildSparseIndex", "BuildLanceSparse")
-"""What can read titles as a field of their own."""
+"""Classes that can search titles as a separate field."""
 
 
 def title_mode(reader: Any) -> str:
-    """How a reader's titles are searched: a field of their own, before the text, or not.
+    """How a reader's titles are searched: as a separate field, before the text, or not at all.
 
     "auto", of a BEIR folder, is "field" unless its own questions are titles, and says so. Raises
     UsageError for another word.
@@ -39,7 +39,7 @@ def title_mode(reader: Any) -> str:
 
 
 def searching(stages: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """The stages of a plan as the mode wants them; with "none" they know no titles at all.
+    """The stages of a plan for a mode; with "none" no stage reads titles.
 
     So a root that was built before titles could be searched stays as it is with "none".
     """

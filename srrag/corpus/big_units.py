@@ -1,4 +1,4 @@
-"""Big text units (BTU): stretches of a document that a chapter is searched by (RASRAG, 1.1)."""
+"""Big text units (BTU): stretches of a document, by which a chapter is searched (RASRAG, 1.1)."""
 
 from __future__ import annotations
 

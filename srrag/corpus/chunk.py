@@ -102,7 +102,7 @@ class ChunkBySections(LLMStep):
         return [answers[prompt.row, prompt.slot] for prompt in prompts]
 
     def most(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Leave each block alone: the most chunks that an answer can make, for estimates."""
+        """Keep each block as a chunk, the most that an answer can make; for estimates."""
         sizes = (prompt.user.count(_BLOCK_LINE) for prompt in prompts)
         return [json.dumps({"groups": [[n] for n in range(1, size + 1)]}) for size in sizes]
 

@@ -113,7 +113,7 @@ class GradeDocuments(LLMStep):
 
 
 class _OpenedGrading(OpenedLLMStep):
-    """Grades a batch by rules once, where prompts and rows would each do it."""
+    """Grades a batch by rules once, for its prompts and for its rows."""
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         assert isinstance(self.step, GradeDocuments)

@@ -1,4 +1,4 @@
-"""What a record says of the standing of papers: of itself, and of others."""
+"""Statements in a record about the standing of papers: its own, and that of others."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _ANY = re.compile(
 
 
 def may_speak(body: bytes) -> bool:
-    """Whether a body holds a word of any notice; most do not and need no parsing."""
+    """Whether a body contains a word of any notice; most bodies do not, and need no parsing."""
     return _ANY.search(body) is not None
 
 

@@ -58,7 +58,7 @@ class ParseDocuments(Step):
     writes: ClassVar[pa.Schema] = DOCUMENTS
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a way to read PDF files that there is not."""
+        """Raise ValueError for an unknown way to read PDF files."""
         if self.pdf not in PDF_PARSERS:
             raise ValueError(f"pdf={self.pdf}: {' or '.join(PDF_PARSERS)}")
 

@@ -18,7 +18,7 @@ _PARAGRAPH_GAP = 1.45
 _INDENT_POINTS = 6.0
 _SHORT_LINE = 0.85
 _WRAPPED = 0.6
-"""Of a column's width: a shorter line of a heading had room for another word."""
+"""Share of a column's width; a heading's shorter line had room for another word."""
 _ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
 _ITEM = re.compile(r"(?:[•▪‣◦*-]|\(?\d{1,2}[.)])\s+\S")

@@ -35,7 +35,7 @@ _SHOWN_KEYS = 20
 _MAPPED = {name: name for name in ("id", "text", "grade", "year", "mesh", "publication_types")} | {
     "title": "title_keys"
 }
-"""What a parser calls a value, and the field that lists the keys to look under."""
+"""The parser's name of a value, and the field that lists the keys to look for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class ReadJsonl:
 
 
 def _no_text(record: dict[str, Any], wanted: tuple[str, ...]) -> str:
-    """Which keys a line has and which were looked for, with the override that maps one."""
+    """The keys that a line has, the keys wanted, and the override that maps one to the other."""
     seen = ", ".join(sorted(map(str, record))[:_SHOWN_KEYS]) or "none"
     longest = max(record, key=lambda key: len(str(record[key])), default="body")
     return (

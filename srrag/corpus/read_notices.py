@@ -1,4 +1,4 @@
-"""Read from raw records what they say of the standing of papers."""
+"""Read the statements of raw records about the standing of papers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READERS: Mapping[str, Callable[[bytes], list[Notice]]] = {
 class ReadNotices(Step):
     """RAW to NOTICES: a row for each statement of a PubMed or JATS record about a paper's standing.
 
-    Notices without an abstract are no documents, but what they say counts. A record that cannot be
+    A notice without an abstract is no document, but its statement counts. A record that cannot be
     parsed says nothing here, since ParseDocuments rejects it.
     """
 

@@ -36,7 +36,7 @@ class _Refused(Exception):
 
 
 class _Unreadable(_Refused):
-    """Stops the reading of a file at its bytes: too many, or broken."""
+    """Stops reading a file whose bytes are too many or broken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ class ReadPubmed:
     def _deleted(self, file: Path) -> Iterator[str]:
         """Yield the PMIDs of the DeleteCitation lists; a broken end is reported with the articles.
 
-        Later files are read before, so an article that came back after its deletion stays.
+        Later files are read first, so an article that was published again after its deletion stays.
         """
         buffer = b""
         with suppress(_Unreadable):
@@ -150,7 +150,7 @@ def _pmids(text: bytes) -> Iterator[str]:
 
 
 def _without(record: RawRecord, deleted_in: str) -> RawRecord:
-    """Make the refusal of a deleted article, which holds nothing of it."""
+    """Make the refusal of a deleted article; it contains none of its text."""
     detail = f"{record.source}: PMID {record.source_id} was deleted by {deleted_in}"
     return replace(record, body=b"", reason="deleted", detail=detail)
 

@@ -55,7 +55,7 @@ def unique(records: Iterable[RawRecord], *, copies: bool = True) -> Iterator[Raw
     """Keep the first record of each `source_id`; later ones become "duplicate_id" refusals.
 
     Equal content under different ids is kept, or without `copies` becomes a "duplicate_content"
-    refusal. Memory holds one entry an id (about 0.3 kB), and one a content.
+    refusal. Memory grows by one entry (about 0.3 kB) for each id, and one for each content.
     """
     first: dict[str, str] = {}
     contents: dict[bytes, str] = {}

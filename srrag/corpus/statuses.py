@@ -87,7 +87,7 @@ def _plain(path: Path, line: int, row: Mapping[str, str]) -> Iterator[Notice]:
 
 
 def _watched(path: Path, rows: list[tuple[int, dict[str, str]]]) -> list[Notice]:
-    """Take the rows by date, so that a reinstatement takes back what was said before it."""
+    """Take the rows by date, so that a reinstatement cancels earlier statements."""
     standing: dict[str, list[Notice]] = {}
     for _, line, row in sorted(
         ((_date(row), line, row) for line, row in rows), key=lambda r: r[:2]

@@ -50,7 +50,7 @@ class Model(Engine):
         return replace(self, seed=0, temperature=None)
 
     def appended(self, schema: type[Answer]) -> str:
-        """What the engine adds to the system text of a prompt with this schema; "" for nothing."""
+        """The text that the engine appends to the system text for this schema; "" for none."""
         return ""
 
     def sampled(self, prompt: Prompt) -> Prompt:

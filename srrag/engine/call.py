@@ -46,8 +46,8 @@ class Reply:
     """The result of a call: a text, or a fault that concerns this call alone.
 
     `finish` is "stop", "length" for an answer cut off at `max_tokens`, or "looped" for one that was
-    cut off since it repeated itself. `retries` counts the
-    attempts after the first. A call without an answer has 0 tokens.
+    cut off because it repeated itself. `retries` counts the attempts after the first. A call
+    without an answer has 0 tokens.
     """
 
     text: str = ""

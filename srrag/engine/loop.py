@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class EngineLoop:
-    """An event loop on its own thread; `ended` is what a call hears after the end."""
+    """An event loop on its own thread; `ended` is the error message of calls after the end."""
 
     def __init__(self, ended: str = "the run has ended") -> None:
         """Start the thread."""
@@ -38,7 +38,7 @@ class EngineLoop:
         return self.submit(coroutine).result()
 
     def close(self) -> None:
-        """Finish the running coroutines, so that no thread waits for them for ever."""
+        """Finish the running coroutines, so that no thread waits for them forever."""
         with self._closing:
             self._closed = True
         asyncio.run_coroutine_threadsafe(_others(), self._loop).result()

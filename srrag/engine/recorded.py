@@ -32,20 +32,20 @@ class RecordedEngine(Model):
     `question` or `question_sha256`, and `answer` (the JSON of the task's schema, or its text); or
     it is of MIRAGE's predictions, {id, rationale, choice}, whose question stands under its id in
     `questions`, and then serves the tasks `choose` and `rationale`. Rows of another model or
-    setting are passed over. Of a question that is recorded twice, as MMLU has some under two ids,
-    the first answer is taken; the second has to choose the same.
+    setting are passed over. If a question is recorded twice, as some of MMLU are under two ids, the
+    first answer counts, and the second has to choose the same option.
 
-    A question without an answer, and a row with `fault`, are faults of the row that asked; no other
-    engine is asked. The identity is the sha256 of both sets of files.
+    A question without an answer, or with a `fault`, is a fault of the row that asked; no other
+    engine is called. The identity is the sha256 of both sets of files.
     """
 
     origin: ClassVar[str] = "recorded"
-    """What a report says of the model, before its revision."""
+    """The name of the model in reports, before its revision."""
 
     model: str
     setting: str = ""
     revision: str | None = None
-    """The sha256 of the files; null: it is taken from them."""
+    """The sha256 of the files; null: computed from them."""
     path: str | None = place_field(None)
     questions: str | None = place_field(None)
     usd_per_mtok_in: float | None = place_field(0.0)
@@ -184,7 +184,7 @@ def _without_options(found: Mapping[Key, str | Fault]) -> dict[Key, str | Fault]
 
 
 def _choice(answer: str | Fault) -> object:
-    """What has to agree in two records of a question: the choice, or all of another answer."""
+    """What two records of a question have to share: the choice, or else the whole answer."""
     if isinstance(answer, Fault):
         return answer.kind
     try:

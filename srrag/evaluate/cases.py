@@ -29,7 +29,7 @@ _OWN = {"sentences", "insufficient", "evidence"}
 _EVIDENCE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type} | {
     "kind": "window", "char_start": -1, "char_end": -1,
 }  # fmt: skip
-"""What stored evidence of release 0.1 does not say."""
+"""Fields that stored evidence of release 0.1 lacks."""
 _GOLD = ("ideal_answer", "nuggets", "picot", "options")
 _SHAPES = {"nuggets": list, "picot": dict, "options": list}
 

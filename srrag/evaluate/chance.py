@@ -1,4 +1,4 @@
-"""What multiple choice is worth without an answer: a guess, and the most common gold."""
+"""Baselines of multiple choice: a guess, and the most common right option."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def chance(rows: Sequence[Row], by: str | None = None) -> dict[str, dict[str, fl
 
     `chance` is the mean share of a question's options that are right; `majority` the share of the
     most common right option, by its text where all questions have the same options, else by its
-    place. `by` is a stratum of the questions. {} where no question has options.
+    place. `by` is a stratum of the questions. Returns {} if no question has options.
     """
     asked = [row for row in rows if row["options"]]
     groups: dict[str, list[Row]] = {"all": asked} if asked else {}

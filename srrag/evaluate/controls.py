@@ -1,6 +1,6 @@
-"""Control systems: answers that nobody would want, and the ideal one, to try a metric with.
+"""Control systems, which test a metric: answers that nobody would want, and the ideal one.
 
-A metric that a control does not fall below says nothing of how good an answer is.
+A metric on which a control scores as well as a system does not measure how good an answer is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def top3(case: Case, other: Case) -> Mapping[str, Any]:
 
 
 def shuffled(case: Case, other: Case) -> Mapping[str, Any]:
-    """Keep the answer, and cite for each sentence the evidence after that which it cited."""
+    """Keep the answer, but let each sentence cite the evidence after the piece that it cited."""
     names = [item["evidence_id"] for item in case["evidence"]]
     after = dict(zip(names, [*names[1:], *names[:1]], strict=True))
     changed = [
@@ -65,7 +65,7 @@ def abstain(case: Case, other: Case) -> Mapping[str, Any]:
 
 
 def gold_answer(case: Case, other: Case) -> Mapping[str, Any]:
-    """Say the right option, the ideal answer and every nugget: what the gold allows at best."""
+    """State the right option, the ideal answer and every nugget: the best that the gold allows."""
     texts = [case["ideal_answer"]] if case["ideal_answer"] else []
     texts += [nugget["text"] for nugget in case["nuggets"]]
     texts += [value for value in case["picot"].values() if value]
@@ -106,7 +106,7 @@ def control_cases(cases: pa.Table) -> dict[str, pa.Table]:
 def _said(given: Sequence[Sentence]) -> dict[str, Any]:
     """Columns of an answer of these sentences; missing where there are none.
 
-    It has no `choice` of its own: what it chooses is read from its text.
+    It has no `choice` column: its choice is read from its text.
     """
     text = " ".join(each["text"] for each in given)
     return {

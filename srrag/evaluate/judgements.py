@@ -162,7 +162,7 @@ class _Asking(LLMStep):
         return {**super().identity(), **rules}
 
     def fitted(self) -> tuple[Fitted, ...]:
-        """The questions that the rules were tuned on; nothing is known of a model here."""
+        """The questions that the rules were tuned on; those of a model are unknown here."""
         if not isinstance(self.engine, Rules):
             return ()
         return (packaged_fit("srrag.evaluate.judges", "rules.json", "rules that judge"),)
@@ -298,7 +298,7 @@ def lines(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 def first_words(text: str, words: int | None) -> str:
-    """Return a text up to its word number `words`, marks of citations not counted; None: all."""
+    """Return the first `words` words of a text, not counting citation marks; None: all."""
     if words is None:
         return text
     found = [match for match in _WORD.finditer(text) if not _MARK.fullmatch(match[0])]
@@ -306,7 +306,7 @@ def first_words(text: str, words: int | None) -> str:
 
 
 def num_words(text: str) -> int:
-    """Count the words of a text, marks of citations left out."""
+    """Count the words of a text without citation marks."""
     return sum(not _MARK.fullmatch(match[0]) for match in _WORD.finditer(text))
 
 

@@ -1,4 +1,4 @@
-"""How well a vocabulary's terms in a text agree with the headings that indexers gave it."""
+"""Agreement of a vocabulary's terms in a text with the headings that indexers assigned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two systems' evidence side by side, and what preferences make of it (EbmKG, Eq. 12 and 13)."""
+"""Two systems' evidence side by side, and figures of preferences (EbmKG, Eq. 12 and 13)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Scores:
     left_out: int
     void: bool = False
     empty: str = ""
-    """Why no question counts, if that is not for lack of gold."""
+    """Why no question counts, if the reason is not a lack of gold."""
 
     @property
     def void_reason(self) -> str:

@@ -1,4 +1,4 @@
-"""What topics say on a question under a search condition, and how useful it is (EbmKG, Eq. 10)."""
+"""What topics state on a question under a search condition, and its usefulness (EbmKG, Eq. 10)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ExtractFeatures(LLMStep):
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The question and its topics; by rules also what the scorer reads of a question."""
+        """The question and its topics; by rules also the scorer's columns of a question."""
         own = ("text", "topics")
         if not isinstance(self.engine, Rules):
             return own

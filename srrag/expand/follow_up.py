@@ -63,12 +63,12 @@ class StandaloneQuestion:
 def standalone_question(messages: Sequence[str]) -> StandaloneQuestion:
     """The last of a user's messages as a question of its own; the first message stays as it is.
 
-    Each message is read in the light of what the one before it came to, MAX_TURNS back.
+    Each message is read after the question that the one before it became, up to MAX_TURNS back.
     """
     current = StandaloneQuestion("", "")
     for message in messages[-MAX_TURNS - 1 :]:
         found = _read(message, current.text)
-        # Thanks in between change nothing of what a later message refers to.
+        # Thanks in between do not change what a later message refers to.
         current = StandaloneQuestion(current.text, message, "thanks") if found is None else found
     if current.kind == "thanks":
         return StandaloneQuestion("", current.asked, "thanks")
@@ -88,7 +88,7 @@ def _read(message: str, before: str) -> StandaloneQuestion | None:
 
 
 def _leans(message: str) -> bool:
-    """Whether a message needs the one before: by how it opens, what it refers to, or its length."""
+    """Whether a message needs the one before, by its opening, its references or its length."""
     if _WORDS.search(message) is None:
         return False
     if _OPENING.match(message) or _PEOPLE_FIRST.match(message) or _INSTEAD.match(message):

@@ -1,4 +1,4 @@
-"""The keywords of a question: the words nearest to it in meaning (KeyBERT, as RASRAG uses it)."""
+"""The keywords of a question: its words with the highest cosine to it (KeyBERT, as in RASRAG)."""
 
 from __future__ import annotations
 

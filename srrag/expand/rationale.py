@@ -49,11 +49,10 @@ class WriteRationale(LLMStep):
 
     `rationale_queries` holds the texts to search for, by `query`: `rationale` is the reasoning
     alone (the paper), `both` the question and the reasoning as one text, `fused` the two apart, for
-    SearchBranches to fuse.
-    With the engine `rules` the rationale is the question itself, up to 2,400 characters, and
-    `rationale_model` is "rules". A question with more options than labels (`too_many_options`) or
-    with a faulty answer also gets itself as rationale, with an empty `rationale_model`; its row is
-    rejected, and a pipeline goes on with it.
+    SearchBranches to fuse. With the engine `rules` the rationale is the question itself, up to
+    2,400 characters, and `rationale_model` is "rules". A question with more options than labels
+    (`too_many_options`) or with a faulty answer also becomes its own rationale, with an empty
+    `rationale_model`; its row is rejected, and a pipeline continues with it.
     """
 
     query: Query = "fused"

@@ -57,9 +57,9 @@ class Reformulate(LLMStep):
     """Reword `text` in up to three ways, to search for in addition to it.
 
     A version that repeats the question or another version is left out. A version with a number that
-    neither the question nor its context holds is asked for again and then dropped. `context` also
-    shows topic and narrative to the model, unlike the submitted runs (section 5). A faulty answer
-    rejects its row. `reformulation_model` says who wrote the versions, "" for nobody.
+    occurs neither in the question nor in its context is requested once more and then dropped.
+    `context` also shows topic and narrative to the model, unlike the submitted runs (section 5). A
+    faulty answer rejects its row. `reformulation_model` says who wrote the versions, "" for nobody.
 
     The engine `rules` cannot reword, and writes no version unless `by_rules`: then versions come
     from the corpus's own words (see `reword_rules`), by the indexes that the last fields name.

@@ -26,7 +26,7 @@ _CLEAN = re.compile(r"[\w+/'’.-]+")
 
 @dataclass(frozen=True)
 class Rewording:
-    """What rewording reads: the BM25 index, the texts of its windows, and the abbreviations."""
+    """The inputs of rewording: the BM25 index, the texts of its windows, and the abbreviations."""
 
     index: WordIndex
     units: Units
@@ -66,7 +66,7 @@ class Rewording:
         return max((math.log(1 + len(self.index) / (1 + count)) for count in held), default=0.0)
 
     def feedback(self, question: str) -> list[str]:
-        """The words that set the best windows apart: RM1 (Lavrenko and Croft 2001) times rarity.
+        """The words that distinguish the best windows: RM1 (Lavrenko and Croft 2001) times rarity.
 
         P(w) is the sum over windows of P(w | window) times the window's share of the BM25 scores;
         it counts times the word's inverse document frequency, without which the words are those of

@@ -90,7 +90,7 @@ class FindSearchWords(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """The content words, of which nothing is looked up here."""
+        """The content words; nothing looks them up here."""
         texts = batch["text"].to_pylist()
         found = [grams_of(texts[prompt.row])[:MAX_TERMS] for prompt in prompts]
         short = [[term[:MAX_CHARS] for term in terms] for terms in found]

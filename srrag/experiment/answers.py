@@ -44,7 +44,7 @@ from srrag.step import Step
 from srrag.storage.atomic_write import commit, write_parquet
 
 RANKING = "ranking"
-"""The heading of figures of the ranking, among those of the judges."""
+"""The heading of the ranking's figures among those of the judges."""
 _SHOWN_FAILURES = 20
 _APART = ("without_gold", "answers_without_question")
 FREE = (
@@ -119,7 +119,7 @@ def evaluate_answers(terms: Terms, compared: Sequence[System]) -> dict[str, Any]
 def _tried(
     terms: Terms, systems: Sequence[pa.Table], steps: Mapping[str, Step], seen: InSample
 ) -> dict[str, list[Scores]]:
-    """Judge the controls that the fuller evidence of two systems makes, if they are wanted."""
+    """Judge controls made of the fuller evidence of two systems, if they are wanted."""
     cases = most_evidence(systems)
     if cases is None or not wanted(terms):
         return {}
@@ -133,7 +133,7 @@ def questions_seen(
     judges_: Mapping[str, Step],
     systems: Sequence[Evaluated],
 ) -> InSample:
-    """What the systems, or their judges, were fitted on; of stored answers nothing is known.
+    """What the systems, or their judges, were fitted on; unknown for stored answers.
 
     `mode` is `in_sample` of the job.
     """
@@ -148,7 +148,7 @@ def split_judged(
     gold: Sequence[Mapping[str, Any]],
     seen: InSample,
 ) -> tuple[list[Scores], list[Scores]]:
-    """Return the scores of the questions that count, and of those that are kept apart."""
+    """Return the scores of the questions that count, and of the questions kept apart."""
     kept, apart = split(ranked, seen)
     ids = [str(row["query_id"]) for row in gold]
     counted = [query for query in ids if query not in seen.apart]
@@ -175,9 +175,9 @@ def _ranked(articles: Judged | None, answered: Evaluated, terms: Terms) -> list[
 def read_gold(bench: Mapping[str, Any], path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Read the questions of the benchmark, and list those of its rows that hold none.
 
-    `bench.only` names a file of JSON lines, or a folder of them: of the questions only those with
-    an id there are kept, and of each subset at most `bench.limit`, chosen by a hash of their ids.
-    Raises UsageError if no question is left, or for a limit below 1.
+    `bench.only` names a file of JSON lines, or a folder of them: only questions whose ids it lists
+    are kept, and at most `bench.limit` of each subset, chosen by a hash of their ids. Raises
+    UsageError if no question is left, or for a limit below 1.
     """
     faulty: list[str] = []
     with reading(path):

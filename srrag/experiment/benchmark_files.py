@@ -30,8 +30,8 @@ from srrag.storage.store import Store
 class Release:
     """Where a benchmark is written, and how it is split and published.
 
-    `validation_share` of the questions are for validation; `copied_words` are the most that a
-    public text may copy in a row (None: any number).
+    `validation_share` of the questions are for validation; `copied_words` is the longest run of
+    words that a public text may copy (None: any length).
     """
 
     out: Path

@@ -74,7 +74,7 @@ def _asked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FileMadeBefore:
-    """A file or folder that rows may read: its key in `sweep`, its path, and what makes it."""
+    """A file or folder that rows may read: its key in `sweep`, its path, and the command for it."""
 
     key: str
     path: str
@@ -96,8 +96,8 @@ def configurations(
     """Compose and check every configuration; raises UsageError that names the one at fault.
 
     `overrides` hold for all `rows`, which map names to their own. `asked` returns the part of a
-    pipeline to run; it raises ValueError if it cannot run. Where `off` is given, a configuration at
-    fault goes there with its reason, and the others stand.
+    pipeline to run; it raises ValueError if it cannot run. With `off`, a configuration at fault
+    goes there with its reason, and the others run.
     """
     argv = [item for item in overrides if first_key(item) not in OWN]
     if any(first_key(item) == "baseline" for item in argv):

@@ -1,4 +1,4 @@
-"""Judge control systems beside the others, and name the metrics that they are not below on."""
+"""Judge control systems beside the others, and name the metrics that fail to rank them lower."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MOST = 200
 """Questions on which controls are judged, by hash; the systems are compared on the same ones."""
 PREFIX = "control: "
 _ANSWER = ("answer", "sentences", "claims", "guesses")
-"""Columns of which a judge has to read one, or the answer has no part in its metrics."""
+"""Columns of an answer; the metrics of a judge that reads none do not depend on answers."""
 
 
 def wanted(terms: Terms) -> bool:
     """Whether controls are judged; raises UsageError for another value than true or false.
 
-    A model that judges is paid for, so there only `controls=paid` asks for them.
+    A judging model costs money, so `controls=paid` has to ask for them.
     """
     told = terms.controls
     if told not in (True, False, "paid"):
@@ -39,7 +39,7 @@ def wanted(terms: Terms) -> bool:
 def most_evidence(systems: Iterable[pa.Table]) -> pa.Table | None:
     """Return the CASES that hold most evidence, the first of equals; None where there are none.
 
-    Controls are made of these: without evidence a dump says nothing, and would try no metric.
+    Controls are made of these: without evidence a dump would be empty, and test no metric.
     """
     return max(
         systems, key=lambda cases: len(cases["evidence"].combine_chunks().flatten()), default=None
@@ -75,8 +75,8 @@ def unfit(
     """Name the metrics on which a control is not below the best system, and which controls.
 
     Systems and controls are compared on the questions that the controls were judged on. The ideal
-    answer is a ceiling and no control; metrics of the evidence alone have none, and shuffled
-    citations try what reads the citations of sentences.
+    answer is a ceiling, not a control; metrics of the evidence alone have no control, and shuffled
+    citations test metrics that read the citations of sentences.
     """
     about = {
         metric.name: "sentences" in step.reads

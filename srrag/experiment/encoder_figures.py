@@ -18,9 +18,9 @@ from srrag.model.embed import LoadedEncoder, TokenVectors
 from srrag.train.encoder.material import Floats
 
 DEPTH = 100
-"""Passages nearest to the question, of which MaxSim makes its own order."""
+"""Number of passages nearest to the question that MaxSim reranks."""
 GUARDED = ("dense_nDCG@10", "maxsim_nDCG@10")
-"""The figures of a second set that a training must not lower."""
+"""Figures on a second set that a training run must not lower."""
 _MEASURES = ("nDCG@10", "recall@100")
 
 
@@ -34,7 +34,7 @@ class EncodedPassages:
 
 
 def encode_passages(model: LoadedEncoder, found: GoldSet) -> EncodedPassages:
-    """Encode a set's passages once for all that is asked of them."""
+    """Encode a set's passages once for all questions."""
     return EncodedPassages(model, *model.encode_tokens(found.passages))
 
 

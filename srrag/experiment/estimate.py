@@ -1,4 +1,4 @@
-"""The most that answering, evaluating or sweeping would ask of models: nothing is called."""
+"""An upper bound on the calls of answering, evaluating or sweeping; it calls no model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def estimate(
     at: Place,
     bench: Bench | None = None,
 ) -> dict[str, Any]:
-    """Return and tell the most that pipelines and the judges of a benchmark ask.
+    """Return and print the most that pipelines and the judges of a benchmark ask.
 
     Raises UsageError where a prompt has no bound, or no model is asked.
     """
@@ -51,7 +51,7 @@ def estimate(
 
 
 def check_estimated(bench: Mapping[str, Any]) -> None:
-    """Raise UsageError for an evaluation that runs no pipeline, or none alone."""
+    """Raise UsageError for an evaluation that runs no pipeline, or does not run it itself."""
     if bench["kind"] not in BENCHES:
         kinds = ", ".join(BENCHES)
         raise UsageError(f"estimate: bench.kind={bench['kind']} asks no pipeline; {kinds} do")

@@ -1,4 +1,4 @@
-"""Score rankings, answers, judges, and what extracts, each on a benchmark of its kind."""
+"""Score rankings, answers, judges and extraction, each on a benchmark of its kind."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from srrag.experiment.textbook import evaluate_textbook, evaluate_tree
 def evaluate(
     terms: Terms, compared: Sequence[System], *, estimated: bool = False
 ) -> dict[str, Any]:
-    """Score what the kind of benchmark scores: a system, and a second one if there is a baseline.
+    """Score a system on a benchmark by its kind, and the baseline if there is one.
 
-    `estimated` returns the most that it would ask of models instead. Raises UsageError for a
-    benchmark that cannot be read.
+    `estimated` returns an upper bound on the calls instead. Raises UsageError for a benchmark that
+    cannot be read.
     """
     kind, path = terms.bench["kind"], terms.path
     if not path.exists():

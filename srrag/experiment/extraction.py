@@ -1,4 +1,4 @@
-"""`srrag evaluate bench=ebmnlp | evidence_inference`: score mentions on what experts marked."""
+"""`srrag evaluate bench=ebmnlp | evidence_inference`: score mentions against expert annotations."""
 
 from __future__ import annotations
 

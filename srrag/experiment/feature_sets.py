@@ -62,7 +62,7 @@ class FeatureSet:
 
 
 def fusing(pipeline: Pipeline) -> tuple[PipelineSlice, FuseFeatures]:
-    """The steps before the fusion of features, and that; UsageError for a pipeline without it."""
+    """The steps before the fusion of features, and that step; UsageError if there is none."""
     for place, step in enumerate(pipeline.rank):
         inner = [each for each in within(step) if isinstance(each, FuseFeatures)]
         if inner:
@@ -128,8 +128,8 @@ def fit_sets(
 ) -> dict[str, Any]:
     """Fit the weights of a step's features to every set, as JSON for the file.
 
-    Each set weighs the same. There is a fit to all features of the step, and one to each list
-    of `subsets`. Its `cross_fitted` figures are of questions that the weights had not seen.
+    Each set weighs the same. There is a fit to all features of the step, and one to each list of
+    `subsets`. Its `cross_fitted` figures are on questions that the weights had not seen.
     """
     fits: dict[str, Any] = {}
     first: dict[str, dict[str, Floats]] = {}
@@ -185,7 +185,7 @@ def _narrowed(row: AskedCandidates, columns: Sequence[int]) -> AskedCandidates:
 
 
 def _compared(values: Mapping[str, Floats], first: Mapping[str, Floats]) -> dict[str, Any]:
-    """The figures of a fit, and what it has more than the fit to all features."""
+    """The figures of a fit, and its differences to the fit to all features."""
     size = len(values[SHOWN[0]])
     told = {name: measured(bootstrap_interval(values[name]), size) for name in SHOWN}
     if values is first:

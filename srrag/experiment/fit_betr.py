@@ -139,7 +139,7 @@ def _sampling(origin: Origin | None) -> dict[str, Any] | None:
 
 
 def _seen(file: PairFile, command: str) -> dict[str, Any]:
-    """The questions that the parameters were fitted to or chosen by."""
+    """The questions that fitted or chose the parameters."""
     texts = file.origin.questions if file.origin else {}
     if not set(file.query_ids) <= set(texts):
         return unknown("betr")
@@ -214,7 +214,7 @@ def _split_counts(outcome: FitOutcome) -> dict[str, Any]:
 
 
 def _loss(file: PairFile, outcome: FitOutcome) -> dict[str, Any]:
-    """The loss of the choice on the held-out queries, before it is fitted to all."""
+    """The held-out loss of the chosen candidate, before its fit to all queries."""
     if outcome.held_out is None:
         return unmeasured("no query was held out")
     held = file.pairs.select(~outcome.training)

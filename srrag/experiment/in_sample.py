@@ -1,4 +1,4 @@
-"""Hold what the parts of a system were fitted on against the questions of a benchmark."""
+"""Compare what the parts of a system were fitted on with the questions of a benchmark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = ("apart", "allow")
 
 @dataclass(frozen=True)
 class InSample:
-    """The questions (ids) that each fitted part has seen, and the parts that state nothing.
+    """The questions (ids) that each fitted part has seen, and the parts with unknown training data.
 
     `allowed` in-sample questions count in the headline; otherwise they are reported apart.
     """
@@ -56,7 +56,7 @@ class InSample:
         )
 
     def said(self) -> list[str]:
-        """Say the overlap, a line each, for a terminal."""
+        """Format the overlap for a terminal, a line each."""
         lines = [f"not known what it was fitted on: {name}" for name in self.unknown]
         if not (seen := len(self.questions)):
             return lines

@@ -54,7 +54,7 @@ class Dropped:
 
 @dataclass(frozen=True, kw_only=True)
 class MakeBenchmark:
-    """How a benchmark is made of windows.
+    """Settings that make a benchmark of windows.
 
     `dense` filters the seeds that `sample` draws; the other steps ask a model. `rankings` are the
     baseline, by which a seed is accessible if it stands among the first `accessible_at`, and the

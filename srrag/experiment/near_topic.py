@@ -41,12 +41,12 @@ CONTROLS: Mapping[str, Row] = {
     "control: always abstain": _ABSTAINS,
     "control: always answer": {**_ABSTAINS, "insufficient": False, "sentences": [{}]},
 }
-"""One has no wrong answer, the other answers all: neither figure says anything without its pair."""
+"""One never answers, the other always: neither figure means anything without the other."""
 
 
 @dataclass(frozen=True)
 class NearTopicBench:
-    """Questions that a corpus answers and others near them that it cannot, for sweeps."""
+    """Questions that a corpus answers, and near variants that it cannot answer, for sweeps."""
 
     asked_: Sequence[NearTopic]
     judge: str = ""
@@ -78,14 +78,14 @@ class NearTopicBench:
     def tried(
         self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
     ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
-        """Score what always answers and what never does; each is best at half of the metrics."""
+        """Score systems that always and never answer; each is best on half of the metrics."""
         rows = {
             name: {each.query_id: row for each in self.asked_} for name, row in CONTROLS.items()
         }
         return {name: self._scores(each, seen)[0] for name, each in rows.items()}, {}
 
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
-        """Score whether a pipeline answers, apart for what was fitted on."""
+        """Score whether a pipeline answers, with in-sample questions apart."""
         kept, apart = self._scores(by_id(table.to_pylist()), seen)
         lost = len(table["reject"].drop_null())
         return Outcome(kept, missing={"failed": lost} if lost else {}, apart=apart)

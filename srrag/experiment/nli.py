@@ -54,9 +54,9 @@ def evaluate_nli(terms: Terms) -> dict[str, Any]:
 def unfit_by_votes(terms: Terms, steps: Mapping[str, Step]) -> dict[str, str]:
     """Name the metrics of the judge of nuggets, with the reason, if it is unfit as a judge.
 
-    It is if its F1 on the physicians' votes of `bench.votes` does not beat a cosine's, as
-    `bench=nli` measures it: on whole answers, and on questions that it was not tuned on. Without
-    such a file, or such a judge, nothing is known.
+    The judge is unfit if its F1 on the physicians' votes of `bench.votes` does not beat that of a
+    cosine, as `bench=nli` measures it: on whole answers, and on questions that it was not tuned on.
+    Without such a file or judge it returns nothing.
     """
     file = terms.bench.get("votes")
     step = steps.get(_NUGGETS)

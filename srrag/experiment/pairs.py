@@ -1,4 +1,4 @@
-"""Pairs of rows of a sweep by group of questions: who is right where the other is not."""
+"""Pairs of rows of a sweep by group of questions: where only one of the two is right."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def paired(
     """Compare the rows of each of `pairs` with one another, in each group and over all questions.
 
     `scores` are those of each row, `groups` the group of each question. A row without the metric,
-    or of which not every value is right or wrong, is left out.
+    or with values other than right and wrong, is left out.
     """
     found = []
     for row, against in pairs:

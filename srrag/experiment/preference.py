@@ -1,4 +1,4 @@
-"""`srrag evaluate bench=preference`: whose evidence a judge prefers, of two systems."""
+"""`srrag evaluate bench=preference`: which of two systems' evidence a judge prefers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What benchmarks that score a ranking by gold have in common: no judge, no control systems."""
+"""Base of benchmarks that score a ranking by gold: no judge, no control systems."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RankedByGold:
         return {}, {}
 
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
-        """Score a ranking for a sweep, apart for what was fitted on."""
+        """Score a ranking for a sweep, with in-sample questions apart."""
         lost = len(table["reject"].drop_null())
         kept, apart = split(self.scores(table, at), seen)
         return Outcome(kept, missing={"failed": lost} if lost else {}, apart=apart)

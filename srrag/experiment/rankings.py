@@ -98,7 +98,7 @@ class Judged:
         return listed
 
     def pool_scores(self, table: pa.Table, at: Place) -> list[Scores]:
-        """Score a ranking beside its answers: nDCG, and what the whole list holds and how much.
+        """Score a ranking beside its answers: nDCG, recall of the whole list, and its size.
 
         `pool_recall` is the share of the gold documents anywhere in the list, `pool_size` the
         number of its documents.

@@ -67,7 +67,7 @@ class Bench(Protocol):
         ...
 
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
-        """Score the output of a pipeline, apart for what was fitted on."""
+        """Score the output of a pipeline, with in-sample questions apart."""
         ...
 
     def kept(self, table: pa.Table, at: Place) -> pa.Table:
@@ -153,7 +153,7 @@ class Answers:
     def tried(
         self, outcomes: Mapping[str, Outcome], baseline: str, seen: InSample
     ) -> tuple[dict[str, list[Scores]], dict[str, str]]:
-        """Judge controls made of the evidence of the row that has most, the baseline of equals."""
+        """Judge controls made of the evidence of the row with the most; the baseline wins ties."""
         ordered = [outcomes[baseline], *outcomes.values()]
         table = most_evidence(each.cases for each in ordered if each.cases is not None)
         if table is None or not wanted(self.terms):

@@ -37,7 +37,7 @@ _SHOWN_FAILURES = 50
 
 @dataclass(frozen=True)
 class SweepBench:
-    """What all configurations of a sweep are scored by: the benchmark, its file, and the judge.
+    """The scoring of all configurations of a sweep: the benchmark, its file, and the judge.
 
     `engine` is the setting of the engine that judges, `in_sample` says what becomes of questions
     that a part was fitted on ("apart" or "allow").
@@ -66,14 +66,14 @@ class Placed:
 
 @dataclass(frozen=True)
 class Swept:
-    """A sweep that is done: a row and an outcome of each configuration, and the controls."""
+    """A finished sweep: a row and an outcome of each configuration, and the controls."""
 
     rows: Sequence[Row]
     controls: Sequence[Row]
     outcomes: Mapping[str, Outcome]
     control_scores: Mapping[str, Sequence[Scores]]
     unfit: Mapping[str, str]
-    """Metrics that a control is not below on, with the reason."""
+    """Metrics on which a control is not below the systems, with the reason."""
     seen: InSample
     sweeps: Sequence[Sweep]
     parts_before: int
@@ -139,7 +139,7 @@ def row_off(name: str, reason: str, scored: SweepBench, command: object) -> Row:
 
 
 def _seen(scored: SweepBench, rows: Sequence[Configuration]) -> InSample:
-    """What the judges, or a part of any row, were fitted on: all rows count the same questions."""
+    """The in-sample questions of the judges and all rows, so that all rows count the same ones."""
     bench = scored.bench
     questions = bench.questions.select(["query_id", "text"]).to_pylist()
     return united(
@@ -211,9 +211,9 @@ def _row(
 
 
 def _fingerprints(each: Placed) -> dict[str, str]:
-    """Of what the pipeline reads of its build, and of its own stages."""
+    """Fingerprints of the stages of the build that the pipeline reads, and of its own stages."""
     pointer = each.sweep.store.read_pointer(each.sweep.build)["stages"]
-    needs = each.row.pipeline.needs()  # a stage that a root may lack is none of its
+    needs = each.row.pipeline.needs()  # a stage that a root may lack is not counted
     read = {name: pointer[name]["fingerprint"] for name in needs if name in pointer}
     plan = each.sweep.plan
     return read | {name: plan.fingerprint(name) for name in plan.paths[each.number]}
@@ -240,7 +240,7 @@ def _counts(table: pa.Table, outcome: Outcome) -> dict[str, Any]:
 
 
 def _costs(each: Placed, questions: pa.Table) -> dict[str, Any]:
-    """What a configuration takes alone, shared stages too: seconds of work, tokens, dollars."""
+    """The cost of a configuration alone, with shared stages: seconds of work, tokens, dollars."""
     total, usd = Usage(), 0.0
     priced, seconds = True, 0.0
     for stage, receipts in each.sweep.receipts(each.number, questions):

@@ -51,7 +51,7 @@ def told(
 
 
 def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
-    """What ran, what it cost, and the metrics of each row."""
+    """Counts, costs, and the metrics of each row."""
     made, outcomes, sweeps = found.rows, found.outcomes, found.sweeps
     parts = sum(standing(sweep, bench.questions) for sweep in sweeps)
     failed = {row.name: row.reason for row in made if row.state == "failed"}
@@ -87,7 +87,7 @@ def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
 
 
 def row_figures(row: Row) -> dict[str, Any]:
-    """The metrics of a row, and what it has more than the baseline, as a summary states them."""
+    """The metrics of a row, and its differences to the baseline, as a summary states them."""
     metrics = {name: each.stated() for name, each in row.metrics.items()}
     if not row.difference:
         return {"metrics": metrics}
@@ -96,7 +96,7 @@ def row_figures(row: Row) -> dict[str, Any]:
 
 
 def _receipts(sweeps: Sequence[Sweep], questions: pa.Table) -> list[Receipt]:
-    """Of all configurations that are done, those of shared stages once."""
+    """Receipts of all finished configurations, those of shared stages once."""
     found = {
         (stage.name, receipt.part): receipt
         for sweep in sweeps

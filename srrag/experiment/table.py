@@ -85,7 +85,7 @@ def readable_systems(
 
 
 def judged_fit(rows: Sequence[Row], told: Mapping[str, str]) -> list[Row]:
-    """Write into all rows which metrics are unfit, and take the tests from their differences."""
+    """Write into all rows which metrics are unfit, and remove the tests of their differences."""
     untested = {"p": None, "p_holm": None, "p_mcnemar": None}
     return [
         row.model_copy(

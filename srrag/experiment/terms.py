@@ -1,4 +1,4 @@
-"""What an evaluation or a sweep scores by."""
+"""The terms on which an evaluation or a sweep scores."""
 
 from __future__ import annotations
 

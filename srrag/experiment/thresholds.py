@@ -58,7 +58,7 @@ class GoldScores:
 def read_gold_questions(
     queries: Path, qrels: Path, sample: bool | None = None
 ) -> list[GoldQuestion]:
-    """Read the questions that have a relevant document; `sample` takes those marked so.
+    """Read the questions that have a relevant document; `sample` selects by their mark.
 
     A line without the mark counts as not marked. Raises ValueError that names file and line, and
     if no question is left.

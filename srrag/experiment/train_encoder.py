@@ -37,7 +37,7 @@ class TrainEncoderJob:
     gate: GoldSource
     gate_folds: Sequence[int]
     margin: float
-    """What a guarded figure of the gate may lose at most, by the lower end of its interval."""
+    """The most that a guarded figure of the gate may lose, by the lower end of its interval."""
     settings: EncoderSettings
     seed: int
     device: str
@@ -85,7 +85,7 @@ class TrainEncoderJob:
         sets: tuple[GoldSet, GoldSet, GoldSet],
         before: tuple[dict[str, Any], dict[str, Any]],
     ) -> dict[str, Any]:
-        """Measure the trained folder as its user runs it, and put it in its place if it may."""
+        """Measure the trained folder as its user runs it, and publish it if it passes the gate."""
         learned, held, gate = sets
         facts = {
             "command": self.command,
@@ -164,7 +164,7 @@ class TrainEncoderJob:
         return found
 
     def _check_gate(self, whole: GoldSet, gate: GoldSet) -> None:
-        """Raise UsageError if the gate has a question of the set that is learned from."""
+        """Raise UsageError if the gate contains a question of the training set."""
         known = {digest(text) for text in whole.questions}
         both = sum(digest(text) in known for text in gate.questions)
         if both:

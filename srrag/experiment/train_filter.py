@@ -154,7 +154,7 @@ class TrainFilterJob:
 
 @dataclass(frozen=True)
 class Material:
-    """What was learned from and what judges, with the packaged encoder's cosines of both."""
+    """Training and test data, with the packaged encoder's cosines of both."""
 
     pairs: JudgedPairs
     test: JudgedPairs

@@ -82,7 +82,7 @@ class TrainTaggerJob:
         training: Sequence[Abstract],
         held: Sequence[Abstract],
     ) -> dict[str, Any]:
-        """What model card and manifest say of a training; the expert figures come last."""
+        """The facts for model card and manifest; the expert figures come last."""
         return {
             "seed": task.seed,
             **{name: result[name] for name in ("lean", "held_out", "curve")},
@@ -100,7 +100,7 @@ class TrainTaggerJob:
         }
 
     def _check_apart(self, crowd: Sequence[Abstract], expert: Sequence[Abstract]) -> None:
-        """Raise UsageError if the file to score on holds a text that is learned from."""
+        """Raise UsageError if the expert file contains a text of the training file."""
         texts = {abstract.text for abstract in crowd}
         for place, abstract in enumerate(expert, start=1):
             if abstract.text in texts:

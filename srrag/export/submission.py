@@ -22,7 +22,7 @@ _MARKER = re.compile(r"\[\d[\d ,;–-]*\]")
 
 @dataclass(frozen=True)
 class Submission:
-    """The entries of a run, and what was left out of them because it has no PMID."""
+    """The entries of a run, and counts of what was left out for lack of a PMID."""
 
     entries: list[dict[str, Any]]
     citations_without_pmid: int

@@ -23,7 +23,7 @@ CHECKED = ("entities", "communities", "units")
 
 @dataclass(frozen=True)
 class ExportedGraph:
-    """What there is to export: the graph or what was selected of it, and the build's parts."""
+    """The content of an export: the graph or the selected part, and the build's parts."""
 
     graph: Graph
     parts: Parts
@@ -33,7 +33,7 @@ class ExportedGraph:
 def _page(source: ExportedGraph, folder: Path, max_nodes: int) -> dict[str, int]:
     from srrag.export.page import write_page  # the library that lays out a page loads slowly
 
-    # Nobody looks at a whole graph: without a wish, the largest community is shown.
+    # Nobody reads a whole graph: by default the page shows the largest community.
     selection = source.selection or select_community(source.graph)
     return write_page(source.graph, selection, folder / "graph.html", max_nodes)
 
@@ -57,7 +57,7 @@ def open_exported(
 ) -> ExportedGraph:  # fmt: skip
     """Open the graph of a build, checked against its hashes, and select a part of it.
 
-    The part is a community, or what lies within `hops` of an entity. With `whole`, the graph stays
+    The part is a community, or the nodes within `hops` of an entity. With `whole`, the graph stays
     whole beside the selection, as a page needs it.
     """
     stages = store.read_pointer(build)["stages"]

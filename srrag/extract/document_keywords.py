@@ -23,7 +23,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "document_keywords.md")
 MAX_KEYWORDS = 12
 MAX_NAME_CHARS = 120
 LEAD_CHARS = 2000
-"""What counts as the abstract: the beginning of the text."""
+"""So many characters at the beginning of the text count as the abstract."""
 Name = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME_CHARS)
 ]

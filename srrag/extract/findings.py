@@ -43,13 +43,13 @@ class UnitFindings(Answer):
 class ExtractFindings(LLMStep):
     """Write the findings of each unit: one call a keyword and label that `relations` allow.
 
-    A finding that is a stretch of the unit has its span. A unit of which every answer is lost is a
+    A finding that is a stretch of the unit has its span. A unit that lost every answer becomes a
     reject row.
 
     By rules findings are verbatim: each run of neighbouring sentences whose cue words tell the same
-    label. It goes to the keyword of that type which it names first, else to the document's first
-    of that type. Sentences without a cue, and units without a keyword, have the label `general`,
-    which no model is asked for; so all of a text is evidence.
+    label. It belongs to the keyword of that type that it names first, else to the document's first
+    keyword of that type. Sentences without a cue, and units without a keyword, have the label
+    `general`, which no model is asked for; so all of a text is evidence.
     """
 
     relations: HyperRelations = field(default_factory=HyperRelations)
@@ -113,7 +113,7 @@ class ExtractFindings(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """A row a finding; what is said twice on one aspect stands once."""
+        """A row a finding; repeated findings on one aspect become one."""
         rows = dict(live(batch, self.reads))
         made: list[Row] = []
         answered: set[int] = set()
@@ -137,7 +137,7 @@ class ExtractFindings(LLMStep):
         return _table(made)
 
     def _combinations(self, row: Mapping[str, Any]) -> list[Combination]:
-        """What a model is asked for: each keyword with the labels of its type."""
+        """The prompts' subjects: each keyword with the labels of its type."""
         return [
             (each["name"], each["type"], label)
             for each in row["keywords"]
@@ -145,7 +145,7 @@ class ExtractFindings(LLMStep):
         ]
 
     def _by_rules(self, row: Mapping[str, Any]) -> list[tuple[Combination, Span]]:
-        """The runs of each type of keyword; a run that two types label alike stands once."""
+        """The runs of each type of keyword, once if two types give it the same label."""
         found: dict[tuple[str, Span], Combination] = {}
         kinds = [k for k in KEYWORD_TYPES if any(each["type"] == k for each in row["keywords"])]
         for kind in kinds or [""]:

@@ -12,7 +12,7 @@ REST = "general"
 
 @dataclass(frozen=True, kw_only=True)
 class HyperRelations:
-    """The labels of each type of keyword; no finding has another combination."""
+    """The labels of each type of keyword; findings have no other combinations."""
 
     labels: dict[str, list[str]] = field(
         default_factory=lambda: {

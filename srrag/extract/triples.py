@@ -95,7 +95,7 @@ class ExtractTriples(LLMStep):
             )
 
     def identity(self) -> dict[str, Any]:
-        """The prompt; of rules also the version of the names that they give to what they find."""
+        """The prompt; by rules also the version of the naming rules."""
         rules = {"names": CONCEPTS} if isinstance(self.engine, Rules) else {}
         return super().identity() | rules
 

@@ -139,7 +139,7 @@ class DetectCommunities(Build):
 
     @property
     def _threshold(self) -> float | None:
-        """ε of Eq. 14; None for the method that has none."""
+        """ε of Eq. 14; None for a method without it."""
         if self.method != "paper":
             return None
         return EPSILON if self.epsilon is None else self.epsilon

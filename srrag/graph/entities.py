@@ -33,7 +33,7 @@ _GROWS = 2
 class MergeEntities(Build):
     """TRIPLES → ENTITIES and EDGES, the same for any order and batching of the input.
 
-    An update that only adds documents writes what they add (`srrag.graph.layers`).
+    An update that only adds documents writes their mentions as a layer (`srrag.graph.layers`).
     `bucket_facts` bounds memory: each thread groups about that many facts at a time.
     """
 
@@ -59,9 +59,9 @@ class MergeEntities(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write what came as a layer beside those before, or one layer where a document went.
+        """Write new mentions as a layer beside the others, or one layer if a document was removed.
 
-        Layers with at most twice the facts of what is written are merged with it. Read as a whole
+        Layers with at most twice its number of facts are merged into it. Read as a whole
         (`read_rows`), all layers are the tables of a build from nothing.
         """
         paths, layers = inputs[self.triples], layers_of(former.folder)
@@ -111,7 +111,7 @@ def _standing(layers: Sequence[IndexShard], facts: int) -> int:
 
 
 def _without(rows: pa.Table, gone: pa.Array) -> pa.ChunkedArray:
-    """Which rows are of no document that went."""
+    """Mask the rows whose documents remain."""
     return pc.invert(pc.is_in(rows["doc_id"], gone))
 
 

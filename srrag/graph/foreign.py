@@ -1,4 +1,4 @@
-"""The communities of a graph that another tool made: read it, detect, write a folder."""
+"""Communities of another tool's graph: read it, detect them, write a folder."""
 
 from __future__ import annotations
 

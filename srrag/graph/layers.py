@@ -1,9 +1,9 @@
-"""A table of the graph in layers: what was merged before, and what came since.
+"""A table of the graph in layers: earlier merged mentions, and later ones.
 
 An update that only adds writes the mentions of the added parts as a layer of its own, grouped like
 the first, and links the others. Grouping is associative, so the rows of all layers, grouped again,
-are those of one merge; whoever reads gets these. What loses a document is written whole, so no
-layer holds a mention of it.
+are those of one merge; readers get these. A table that loses a document is written whole, so no
+layer keeps a mention of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Vectors of names: the mean of their words' vectors, each word encoded once.
 
-Names grow with the corpus, their words by Heaps' law: over 1,723 abstracts of trials names are
-45 % of the tokens of the text, their words 10 %, and less the larger the corpus is.
+The number of names grows with the corpus, that of their words by Heaps' law: over 1,723 abstracts
+of trials, names are 45 % of the tokens of the text and their words 10 %, a share that falls as the
+corpus grows.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class WordVectors:
 def encode_names(
     names: pa.Array, encoder: Encoder, at: Place, known: WordVectors, *, whole: bool = False
 ) -> tuple[np.ndarray, WordVectors]:
-    """Unit vectors of names, float16 (names, dim), and the words that they were made of.
+    """Unit vectors of names, float16 (names, dim), and the words they were computed from.
 
     A name's vector is the mean of its words' (a form of Arora et al. 2017 with weights of 1, and 0
     for words without a topic, such as "of"); with `whole` a name is one word. Words are encoded in
@@ -71,7 +72,7 @@ def encode_names(
     of_names = sparse.csr_array(
         sparse.coo_array(entries, shape=(len(distinct), len(spoken)), dtype=np.float32)
     )
-    # Half the memory of float32 in whole; a batch of rows at a time is widened.
+    # This takes half the memory of float32; only a batch of rows at a time is widened.
     found = np.empty((len(distinct), words.vectors.shape[1]), np.float16)
     for begin in range(0, len(distinct), _BATCH):
         some = of_names[begin : begin + _BATCH]

@@ -46,7 +46,7 @@ _SHORT = re.compile(r"(?P<long>[^()]{4,200}) \((?P<short>[^()\s]{2,12})\)")
 _ORDERED = frozenset((
     "high", "low", "more", "less", "left", "right", "upper", "lower", "pre", "post", "to", "versus",
 ))  # fmt: skip
-"""Words whose place in a name tells things apart."""
+"""Words whose position in a name distinguishes meanings."""
 _BLOCK_ROWS = 1024
 _SCORE_DECIMALS = 5
 
@@ -57,9 +57,9 @@ class MergeSynonyms(Build):
 
     Synonyms come from one source: a CSV `file` (type, name, canonical); an `encoder`, for names of
     one type whose vectors have a cosine of at least `threshold`; or a `vocabulary`, for names of
-    one type that go by one heading, or by the same words in whatever order, number and spelling.
-    With a vocabulary, the stage `abbreviations` writes short forms out first. Attribute values are
-    never merged, and vectors never merge names that differ in a number or a negation.
+    one type with the same heading, or with the same words in any order, number and spelling. With a
+    vocabulary, the stage `abbreviations` writes short forms out first. Attribute values are never
+    merged, and vectors never merge names that differ in a number or a negation.
     """
 
     file: str = place_field("")

@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 _DOCUMENT = "Document"
 _UNTITLED = "untitled document"
 A_STUDY = "A study"
-"""What the facts and the keywords of a description call a document."""
+"""The word for a document in the facts and keywords of a description."""
 _MAX_NAME_CHARS = 200
 
 
@@ -100,7 +100,7 @@ class TreeGraph:
 
     @cached_property
     def told(self) -> pa.Array:
-        """The names as descriptions tell them."""
+        """The names as descriptions show them."""
         return pc.if_else(pa.array(self.is_document), A_STUDY, self.names)
 
     def facts_hash(self, community: int) -> str:

@@ -1,4 +1,4 @@
-"""The abbreviations that a corpus defines, each with the long form that most documents give it."""
+"""The abbreviations that a corpus defines, each with its most frequent long form by documents."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from srrag.storage.read_live import read_live
 class BuildAbbreviations(Build):
     """Find "long form (ABC)" in all documents (Schwartz and Hearst 2003).
 
-    Of several long forms of one abbreviation that of the most documents stands, in equal numbers
-    the first by name. Case, and a plural s of the short form, count.
+    Of several long forms of an abbreviation, the one in the most documents wins; ties go to the
+    first by name. Case, and a plural s of the short form, count.
     """
 
     documents: str = "documents"

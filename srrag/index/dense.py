@@ -60,7 +60,7 @@ class BuildDenseIndex(Build):
 
     version: ClassVar[int] = 3
     remembers: ClassVar[bool] = True
-    """Lists and codes of an update are those of the version before."""
+    """An update reuses the lists and codes of the previous version."""
 
     vectors: str = "vectors"
     windows: str = "windows"
@@ -95,11 +95,11 @@ class BuildDenseIndex(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Link the shards whose parts stand, and write the others.
+        """Link the shards whose parts still exist, and write the others.
 
-        A grade is written whole if it comes to need lists, or no longer needs them. So is one with
-        lists that lost a part, whose vectors they may come from, or that has doubled since they
-        were trained.
+        A grade is written whole if it comes to need lists, or no longer needs them. So is a grade
+        with lists that lost a part (the lists may come from its vectors), or that doubled since the
+        lists were trained.
         """
         told = read_json(former.folder / "index.json")
         if "shards" not in told:
@@ -217,7 +217,7 @@ class BuildDenseIndex(Build):
         trained_on: int | None,
         settings: ShardSettings,
     ) -> tuple[list[str], list[tuple[str, Rows]]] | None:
-        """The shards of a grade that stand, and those to write; None to write the grade whole."""
+        """The shards of a grade to keep, and those to write; None to write the whole grade."""
         lost = any(not set(kept).issuperset(shard.parts) for shard in made.values())
         if (len(rows) > self.flat_rows) != (trained_on is not None) or settings.device != "cpu":
             return None
@@ -238,7 +238,7 @@ class BuildDenseIndex(Build):
     def _counted(
         self, parts: Sequence[Part], kept: Collection[str], made: Mapping[str, Made], at: Place
     ) -> list[Rows]:
-        """The rows of each grade; those of kept parts are known from their shards."""
+        """The rows of each grade; kept shards know those of their parts."""
         known: dict[str, dict[str, int]] = {}
         for name, shard in made.items():
             sizes = zip(shard.parts, shard.part_rows, strict=True)

@@ -174,7 +174,7 @@ def _empty(dimension: int, lists: int, settings: ShardSettings) -> faiss.IndexIV
 def write(draft: Draft) -> Made:
     """Write a shard: its unit ids, its index and, where codes are rescored, its vectors.
 
-    Of these only the index is in memory as a whole; vectors are read part by part.
+    Only the index is held in memory; vectors are read part by part.
     """
     settings, rows = draft.settings, draft.rows
     faiss.omp_set_num_threads(settings.threads)

@@ -1,8 +1,8 @@
 """Graph index: names, triples, communities and walks that lead to the windows of a corpus.
 
-Every file is a memory-mapped array; vectors are int8 with one scale a row. Names have their vectors
-from the communities. A node of a document has none, so nothing of a window's own vector is in the
-graph. A triple's vector is the sum of its two ends' and of its relation's, a community's that of
+Every file is a memory-mapped array; vectors are int8 with one scale a row. The names' vectors come
+from the communities. A document's node has none, so the graph contains nothing of a window's own
+vector. A triple's vector is the sum of its two ends' and of its relation's, a community's that of
 its description in the knowledge tree.
 """
 
@@ -47,8 +47,8 @@ CODED = ("node_types", "edge_head_types", "edge_tail_types", "edge_relations", "
 class BuildGraphIndex(Build):
     """ENTITIES, EDGES, COMMUNITIES, TREE and windows → the graph channel's index.
 
-    Nodes are the entities with a vector; a search reaches an attribute through its entity. Windows
-    of one paper (equal `pmid`, or one document) hang together in walks. Raises ValueError if the
+    Nodes are the entities with a vector; a search reaches an attribute through its entity. Walks
+    connect the windows of one paper (equal `pmid`, or one document). Raises ValueError if the
     vectors of names come from an encoder of another dimension.
     """
 

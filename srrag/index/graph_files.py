@@ -22,7 +22,7 @@ _BLOCK_ROWS = 8192
 def write_vectors(
     vectors: np.ndarray, out: Path, name: str, none: np.ndarray | None = None
 ) -> None:
-    """Write rows (n, d) as int8 with a scale each, block by block; zeros where `none` says so."""
+    """Write rows (n, d) as int8 with a scale each, block by block; zeros where `none` is True."""
     values = np.lib.format.open_memmap(out / f"{name}.vectors.npy", "w+", np.int8, vectors.shape)  # type: ignore[no-untyped-call]
     scales = np.empty(len(vectors), np.float16)
     for start in range(0, len(vectors), _BLOCK_ROWS):

@@ -37,7 +37,7 @@ Bools = npt.NDArray[np.bool_]
 _PARTIAL = 0.3
 """Worth of a word in a name that the question otherwise lacks; in a name that it holds, 1.3."""
 _SEMANTIC = 0.5
-"""Share of a name's cosine in the weight of a walk's seed; that of its words is 1."""
+"""Weight of a name's cosine in a walk's seed; its words have weight 1."""
 _SHARPNESS = 3
 """Power of a seed's weight."""
 
@@ -48,7 +48,7 @@ class GraphWeights:
 
     `entities`: names that the question holds, in words and by vector. `triples`: the best triple,
     in words and by vector. `communities`: the best topic, by its description and its keyword.
-    `spread`: how often a walk from the linked entities comes by.
+    `spread`: how often a walk from the linked entities visits the window.
     """
 
     entities: float = 1.0
@@ -96,7 +96,7 @@ class GraphLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphShuffle:
-    """What a counterfactual search draws anew at random, with `seed`.
+    """The parts of the graph that a counterfactual search randomises, with `seed`.
 
     `edges` rewires triples and walks: every link keeps its place and weight and leads from another
     node. `communities` gives the nodes each other's community and keyword.
@@ -249,14 +249,14 @@ class GraphIndex:
         return found & on_topic if self._limits.communities else found
 
     def _type_fit(self, asked: Sequence[str]) -> Floats:
-        """What each node counts: 0 outside the limits, `off_type` if the question asks others."""
+        """Weight of each node: 0 outside the limits, `off_type` if the question asks for others."""
         fit = self._mask("node_types", self._limits.entity_types).astype(np.float32)
         if asked:
             fit[~self._mask("node_types", tuple(asked))] *= np.float32(self._limits.off_type)
         return fit
 
     def _covered(self, linked: Linked, fit: Floats) -> Floats:
-        """How much of the question each window's names hold, word by word, 0…1."""
+        """The share of the question that each window's names cover, word by word, 0…1."""
         places, ends = take_ragged(self._windows_of[1], linked.nodes)
         windows = self._windows_of[0][places]
         entry = np.repeat(np.arange(len(linked.nodes)), np.diff(ends))
@@ -291,7 +291,7 @@ class GraphIndex:
         return found
 
     def _topic(self, question: GraphQuestion, cosines: Floats, fit: Floats) -> Floats:
-        """Score each node by its community's description and by the keyword it hangs under."""
+        """Score each node by its community's description and by its keyword."""
         community, keyword = self._topic_of
         asked = self._rows(question.community)
         told = _floor(_nearest(inner_products(*self._topics, asked), len(self._topics[0])))
@@ -306,7 +306,7 @@ class GraphIndex:
         return found
 
     def _spread(self, in_words: Floats, cosines: Floats, fit: Floats) -> Floats:
-        """How often a walk from the linked entities comes by each window: √(p / max p), 0…1."""
+        """How often a walk from the linked entities visits each window: √(p / max p), 0…1."""
         num = len(self._unit_ids)
         if not self._walk.steps or not len(fit):
             return np.zeros(num, np.float32)

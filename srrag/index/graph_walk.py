@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 DOCUMENT = "Document"
 """Type of the node of a study or guideline itself; its name is a doc_id."""
 STUDY_WEIGHT = 12.0
-"""Weight of the link of a window and its study in a walk; that of an entity weighs its rarity."""
+"""Weight of the link between a window and its study; the link to an entity has its rarity."""
 
 
 def both_ways(first: np.ndarray, second: np.ndarray, size: int) -> sparse.coo_array:

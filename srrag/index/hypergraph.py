@@ -54,16 +54,16 @@ _BLOCK = 1 << 18
 class BuildHypergraph(Build):
     """Writes entities, topics of at least `least` pieces, weights and vectors (Eq. 3 to 6).
 
-    Where `grams` is set, words and pairs of neighbouring words that so many documents have (least,
-    most) are entities, too: rules know no other name for what the vocabulary lacks. That is ours.
+    With `grams` (least, most), words and pairs of neighbouring words that occur in so many
+    documents are entities, too: rules know no other name for what the vocabulary lacks. The paper
+    does not have this.
 
     A topic's text is "entity: label" with its most central piece of evidence, or with a summary of
     all of it by the `engine` (Eq. 4), in portions of at most `max_chars`; without an answer, the
-    former.
-    Its vector is the normalised mean of its pieces' vectors. Names of the vocabulary or of a model
-    have a vector, one by one, as a batch could change its last bits. An update encodes new names
-    and summarises topics of new evidence only. `aliases` are all names that the vocabulary has for
-    an entity.
+    former. Its vector is the normalised mean of its pieces' vectors. Names of the vocabulary or of
+    a model are encoded one by one, because a batch could change the last bits of a vector. An
+    update encodes new names and summarises topics of new evidence only. `aliases` are all names
+    that the vocabulary has for an entity.
     """
 
     encoder: Encoder
@@ -105,7 +105,7 @@ class BuildHypergraph(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the same files as `build`; only new names and topics of new evidence are asked."""
+        """Write the same files as `build`, calling models for new names and evidence only."""
         return self._write(inputs, out, at, former.folder)
 
     def _write(
@@ -245,7 +245,7 @@ class BuildHypergraph(Build):
 
 
 def grams_of(text: str) -> list[str]:
-    """The content words of a text, and pairs of neighbours, each once, as `key` has them."""
+    """The content words of a text, and pairs of neighbours, each once, normalised by `key`."""
     words = tokens_of(text)
     kept = [w if w not in STOPWORDS and len(w) > 2 and not w.isdigit() else "" for w in words]
     pairs = (sorted(pair) for pair in pairwise(kept) if all(pair))

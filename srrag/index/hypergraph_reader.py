@@ -92,7 +92,7 @@ class Hypergraph:
 
     @cached_property
     def matcher(self) -> Matcher:
-        """Finds the longest names of entities in a text; the type is "" for a corpus's own word."""
+        """Finds the longest names of entities in a text; words of the corpus have the type ""."""
         rows = self.entities.select(["name", "type", "mesh"]).to_pylist()
         terms = [Term(row["name"], row["type"], row["mesh"]) for row in rows]
         return Matcher({name: terms[n] for name, n in self.by_key.items()})

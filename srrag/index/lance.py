@@ -1,7 +1,7 @@
 """Dense and BM25 indexes in LanceDB, an embedded engine, in place of this package's own.
 
-`index=lancedb` (the extra `lancedb`) chooses them at a build; what searches a root finds out for
-itself which engine keeps it. docs/measurements.md has what it costs and finds.
+`index=lancedb` (the extra `lancedb`) chooses them at a build; a search detects which engine holds a
+root's indexes. docs/measurements.md has its cost and recall.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _RECALL_DEPTH = 100
 class BuildLanceDense(Build):
     """Inner-product search over L2-normalised vectors in one LanceDB table, graded by a column.
 
-    Up to `flat_rows` windows are searched exactly. Above, 4·√n inverted lists are trained, of which
-    a search probes `probes`; with `pq_bytes` they hold codes of so many bytes, and `rescored`·k of
-    the best by code are ranked by their vectors. The figures tell recall@100 against exact search
-    on 200 vectors of the index. Each version is written whole. Raises ValueError for a vector
-    without a window.
+    Up to `flat_rows` windows are searched exactly. Above that, it trains 4·√n inverted lists, of
+    which a search probes `probes`; with `pq_bytes` they hold codes of so many bytes, and the
+    vectors rank the best `rescored`·k by code. The figures tell recall@100 against exact search on
+    200 vectors of the index. Each version is written whole. Raises ValueError for a vector without
+    a window.
     """
 
     vectors: str = "vectors"
@@ -106,9 +106,9 @@ class BuildLanceDense(Build):
 class BuildLanceSparse(Build):
     """BM25 of the windows' text in one LanceDB table, graded by a column.
 
-    The table holds the terms that this package's own index would (`srrag.index.words`), so both
-    find the same words. `titles` and `own_field` are those of BuildSparseIndex. How many windows
-    hold each term stands beside the table. Each version is written whole.
+    The table holds the same terms as this package's own index (`srrag.index.words`), so both find
+    the same words. `titles` and `own_field` are those of BuildSparseIndex. How many windows hold
+    each term stands beside the table. Each version is written whole.
     """
 
     windows: str = "windows"
@@ -150,7 +150,7 @@ _AS_IT_IS = {
     "base_tokenizer": "whitespace", "lower_case": False, "stem": False, "remove_stop_words": False,
     "ascii_folding": False, "with_position": False, "max_token_length": MAX_TERM_CHARS,
 }  # fmt: skip
-"""Terms are indexed as they stand: the package's own analyzer made them."""
+"""Terms are indexed unchanged, because the package's own analyzer made them."""
 
 _Block = tuple[pa.Array, pa.Array, Matrix]
 

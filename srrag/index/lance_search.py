@@ -28,7 +28,7 @@ def lancedb() -> Any:
     """The package; raises ValueError that says how to install it."""
     if importlib.util.find_spec("lancedb") is None:
         raise ValueError("index=lancedb: pip install srrag[lancedb]")
-    os.environ.setdefault("LANCE_LOG", "error")  # it warns of each table that is new
+    os.environ.setdefault("LANCE_LOG", "error")  # lancedb warns about each new table
     return importlib.import_module("lancedb")
 
 
@@ -47,7 +47,7 @@ def of_grades(query: Any, grades: Sequence[str]) -> Any:
 
 
 def best(fetch: Callable[[int], Ranked], k: int) -> Ranked:
-    """The k best of a search that returns so many as it is asked for.
+    """The k best of a search that returns as many as requested.
 
     All ties with the last are fetched; the ranking decides them by id.
     """

@@ -1,4 +1,4 @@
-"""Open an index by whatever engine keeps it: this package's own files, or LanceDB's."""
+"""Open an index with the engine that wrote it: this package's own files, or LanceDB."""
 
 from __future__ import annotations
 

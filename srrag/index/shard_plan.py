@@ -1,8 +1,8 @@
 """The parts of an index in shards: which an update keeps, which it writes, and what it records.
 
-A shard never changes. An update links the shards whose parts all stand as they were, and writes
-new ones of the parts that came, of those whose shard lost a part, and of the smallest shards, so
-that few stay small: a shard is written again once about as many rows have come as it holds.
+A shard never changes. An update links the shards whose parts are all unchanged. It writes new
+shards of new parts, of the parts whose shard lost a part, and of the smallest shards, so that few
+stay small: a shard is rewritten once about as many rows were added as it holds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READERS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ShardedBuild(Build):
-    """An index in shards: from nothing, or linking the shards of a former version that stand."""
+    """An index in shards: built from nothing, or linking unchanged shards of a former version."""
 
     shard_rows: int = place_field(SHARD_ROWS)
 

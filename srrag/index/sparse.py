@@ -44,7 +44,7 @@ _INDEX = "index"
 _IDS = "units.arrow"
 _META = "meta.json"
 _ROW_BITS = 32
-"""A window's number is its row in its shard, and above these bits the shard's number."""
+"""A window's number: the lower bits are its row in its shard, the bits above the shard."""
 
 
 def _schema(titled: bool) -> tantivy.Schema:
@@ -185,7 +185,7 @@ def _write_meta(shards: Sequence[IndexShard], schema: tantivy.Schema, out: Path)
 
 
 def _meta_of(scratch: str) -> dict[str, Any]:
-    """What Tantivy says of an index in a scratch folder, which is on no object store."""
+    """Tantivy's metadata of an index, read in a scratch folder that no object store mirrors."""
     meta: dict[str, Any] = json.loads((Path(scratch) / _META).read_text("utf-8"))
     return meta
 

@@ -1,4 +1,4 @@
-"""The standing of every document: what records, publication types, titles and a user's list say."""
+"""The standing of every document, by records, publication types, titles and a user's list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAYINGS = pa.schema(
         for name in ("doc_id", "source_id", "standing", "link", "said_by")
     ]
 )
-"""The result: a row for each document that anything is said of; all others are in order."""
+"""The result: a row for each document with a statement; all others are in order."""
 
 _DOCUMENTS = ("doc_id", "source_id", "pmid", "title", "metadata")
 _TELLING_TITLE = r"(?i)^\W*(retracted|withdrawn)"
@@ -48,7 +48,7 @@ class BuildStanding(Build):
     """Writes `standing.parquet`: the gravest standing of each document, and the paper that says it.
 
     `statuses` is the hash of a user's list that the root keeps (`srrag.corpus.statuses`), "" for
-    none. A changed list repeats this build alone; nothing is read, cut or encoded again.
+    none. A changed list repeats this build alone.
     """
 
     statuses: str = ""

@@ -52,10 +52,10 @@ class BuildTextbookTree(Build):
     With `community`, for corpora without chapters, the documents of one community of the evidence
     graph form a root (inputs `entities` and `communities`); one that names no entity is a root.
 
-    The vector of a BTU is the normalised mean of its STUs' vectors. That differs from the paper,
-    which scores the text: an encoder of 256 or 512 tokens reads a part of a BTU, which has about
-    2,200. A root's titles are the chapter's and those of its documents. An update reads the vectors
-    of titles and BTUs that stand from the former version.
+    The vector of a BTU is the normalised mean of its STUs' vectors. The paper instead scores the
+    text, but an encoder of 256 or 512 tokens reads only a part of a BTU of about 2,200 tokens. A
+    root's titles are the chapter's and those of its documents. An update reads the vectors of
+    titles and BTUs that stand from the former version.
     """
 
     version: ClassVar[int] = 2
@@ -146,7 +146,7 @@ class BuildTextbookTree(Build):
     ) -> list[Row]:
         """Roots in reading order, each with its documents' titles and its BTUs in order.
 
-        A root all of whose BTUs are gone is none.
+        A root without BTUs is dropped.
         """
         units: dict[str, list[Row]] = {}
         for unit in big:

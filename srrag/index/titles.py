@@ -18,15 +18,15 @@ from srrag.step import Function, Place, Step
 from srrag.storage.read_live import read_live
 
 TITLE_WEIGHT = 0.25
-"""What the vector of a title counts for, beside that of a window (docs/ranking.md)."""
+"""Weight of a title's vector; a window's vector has weight 1 (docs/ranking.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeTitles(Step):
     """Documents → the vectors of their titles; a document without a title has no row.
 
-    A title is encoded once a document, not once a window, so windows keep their vectors, and a
-    corpus with titles that are searched costs one short text a document more.
+    Each document's title is encoded once, not with each window, so windows keep their vectors, and
+    searching titles costs one more short text a document.
     """
 
     encoder: Encoder = field(default_factory=Encoder)

@@ -26,7 +26,7 @@ def token_weights(texts: Sequence[str], tokenizer: TextTokenizer, index: WordInd
         rarity = index.rarities([text[start:end] for start, end in words], UNKNOWN)
         starts = np.array([start for start, _ in words], np.int64)
         ends = np.array([end for _, end in words], np.int64)
-        # A token that begins with a blank belongs to the word that it ends in.
+        # A token that begins with a blank belongs to the word at its end.
         place = np.searchsorted(starts, spans[:, 1] - 1, side="right") - 1
         inside = place >= 0
         inside[inside] = spans[inside, 1] - 1 < ends[place[inside]]

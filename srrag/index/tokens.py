@@ -70,11 +70,10 @@ class BuildTokenIndex(ShardedBuild):
     """Says where in the parts the token vectors of each window lie, shard by shard, for rerankers.
 
     Token vectors are int8 for MaxSim. A part is linked; where links are unsupported it is copied,
-    and a part that does not store them plain is written again. Sentence vectors stay float32, a
-    few percent of the whole.
-    `titles` names the stage of the titles' vectors, "" for none, which are added to the sentence
-    vectors as in the dense index; `windows` says whose title is whose. An update links the shards
-    whose parts stand.
+    and a part that does not store them plain is written again. Sentence vectors stay float32, a few
+    percent of the whole. `titles` names the stage of the titles' vectors, "" for none, which are
+    added to the sentence vectors as in the dense index; `windows` links windows to titles. An
+    update links the shards whose parts stand.
     """
 
     version: ClassVar[int] = 3

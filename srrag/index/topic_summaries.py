@@ -59,8 +59,8 @@ def summarise(
 ) -> Summaries:
     """Summarise the evidence of each topic, the most central piece first.
 
-    `heads` are the entity and the label of each topic. A topic of the same evidence as one in
-    `known` is not asked for again. More evidence than `max_chars` is summarised in portions first.
+    `heads` are the entity and the label of each topic. A topic with the same evidence as one in
+    `known` keeps its summary. More evidence than `max_chars` is summarised in portions first.
     """
     total = Summaries()
     for start in range(0, len(topics), BATCH):

@@ -66,7 +66,7 @@ class BuildUnits(ShardedBuild):
         rows = part_rows(list(windows.values()))
         kept = () if former is None else _kept(windows, documents, former)
         stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
-        if windows.keys() != documents.keys():  # nothing says whose documents are whose
+        if windows.keys() != documents.keys():  # no key links windows to documents
             parts = tuple(dict.fromkeys([*windows, *documents]))
             stand, new = [], [IndexShard(0, parts, sum(rows.values()))]
         link_shards(stand, _FILES, former, out)

@@ -1,4 +1,4 @@
-"""What an index of words tells of them, whichever engine keeps it."""
+"""The interface of a word index, whichever engine holds it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srrag.ranking import Ranked
 
 MAX_TERM_CHARS = 64
 TITLE_WEIGHT = 0.25
-"""What the BM25 score of a title counts for, beside that of the text (docs/ranking.md)."""
+"""Weight of a title's BM25 score; the text's score has weight 1 (docs/ranking.md)."""
 
 
 def analyzer() -> tantivy.TextAnalyzer:

@@ -21,7 +21,7 @@ _NAMED = 10
 
 
 def build_root(config: dict[str, Any]) -> dict[str, Any]:
-    """Build what is missing in `root` from `corpus`."""
+    """Build the missing parts of `root` from `corpus`."""
     from srrag.config import factory  # imports Hydra
 
     reader = factory.make(config["corpus"], "corpus")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
 MOST = 50
-"""Passages that one call may ask for."""
+"""Largest number of passages in one call."""
 
 INSTRUCTIONS = """Graded medical evidence from papers that the user has chosen. Call
 search_evidence for passages, or answer_question for an answer whose every sentence is cited.
@@ -67,7 +67,7 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Tell the assistant what is wrong with its call, in one line."""
+    """Describe the error of a call to the assistant, in one line."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

@@ -47,7 +47,8 @@ class CitedReply:
     """The answer to one question, with graded evidence.
 
     `text` is the whole answer. `insufficient` says that the evidence does not answer the question.
-    `error` is why a question has no answer at all, else "". `json` is what the API would return.
+    `error` is the reason why a question has no answer at all, else "". `json` is the API's
+    response.
     """
 
     question: str
@@ -146,7 +147,7 @@ class FoundPassage:
     text: str
 
     def cited_as(self) -> dict[str, Any]:
-        """What a citation of this window needs: all but its text and id."""
+        """The fields for a citation of this window: all but its text and id."""
         return {name: value for name, value in vars(self).items() if name not in _SAID}
 
 

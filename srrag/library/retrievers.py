@@ -1,6 +1,6 @@
 """Retrievers for other frameworks over an opened root (the extras `langchain`, `llamaindex`).
 
-The classes are made when they are asked for, since their bases are the other package's.
+The classes are created on demand, because their bases belong to the other package.
 """
 
 from __future__ import annotations

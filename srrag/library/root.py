@@ -163,7 +163,7 @@ class Root:
         return evaluate_here(self.store, self.name, bench, path, [*systems, *overrides])
 
     def status(self) -> BuildSummary:
-        """Return what stands, and what was rejected and why."""
+        """Return the counts of the build, and what was rejected and why."""
         from srrag.library.summaries import summary_of
 
         return summary_of(self.store, self.name)

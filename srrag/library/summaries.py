@@ -1,4 +1,4 @@
-"""What a build, or a look at one, came to: figures that print as a table, and what was rejected."""
+"""Summary of a build: figures that print as a table, and the rejected rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from srrag.schema import REJECTS
 
 @dataclass(frozen=True, kw_only=True)
 class BuildSummary:
-    """A finished build: `documents` and `windows` that stand, and what was `rejected`, with why.
+    """A finished build: its `documents` and `windows`, and the `rejected` rows with reasons.
 
     `json` is what `srrag build` and `srrag status` print.
     """
@@ -31,7 +31,7 @@ class BuildSummary:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows that stand in each stage, and all rejected ones."""
+        """Rows of each stage, and all rejected ones."""
         return {**self.json.get("rows", {}), "rejected": self.rejected}
 
     def to_arrow(self) -> pa.Table:
@@ -56,7 +56,7 @@ class BuildSummary:
 
 
 def summary_of(store: Any, build: str, said: Mapping[str, Any] | None = None) -> BuildSummary:
-    """Read what a finished build came to; `said` is the summary of the run that made it."""
+    """Summarise a finished build; `said` is the summary of the run that made it."""
     from srrag.runner.rejects import read_rejects
     from srrag.runner.summary import headline, summarise
 

@@ -73,7 +73,7 @@ def ask_aloud(
 
 
 def wrapped() -> Callable[[str], None]:
-    """Writes text to stderr as it comes, in lines that fit a terminal."""
+    """Streams text to stderr, in lines that fit a terminal."""
     column = 0
 
     def write(text: str) -> None:

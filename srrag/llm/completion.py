@@ -103,7 +103,7 @@ class Completion:
 
 
 CUT_OFF = ("length", "looped")
-"""Ends of an answer that is not whole."""
+"""Finish reasons of an incomplete answer."""
 
 _FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -135,9 +135,9 @@ def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
 
 
 def read_logged(text: str, fault: str, schema: type[Answer]) -> Completion:
-    """Parse an answer of the log, with its fault then ("" for none), as `read` would have then.
+    """Parse a logged answer with its logged fault ("" for none), as `read` did at that time.
 
-    An answer that an older version found to be cut off is read as one.
+    An answer that an older version found to be cut off stays cut off.
     """
     return read(text, schema, "length" if fault in ("", "truncated", "looped") else "stop")
 

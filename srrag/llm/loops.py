@@ -1,4 +1,4 @@
-"""Finds where an answer began to repeat itself, while it is written.
+"""Detects where an answer begins to repeat itself, while the model writes it.
 
 A small model under guided decoding may write the same JSON object until its limit. Repeats of a few
 tokens are what engines find by themselves; these are whole items.
@@ -7,19 +7,19 @@ tokens are what engines find by themselves; these are whole items.
 from __future__ import annotations
 
 MIN_REPEATED_CHARS = 400
-"""A stretch that repeats has to be at least this long, so that no short list is a loop."""
+"""Minimum length of a repeated stretch, so that no short list counts as a loop."""
 
 MIN_COPIES = 3
-"""Times that the stretch has to hold what repeats."""
+"""Minimum number of copies in the stretch."""
 
 MAX_TAIL_CHARS = 6000
-"""How far back a repeat is looked for: three copies of an item of 2,000 characters."""
+"""How far back a repeat is sought: three copies of an item of 2,000 characters."""
 
 _EVERY_CHARS = 200
 
 
 def repeated(text: str) -> int | None:
-    """Return where the second copy begins of what the text's end repeats, or None.
+    """Return the start of the second copy of the stretch that the text's end repeats, or None.
 
     The end is a loop if its last n ≥ `MIN_REPEATED_CHARS` characters have a period of at most n /
     `MIN_COPIES`. The period is that of the failure function (Knuth, Morris, Pratt 1977) of the
@@ -52,7 +52,7 @@ def ended(text: str, finish: str) -> tuple[str, str]:
 
 
 class LoopWatch:
-    """Takes the pieces of an answer, and says once it has begun to loop."""
+    """Takes the pieces of an answer, and tells when it begins to loop."""
 
     def __init__(self) -> None:
         """Begin with no text."""

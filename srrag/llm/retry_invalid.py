@@ -12,7 +12,7 @@ from typing import Any
 from srrag.llm.completion import NOT_ASKED, Client, Completion, Fault, Prompt, Usage, tally
 
 AFRESH = ("empty", "whitespace", "truncated", "looped", "example")
-"""Kinds of faults whose text a model would only go on with: it is not shown again."""
+"""Kinds of faults whose text a model would only continue, so the retry does not show it."""
 
 AFRESH_TEMPERATURE = 0.7
 """A prompt that is asked afresh at temperature 0 would get the same answer."""
@@ -68,8 +68,8 @@ def ask(
 ) -> list[Completion]:
     """Answer prompts; retry a bad answer `again` times, and show the model what was wrong.
 
-    An answer without any use (AFRESH) is not shown: the prompt is asked once more with a word on
-    what was wrong, and with chance.
+    A useless answer (AFRESH) is not shown: the retry repeats the prompt with a note on the fault,
+    and samples.
 
     Tries in the log count, unless the client is `fresh`, which grants `again` + 1 new ones. An
     answer that fits its schema but fails the step's `check` is returned if none is better. Raises

@@ -1,4 +1,4 @@
-"""Complete items of lists in an answer that was cut off."""
+"""Salvages the complete list items of an answer that was cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of abbreviations that a build leaves."""
+"""The file of abbreviations that a build writes."""
 
 from __future__ import annotations
 

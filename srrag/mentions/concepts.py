@@ -1,8 +1,8 @@
-"""What of a mention is the name of a concept: no counts, no enumeration, no clause, one name each.
+"""Concept names within a mention: no counts, no enumerations, no clauses, one name each.
 
 A mention is the span that annotators mark ("856 patients with arthritis seen at our institution");
-a node of the graph is what could stand in a vocabulary ("patients with arthritis"). Rules on the
-lower-cased text; Recommendation and Contraindication are sentences and stay whole.
+a node of the graph is a name that a vocabulary could contain ("patients with arthritis"). Rules on
+the lower-cased text; Recommendation and Contraindication are sentences and stay whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from srrag.mentions.patterns import bounded
 
 CONCEPTS = 1
-"""The version of these rules; facts by another are made again."""
+"""The version of these rules; facts from another version are extracted again."""
 MAX_WORDS = 12
 """Words of the longest name."""
 WHOLE = frozenset({"Recommendation", "Contraindication"})
@@ -146,7 +146,7 @@ _SIZES = bounded(r"\s?[(\[]\s?[nN]\s?=\s?\d[\d,]{0,8}\s?[)\]]")
 
 
 def _bare(lower: str, kind: str, start: int, end: int) -> tuple[int, int]:
-    """Cut clauses, then what leads and trails."""
+    """Cut clauses, then leading and trailing words."""
     start, end = _front(lower, start, end, counts=kind in _COUNTED)
     for cut in _CLAUSE_END.finditer(lower, start, end):
         if cut.start() > start and not _opens(lower[start : cut.start()]):
@@ -215,7 +215,7 @@ def _opens(text: str) -> bool:
 
 
 def _is_concept(name: str) -> bool:
-    """Whether what is left names something: letters, not general words alone, not too long."""
+    """Whether the rest is a name: it has letters, is not too long, and not only general words."""
     words = name.split()
     tokens = _WORD.findall(name)
     if not tokens or len(words) > MAX_WORDS:

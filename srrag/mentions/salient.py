@@ -1,4 +1,4 @@
-"""The terms of a vocabulary that a document is about, among all that it names."""
+"""The terms of a vocabulary that a document is about, among all terms in it."""
 
 from __future__ import annotations
 

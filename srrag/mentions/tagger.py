@@ -78,7 +78,7 @@ def parse_lexicon(text: str) -> Lexicon:
 
 
 def with_fitted(text: str, block: Mapping[str, Any]) -> str:
-    """Return the table with a remark of what it was fitted on, in the place of an earlier one."""
+    """Return the table with a note on its training data, replacing an earlier one."""
     remark, *rest = [line for line in text.split("\n") if not line.startswith(_FITTED)]
     return "\n".join([remark, _FITTED + json.dumps(block), *rest])
 
@@ -109,7 +109,7 @@ def shipped_lexicon() -> Lexicon:
 
 @functools.cache
 def shipped_fitted() -> Fitted:
-    """What the lexicon that comes with the package was fitted on."""
+    """The training data of the packaged lexicon."""
     return lexicon_fitted(_shipped())
 
 

@@ -22,7 +22,7 @@ MAX_WORDS = 8
 
 _TOKEN = re.compile(r"[^\W_]+")
 _BRACKETS = re.compile(r"\s*[\[(][^\[\]()]*[\])]")
-# The type of the first prefix that a heading's tree number has.
+# A heading has the type of the first prefix of its tree number.
 _TYPES = (
     ("C23.888", "Symptom"), ("C", "Disease"), ("F03", "Disease"), ("D", "Drug"),
     ("B", "Pathogen"), ("E01", "Medical Test"), ("E04", "Surgery"), ("E02", "Treatment"),
@@ -48,7 +48,7 @@ _SAME = {
     "recurrent": "recurrence", "invasion": "invasiveness", "children": "child",
 }  # fmt: skip
 _SKIPPED = frozenset(["", "of", "the", "a", "an", "and", "in", "mellitus", "urinary"])
-# Headings whose name is an everyday word of papers; a match says nothing.
+# Headings whose name is an everyday word in papers, so that a match has no meaning.
 _PLAIN = frozenset(
     """
     disease syndrome patient therapeutics association role risk death other work time lead plan
@@ -176,7 +176,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def key(name: str) -> str:
-    """A name as it is looked for: its words, normalised and sorted, so that order is free."""
+    """The lookup key of a name: its words, normalised and sorted, so that order is free."""
     return " ".join(sorted(tokens_of(name)))
 
 

@@ -1,4 +1,4 @@
-"""How fast the packaged encoder is on this machine in each lossless arithmetic."""
+"""Speed of the packaged encoder on this machine in each lossless arithmetic."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 
 _LOSSLESS = {"float32": "torch", "bfloat16": "torch-bf16"}
-"""Those that rank alike to the third digit (docs/measurements.md), so that speed decides."""
+"""Arithmetics that rank alike to the third digit (docs/measurements.md), so speed decides."""
 
 _WORTH = 1.2
-"""bfloat16 is chosen above so many times the rate of float32."""
+"""bfloat16 is chosen if its rate is more than this multiple of float32's."""
 
 _SENTENCE = "Early weight bearing after an acute ankle sprain shortened the return to work. "
 _TEXTS = [_SENTENCE * 3] * 8
@@ -22,8 +22,8 @@ _ROUNDS = 3
 def rates() -> dict[str, float]:
     """Texts a CPU second, on one thread of this machine, in each lossless arithmetic.
 
-    The best of some rounds by turns; a fraction of a second in all, or a few on a processor without
-    instructions for bfloat16.
+    The best of a few alternating rounds; they take a fraction of a second, or a few seconds on a
+    processor without bfloat16 instructions.
     """
     models = {name: load(Encoder(backend=each), "cpu", 1) for name, each in _LOSSLESS.items()}
     best = dict.fromkeys(models, 0.0)
@@ -41,6 +41,6 @@ def chosen(measured: Mapping[str, float]) -> str:
 
 
 def priced(measured: Mapping[str, float]) -> str:
-    """What the choice costs here, in a line."""
+    """The speed of both on this machine, in a line."""
     plain, short = measured["float32"], measured["bfloat16"]
     return f"{plain:g} texts a CPU second in float32, {short:g} in bfloat16 ({short / plain:.2g} ×)"

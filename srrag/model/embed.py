@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from srrag.model.numpy_bert import NumpyBert, NumpyHidden
 
 LIGHT_TEXTS = 16
-"""So many texts are encoded in NumPy before torch is imported."""
+"""Number of texts that NumPy encodes before torch is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class LoadedEncoder:
 
 
 def _light(encoder: Encoder, device: str) -> NumpyBert | None:
-    """The packaged model without torch, if it is that and nothing has imported torch yet."""
+    """The packaged model without torch, if this is that model and torch is not yet imported."""
     plain = (
         _few_texts[0]
         and encoder.model == PACKAGED_MODEL
@@ -177,7 +177,7 @@ def _has_torch() -> bool:
 
 
 def _set_threads() -> None:
-    """Give torch the threads that were last asked for."""
+    """Give torch the most recently requested number of threads."""
     if _threads[0] is not None:
         import torch
 
@@ -193,9 +193,9 @@ _few_texts = [False]
 
 @contextmanager
 def few_texts() -> Iterator[None]:
-    """What runs within encodes a question or two: not worth the import of torch.
+    """Code in this context encodes a question or two, too few to import torch for.
 
-    Nothing that is kept or compared belongs here: to the last bit, vectors are torch's elsewhere.
+    Do not store or compare its vectors: elsewhere torch computes them, and the last bits differ.
     """
     _few_texts[0] = True
     try:

@@ -60,7 +60,7 @@ class Encoder:
                 object.__setattr__(self, revision, trained_revision(getattr(self, model)))
 
     def fitted(self) -> tuple[Fitted, ...]:
-        """What `srrag train_encoder` fitted it on; empty for a model that was trained elsewhere."""
+        """The questions `srrag train_encoder` fitted it on; empty for a model trained elsewhere."""
         return encoder_fitted(self.model)
 
     @property

@@ -113,7 +113,7 @@ class FilterFacts:
     fitted: Fitted = NOT_KNOWN
 
     def stated(self) -> dict[str, Any]:
-        """As JSON, without what it was fitted on."""
+        """As JSON, without its training data."""
         return {key: value for key, value in asdict(self).items() if key != "fitted"}
 
 

@@ -1,4 +1,4 @@
-"""The packaged encoder in NumPy, in float32: a question is read before torch would be imported.
+"""The packaged encoder in NumPy, in float32: it reads a question before torch could be imported.
 
 It computes what `PackedBert` does (srrag/model/bert.py), slower, but importing torch takes as long
 as a hundred questions.

@@ -21,7 +21,7 @@ _HEAD = "score"
 
 @dataclass(frozen=True, kw_only=True)
 class RankLlamaModel:
-    """RankLLaMA and its arithmetic: everything that decides the scores, but no device."""
+    """RankLLaMA and its arithmetic: everything that decides the scores, without a device."""
 
     separator: ClassVar[str] = " "
     """Between the title and the text of a passage, as the adapter was trained."""
@@ -38,7 +38,7 @@ class RankLlamaModel:
     batch_pairs: int = 8
 
     def __post_init__(self) -> None:
-        """Reject settings that no model could run with."""
+        """Reject impossible settings."""
         for name in ("base", "adapter"):
             if not getattr(self, name):
                 raise ValueError(f"{name} is missing: a folder, or a hub id with its revision")

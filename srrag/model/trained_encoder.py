@@ -1,4 +1,4 @@
-"""A folder that `srrag train_encoder` wrote: its revision, and what it was fitted on."""
+"""A folder that `srrag train_encoder` wrote: its revision and training data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from srrag.storage.atomic_write import read_json
 from srrag.storage.sealed_folder import check_sealed, sealed_revision
 
 FACTS = "encoder.json"
-"""The file that says what an encoder was trained from, and on what."""
+"""The file that names an encoder's base model and training data."""
 QUERY_TOWER = "query"
 """The folder of the queries' model within that of the passages', if there are two."""
 

@@ -41,7 +41,7 @@ class CurveLine:
 
 @dataclass(frozen=True)
 class Curve:
-    """A plot: lines over the settings of `key`, the scales, and what has no setting."""
+    """A plot: lines over the settings of `key`, the scales, and rows without a setting."""
 
     metric: Column
     key: str
@@ -130,7 +130,7 @@ def _family(row: Row, key: str) -> tuple[str, ...]:
 
 
 def _keys(rows: Sequence[Row]) -> list[str]:
-    """Keys of which rows that agree in all else have different numbers."""
+    """Keys whose numbers differ between rows that agree in everything else."""
     found: dict[str, dict[tuple[str, ...], set[float]]] = {}
     for row in rows:
         for key, value in _settings(row).items():

@@ -229,7 +229,7 @@ def read_results(folder: Path) -> Results:
 
 
 def _told_apart(table: pa.Table) -> pa.Table:
-    """Add the strata that results of an earlier version did not know, stated of no question."""
+    """Add the strata that earlier versions lacked, without any question."""
     for name in STRATA:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, _STRING))

@@ -16,7 +16,7 @@ class Stated(pydantic.BaseModel):
 
 
 NO_EFFECT = 0.0005
-"""A difference below this is .000 as it is printed."""
+"""A difference below this prints as .000."""
 
 
 class Failure(Stated):

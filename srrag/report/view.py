@@ -19,7 +19,7 @@ MAIN = (
 
 MAX_MAIN = 6
 LENGTH = "answer_words"
-"""The last column of the first table wherever answers were judged."""
+"""The last column of the first table, if answers were judged."""
 LEVEL = 0.05
 """P-values below this, after Holm's correction, are marked."""
 

@@ -44,7 +44,7 @@ def scorer(step: Step) -> str:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Content of betr.json: scale a, bias of each grade, name of the scorer, and what it saw."""
+    """Content of betr.json: scale a, bias of each grade, name of the scorer, and training data."""
 
     a: float
     u: npt.NDArray[np.float64]

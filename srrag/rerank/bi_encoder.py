@@ -19,7 +19,7 @@ from srrag.rerank.reranker import Reranker, Score
 from srrag.step import Place
 
 LOGITS = "logits.json"
-"""Weights that come with the package, and what all of them were fitted on."""
+"""Weights that come with the package, and their training data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class RerankBiEncoder(Reranker):
             raise ValueError(f"shift is {self.shift}: a finite number is needed")
 
     def fitted(self) -> tuple[Fitted, ...]:
-        """The questions that the weights were fitted on; nobody knows it of other weights."""
+        """The questions that the weights were fitted on; unknown for weights from elsewhere."""
         told = json.loads(files("srrag.rerank").joinpath(LOGITS).read_text("utf-8"))
         own = {name: getattr(self, name) for name in ("scale", "late", "lexical", "shift")}
         seen = told if own in told["weights"] else {}

@@ -30,10 +30,10 @@ class RescoreDense(Reranker):
     column `versions` ("" for the question alone); the vectors of these are averaged. The submitted
     runs keep 80 and read them again with a cross-encoder.
 
-    `encoder` makes the vectors of queries. With `articles` null, those of the windows are the ones
-    in `index`, made by the build's embedder, which `encoder` then has to be. With a model of its
-    own in `articles` (MedCPT's article encoder beside its query encoder), titles and texts of the
-    hits are encoded when they are asked for, title and text joined by `separator`.
+    `encoder` makes the vectors of queries. With `articles` null, the windows' vectors come from
+    `index`; then `encoder` has to be the build's embedder. With a model of its own in `articles`
+    (MedCPT's article encoder beside its query encoder), titles and texts of the hits are encoded on
+    demand, title and text joined by `separator`.
     """
 
     hits: str = "hits_pooled"

@@ -1,4 +1,4 @@
-"""The documents of hits: which windows are of one document, and the best score of each."""
+"""The documents of hits: which windows belong to one document, and its best score."""
 
 from __future__ import annotations
 

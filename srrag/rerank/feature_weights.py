@@ -38,7 +38,7 @@ def fit_name(features: Sequence[str]) -> str:
 
 
 def embedder_name(encoder: Encoder) -> dict[str, Any]:
-    """What an encoder is apart from its arithmetic: float32, bfloat16 and int8 rank alike."""
+    """The name of an encoder without its arithmetic: float32, bfloat16 and int8 rank alike."""
     stated = {key: item for key, item in spec(encoder).items() if key not in _ARITHMETIC}
     return {**stated, "model": encoder.model, "late": encoder.backend == COLBERT}
 

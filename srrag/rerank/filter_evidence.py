@@ -28,8 +28,8 @@ class FilterEvidence(Step):
     Rethinking RAG in medicine, section 4.2. `JudgeEvidence` wrote p to `probability`. The column
     `into` holds the kept hits with their order and scores; `<into>_rejected` holds the rejected
     ones, scored and sorted by p; `<into>_probability` holds the p of each kept hit. Hits below
-    `depth` are dropped without a look. `model` is the folder of the filter that judged; its content
-    is part of the identity, its path is not. A null `threshold` takes the filter's own.
+    `depth` are dropped unjudged. `model` is the folder of the filter that judged; its content is
+    part of the identity, its path is not. A null `threshold` takes the filter's own.
 
     `abstain` is the adaptive mode: if even the best p is below `answer_threshold` (null: the
     filter's own), no hit is passed on, and the answer is that the evidence is insufficient.

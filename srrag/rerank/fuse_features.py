@@ -45,7 +45,7 @@ COMPUTED = ("dense", "maxsim")
 
 @dataclass(frozen=True)
 class Candidates:
-    """The union of what the channels found: flat over questions, with `offsets` (questions + 1)."""
+    """The union of all channels' finds: flat over questions, with `offsets` (questions + 1)."""
 
     ids: pa.Array
     offsets: Offsets

@@ -21,8 +21,8 @@ from srrag.units import open_units
 class JudgeEvidence(Step):
     """Write p(yes | question, passage), 0 to 1, of the first `depth` hits, in their order.
 
-    Rethinking RAG in medicine, section 4.2. `FilterEvidence` keeps by it. That it is a step of its
-    own lets filters of several depths and thresholds share one judgement of each pair. `model` is a
+    Rethinking RAG in medicine, section 4.2. `FilterEvidence` keeps by it. As a separate step, it
+    lets filters of several depths and thresholds share one judgement of each pair. `model` is a
     folder written by `srrag train_filter`; its content is part of the identity, its path is not.
     """
 

@@ -40,10 +40,10 @@ class RerankMaxSim(Reranker):
     `depth` follow in their previous order. The paper does not say how many windows go on (`keep`).
     The index holds the token vectors of the windows.
 
-    `weights` names the column of `WeighTokens`, what each token of the question counts; "" counts
-    all alike. `document` is the share of its document's best score that is added to each window
-    of the head, which completes the documents that hold the best windows and leaves the order of
-    documents as it is; windows of one PMID are of one document.
+    `weights` names the column of `WeighTokens` with a weight for each token of the question; ""
+    weighs all alike. `document` is the share of its document's best score that is added to each
+    window of the head, which completes the documents that hold the best windows and leaves the
+    order of documents as it is; windows of one PMID are of one document.
 
     The token vectors of the question come from `EncodeQuestions`, or from an `encoder` here (a
     ColBERT beside the sentence encoder); `encoded` names the stage that encoded the windows with

@@ -27,7 +27,7 @@ Matrix = npt.NDArray[np.float32]
 class RerankTreePrior(Reranker):
     """Score by flat + `chapter` · chapter + `btu` · BTU, each stretched to 0…1 in a question.
 
-    RASRAG searches one chapter and drops the others. Here the chapter is evidence among other: a
+    RASRAG searches one chapter and drops the others. Here the chapter is one piece of evidence: a
     passage outside the best chapter may still win.
 
     - flat: the mean of the passage's BM25 score (0 where `lexical` did not find it) and its cosine
@@ -47,7 +47,7 @@ class RerankTreePrior(Reranker):
     index: str = "tokens"
 
     def __post_init__(self) -> None:
-        """Raise ValueError for weights that would reverse the ranking, or no hit a chapter."""
+        """Raise ValueError for weights below 0, or for no hit a chapter."""
         super().__post_init__()
         for name in ("chapter", "btu"):
             if not 0 <= getattr(self, name) < math.inf:

@@ -1,4 +1,4 @@
-"""Search a question in several wordings, each by itself, and pool what the searches found."""
+"""Search a question in several wordings, each separately, and pool their hits."""
 
 from __future__ import annotations
 
@@ -29,17 +29,15 @@ ALL_GRADES = "all"
 class SearchBranches(Step):
     """Search for the question and for each text of the column `branches`, and pool the hits.
 
-    With `own` off the texts of `branches` alone are searched for, where there are any.
-
-    A branch is a row of its own through `search`, then through `rerank` against its own text
-    (`against: branch`) or the question's (`question`). BioGen reranks each branch against itself,
-    pools by PubMed article with the highest score, and reranks no more (sections 7.1 and 8.1). With
-    `both` a branch chooses its hits against itself, and then these are scored against the question,
-    since scores against different texts do not compare well. `key`, `reduce` and `keep` are those
-    of PoolHits. `branches` is "" for the question alone. A text that is blank, or that another
-    branch has, is not searched. The columns that `search` and `rerank` write stay inside;
-    `found` says which branches found each window, with rank and score. A branch that is rejected
-    rejects its question.
+    With `own` off, only the texts of `branches` are searched for, if there are any. Each branch
+    passes as a separate row through `search`, then through `rerank` against its own text (`against:
+    branch`) or the question's (`question`). BioGen reranks each branch against itself, pools by
+    PubMed article with the highest score, and reranks no more (sections 7.1 and 8.1). With `both` a
+    branch chooses its hits against itself, and then these are scored against the question, since
+    scores against different texts do not compare well. `key`, `reduce` and `keep` are those of
+    PoolHits. `branches` is "" for the question alone. Blank and repeated texts are not searched.
+    The columns that `search` and `rerank` write stay inside; `found` says which branches found each
+    window, with rank and score. A branch that is rejected rejects its question.
     """
 
     search: Pipeline
@@ -217,7 +215,7 @@ def _finds(lists: pa.Array, names: list[str], owners: Ints, num_rows: int) -> pa
 
 
 def _rejects(batch: pa.Table, found: pa.Table, owners: Ints) -> pa.Array:
-    """The reject of each question: its own, else that of its first branch that has one."""
+    """The reject of each question: its own, else the first reject of its branches."""
     rejects = batch["reject"].to_pylist()
     for row, reject in zip(owners.tolist(), found["reject"].to_pylist(), strict=True):
         rejects[row] = rejects[row] or reject

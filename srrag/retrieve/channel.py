@@ -22,7 +22,7 @@ class SearchChannel(Step):
     """Search the stage `index` for the `k` best windows (Table S3 of sr-rag: 300)."""
 
     parts: ClassVar[tuple[str, ...]] = ()
-    """Names of the parts that this channel tells of each score."""
+    """Names of the parts that this channel gives for each score."""
 
     index: str
     into: str

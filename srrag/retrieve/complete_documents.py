@@ -1,4 +1,4 @@
-"""Add the other windows of the documents that were found."""
+"""Add the other windows of the documents in the hits."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from srrag.units import open_units
 
 @dataclass(frozen=True, kw_only=True)
 class CompleteDocuments(Step):
-    """Add to the hits the other windows of the documents of the best `top`, for what reranks them.
+    """Add the other windows of the documents of the best `top` hits, for a reranker.
 
-    Documents of one PMID are one. A document of more than `most` windows, such as a book, is left
-    as it was found. What is added follows the hits by the rank of its document, with a score of 0
-    or the last hit's, whichever is less.
+    Documents of one PMID are one. A document of more than `most` windows, such as a book, is not
+    completed. Added windows follow the hits in the order of their documents, with a score of 0 or
+    the last hit's, whichever is lower.
     """
 
     hits: str = "hits_fused"

@@ -21,10 +21,10 @@ KEYS = get_args(PoolKey)
 
 @dataclass(frozen=True, kw_only=True)
 class PoolHits(Step):
-    """Join the lists in the columns `hits` so that each key stands once, as its best window.
+    """Join the lists in the columns `hits`, each key once, as its best window.
 
     `key` is the window (`unit`), the corpus's own document, or the PubMed article (`pmid`; a
-    document without a PMID counts by its own id). How the scores of a key are joined `reduce` says
+    document without a PMID counts by its own id). `reduce` says how to join the scores of a key
     (see `srrag.algo.pool`). The best `keep` of a question go on; 0 keeps all.
     """
 

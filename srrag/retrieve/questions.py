@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_QUESTION_CHARS = 4000
 MAX_EXAM_CHARS = 8000
-"""Length of a question with options, which may tell a case."""
+"""Length of a question with options, which may describe a case."""
 KINDS = ("node", "triple", "community")
 """What kind of graph element each smaller question looks for."""
 

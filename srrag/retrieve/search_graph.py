@@ -32,7 +32,7 @@ class SearchGraph(SearchChannel):
     Entities, triples and communities are matched separately, each by the words of the question and
     by the vectors in its own column: float32 vectors per question, or none to go by words; entities
     also by the question's own. A walk from the entities spreads over the graph. `types` names a
-    column that lists, per question, the entity types that it asks for; "" asks for none.
+    column that lists the entity types each question asks for; "" asks for none.
 
     The column of paths holds, for each hit, the entity, edge and community that contribute most to
     it; `<into>_parts` holds the parts of its score (`srrag.index.graph_reader.PARTS`).

@@ -21,21 +21,22 @@ from srrag.step import Function, Longest, Place, Step
 Floats = npt.NDArray[np.float32]
 _DECIMALS = 5
 _POOLED = 40
-"""Topics by visits, for each one kept, that are compared with the question."""
+"""For each topic kept, this many of the most visited are compared with the question."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTopics(Step):
     """Add the `topics` best topics of a walk from the entities that the search words name.
 
-    A search word is linked to the entity of that name, and to the nearest names up to `nearest` in
-    all (n_m; the paper tries 1, 3 and 5). With `asked` the question itself is linked, too, to its
-    nearest name. The walk takes `steps` (α) steps from entity to topic and back. Its expected
+    Each search word is linked to the entity of that name, and to the nearest names, up to `nearest`
+    in all (n_m; the paper tries 1, 3 and 5). With `asked`, the question itself is also linked to
+    its nearest name. The walk takes `steps` (α) steps from entity to topic and back. Its expected
     visits are computed; `sampled` draws `walks` (β) walks, seeded by the question, as the paper
     does. Neither α nor β is published.
 
-    `guide` γ multiplies the visits by exp(γ · cosine of question and topic), which is ours; with 0
-    visits alone count (Eq. 8). The first `shown` topics have their text, for a model to read.
+    `guide` γ multiplies the visits by exp(γ · cosine of question and topic), which the paper lacks;
+    with 0, only visits count (Eq. 8). The first `shown` topics have their text, for a model to
+    read.
 
     A question whose words name nothing has no topic, and so no evidence.
     """

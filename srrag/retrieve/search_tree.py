@@ -72,7 +72,7 @@ class SearchTree(Step):
     set_to: Thresholds | None = None
     """Thresholds given here, in place of a file's."""
     moved: Mapping[str, float] = field(default_factory=dict)
-    """What is added to single thresholds, to see what each is worth (appendix A.2)."""
+    """Shifts of single thresholds, to measure the effect of each (appendix A.2)."""
     route: tuple[str, ...] = ()
     roots: int = 2
     most_roots: int = 28
@@ -127,7 +127,7 @@ class SearchTree(Step):
         return {"thresholds": bounds, "scorer": self.scorer.identity()}
 
     def scorer_name(self) -> str:
-        """Name and revision of what scores, apart from columns: `RerankBiEncoder@<fingerprint>`."""
+        """Name and revision of the scorer, without its columns: `RerankBiEncoder@<fingerprint>`."""
         stated = {k: v for k, v in spec(self.scorer).items() if k not in ("hits", "into", "keep")}
         revision = fingerprint(stated, self.scorer.identity(), self.scores)
         return f"{type(self.scorer).__name__}@{revision}"
@@ -233,7 +233,7 @@ class TreeScores:
 
 
 class _Searches:
-    """The searches of a batch, one for each question, all in step."""
+    """The searches of a batch, one for each question, in lockstep."""
 
     def __init__(self, scores: TreeScores, batch: pa.Table, bounds: Thresholds | None) -> None:
         self.scores, self.batch, self.bounds = scores, batch, bounds
@@ -323,7 +323,7 @@ class _Searches:
             )
 
     def _outcome(self, values: Floats, definite: bool) -> tuple[str, npt.NDArray[np.bool_]]:
-        """What a root gave, and which of its scored STUs that concerns."""
+        """The outcome of a root, and which of its scored STUs it returns."""
         every = np.ones(len(values), bool)
         if self.bounds is None:
             return "all", every

@@ -22,7 +22,7 @@ QUANTILES = {
     "stu_candidate": 0.5,
     "stu_uncertain": 0.1,
 }
-"""Which share of gold units scores below each threshold."""
+"""The share of gold units that score below each threshold."""
 _PACKAGED = "pkg://srrag/"
 
 

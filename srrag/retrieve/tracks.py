@@ -85,7 +85,7 @@ class SearchTracks(Step):
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """The parts that channels tell of their scores, as `<channel>.<part>`."""
+        """The parts that channels give for their scores, as `<channel>.<part>`."""
         pairs = zip(self.channels, self._steps(), strict=True)
         return tuple(f"{name}.{part}" for name, step in pairs for part in step.parts)
 

@@ -22,8 +22,7 @@ class WeighTokens(Step):
     The weights stand for the tokens that `EncodeQuestions` keeps, in their order, as float32 bytes.
     A piece of a word weighs as much as the word. The IDF is that of BM25, ln(1 + (N − n + ½) / (n +
     ½)) with n of N windows that hold the stem; a word that the index leaves out weighs 1. A ColBERT
-    is trained to weigh its tokens by their vectors: for it there are no weights (b""), and all
-    count alike.
+    learns to weigh tokens by their vectors, so it gets no weights (b""), and all count alike.
     """
 
     encoder: Encoder = field(default_factory=Encoder)

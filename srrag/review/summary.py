@@ -1,4 +1,4 @@
-"""Write the sheets of a review, and sum up what the filled ones say."""
+"""Write the sheets of a review, and summarise the filled ones."""
 
 from __future__ import annotations
 

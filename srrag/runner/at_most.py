@@ -1,9 +1,9 @@
-"""The most that pipelines can ask of models about questions, before any call.
+"""An upper bound on the calls of pipelines for a set of questions, before any call.
 
 One row stands for a group of questions: each of its fields is as long as the longest in the group.
 It goes through the steps in order. The prompts of a step that asks a model are rendered and counted
-as they are; then its columns, and those of every step that later prompts show, are as large as they
-can get (`Sized`). So no search runs, and the bound holds whatever is found and answered.
+as they are; then its columns, and those of every step that later prompts show, become as large as
+they can get (`Sized`). So no search runs, and the bound holds for any hits and answers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from srrag.step import LLMStep, Place, Sized, Step
 from srrag.units import open_units
 
 GROUPS = 8
-"""Groups of questions of one shape, by size: more are nearer to the truth, and slower."""
+"""Number of groups by size for questions of one shape; more are more accurate, and slower."""
 _COUNTED_AT_ONCE = 4096
 _ANSWER = ("answer", "sentences", "evidence")
-"""What judges read of an answer."""
+"""Columns of an answer that judges read."""
 
 
 class LongestTexts:
@@ -82,7 +82,7 @@ class LongestTexts:
 
     @cached_property
     def _item(self) -> Row:
-        """A piece of evidence without its text, in the longest words that there are."""
+        """A piece of evidence without its text, with the longest values of each field."""
         documents = self._units.documents
         named = [self._units.units["section"]]
         if "section" in documents.column_names:
@@ -137,7 +137,7 @@ class AtMost(LongestTexts):
             why = self._reason(missing.args[0])
         except ValueError as error:
             why = f"{type(step).__name__}: {error}"
-        self._why |= dict.fromkeys(step.writes.names, why)  # told where a prompt shows it
+        self._why |= dict.fromkeys(step.writes.names, why)  # reported if a prompt shows it
         return {}
 
     def _reason(self, column: str) -> str:

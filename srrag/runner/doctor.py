@@ -50,7 +50,7 @@ def extras() -> dict[str, bool]:
 
 
 def outcome(check: Probe) -> dict[str, Any]:
-    """Run a probe: whether it holds, and what it says."""
+    """Run a probe: whether it passes, and its message."""
     try:
         return {"ok": True, "detail": check()}
     except (ValueError, OSError, RuntimeError, ImportError) as error:

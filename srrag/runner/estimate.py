@@ -53,10 +53,10 @@ class Estimate:
     tokens_out: int = 0
     """Tokens of the rules' answers in the same schema."""
     calls_max: int = 0
-    """Calls with all tries of each prompt, and as many prompts as earlier answers can make."""
+    """Calls with all tries of each prompt, for the most prompts that earlier answers can cause."""
     tokens_in_max: int = 0
     tokens_out_max: int = 0
-    """Tokens if besides every answer reaches its limit."""
+    """Tokens if, in addition, every answer reaches its limit."""
     usd: float = 0.0
     usd_max: float = 0.0
     hours: float | None = None
@@ -71,7 +71,7 @@ class Estimate:
             self.hours = (self.hours or 0.0) + other.hours
 
     def times(self, count: int) -> Estimate:
-        """Return the bounds of so many of the same prompts."""
+        """Return the bounds for the same prompts repeated `times` times."""
         return Estimate(**{name: count * getattr(self, name) for name in _BOUNDS})
 
     def most(self) -> dict[str, int]:
@@ -87,10 +87,10 @@ class Estimate:
 
 @runtime_checkable
 class Widening(Protocol):
-    """A step whose answers decide how many prompts later steps have."""
+    """A step whose answers determine the number of prompts of later steps."""
 
     def most(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Return the answers after which there are the most of them."""
+        """Return the answers that lead to the most prompts."""
         ...
 
 

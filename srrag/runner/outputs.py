@@ -1,4 +1,4 @@
-"""Check the outputs of jobs that say by a hash what was written."""
+"""Check the outputs of jobs that record a hash of what they wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SEALED = {"fitted file": "*.json", "trained model": "manifest.json", "results":
 
 
 def damaged_outputs(root: Path) -> Iterator[str]:
-    """Yield what is amiss with fitted files, trained models and results, one message a file.
+    """Yield the damage of fitted files, trained models and results, one message a file.
 
     Only the command that wrote an output can make it again.
     """

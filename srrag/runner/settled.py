@@ -1,4 +1,4 @@
-"""What was settled for a whole root when it began: the embedder of all its commands.
+"""The settings of a whole root since its start: the embedder of all its commands.
 
 The arithmetic of vectors is part of an index's identity, so it cannot follow the machine that a
 command happens to run on. `srrag init` writes it into the root's marker.

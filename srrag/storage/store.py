@@ -81,7 +81,7 @@ class Store:
         commit_json(self._marker, {"layout": LAYOUT, **settled}, sealed=True)
 
     def settled(self) -> dict[str, Any]:
-        """What was settled for the whole root; raises OSError or ValueError without a marker."""
+        """The settings of the whole root; raises OSError or ValueError without a marker."""
         marker = read_json(self._marker)
         if not isinstance(marker, dict):
             raise DamagedError(f"{mirror.shown(self._marker)}: not the marker of a root; {CURE}")

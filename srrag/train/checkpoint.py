@@ -27,7 +27,7 @@ class Checkpoints:
     epochs: int
     """Number of epochs; the last checkpoint holds weights without the optimizer's state."""
     unit: str = "epoch"
-    """What is counted, for the names of the files: a short training is saved more often."""
+    """The unit in the names of the files; a short training saves more often."""
 
     def file(self, epoch: int) -> Path:
         """The file of an epoch, counted from 1."""

@@ -1,4 +1,4 @@
-"""One training as plain values, which travel to any worker."""
+"""One training as plain values, which any worker can receive."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTask:
-    """What every training has: the hash of what it learns from, a seed, a device and a folder."""
+    """Fields of every training: the hash of its data, a seed, a device and a folder."""
 
     places: ClassVar[tuple[str, ...]] = ("device", "state")
     """Fields that say where it is trained, and decide no weight."""
 
     fingerprint: str
-    """Of the content that it learns from."""
+    """Hash of the training data."""
     seed: int
     device: str
     state: str

@@ -110,7 +110,7 @@ class Dialect:
 
 
 def appended(schema: type[Answer], structured: str) -> str:
-    """Return what is added to a system text: without guided decoding it has to state the schema."""
+    """Return the text appended to a system text: without guided decoding it states the schema."""
     if structured == "json_schema":
         return COMPACT
     return f"{COMPACT}\n\nAnswer with one JSON object of this JSON schema:\n{schema_json(schema)}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEVICES = ("cuda", "cpu")
 STREAM_TOKENS = 16
-"""Tokens that leave the engine at once: each delivery costs time that generation needs."""
+"""Tokens delivered at once; each delivery takes time from generation."""
 TEMPLATES = ("chat_template.jinja", "chat_template.json")
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 

@@ -39,7 +39,7 @@ def labelled(row: object) -> bool:
 def rows(
     path: Path, content: Mapping[str, Mapping[str, Any]], subset: str | None = None
 ) -> Iterator[Placed]:
-    """The questions of one subset, or of all; ids are subset:id. ValueError for no such subset.
+    """The questions of one subset, or of all; ids are subset:id. ValueError for an unknown subset.
 
     A row without question, options, or the right one among them has the key FAULT.
     """

@@ -23,15 +23,15 @@ _ONE_FILE = ("questions.jsonl", "answers.jsonl")
 
 
 def gold_rows(path: Path, subset: str | None = None) -> Iterator[Placed]:
-    """The rows of a benchmark: questions with whatever the right answer is known by.
+    """The rows of a benchmark: questions with their gold, whatever its form.
 
-    A folder with prompts.jsonl and articles.jsonl is Evidence Inference, one with queries.jsonl
-    and answers.jsonl BEIR's layout with answers, one with questions.jsonl or answers.jsonl alone
-    that file. A .json file is MIRAGE's benchmark.json, of which `subset` may name a part, or
-    PubMedQA's ori_pqal.json. A file or folder of .jsonl files whose questions have options by
-    label is MIRAGE's sets in lines. Anything else is JSON lines, K-QA's own among them. Raises
-    ValueError that names the path, and the line where there is one. A question of MIRAGE's that is
-    none has a row with the key `fault`.
+    A folder with prompts.jsonl and articles.jsonl is Evidence Inference, one with queries.jsonl and
+    answers.jsonl BEIR's layout with answers, one with questions.jsonl or answers.jsonl alone that
+    file. A .json file is MIRAGE's benchmark.json, of which `subset` may name a part, or PubMedQA's
+    ori_pqal.json. A file or folder of .jsonl files whose questions have options by label is
+    MIRAGE's sets in lines. Anything else is JSON lines, including K-QA's own. Raises ValueError
+    that names the path, and the line if there is one. An invalid question of MIRAGE becomes a row
+    with the key `fault`.
     """
     if path.is_file() and path.suffix == ".json":
         content = read_json(path)
@@ -60,7 +60,7 @@ def _first(path: Path) -> object:
     try:
         return next((row for _, row in json_lines.rows(path)), None)
     except ValueError:
-        return None  # whoever reads the file says what is wrong
+        return None  # the reader of the file will report the error
 
 
 def refuse(path: Path, subset: str | None) -> None:

@@ -20,7 +20,8 @@ HALVES = ("develop", "blind")
 class TextbookQuestion:
     """A question, the sections (documents) that answer it, and their chapter.
 
-    `sentence` is what a unit must hold to answer a known item; "" asks for any unit of the section.
+    `sentence` is the text that a unit must contain to answer a known item; "" asks for any unit of
+    the section.
     """
 
     query_id: str

@@ -35,14 +35,14 @@ class Choice(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeChoice(Judge):
-    """Whether the `choice` of an answer is right; nobody is asked, and no choice is wrong.
+    """Whether the `choice` of an answer is right, without a call; a missing choice is wrong.
 
-    Answers of systems that write no `choice` are read: one call an answer. By rules it is the
+    Answers of systems that write no `choice` are read, with one call an answer. By rules it is the
     option that the answer names, or is nearest to.
 
     An answer that does not begin with yes, no or maybe, where these are the options, counts as no
     if its first paragraph negates, else as yes. Other options count by the share of their words
-    that the answer holds. That is a floor for answers that quote, and no reading of them.
+    that the answer holds. This is a lower bound for answers that quote; it does not read them.
     """
 
     version: ClassVar[int] = 3
@@ -63,7 +63,7 @@ class JudgeChoice(Judge):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     def asks(self, case: Case) -> list[tuple[str, str]]:
-        """One prompt, if an option is right and there is an answer that does not say its choice."""
+        """One prompt, if an option is right and there is an answer without a stated choice."""
         if case["missing"] or case["chooses"] or case["gold_option"] not in case["options"]:
             return []
         options = (quoted({"n": n, "option": o}) for n, o in enumerate(case["options"], 1))

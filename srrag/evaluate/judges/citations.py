@@ -47,12 +47,11 @@ class CitationVerdict(Answer):
 class JudgeCitations(Judge):
     """One call for each sentence and evidence that it cites.
 
-    Of sentences: `citation_coverage` is the mean share of a sentence's citations that support it,
-    0 without one, so that citing everything beside what supports it does not pay; and
-    `citation_valid` that of those with a citation and none outside the evidence. Of citations:
-    those that support, that contradict, and that lie outside the evidence, which have to be 0.
-    An abstention has neither and is left out; an answer that failed counts 0 in all shares that
-    ought to be high.
+    Of sentences: `citation_coverage` is the mean share of a sentence's citations that support it, 0
+    without one, so that citing everything does not pay; `citation_valid` is the share of sentences
+    with a citation and none outside the evidence. Of citations: the shares that support, that
+    contradict, and that lie outside the evidence (which has to be 0). An abstention has neither and
+    is left out; an answer that failed counts 0 in every share that ought to be high.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "missing", "sentences", "evidence")

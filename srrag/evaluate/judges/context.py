@@ -29,7 +29,7 @@ CONTEXT_PRECISION = Metric("context_precision", _NEEDS)
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureEvidence(Measure):
-    """What FindSupport makes of the best pieces of evidence.
+    """Measures the best pieces of evidence by what FindSupport found.
 
     `evidence_coverage` is the share of statements that any supports (context recall),
     `evidence_precision` the share of the evidence that supports any, `evidence_miss` 1 where none

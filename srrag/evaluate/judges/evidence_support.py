@@ -19,7 +19,7 @@ from srrag.step import Longest
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_evidence.md")
 
 MOST = 64
-"""Pieces of evidence that one call can be shown."""
+"""Largest number of pieces of evidence in one call."""
 
 Number = Annotated[int, Field(ge=1, le=MOST)]
 

@@ -1,4 +1,4 @@
-"""The form of an answer: its citations a sentence, its caps, and how often it repeats itself."""
+"""The form of an answer: citations per sentence, length caps, and repetition."""
 
 from __future__ import annotations
 

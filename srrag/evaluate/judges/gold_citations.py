@@ -1,4 +1,4 @@
-"""Cited against gold documents: the one measure of citations that is no judge's opinion."""
+"""Cited documents against gold ones: the only measure of citations without a judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECALL = Metric("gold_citation_recall", "gold documents")
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureGoldCitations(Step):
-    """Of the documents that an answer cites, those that are gold; of the gold ones, those cited.
+    """Precision and recall of the documents that an answer cites, against the gold ones.
 
     A document is its PMID, or the corpus's own id where it has none, and counts once an answer.
     `qrels` is a BEIR file of question and document (query-id, corpus-id, score above 0); its

@@ -1,4 +1,4 @@
-"""Hallucinated claims told from right ones: F1 on claims made of yes-or-no questions (IdepRAG)."""
+"""F1 of detecting hallucinated claims, made of yes-or-no questions (IdepRAG)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OPTIONS = ("yes", "no")
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureHallucination(Measure):
-    """Of the claim "the answer is yes" (or "no", by the hash of the question): is it hallucinated.
+    """Whether the claim "the answer is yes" (or "no", by the hash of the question) is hallucinated.
 
     A claim that is wrong is the positive class. A system calls a claim hallucinated if it chooses
-    the other option; a system that chooses nothing is wrong on every claim. `hallucination_f1` is
-    2 TP / (2 TP + FP + FN), pooled over questions: a hit counts as two items of value 1, each
-    mistake as one of value 0, and a right claim that is called right as none. The paper shows a
-    model the claim; here the question was asked, so that the systems of a table need no other run.
+    the other option; a system that chooses nothing is wrong on every claim. `hallucination_f1` is 2
+    TP / (2 TP + FP + FN), pooled over questions: a hit counts as two items of value 1, each mistake
+    as one of value 0, and a right claim that is called right as none. The paper shows a model the
+    claim; here the system answers the question, so that the systems of a table need no further run.
     """
 
     reads: ClassVar[tuple[str, ...]] = (

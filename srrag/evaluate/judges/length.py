@@ -1,4 +1,4 @@
-"""The length of an answer, beside every score: what says more is easily right more often."""
+"""The length of an answer, shown beside every score: a longer answer is easily right more often."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDS = Metric("answer_words", "an answer", "neither")
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureLength(Measure):
-    """Words of the answer as it is printed, marks of citations left out; an abstention's too.
+    """Words of the printed answer without citation marks; abstentions count too.
 
     An answer that failed has no length, and is left out.
     """

@@ -49,9 +49,9 @@ class JudgeNuggets(Judge):
 
     `nugget_coverage` is the mean over questions, `keypoint_coverage` the share of all nuggets of
     all questions (IdepRAG, equation 11, where a contradicted key point counts as missed too). A
-    contradicted nugget is not covered, and counted by itself too. Where there is no answer,
-    none is covered. Only the first `words` words of an answer are judged (null: all), so that
-    nothing is gained by quoting everything; `nuggets_per_100_words` is what they hold. By rules a
+    contradicted nugget is not covered, and also counted separately. Without an answer none is
+    covered. Only the first `words` words of an answer are judged (null: all), so that quoting
+    everything gains nothing; `nuggets_per_100_words` is the density of nuggets in them. By rules a
     nugget is covered if the answer holds `threshold` of its words.
     """
 

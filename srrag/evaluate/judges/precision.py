@@ -1,4 +1,4 @@
-"""Answer precision and correctness: of what an answer states, what the gold states (BioACE).
+"""Answer precision and correctness: the share of an answer's claims that the gold states (BioACE).
 
 BioGen reports them beside completeness and recall (`nuggets`): section 9.1, Table 3. There a
 statement is a nugget taken from the answer; here it is a claim of the preparation `claims`.
@@ -107,7 +107,7 @@ class JudgePrecision(Judge):
         return incomplete(value.verdicts, len(batch["claims"][prompt.row]))
 
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
-        """Two judgements a claim; a fact that there is not is none."""
+        """Two judgements a claim; a fact that does not exist counts as none."""
         metrics, num_facts = _metrics(case), len(_facts(case))
         if case["missing"]:
             yield from (metric.unanswered(case, "") for metric in metrics)

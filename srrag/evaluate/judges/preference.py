@@ -44,10 +44,10 @@ class PreferenceVerdict(Answer):
 class JudgePreference(Judge):
     """Two calls a question: the first `depth` pieces of both systems, in either order.
 
-    The value is 1 where the system wins in both orders, 0 where the other one does, else ½, a tie:
-    the paper shows one order, and judges prefer places. By rules recall is the share of the gold's
-    nuggets that the evidence states, precision the share of pieces that state one; without nuggets
-    all are ties.
+    The value is 1 if the system wins in both orders, 0 if the other one does, else ½, a tie: the
+    paper shows one order, but judges have a position bias. By rules recall is the share of the
+    gold's nuggets that the evidence states, precision the share of pieces that state one; without
+    nuggets all are ties.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "nuggets", "evidence", "other")
@@ -97,7 +97,7 @@ class JudgePreference(Judge):
 
 
 def _both(shown: Side, turned: Side) -> float:
-    """The value of a verdict in the order (own, other), and of the one in the order turned."""
+    """The value of the verdicts in the order (own, other) and in the reverse order."""
     if (shown, turned) == ("first", "second"):
         return WON
     return LOST if (shown, turned) == ("second", "first") else TIE

@@ -33,8 +33,8 @@ class JudgeUsefulness(Judge):
 
     `usefulness` is the mean over questions of the mean over pieces; a question without evidence has
     0. No gold is needed, and no answer. By rules the score is ten times the share of the question's
-    content words that the piece holds, which is what a lexical search goes by already: it compares
-    no search with another one.
+      content words that the piece holds, which is how a lexical search ranks, so it cannot compare
+      two searches.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "evidence")

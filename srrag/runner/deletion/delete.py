@@ -264,7 +264,7 @@ class ForgetJob:
         """Delete the files that held the documents: old parts, builds, answers, other outputs.
 
         `marks` are the hashes of ids to look for: those of every forgotten document, so that a run
-        which lost the note of a killed one still finds what that one would have deleted. Raw parts
+        that lost the note of a killed run still finds what that one would have deleted. Raw parts
         go last, because documents are found by them.
         """
 

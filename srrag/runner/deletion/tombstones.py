@@ -109,7 +109,7 @@ class Tombstones:
     def add(self, documents: Mapping[str, Mapping[str, list[str]]], sources: Iterable[str]) -> None:
         """Add documents with the ids and keys to search for; scans skip them from now on.
 
-        What a former, interrupted run has added stays: it saw files that are gone by now.
+        Entries of an earlier, interrupted run stay: it saw files that no longer exist.
         """
         for document, held in documents.items():
             added = {

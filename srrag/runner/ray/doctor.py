@@ -21,7 +21,7 @@ MAX_CLOCK_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a cluster should have; the checks of what is null are left out."""
+    """What a cluster should have; null leaves out a check."""
 
     nodes: int | None = None
     gpus: int = 0

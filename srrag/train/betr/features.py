@@ -1,4 +1,4 @@
-"""Fit the weights of named features to questions with gold, and cross-fit what they are worth."""
+"""Fit the weights of named features to questions with gold, and cross-fit their value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _PASSES = 2
-"""How often the best window of each document is taken anew, by the weights of the pass before."""
+"""Number of passes; each takes the best window of each document by the previous weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +183,7 @@ def stated_fit(
 ) -> dict[str, Any]:
     """The fit to all questions as JSON: weights and biases with their intervals.
 
-    A feature, or a grade, is `worth` something if its interval does not hold 0.
+    A feature, or a grade, is `worth` something if its interval excludes 0.
     """
     fit, pairs, theta = fit_features(sets, settings)
     free = weight_draws(theta, pairs, num_draws=settings.draws, seed=settings.seed)

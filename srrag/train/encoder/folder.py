@@ -1,4 +1,4 @@
-"""The folder of a trained encoder: weights, tokenizer, pooling, what it saw, card and manifest."""
+"""The folder of a trained encoder: weights, tokenizer, pooling, provenance, card and manifest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write_encoder(
 
 
 def stated(base: Encoder, pooling: str) -> dict[str, Any]:
-    """What a user of the folder has to know."""
+    """Facts for a user of the folder."""
     return {
         "base": base_name(base),
         "pooling": pooling,

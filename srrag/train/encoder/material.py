@@ -1,4 +1,4 @@
-"""What an encoder learns from: questions, their gold passages, and passages mined against them."""
+"""Training data of an encoder: questions, their gold passages, and mined negatives."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 MINED = 8
-"""Passages that are kept a question; each step draws from them."""
+"""Number of mined passages a question; each step draws from them."""
 NEAREST = 64
-"""Passages nearest to a question that are looked through."""
+"""Number of passages nearest to a question that mining considers."""
 TOO_NEAR = 0.95
 """A passage with more than this share of the best gold passage's cosine may be gold that nobody
 judged, so it is no negative (NV-Retriever, arXiv 2407.15831, section 3.2: "TopK-PercPos")."""
@@ -81,7 +81,7 @@ def make_material(
 
 
 def mine(queries: Floats, passages: Floats, gold: Sequence[Sequence[int]]) -> list[list[int]]:
-    """By question its MINED nearest passages that are no gold and not TOO_NEAR to be none."""
+    """For each question the MINED nearest passages that are not gold, nor TOO_NEAR to it."""
     found = []
     for query, own in zip(queries, gold, strict=True):
         cosines = passages @ query

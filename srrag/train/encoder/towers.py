@@ -1,4 +1,4 @@
-"""An encoder while it is trained: pooled and token vectors with their gradients."""
+"""An encoder during training: pooled and token vectors with their gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from srrag.model.tokens import load_tokenizer
 PASSAGE: Role = "passage"
 QUERY: Role = "query"
 _TOGETHER = 8
-"""Texts that are padded to one length."""
+"""Number of texts padded to one length."""
 
 
 class Vectors(NamedTuple):
@@ -34,7 +34,7 @@ class Towers:
     """The models of an encoder (one, or one for each role), its tokenizer and its pooling."""
 
     def __init__(self, base: Encoder, max_tokens: int, device: str) -> None:
-        """Load in float32; raises ValueError for what cannot be trained."""
+        """Load in float32; raises ValueError for a model that cannot be trained."""
         self.base, self.device = base, device
         self.folders = tower_folders(base)
         self.pooling = trained_pooling(base, self.folders[PASSAGE])
@@ -46,7 +46,7 @@ class Towers:
                 raise ValueError(
                     f"train.max_tokens={max_tokens}: {base.model} has {positions} positions"
                 )
-            # So few questions teach no new words, and nothing asks the pooler.
+            # So few questions teach no new words, and nothing uses the pooler.
             model.get_input_embeddings().requires_grad_(False)
             if isinstance(pooler := getattr(model, "pooler", None), nn.Module):
                 pooler.requires_grad_(False)
