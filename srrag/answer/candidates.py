@@ -41,6 +41,8 @@ _PLANS_TOO = re.compile(
     r"|estimate|observe|clarify|verify)\b(?!.*, (?:we|the|this|a|an|all|patients|participants)\b)"
     r"|\bwere (?:randomly|consecutively|equally|prospectively|retrospectively)"
     r" (?:allocated|assigned|divided|selected|recruited|enrolled|distributed)\b"
+    r"|\brandomly (?:assigned|allocated) to\b"
+    r"(?!.*\b(?:improv|reduc|increas|decreas|lower|higher|signific))"
     r"|\bw(?:as|ere) (?:assessed|measured|recorded|collected|monitored|obtained)"
     r"(?: [^,;]{0,40})?\.?$"
     r"|^The (?:effects?|efficacy|effectiveness|safety|results?|outcomes?)\b[^,;]* (?:was|were)"
@@ -62,10 +64,12 @@ _OPEN = re.compile(
     r" (?:exists?|(?:is|are) available)\b"
     r"|\b(?:further|future|larger|more|additional) (?:\w+ ){0,2}(?:research|stud(?:y|ies)|trials?"
     r"|investigations?)\b[^.]*\b(?:needed|required|warranted|necessary)\b"
-    r"|^If successful\b"
+    r"|^If successful\b|^Previously, we\b|\bthere is an? (?:\w+ )?need (?:for|to)\b"
+    r"|\bit is (?:(?:not|still|as) )+(?:yet )?(?:un)?(?:clear|known)\b"
     r"|^(?:Until recently|Traditionally|Historically|In recent years|Over the (?:past|last))\b"
     r"|\b(?:has|have) been (?:increasingly|widely|recently|previously|commonly|traditionally) "
     r"(?:tested|used|reported|proposed|recommended|advocated|studied|suggested)\b"
+    r"|\bneeds? to be (?:better|further)\b"
     r"|\b(?:has|have) been (?:proposed|suggested|advocated) (?:to|as|that)\b"
     r"|^\(?(?:\d+|[a-z]|i{1,3})\)\s*(?:to )?(?:assess|evaluate|determine|compare|investigate"
     r"|examine)\b",
@@ -75,6 +79,8 @@ _OPEN = re.compile(
 MIN_WORDS, MAX_WORDS = 5, 90
 _SHORT = re.compile(r"(?:No|None|Neither|Nobody)\b.* \S+ \S")
 """A finding may be shorter: "No harm was seen.\""""
+LONG_WORD, TITLE = 4, 0.75
+"""Letters of a long word, and the share of these with a capital that only a title has."""
 MAX_LEANING = 2
 """Preceding sentences that a quote may include as context."""
 CUT_WEIGHT = 0.7
@@ -142,7 +148,7 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
                 role,
                 number,
                 place / max(1, len(sentences) - 1),
-                role == "method" or plans(core),
+                role == "method" or any(map(plans, (core, *_turn(texts, place, text)))),
                 frozenset(named_terms(core)),
                 weight * (1.0 if core[-1] in ".!)\"'”’" else CUT_WEIGHT),
             )
@@ -168,9 +174,20 @@ def whole(sentences: Sequence[str], place: int, shown: str) -> str:
     return ""
 
 
+def _turn(sentences: Sequence[str], place: int, text: str) -> Sequence[str]:
+    """The sentence that turns one round, where its quote ends with it."""
+    return [each for each in sentences[place + 1 : place + 2] if text.endswith(each)]
+
+
 def plans(sentence: str) -> bool:
     """Whether a sentence tells an aim, a method or what is not known, by its words."""
     return any(each.search(sentence) for each in (PLAN, _PLANS_TOO, _OPEN))
+
+
+def is_title(text: str) -> bool:
+    """Whether nearly all long words begin with a capital, as in the title of another paper."""
+    long = [word for word in text.split() if len(word) >= LONG_WORD and word[0].isalpha()]
+    return len(long) >= MIN_WORDS and sum(word[0].isupper() for word in long) > TITLE * len(long)
 
 
 def _states(text: str) -> bool:

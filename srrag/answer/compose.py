@@ -73,7 +73,7 @@ class ComposeAnswer(LLMStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 15
+    version: ClassVar[int] = 16
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [

@@ -3,7 +3,9 @@
 A word's weight is its rarity in medical texts at large, so a general word ("another", "effect")
 weighs almost nothing in every corpus. A text holds a word if it has the same stem, a word with the
 same first six letters, one of the same kind of outcome, for an acronym a run of words with these
-initials or, for a word of such a run, the acronym ("amyotrophic lateral sclerosis" and ALS).
+initials or, for a word of such a run, the acronym ("amyotrophic lateral sclerosis" and ALS). A word
+that medical texts do not know is held by one with a letter more, less or changed, and a name such
+as vitamin D by that name alone.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ _LETTERED = re.compile(
     rf"({_LETTER}(?:(?:,? and |,? or |, |/| & ){_LETTER})*)\b"
 )
 """Names that a letter or a number tells from each other: vitamin D, vitamins C and E, omega-3."""
+_BRACKETED = re.compile(r"((?:[\w-]+ ){1,8})\(([A-Z][A-Za-z]{1,6})\)")
+LEAST_TYPO = 5
+"""Letters of a stem that another with one letter more, less or changed may stand for."""
 _HEPATITIS = re.compile(r"\bH([A-E])V\b")
 _NUMBER = re.compile(r"\d+[a-z]{0,3}\Z", re.IGNORECASE)
 _GENERAL_TEXT = (
@@ -75,7 +80,7 @@ _GENERAL_TEXT = (
     "rise raise fall drop grow ease please summarize summarise stand mode action implicate "
     "necessary percentage basis relationship link component contain given beat outperform surpass "
     "outweigh worthwhile justify prove proof advise seen taken apply encounter equal choice "
-    "variable"
+    "variable wear worn useful usefulness baseline rep"
 )
 GENERAL = frozenset(terms(_GENERAL_TEXT))
 """Words common to all questions; their absence from the evidence says nothing."""
@@ -132,9 +137,10 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     """
     said = [each for each in cut_sentences(question) if not TO_A_MODEL.search(each)]
     question = html.unescape(" ".join(said) or question)
+    asked = _BRACKETED.sub(_written_out, question)
     stems = {
         stem: word
-        for word in _WORD.findall(_LETTERED.sub("", question))
+        for word in _WORD.findall(_LETTERED.sub("", asked))
         if len(word) > 1 and not _NUMBER.match(word)
         for stem in terms(word)
     } | lettered(question)
@@ -142,11 +148,37 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     seen = [_Seen.of(source.text) for source in sources]
     short = acronyms(question)
     rows = [[each.holds(s, word, short.get(s, ())) for s, word in stems.items()] for each in seen]
+    for place, stem in enumerate(stems):
+        if not any(row[place] for row in rows) and stem not in frequencies.counts:
+            for row, each in zip(rows, seen, strict=True):
+                row[place] = any(_mistyped(stem, other) for other in each.stems)
     inside = np.array(rows, bool).reshape(len(sources), len(stems))
     names = np.array([source.document for source in sources])
     whole = [inside[names == name].any(axis=0) for name in names]
     documents = np.array(whole, bool).reshape(inside.shape)
     return Held([*stems.values()], weights, inside, documents)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    """Words without the acronym in brackets behind them, if it is theirs."""
+    initials = "".join(part[0] for part in re.split(r"[ -]+", found[1].strip()) if part).upper()
+    return found[1] if initials.endswith(found[2].upper()) else found[0]
+
+
+def _mistyped(stem: str, other: str) -> bool:
+    """Whether two stems with the same first letter differ by one letter more, less or changed."""
+    if (
+        len(stem) < LEAST_TYPO
+        or " " in stem
+        or stem[0] != other[0]
+        or abs(len(stem) - len(other)) > 1
+    ):
+        return False
+    short, long = sorted((stem, other), key=len)
+    same = next(
+        (n for n, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short)
+    )
+    return short[same + (len(short) == len(long)) :] == long[same + 1 :]
 
 
 def lettered(text: str) -> dict[str, str]:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srrag.algo.terms import terms
-from srrag.answer.candidates import Candidate, Passage, candidates
-from srrag.answer.coverage import GENERAL
+from srrag.answer.answerable import packaged_model
+from srrag.answer.candidates import Candidate, Passage, candidates, is_title
+from srrag.answer.coverage import GENERAL, TextSource, held
 from srrag.answer.direction import direction
 from srrag.answer.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
@@ -31,6 +32,8 @@ DIFFER_OUTCOME = 0.5
 """Least share of the asked outcome that two sentences must both name to contradict each other."""
 _KINDS = frozenset({"harm", *terms("symptoms events characteristics at baseline")})
 """Words for a kind of outcome, which papers call by what they measured."""
+_SAID_OTHERWISE = (GENERAL | _KINDS) - {"fall"}
+"""Outcomes that papers may have in other words; "falls" is what old people have, too."""
 _EFFECT = re.compile(
     r"\b(?:effects?|effective\w*|efficac\w*|helps?|improves?|reduces?|prevents?|increases?|decreases?|"
     r"lowers?|affects?|works?|benefits?|beneficial|better|superior|beats?|versus|vs|compared|safe|safer|"
@@ -66,12 +69,16 @@ class Asked(NamedTuple):
     """The weights of the question's terms, and how far the evidence covers them.
 
     `own` and `outcome` are the shares that each candidate covers, `around` the share that its
-    passage and title cover, `coverage` the share that the best single passage covers.
+    passage and title cover, `coverage` the share that the best single passage covers. `paper` is
+    the share that all found of a candidate's paper covers, weighted by how rare a term is in
+    medical texts, squared; `paper_outcome` says whether that names the asked outcome.
     """
 
     own: NDArray[np.float64]
     outcome: NDArray[np.float64]
     around: NDArray[np.float64]
+    paper: NDArray[np.float64]
+    paper_outcome: NDArray[np.bool_]
     coverage: float
     absent: list[str]
 
@@ -87,11 +94,13 @@ class ExtractRule:
     weights of `sentence_features`, times the weights of its grade and its passage. The lead is the
     sentence with the best score, where scores of papers other than the first passage's are
     multiplied by `other_document`; guidelines that cover the question as well as the best passage
-    are not. Sentences that state aims, methods or questions are never chosen, and no background
-    where a question asks for an effect. A sentence that opens with a contrast or a reference is
-    quoted together with the sentence that it refers to, or not at all; one that the next sentence
-    contradicts is quoted together with that one. If a question
-    names an outcome and no quoted passage holds a word of it, nothing is quoted.
+    are not. To a question on an effect, only a paper leads that covers `lead_covers` of what the
+    best one does and, if any does, names the asked outcome. Sentences that state aims, methods or
+    questions are never chosen, and no background where a question asks for an effect. A sentence
+    that opens with a contrast or a reference is quoted together with the sentence that it refers
+    to, or not at all; one that the next sentence contradicts is quoted together with that one. If a
+    question names an outcome of which no quoted passage holds a word, nothing is quoted; of an
+    effect, the first paper has to hold it.
     """
 
     max_sentences: int = 5
@@ -100,6 +109,7 @@ class ExtractRule:
     other_document: float = 0.3
     keep: float = 0.5
     redundancy: float = 0.6
+    lead_covers: float = 0.8
 
     def __call__(self, question: str, passages: Sequence[Passage]) -> Extract:
         """Choose sentences that answer the question, best first."""
@@ -110,13 +120,17 @@ class ExtractRule:
         if asked.coverage < self.min_coverage or not usable.any():
             return Extract([], asked.coverage, asked.absent)
         score = self._scores(asked, passages, found, usable)
+        effect = _EFFECT.search(question) is not None
         chosen, differ = _opposed(
-            self._diverse(score, self._lead(score, asked, passages, found), found),
+            self._diverse(score, self._lead(score, asked, passages, found, effect), found),
             asked.outcome, passages, found, asked_outcome(question),
         )  # fmt: skip
         shown = [plain(passage.text) for passage in passages]
         choices = [ChosenSentence(found[i].text, _cites(found[i], shown)) for i in chosen]
         quoted = [passages[n - 1] for choice in choices for n in choice.cites]
+        if effect:
+            lead = passages[found[chosen[0]].passage]
+            quoted = [each for each in passages if not _other_paper(each, lead)]
         if unnamed := _unnamed(question, quoted) or _unsaid_kind(question, choices):
             return Extract([], asked.coverage, asked.absent, unnamed=unnamed)
         numbers = tuple(found[i].passage + 1 for i in differ)
@@ -142,6 +156,7 @@ class ExtractRule:
         asked: Asked,
         passages: Sequence[Passage],
         found: Sequence[Candidate],
+        effect: bool,
     ) -> int:
         """Choose the first sentence, from the first paper or from a guideline on the question."""
         other = np.array([_other_paper(passages[each.passage], passages[0]) for each in found])
@@ -149,7 +164,11 @@ class ExtractRule:
         guideline &= asked.around >= ON_QUESTION * asked.around.max(initial=0.0)
         factor = np.where(other, self.other_document, 1.0)
         factor = np.where(guideline, GUIDELINE_LEADS, factor)
-        return int(np.argmax((score * factor).round(6)))
+        able = score > 0
+        if effect:
+            able &= asked.paper >= self.lead_covers * asked.paper[able].max(initial=0.0)
+            able &= asked.paper_outcome | ~(asked.paper_outcome & able).any()
+        return int(np.argmax((score * factor * able).round(6)))
 
     def _diverse(
         self, score: NDArray[np.float64], lead: int, found: Sequence[Candidate]
@@ -171,12 +190,12 @@ class ExtractRule:
 
 
 def _finds(each: Candidate, passages: Sequence[Passage], question: str) -> bool:
-    """Whether a sentence may answer: no plan and, for a question on an effect, no background.
+    """Whether a sentence may answer: no plan and, where an effect is asked for, no background.
 
-    A guideline's background is what it knows, so grade A is exempt.
+    Nor is a title an effect. A guideline's background is what it knows, so grade A is exempt.
     """
-    told_before = each.role in ("background", "method") and passages[each.passage].grade != "A"
-    return not each.plan and not (told_before and _EFFECT.search(question))
+    before = each.role in ("background", "method") and passages[each.passage].grade != "A"
+    return not each.plan and not ((before or is_title(each.core)) and _EFFECT.search(question))
 
 
 def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate]) -> Asked:
@@ -185,20 +204,31 @@ def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate
     has = _membership(asked, [candidate.stems for candidate in found])
     if not asked or not found:
         absent = [words.get(term, term).strip(_MARKS) for term in asked]
-        return Asked(np.zeros(len(found)), np.zeros(len(found)), np.zeros(len(found)), 0.0, absent)
+        return Asked(*np.zeros((4, len(found))), np.zeros(len(found), bool), 0.0, absent)
     weight = np.log1p(len(found) / (has.sum(0) + 0.5))
     weight /= weight.sum()
     outcome = np.isin(asked, named_terms(asked_outcome(question)))
+    named_outcome = asked_outcome(question) != question
     inside = _membership(asked, [frozenset(named_terms(passage.text)) for passage in passages])
     titles = _membership(asked, [frozenset(named_terms(passage.title)) for passage in passages])
     around = inside | titles
+    names = np.array([each.paper or f"{n}" for n, each in enumerate(passages)])
+    papers = np.array([around[names == name].any(axis=0) for name in names])
     return Asked(
         has @ weight,
         (has & outcome) @ weight / (weight[outcome].sum() or 1.0),
         (around @ weight)[[each.passage for each in found]],
+        (papers @ _rarity(asked))[[each.passage for each in found]],
+        (papers & outcome & named_outcome).any(axis=1)[[each.passage for each in found]],
         float((inside @ weight).max()),
         [words.get(asked[i], asked[i]).strip(_MARKS) for i in np.flatnonzero(~around.any(axis=0))],
     )
+
+
+def _rarity(stems: Sequence[str]) -> NDArray[np.float64]:
+    """The squared weight of each stem in medical texts, 0 for general ones."""
+    frequencies = packaged_model().frequencies
+    return np.array([0.0 if stem in GENERAL else frequencies.weight(stem) for stem in stems]) ** 2
 
 
 def seen(asked: Asked, found: Sequence[Candidate]) -> list[Seen]:
@@ -219,10 +249,13 @@ def _unnamed(question: str, quoted: Sequence[Passage]) -> str:
     """
     outcome = asked_outcome(question)
     named = {*named_terms(outcome)}
-    if outcome == question or named <= GENERAL | _KINDS:
+    if outcome == question or named <= _SAID_OTHERWISE:
         return ""
-    held = any(not named.isdisjoint(named_terms(f"{each.title} {each.text}")) for each in quoted)
-    return "" if held else outcome
+    texts = [f"{each.title} {each.text}" for each in quoted]
+    if any(not named.isdisjoint(named_terms(text)) for text in texts):
+        return ""
+    found = held(outcome, [TextSource("", text) for text in texts], packaged_model().frequencies)
+    return "" if found.inside[:, found.weights > 0].any() else outcome
 
 
 def _unsaid_kind(question: str, choices: Sequence[ChosenSentence]) -> str:

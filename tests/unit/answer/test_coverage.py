@@ -95,3 +95,16 @@ def test_a_letter_tells_vitamins_from_each_other() -> None:
     assert missing("Does tape treat hepatitis B?", "tape treats HBV") == []
     assert missing("Does tape treat hepatitis B?", "tape treats HCV") == ["hepatitis B"]
     assert missing("Does a vitamin help?", "vitamin C helps") == []
+
+
+def test_a_word_with_one_wrong_letter_is_held_if_medicine_does_not_know_it() -> None:
+    assert missing("Are aderse effects seen with tape?", "adverse effects with tape") == []
+    assert missing("Is pasive tape useful?", "passive tape") == []
+    assert missing("Is ibuprofen useful?", "naproxen") == ["ibuprofen"]
+    assert missing("Does tape help?", "type") == ["tape"]
+    assert missing("Is a tope useful?", "tape") == ["tope"]
+
+
+def test_an_acronym_behind_its_own_words_asks_for_nothing_more() -> None:
+    assert missing("Does tape raise heat pain thresholds (HPT)?", "tape heat pain thresholds") == []
+    assert missing("Does tape raise pain (CON)?", "tape pain") == ["CON"]

@@ -1,7 +1,7 @@
 import pytest
 
 from srrag.algo.terms import terms
-from srrag.answer.candidates import Passage, passage_of, plans
+from srrag.answer.candidates import Passage, is_title, passage_of, plans
 from srrag.answer.extract import ExtractRule
 from srrag.answer.sentence_features import asked_outcome
 from srrag.answer.sentences import plain
@@ -207,9 +207,34 @@ def test_the_asked_outcome_leaves_out_who_is_asked_about(question: str, outcome:
 def test_another_paper_than_the_first_weighs_less() -> None:
     near = passage("Balance training reduces recurrent ankle sprains a little.", title="One")
     far = passage(ANSWER, title="Two")
-    assert RULE(QUESTION, [near, far]).choices[0].cites == [1]
+    assert ExtractRule(lead_covers=0.0)(QUESTION, [near, far]).choices[0].cites == [1]
     free = ExtractRule(other_document=1.0)
     assert free(QUESTION, [near, far]).choices[0].cites == [2]
+
+
+def test_to_a_question_on_an_effect_leads_a_paper_that_covers_it_and_names_the_outcome() -> None:
+    asked = "Does tai chi prevent falls?"
+    mind = passage(
+        "Tai chi improved memory and preventing of decline was significant.", title="One"
+    )
+    falls = passage("Tai chi reduced falls by one third in the group.", title="Two")
+    assert RULE(asked, [mind, falls]).choices[0].cites == [2]
+    other = passage("The programme reduced falls significantly by one third.", title="Two")
+    told = RULE(asked, [mind, other])
+    assert (told.choices, told.unnamed) == ([], "falls")
+
+
+def test_an_outcome_is_named_by_its_acronym_too() -> None:
+    asked = "What is the effect of exercise on body mass index?"
+    short = passage("Exercise reduced BMI by two points in all groups of patients.")
+    assert ExtractRule(min_coverage=0.0)(asked, [short]).choices[0].cites == [1]
+
+
+def test_a_title_of_another_paper_is_no_finding() -> None:
+    title = "Balance Training Against Recurrent Ankle Sprains: Systematic Review and Meta-Analysis."
+    assert is_title(title)
+    assert not is_title(ANSWER)
+    assert RULE("Does balance training reduce ankle sprains?", [passage(title)]).choices == []
 
 
 @pytest.mark.parametrize(
@@ -219,6 +244,12 @@ def test_another_paper_than_the_first_weighs_less() -> None:
         ("OBJECTIVE: To investigate the effect of tape on pain.", True),
         ("To observe the effect of tape on walking.", True),
         ("To clarify whether tape or rest is better.", True),
+        ("Previously, we reported that tape spares operations.", True),
+        ("There is a need for a comparison of tapes.", True),
+        ("It is not yet clear whether tape is better.", True),
+        ("The dose of tape needs to be better defined.", True),
+        ("Twenty women were on three wards randomly assigned to tape (n = 9), or rest.", True),
+        ("Women randomly assigned to tape had lower pain, and walked further.", False),
         ("If successful, tape will spare operations.", True),
         ("To ascertain whether a sheet is acceptable to patients.", True),
         ("Patients were randomly allocated to tape or a brace.", True),
