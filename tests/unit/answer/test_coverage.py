@@ -100,6 +100,7 @@ def test_a_letter_tells_vitamins_from_each_other() -> None:
 def test_a_word_with_one_wrong_letter_is_held_if_medicine_does_not_know_it() -> None:
     assert missing("Are aderse effects seen with tape?", "adverse effects with tape") == []
     assert missing("Is pasive tape useful?", "passive tape") == []
+    assert missing("Is it shingles?", "a single one") == ["shingles"]
     assert missing("Is ibuprofen useful?", "naproxen") == ["ibuprofen"]
     assert missing("Does tape help?", "type") == ["tape"]
     assert missing("Is a tope useful?", "tape") == ["tope"]
