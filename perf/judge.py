@@ -28,8 +28,8 @@ from srrag.algo.classification import (
     precision_recall_f1,
     sigmoid,
 )
+from srrag.algo.entailment import content_stems, entails, sentences
 from srrag.algo.intervals import tails
-from srrag.evaluate.judges.entailment import content_stems, entails, sentences
 from srrag.evaluate.nli import read_nli
 from srrag.model.embed import LoadedEncoder, TokenVectors, load
 from srrag.model.encoder import Encoder

@@ -429,6 +429,9 @@ SENTENCES = pa.list_(
     )
 )
 
+# Statements that an answer has to make; `importance` is vital or okay.
+NUGGETS = pa.list_(pa.struct([pa.field("text", _STRING), pa.field("importance", _STRING)]))
+
 
 def empty_value(kind: pa.DataType) -> object:
     """Return the empty value of a column type: "", 0, [] or a struct of them."""

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
+from srrag.algo.entailment import VERSION, content_stems, entails
 from srrag.answer.sentences import split_sentences
 from srrag.answer.snippets import place
 from srrag.benchmark.relations import SUPPORT, SUPPORTED
-from srrag.evaluate.judges.entailment import VERSION, content_stems, entails
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import Row, filled, live, rejected

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from srrag.evaluate.judgements import NUGGETS
-from srrag.schema import PICOT, relation
+from srrag.schema import NUGGETS, PICOT, relation
 
 _STRING = pa.string()
 _INT = pa.int32()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.algo.entailment import sentences
 from srrag.evaluate.judgements import CASES, Case
-from srrag.evaluate.judges.entailment import sentences
 from srrag.ids import content_id
 from srrag.schema import NO_CHOICE
 

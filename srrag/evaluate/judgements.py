@@ -11,16 +11,13 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.evaluate.judges import entailment
+from srrag.algo import entailment
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, Rules
 from srrag.llm.delimit import quoted
 from srrag.provenance import Fitted, packaged_fit
 from srrag.rows import with_columns
-from srrag.schema import EVIDENCE, PICOT, SENTENCES, relation
+from srrag.schema import EVIDENCE, NUGGETS, PICOT, SENTENCES, relation
 from srrag.step import Function, LLMStep, Place, Step
-
-NUGGETS = pa.list_(pa.struct([pa.field("text", pa.string()), pa.field("importance", pa.string())]))
-"""Statements that an answer has to make; `importance` is vital or okay."""
 
 CLAIMS = pa.list_(
     pa.struct(

@@ -31,7 +31,7 @@ SIDEWAYS = {
     "rerank": {"index"},  # token vectors lie in an index
     "expand": {"index"},  # rules reword a question by the words of an index
     "answer": {"index"},  # findings lie in an index
-    "benchmark": {"answer", "evaluate"},  # made by the rules that answer and judge
+    "benchmark": {"answer"},  # made by the rules that answer
     "index": {"graph"},  # reads the merged facts
     "export": {"graph"},  # reads the merged facts
     "report": {"answer"},  # shows an answer as the API does

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from srrag.algo.entailment import THRESHOLD, entails, sentences
 from srrag.evaluate.judgements import REASON, Case, Judge, Judgement, Metric
-from srrag.evaluate.judges.entailment import THRESHOLD, entails, sentences
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from srrag.algo.entailment import entails
 from srrag.evaluate.judgements import Case, Preparation, incomplete, lines, numbered
 from srrag.evaluate.judges.claims import MAX_CLAIMS
-from srrag.evaluate.judges.entailment import entails
 from srrag.evaluate.judges.evidence_support import cited
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.algo.entailment import content_stems
 from srrag.evaluate.judgements import Case
-from srrag.evaluate.judges.entailment import content_stems
 from srrag.evaluate.judges.judge_statements import MarkStatements
 from srrag.llm.completion import Fault, PromptFile
 from srrag.llm.delimit import quoted

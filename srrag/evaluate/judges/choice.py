@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from srrag.algo.entailment import entails
 from srrag.evaluate.judgements import REASON, Case, Judge, Judgement, Metric
-from srrag.evaluate.judges.entailment import entails
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
 

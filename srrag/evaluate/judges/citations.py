@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from srrag.algo.entailment import entails
 from srrag.evaluate.judgements import (
     REASON,
     Case,
@@ -15,7 +16,6 @@ from srrag.evaluate.judgements import (
     Metric,
     evidence_by_id,
 )
-from srrag.evaluate.judges.entailment import entails
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.algo.entailment import sentences
 from srrag.evaluate.judgements import Case, Preparation
-from srrag.evaluate.judges.entailment import sentences
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.step import Longest

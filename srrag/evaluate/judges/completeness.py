@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from srrag.algo.entailment import THRESHOLD, entails
 from srrag.evaluate.judgements import REASON, Case, Judge, Judgement, Metric, must_have
-from srrag.evaluate.judges.entailment import THRESHOLD, entails
 from srrag.evaluate.judges.evidence_support import cited, unknown
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted

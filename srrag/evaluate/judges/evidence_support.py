@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from srrag.algo.entailment import THRESHOLD, entails
 from srrag.evaluate.judgements import REASON, Case, Preparation, lines, must_have
-from srrag.evaluate.judges.entailment import THRESHOLD, entails
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
 from srrag.step import Longest

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.algo.entailment import entails
 from srrag.evaluate.judgements import (
     Case,
     Judge,
@@ -20,7 +21,6 @@ from srrag.evaluate.judgements import (
     numbered,
 )
 from srrag.evaluate.judges.claims import MAX_CLAIMS
-from srrag.evaluate.judges.entailment import entails
 from srrag.evaluate.judges.evidence_support import check_depth, lost_support, relevance, unknown
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted

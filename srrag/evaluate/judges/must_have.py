@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.algo.entailment import entails
 from srrag.evaluate.judgements import Case
-from srrag.evaluate.judges.entailment import entails
 from srrag.evaluate.judges.judge_statements import MarkStatements
 from srrag.llm.completion import Fault, PromptFile
 from srrag.llm.delimit import quoted

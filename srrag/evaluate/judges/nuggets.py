@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+from srrag.algo.entailment import THRESHOLD, entails
 from srrag.evaluate.judgements import (
     REASON,
     Case,
@@ -16,7 +17,6 @@ from srrag.evaluate.judgements import (
     first_words,
     num_words,
 )
-from srrag.evaluate.judges.entailment import THRESHOLD, entails
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
 

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import StringConstraints
 
+from srrag.algo.entailment import entails
 from srrag.evaluate.judgements import Case, Judge, Judgement, Metric, first_words
-from srrag.evaluate.judges.entailment import entails
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
 

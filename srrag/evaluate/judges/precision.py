@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.algo.entailment import THRESHOLD, content_stems, entails
 from srrag.evaluate.judgements import Case, Judge, Judgement, Metric, incomplete, lines, numbered
 from srrag.evaluate.judges.claims import MAX_CLAIMS
-from srrag.evaluate.judges.entailment import THRESHOLD, content_stems, entails
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from srrag.evaluate.judgements import NUGGETS, REASON, Case, Judge, Judgement, Metric, lines
-from srrag.evaluate.judges.entailment import entails
+from srrag.algo.entailment import entails
+from srrag.evaluate.judgements import REASON, Case, Judge, Judgement, Metric, lines
 from srrag.evaluate.judges.evidence_support import check_depth
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.schema import EVIDENCE, relation
+from srrag.schema import EVIDENCE, NUGGETS, relation
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_preference.md")
 RECALL = Metric("preference_recall", "evidence of two systems")

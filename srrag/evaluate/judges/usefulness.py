@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from srrag.algo.entailment import content_stems
 from srrag.evaluate.judgements import REASON, Case, Judge, Judgement, Metric
-from srrag.evaluate.judges.entailment import content_stems
 from srrag.evaluate.judges.evidence_support import check_depth
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted

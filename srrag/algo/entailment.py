@@ -1,7 +1,7 @@
-"""Does a text state a claim: the lexical rule by which the judges answer without a model.
+"""Does a text state a claim: the lexical rule by which judges answer without a model.
 
-It compares words. What a text says in other words it misses, and a claim that reuses a text's
-words it may take for stated; `srrag evaluate bench=nli` measures how often.
+It compares words, so it misses paraphrases, and may take a claim that reuses a text's words for
+stated; `srrag evaluate bench=nli` measures how often.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from srrag.algo.stopwords import STOPWORDS
 Verdict = Literal["supported", "contradicted", "neutral"]
 
 VERSION = 1
-"""To be raised when a verdict changes: judges that go by these rules have it in their identity."""
+"""Raise it when a verdict changes: it is part of the identity of judges that use these rules."""
 
 THRESHOLD = 0.43
 """Share of a claim's words from which it counts as stated.
 
 Chosen, with GIVEN_WEIGHT, the window and the table of synonyms, on those physicians' votes of
 K-QA whose question has an even CRC-32 (95 of 244 pairs); the others were not looked at. They stand
-in rules.json, so that an evaluation keeps their questions apart.
+in `srrag/evaluate/judges/rules.json`, so that an evaluation keeps their questions apart.
 """
 GIVEN_WEIGHT = 0.7
 """Weight of a word that the question holds already: any answer repeats it."""

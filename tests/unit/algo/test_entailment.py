@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.evaluate.judges.entailment import GIVEN_WEIGHT, content_stems, entails
+from srrag.algo.entailment import GIVEN_WEIGHT, content_stems, entails
 from srrag.evaluate.retrieval import read_qrels
 
 TEXT = (
