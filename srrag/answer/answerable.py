@@ -105,7 +105,7 @@ class JudgeAnswerable(Step):
     identity, its path is not.
     """
 
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 6
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("answerable", pa.float32(), nullable=False),

@@ -166,11 +166,11 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def _mistyped(stem: str, other: str) -> bool:
-    """Whether two stems with the same first letter differ by one letter more, less or changed."""
+    """Whether two stems that begin alike differ by one letter more, less or changed."""
     if (
         len(stem) < LEAST_TYPO
         or " " in stem
-        or stem[0] != other[0]
+        or stem[:2] != other[:2]
         or abs(len(stem) - len(other)) > 1
     ):
         return False
