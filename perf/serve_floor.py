@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -48,9 +49,13 @@ class Refusing:
 
 def cpu_s(name: str) -> float:
     """Processor time of the processes of Ray whose command holds a name."""
-    found = psutil.Process().children(recursive=True)
-    times = [each.cpu_times() for each in found if name in " ".join(each.cmdline())]
-    return sum(each.user + each.system for each in times)
+    spent = 0.0
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # some end meanwhile
+            if name in " ".join(each.cmdline()):
+                times = each.cpu_times()
+                spent += times.user + times.system
+    return spent
 
 
 def measured(clients: int, seconds: float) -> dict[str, Any]:

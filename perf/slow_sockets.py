@@ -5,8 +5,10 @@
 
 Two keys: `clinic` asks a question, rests, and asks again; `other` opens sockets that send the head
 of a POST and then a byte of its body each second, and opens each again some time after the server
-has ended it. `/healthz` is asked ten times a second. A quiet phase comes first, then the slow
-sockets, then a quiet phase again. The last line on stdout is one JSON object.
+has ended it. They are another process, so that what the first one measures is not its own wait.
+`/healthz` is asked ten times a second. A quiet phase comes first, then the slow sockets, then a
+quiet phase again. The last line on stdout is one JSON object, with the share of a core that each
+process takes in each phase.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import asyncio
 import hashlib
 import itertools
 import json
+import multiprocessing
 import os
 import shlex
 import statistics
@@ -25,11 +28,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from perf.serve_floor import PROCESSES, cpu_s
 from srrag.config.compose import configure
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.serve.configured import settings_of
@@ -46,11 +51,21 @@ _TIMEOUT_S = 30.0
 
 @dataclass
 class Seen:
-    """Seconds of what was asked in each phase, what failed, and how the slow sockets ended."""
+    """Seconds of what was asked in each phase, what failed, and what each process took."""
 
     phase: str = PHASES[0]
     seconds: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     failed: Counter[str] = field(default_factory=Counter)
+    cores: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Share of a core by phase and process."""
+    sockets: dict[str, Any] = field(default_factory=dict)
+    """How the slow sockets ended, and how many were open at most."""
+
+
+@dataclass
+class Sockets:
+    """How the slow sockets ended."""
+
     ended: Counter[str] = field(default_factory=Counter)
     open: int = 0
     most_open: int = 0
@@ -72,7 +87,7 @@ async def asking(seen: Seen, what: str, rest_s: float, ask: Callable[[], Any]) -
         await asyncio.sleep(rest_s)
 
 
-async def slow(seen: Seen, key: str, again_s: float, wait_s: float) -> None:
+async def slow(seen: Sockets, key: str, again_s: float, wait_s: float) -> None:
     """Send half a body, byte by byte, whenever the server has ended the former try."""
     await asyncio.sleep(wait_s)
     head = (
@@ -108,8 +123,39 @@ async def _dribbled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
         return type(error).__name__
 
 
+def crowd(given: argparse.Namespace, line: Connection) -> None:
+    """Open the slow sockets once told so, for the seconds of a phase, and send what was seen."""
+    line.recv()
+    before, seen = time.process_time(), Sockets()
+
+    async def opened() -> None:
+        starts = [given.again_s * n / given.sockets for n in range(given.sockets)]
+        tasks = [asyncio.create_task(slow(seen, "other", given.again_s, at)) for at in starts]
+        await asyncio.sleep(given.seconds)
+        await _ended(tasks)
+
+    asyncio.run(opened())
+    line.send({"most_open": seen.most_open, "ended": dict(seen.ended),
+               "cpu_s": round(time.process_time() - before, 2)})  # fmt: skip
+
+
+async def during(seen: Seen, phase: str, work: Any) -> None:
+    """Run a phase, and note the share of a core that each process takes in it."""
+
+    def spent() -> dict[str, float]:
+        return {"asking": time.process_time(), **{k: cpu_s(v) for k, v in PROCESSES.items()}}
+
+    seen.phase, before, began = phase, spent(), time.monotonic()
+    await work
+    seconds = time.monotonic() - began
+    seen.cores[phase] = {k: round((v - before[k]) / seconds, 2) for k, v in spent().items()}
+
+
 async def phases(url: str, given: argparse.Namespace) -> Seen:
     """Run the three phases."""
+    line, far = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=crowd, args=(given, far))
+    process.start()
     seen, texts = Seen(), itertools.cycle(row["text"] for row in read_gold(resource_path(SAMPLE)))
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
     bearer = {"authorization": "Bearer clinic"}
@@ -125,15 +171,13 @@ async def phases(url: str, given: argparse.Namespace) -> Seen:
         tasks.append(asyncio.create_task(health))
         await asyncio.sleep(given.seconds / 6)
         seen.seconds.clear()
-        await asyncio.sleep(given.seconds)
-        seen.phase = PHASES[1]
-        starts = [given.again_s * n / given.sockets for n in range(given.sockets)]
-        sockets = [asyncio.create_task(slow(seen, "other", given.again_s, at)) for at in starts]
-        await asyncio.sleep(given.seconds)
-        await _ended(sockets)
-        seen.phase = PHASES[2]
-        await asyncio.sleep(given.seconds / 2)
+        await during(seen, PHASES[0], asyncio.sleep(given.seconds))
+        line.send("go")
+        await during(seen, PHASES[1], asyncio.to_thread(line.poll, None))
+        seen.sockets = line.recv()
+        await during(seen, PHASES[2], asyncio.sleep(given.seconds / 2))
         await _ended(tasks)
+    process.join()
     return seen
 
 
@@ -154,9 +198,7 @@ def figures(seen: Seen) -> dict[str, Any]:
             "p95_ms": round(1000 * times[int(0.95 * (len(times) - 1))], 1),
             "most_ms": round(1000 * times[-1], 1),
         }
-    return {
-        **found, "failed": dict(seen.failed), "most_open": seen.most_open, "ended": dict(seen.ended)
-    }  # fmt: skip
+    return {**found, "failed": dict(seen.failed), "sockets": seen.sockets, "cores": seen.cores}
 
 
 def main() -> None:

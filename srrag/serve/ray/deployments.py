@@ -29,7 +29,7 @@ from srrag.runner.ray.data import RayDataRunner
 from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
 from srrag.serve.errors import ApiError
-from srrag.serve.ray import retry_middleware
+from srrag.serve.ray import retry_middleware, whole_bodies
 from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
@@ -38,7 +38,7 @@ from srrag.serve.ray.starting import says_starting, says_stopping
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import RemoteCall, apart
 from srrag.serve.service import PipelineService
-from srrag.serve.settings import ServeSettings
+from srrag.serve.settings import Limits, ServeSettings
 from srrag.serve.snapshot import opening_fault
 
 _SWITCH_S = 0.001
@@ -291,8 +291,10 @@ def _care(settings: ServeSettings) -> dict[str, Any]:
     }
 
 
-def prepare() -> None:
+def prepare(limits: Limits | None = None) -> None:
     """Set environment variables for the processes of a Ray that starts after this."""
+    if limits:
+        os.environ[whole_bodies.VARIABLE] = whole_bodies.told(limits)
     # Ray runs its workers at niceness 15, so a build on the same machine would delay a question
     # for seconds.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -324,7 +326,7 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
         num_cpus=cluster.num_cpus,
         object_store_mb=cluster.object_store_mb,
     )
-    prepare()
+    prepare(settings.limits)
     logging.getLogger(SERVE_LOGGER_NAME).setLevel(logging.WARNING)
     _check_placed(settings, cluster)
     if cluster.address == "local":  # on a cluster, proxies for this server may listen already

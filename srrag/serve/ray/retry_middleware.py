@@ -6,14 +6,14 @@ the import path in the environment variable RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
 from typing import Any
 
 from starlette.middleware import Middleware
 
 from srrag.serve.errors import ApiError
+from srrag.serve.ray.refusals import OWN, answer
+from srrag.serve.ray.whole_bodies import BEGAN, WholeBodies, limits_told
 
 VARIABLE = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"
 IMPORT_PATH = "srrag.serve.ray.retry_middleware:middlewares"
@@ -24,17 +24,13 @@ TRIES = 3
 MAX_KEPT_BYTES = 1 << 20
 """Largest body that is kept for a retry; a request with a longer one is sent once."""
 
-OWN = b"x-content-type-options"
-"""A header that every response of the app has, and no response of Ray itself."""
-
-
 _OF_RAY = (404, 429, 503)
 """What Ray itself answers: before the app is up it knows no route, and a full queue is refused."""
 
 
 def middlewares() -> list[Middleware]:
-    """The middleware in which Ray's proxy wraps its app."""
-    return [Middleware(RetryOnReplicaDeath)]
+    """The middlewares in which Ray's proxy wraps its app, the outermost last."""
+    return [Middleware(RetryOnReplicaDeath), Middleware(WholeBodies, limits_told())]
 
 
 class RetryOnReplicaDeath:
@@ -54,7 +50,7 @@ class RetryOnReplicaDeath:
             await self._app(scope, receive, send)
             return
         kept, outgoing = _Kept(receive), _Outgoing(send)
-        began = time.monotonic()
+        began = scope.get(BEGAN, time.monotonic())
         for _ in range(TRIES):
             await self._app(_later(scope, time.monotonic() - began), kept.replayed(), outgoing)
             if outgoing.refused:
@@ -63,7 +59,7 @@ class RetryOnReplicaDeath:
                 return
         message = "the server is busy or starting; try again later"
         fault = ApiError(503, "busy" if outgoing.refused else "lost", message, retry_s=1.0)
-        await _answer(fault, scope, send)
+        await answer(fault, scope, send)
 
 
 class _Kept:
@@ -126,13 +122,3 @@ def _later(scope: Any, seconds: float) -> Any:
         return value
 
     return {**scope, "headers": [(name, left(name, value)) for name, value in scope["headers"]]}
-
-
-async def _answer(fault: ApiError, scope: Any, send: Any) -> None:
-    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    body = json.dumps(fault.body(given or uuid.uuid4().hex)).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body))}
-    pairs = [(k.lower().encode(), v.encode()) for k, v in {**headers, **fault.headers()}.items()]
-    pairs.append((OWN, b"nosniff"))
-    await send({"type": "http.response.start", "status": fault.status, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})
