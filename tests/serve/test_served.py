@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import httpx
@@ -18,6 +21,7 @@ import pytest
 
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.serve.ray.deployments import Cluster, served
+from srrag.serve.settings import Limits
 from tests.unit.serve.serving import CAST, events, free_port, settings
 
 pytestmark = pytest.mark.ray
@@ -107,6 +111,31 @@ def test_faults_pass_through_the_proxy(client: httpx.Client, url: str) -> None:
     assert (late.status_code, late.json()["error"]["code"]) == (504, "deadline")
     assert client.post("/v1/answers", json={}).json()["error"]["field"] == "question"
     assert client.get("/readyz", headers={"host": "evil.example"}).status_code == 403
+
+
+HALF = (
+    b"POST /v1/feedback HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 500\r\n\r\n{"
+)
+
+
+def test_half_a_body_ends_in_the_proxy(client: httpx.Client, url: str) -> None:
+    address = urlsplit(url)
+    assert address.hostname and address.port
+    with ExitStack() as opened:
+        sockets = []
+        for _ in range(Limits().slow_bodies + 20):
+            sock = socket.create_connection((address.hostname, address.port), timeout=20)
+            opened.enter_context(sock)
+            sock.sendall(HALF)
+            sockets.append(sock)
+        assert client.post("/v1/answers", json=QUESTION).status_code == 200
+        began = time.monotonic()
+        answers = [sock.makefile("rb").read() for sock in sockets]  # until they are closed
+        assert {answer.split()[1] for answer in answers} == {b"408"}
+        assert all(b'"slow_body"' in answer for answer in answers)
+        assert time.monotonic() - began < 15
+    assert "feedback" not in client.get("/metrics").text, "no replica has heard of them"
 
 
 def test_a_killed_replica_is_replaced(client: httpx.Client) -> None:
