@@ -218,7 +218,8 @@ def _certainty(
     top = [paper for paper in behind or cited if paper.item["grade"] == best]
     claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
     clear = sum(each.clear for each in found)
-    agree = _agree(agreed, clear, len(found)) if asked.O or found else ""
+    mixed = all(direction_in(asked, each.sentence) for each in found)
+    agree = _agree(agreed, clear, len(found), mixed) if asked.O or found else ""
     lower = LOWER if counts and best != next(iter(counts)) else ""
     sentence = " ".join(filter(None, (_counted(counts), lower, agree)))
     return AnswerCertainty(
@@ -249,8 +250,11 @@ def _many(study: str) -> str:
     return plurals.get(study, f"{study}s")
 
 
-def _agree(agreed: PapersAgree, number: int, unclear: int) -> str:
-    """What papers of which so many speak clearly, and so many at all, say of the outcome."""
+def _agree(agreed: PapersAgree, number: int, unclear: int, mixed: bool) -> str:
+    """What papers of which so many speak clearly, and so many at all, say of the outcome.
+
+    `mixed` says that each has a clear sentence, so that what is not clear is the paper as a whole.
+    """
     if agreed.disagree:
         told = ", ".join(f"{len(numbers)} {name}" for name, numbers in agreed.sides)
         return f"The papers that speak of this outcome do not agree ({told})."
@@ -260,7 +264,9 @@ def _agree(agreed: PapersAgree, number: int, unclear: int) -> str:
         return "One paper speaks clearly of this outcome."
     if unclear:
         told = "One paper speaks" if unclear == 1 else f"{unclear} papers speak"
-        return f"{told} of this outcome, but not clearly."
+        one = "its sentences" if unclear == 1 else "the sentences of each"
+        how = f"and {one} do not all say the same" if mixed else "but not clearly"
+        return f"{told} of this outcome, {how}."
     return "No direction for this outcome could be read from the papers."
 
 

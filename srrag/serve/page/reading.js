@@ -13,8 +13,12 @@ const STATES = {
 
 // Sentences of the bottom line with their citations.
 export function bottomLine(reading, evidence, open) {
-  return reading.bottom_line.map((line) => make("p", { dir: "auto" },
-    line.cut ? "… " : "", line.text, ...marks(line.citations, evidence, open)));
+  return reading.bottom_line.map(({ cut, text, citations }) => {
+    const last = text.search(/\S+$/); // no line begins with the first mark
+    const [first, ...others] = marks(citations, evidence, open);
+    return make("p", { dir: "auto" }, cut ? "… " : "", text.slice(0, last),
+      make("span", { className: "kept" }, text.slice(last), first ?? ""), ...others);
+  });
 }
 
 const marks = (numbers, evidence, open) => numbers.map((number) =>

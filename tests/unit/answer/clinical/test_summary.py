@@ -291,10 +291,18 @@ def test_a_short_form_that_the_question_defines_names_the_outcome() -> None:
 
 def test_a_paper_that_speaks_of_the_outcome_unclearly_is_told_as_that() -> None:
     none = PapersAgree("", ())
-    assert _agree(none, 0, 0) == "No direction for this outcome could be read from the papers."
-    assert _agree(none, 0, 1) == "One paper speaks of this outcome, but not clearly."
-    assert _agree(none, 0, 3) == "3 papers speak of this outcome, but not clearly."
-    assert _agree(none, 1, 2) == "One paper speaks clearly of this outcome."
+    assert (
+        _agree(none, 0, 0, True) == "No direction for this outcome could be read from the papers."
+    )
+    assert _agree(none, 0, 1, False) == "One paper speaks of this outcome, but not clearly."
+    assert _agree(none, 0, 3, False) == "3 papers speak of this outcome, but not clearly."
+    told = "One paper speaks of this outcome, and its sentences do not all say the same."
+    assert _agree(none, 0, 1, True) == told
+    answer = ANSWERS["weight_loss"]
+    reading = clinical_reading(answer, answer["anchors"], answer["why"])
+    assert reading.certainty.agree == told
+    assert reading.findings[0].says == "no difference", "as its own sentence does"
+    assert _agree(none, 1, 2, False) == "One paper speaks clearly of this outcome."
 
 
 def test_a_bottom_line_is_of_a_paper_on_the_people_and_the_intervention() -> None:
