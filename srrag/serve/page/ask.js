@@ -90,7 +90,7 @@ function clear() {
   for (const id of ["whole", "others", "steps-taken"]) at(id).open = false;
   document.getElementById("paper-row")?.remove();
   document.body.classList.add("answered");
-  at("question").placeholder = "A follow-up, or another question";
+  at("question").placeholder = "A follow-up or new question";
   fail(null);
   [draft, shown] = [{ text: "", evidence: [] }, null];
   at("said").textContent = "";
