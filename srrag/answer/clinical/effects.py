@@ -25,6 +25,11 @@ _VERSUS = re.compile(
     rf"[^.;()]{{0,40}}?\b(?:vs\.?|versus|compared (?:to|with))\s+[^.;()]{{0,30}}?{_N}{_UNIT}"
     rf"(?:\s?±\s?{_N}{_UNIT})?",
 )
+_NAMED = re.compile(
+    r"\b(?:odds ratio|risk ratio|rate ratio|hazard ratio|relative risk|effect size|mean difference"
+    r"|OR|RR|HR|IRR|SMD|MD)(?:\s?[(\[][A-Za-z]{2,4}[)\]])?"
+    rf"\s?(?:[=:,]|of|was)\s?{_N}{_UNIT}"
+)
 _BY = re.compile(
     rf"\bby\s+(?:an? (?:mean|average) (?:of )?)?{_N}\s?(?:%|[a-zA-Z/°]{{1,12}})"
     r"(?:\s?per [a-z]+)?",
@@ -58,7 +63,7 @@ def stated_effects(sentence: str) -> list[StatedEffect]:
         return found[:MAX_EFFECTS]
     p_values = [match["sign"] + " " + match["p"] for match in _P.finditer(sentence)]
     p = p_values[0] if len({*p_values}) == 1 else ""
-    for pattern in (_VERSUS, _CHANGE, _BY, _PERCENT):
+    for pattern in (_NAMED, _VERSUS, _CHANGE, _BY, _PERCENT):
         stretches = [match[0].strip() for match in pattern.finditer(sentence) if _real(match[0])]
         if stretches:
             return [StatedEffect(each, p=p) for each in dict.fromkeys(stretches)][:MAX_EFFECTS]

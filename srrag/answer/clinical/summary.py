@@ -265,8 +265,8 @@ def _agree(agreed: PapersAgree, number: int, unclear: int, mixed: bool) -> str:
     if unclear:
         told = "One paper speaks" if unclear == 1 else f"{unclear} papers speak"
         one = "its sentences" if unclear == 1 else "the sentences of each"
-        how = f"and {one} do not all say the same" if mixed else "but not clearly"
-        return f"{told} of this outcome, {how}."
+        how = f", and {one} do not all say the same" if mixed else "; which way, no rule could read"
+        return f"{told} of this outcome{how}."
     return "No direction for this outcome could be read from the papers."
 
 

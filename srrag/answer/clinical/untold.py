@@ -144,7 +144,7 @@ def _effect(findings: Sequence[QuotedFinding]) -> list[UntoldPoint]:
         return [UntoldPoint("outcome", "No quote names the outcome that you asked about.")]
     effects = [effect for each in cited if each.on_outcome for effect in each.effects]
     if not any(re.sub(r"[Pp]\s?[<=>≤≥]\s?[\d.·]+", "", each.text).strip() for each in effects):
-        return [UntoldPoint("no_effect", "How large the effect is, no quote says.")]
+        return [UntoldPoint("no_effect", "No size of the effect could be read in the quotes.")]
     if not any(each.low for each in effects):
         return [UntoldPoint("no_interval", "No confidence interval is quoted.")]
     return []

@@ -277,6 +277,14 @@ def test_an_interval_with_signs_and_units_is_one() -> None:
     assert (found.low, found.high, found.level) == ("−15", "+5", "95")
 
 
+def test_a_named_ratio_is_an_effect_without_its_interval_too() -> None:
+    found = stated_effects(
+        "They were more likely to improve (odds ratio [OR] = 2.69, confidence interval [CI] = "
+        "7.24–1.00, and OR = 3.75, respectively)."
+    )
+    assert [each.text for each in found] == ["odds ratio [OR] = 2.69", "OR = 3.75"]
+
+
 def test_a_short_form_that_the_question_defines_names_the_outcome() -> None:
     asked = asked_question(
         "What is the effect of cycling compared with running on the root mean square of "
@@ -294,8 +302,14 @@ def test_a_paper_that_speaks_of_the_outcome_unclearly_is_told_as_that() -> None:
     assert (
         _agree(none, 0, 0, True) == "No direction for this outcome could be read from the papers."
     )
-    assert _agree(none, 0, 1, False) == "One paper speaks of this outcome, but not clearly."
-    assert _agree(none, 0, 3, False) == "3 papers speak of this outcome, but not clearly."
+    assert (
+        _agree(none, 0, 1, False)
+        == "One paper speaks of this outcome; which way, no rule could read."
+    )
+    assert (
+        _agree(none, 0, 3, False)
+        == "3 papers speak of this outcome; which way, no rule could read."
+    )
     told = "One paper speaks of this outcome, and its sentences do not all say the same."
     assert _agree(none, 0, 1, True) == told
     answer = ANSWERS["weight_loss"]
