@@ -135,8 +135,7 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
 
     A sentence that speaks to a model is no part of the question, unless there is no other.
     """
-    said = [each for each in cut_sentences(question) if not TO_A_MODEL.search(each)]
-    question = html.unescape(" ".join(said) or question)
+    question = html.unescape(without_orders(question))
     asked = _BRACKETED.sub(_written_out, question)
     stems = {
         stem: word
@@ -157,6 +156,12 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     whole = [inside[names == name].any(axis=0) for name in names]
     documents = np.array(whole, bool).reshape(inside.shape)
     return Held([*stems.values()], weights, inside, documents)
+
+
+def without_orders(question: str) -> str:
+    """A question without the sentences that speak to a model, unless there is no other."""
+    said = [each for each in cut_sentences(question) if not TO_A_MODEL.search(each)]
+    return " ".join(said) or question
 
 
 def _written_out(found: re.Match[str]) -> str:

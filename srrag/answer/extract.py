@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from srrag.algo.terms import terms
 from srrag.answer.answerable import packaged_model
 from srrag.answer.candidates import Candidate, Passage, candidates, is_title
-from srrag.answer.coverage import GENERAL, TextSource, held
+from srrag.answer.coverage import GENERAL, TextSource, held, without_orders
 from srrag.answer.direction import direction
 from srrag.answer.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
@@ -113,6 +113,7 @@ class ExtractRule:
 
     def __call__(self, question: str, passages: Sequence[Passage]) -> Extract:
         """Choose sentences that answer the question, best first."""
+        question = without_orders(question)
         found = candidates(passages)
         asked = _asked(question, passages, found)
         states = np.array([_finds(each, passages, question) for each in found], bool)
@@ -204,22 +205,23 @@ def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate
     has = _membership(asked, [candidate.stems for candidate in found])
     if not asked or not found:
         absent = [words.get(term, term).strip(_MARKS) for term in asked]
-        return Asked(*np.zeros((4, len(found))), np.zeros(len(found), bool), 0.0, absent)
+        none = np.zeros(len(found))
+        return Asked(none, none, none, none, none > 0, 0.0, absent)
     weight = np.log1p(len(found) / (has.sum(0) + 0.5))
     weight /= weight.sum()
     outcome = np.isin(asked, named_terms(asked_outcome(question)))
-    named_outcome = asked_outcome(question) != question
+    named = outcome if asked_outcome(question) != question else np.zeros_like(outcome)
     inside = _membership(asked, [frozenset(named_terms(passage.text)) for passage in passages])
     titles = _membership(asked, [frozenset(named_terms(passage.title)) for passage in passages])
     around = inside | titles
     names = np.array([each.paper or f"{n}" for n, each in enumerate(passages)])
-    papers = np.array([around[names == name].any(axis=0) for name in names])
+    papers = np.array([around[names == name].any(axis=0) for name in names], bool)
     return Asked(
         has @ weight,
         (has & outcome) @ weight / (weight[outcome].sum() or 1.0),
         (around @ weight)[[each.passage for each in found]],
         (papers @ _rarity(asked))[[each.passage for each in found]],
-        (papers & outcome & named_outcome).any(axis=1)[[each.passage for each in found]],
+        (papers & named).any(axis=1)[[each.passage for each in found]],
         float((inside @ weight).max()),
         [words.get(asked[i], asked[i]).strip(_MARKS) for i in np.flatnonzero(~around.any(axis=0))],
     )
