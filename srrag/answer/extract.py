@@ -221,7 +221,7 @@ def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate
         (has & outcome) @ weight / (weight[outcome].sum() or 1.0),
         (around @ weight)[[each.passage for each in found]],
         (papers @ _rarity(asked))[[each.passage for each in found]],
-        (papers & named).any(axis=1)[[each.passage for each in found]],
+        np.asarray((papers & named).any(axis=1))[[each.passage for each in found]],
         float((inside @ weight).max()),
         [words.get(asked[i], asked[i]).strip(_MARKS) for i in np.flatnonzero(~around.any(axis=0))],
     )
