@@ -38,7 +38,7 @@ def test_rows_become_runs_and_submissions(sample_root: Path, tmp_path: Path) -> 
     judge = "+bench.judges.form={_target_:MeasureForm}"
     summary, _ = srrag(
         "sweep", "bench=answers", f"root={root}", f"out={tmp_path / 'S'}", "resamples=100",
-        *rows, *off, judge,
+        "bench.limit=12", *rows, *off, judge,
     )  # fmt: skip
     assert summary["ok"]
     found = {row.name: row.metrics for row in read_results(tmp_path / "S").rows}

@@ -14,8 +14,10 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -60,23 +62,35 @@ class Undisturbed:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    corpus = write_rehab(shared_data, folder / "rehab.jsonl", ABSTRACTS, PASSAGES)
-    with started(folder, *SLIPS) as (_, url):
-        finish(build(folder / "root", corpus, url, *OPTIONS))
-        seen = counts(url)
-    summary = json.loads((folder / "root/jobs/build/summary.json").read_text("utf-8"))
-    assert summary["triples"] > 100
-    assert {"invalid_json", "wrong_type", "ungrounded", "unknown_type"} <= {
-        *summary["rejects"]["triples"]
-    }
-    assert min(summary["usage"][name]["calls"] for name in ("documents", "chunks", "triples")) > 20
-    assert len({name for name in tables(folder / "root") if name.startswith("chunks/")}) == 2
-    keys = logged(folder / "root")
-    assert set(keys.values()) == set(seen["calls"].values()) == {1}
-    assert len(keys) == len(seen["calls"]) == summary["calls"]
-    return Undisturbed(corpus, folder / "root", summary["calls"])
+def undisturbed(shared_data: Path, built_once: Callable[..., Path]) -> Undisturbed:
+    """Built once a run: the test on Ray has a process of its own."""
+
+    def fill(folder: Path) -> None:
+        corpus = write_rehab(shared_data, folder / "rehab.jsonl", ABSTRACTS, PASSAGES)
+        with started(folder, *SLIPS) as (_, url):
+            finish(build(folder / "root", corpus, url, *OPTIONS))
+            seen = counts(url)
+        summary = summary_of(folder / "root")
+        assert summary["triples"] > 100
+        assert {"invalid_json", "wrong_type", "ungrounded", "unknown_type"} <= {
+            *summary["rejects"]["triples"]
+        }
+        stages = ("documents", "chunks", "triples")
+        assert min(summary["usage"][name]["calls"] for name in stages) > 20
+        assert len({name for name in tables(folder / "root") if name.startswith("chunks/")}) == 2
+        keys = logged(folder / "root")
+        assert set(keys.values()) == set(seen["calls"].values()) == {1}
+        assert len(keys) == len(seen["calls"]) == summary["calls"]
+
+    folder = built_once("undisturbed", fill)
+    root = folder / "root"
+    return Undisturbed(folder / "rehab.jsonl", root, summary_of(root)["calls"])
+
+
+def summary_of(root: Path) -> dict[str, Any]:
+    """What a build said last."""
+    found: dict[str, Any] = json.loads((root / "jobs/build/summary.json").read_text("utf-8"))
+    return found
 
 
 def finish(command: list[str]) -> None:
@@ -132,8 +146,7 @@ def killed_and_resumed(undisturbed: Undisturbed, tmp_path: Path, kills: int, see
         release(url)
         finish(command)
         assert_as_undisturbed(root, url, undisturbed, kills)
-    summary = json.loads((root / "jobs/build/summary.json").read_text("utf-8"))
-    assert summary["usage"]["triples"]["cached"] > 0
+    assert summary_of(root)["usage"]["triples"]["cached"] > 0
 
 
 @pytest.mark.long(150, "four starts of the command, two of them killed")
