@@ -278,9 +278,13 @@ def add_examples(
         table = step.open(at)(table)
 
 
-@pytest.fixture(
-    params=sorted(all_steps(), key=lambda step: step.__name__), ids=lambda s: s.__name__
-)
+def _params() -> Iterator[Any]:
+    """Every step; the slowest, which runs rounds of search, is left to `make test`."""
+    for step in sorted(all_steps(), key=lambda step: step.__name__):
+        yield pytest.param(step, marks=[pytest.mark.slow] * (step is IterateRetrieval))
+
+
+@pytest.fixture(params=_params(), ids=lambda s: s.__name__)
 def example(request: pytest.FixtureRequest, examples: dict[type[Step], Example]) -> Example:
     assert request.param in examples, "a Step that no stage and no pipeline uses has no place here"
     return examples[request.param]

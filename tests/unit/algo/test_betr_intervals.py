@@ -36,6 +36,7 @@ def covered(u: Floats, num_queries: int, seeds: int = SEEDS) -> Floats:
     return held / seeds
 
 
+@pytest.mark.slow
 def test_intervals_cover_interior_values_as_often_as_they_say() -> None:
     shares = covered(2 * TABLE_1, 300)
     assert (shares >= 0.85).all(), shares

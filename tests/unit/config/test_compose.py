@@ -51,6 +51,7 @@ def test_three_question_marks_are_a_text() -> None:
     assert asked("???") == "???"
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @example("\\")
 @given(st.text(st.one_of(st.sampled_from("\\'\"${},()[]:= "), st.characters(codec="utf-8"))))
@@ -58,6 +59,7 @@ def test_any_question_is_taken_as_it_is(text: str) -> None:
     assert asked(text) == text
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.sampled_from("ab'\"$,()[]:=?é膝🦵 \n"), max_size=12).filter(lambda t: t != "???"))
 def test_any_question_without_braces_and_backslashes_is_taken_as_it_is(text: str) -> None:

@@ -119,6 +119,7 @@ def test_every_character_is_in_one_block(text: str) -> None:
     assert_covers(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["a\n", "\n", "```\n", "|\n", "- a\n\n", "# a\n", "- ", "a\n===\n", "#", "---\n"]
 )

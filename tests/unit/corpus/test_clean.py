@@ -162,6 +162,7 @@ ADVERSARIAL = [
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ADVERSARIAL)
 def test_a_megabyte_of_anything_is_cleaned_in_linear_time(piece: str) -> None:
     started = time.process_time()

@@ -348,6 +348,7 @@ def real_grades(file: str) -> list[tuple[str, str]]:
     return pairs
 
 
+@pytest.mark.slow
 @needs_shared
 def test_most_evidence_inference_articles_are_found_to_be_trials() -> None:
     pairs = real_grades("evidence_inference/articles.jsonl")

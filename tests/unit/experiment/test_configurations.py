@@ -87,6 +87,7 @@ def test_where_another_engine_answers_two_commands_repeat_it(sample_root: Path) 
 SWEEPS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf/sweep").glob("*.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_row_of_every_file_can_be_left_out(name: str) -> None:
     given = ["root=R", "bench=sample", f"sweep={name}"]

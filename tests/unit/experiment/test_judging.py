@@ -53,6 +53,7 @@ def judged(folder: Path, *more: str, answers_: str = "both.parquet") -> dict[str
     return run({**config, "command": "test"})
 
 
+@pytest.mark.slow
 def test_stored_answers_are_judged_by_rules_without_a_root(folder: Path) -> None:
     summary = judged(folder)
     metrics = summary["metrics"]
@@ -82,6 +83,7 @@ def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
     assert summary["difference"]["choice_accuracy"]["value"] is None
 
 
+@pytest.mark.slow
 def test_what_a_control_reaches_too_is_unfit_and_not_tested(folder: Path) -> None:
     summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}")
     assert summary["unfit"]["answer_relevancy"].startswith("unfit here: echo 1.000")
@@ -292,6 +294,7 @@ def test_a_judge_is_judged(folder: Path) -> None:
     assert summary["ok"] is True
 
 
+@pytest.mark.slow
 def test_a_judge_that_does_not_beat_a_cosine_on_votes_is_said_in_the_table(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from srrag.config.compose import configure
 from srrag.experiment.configurations import named
 
@@ -12,6 +14,7 @@ def rows(sweep: str) -> dict[str, tuple[str, ...]]:
     return dict(named(configure("sweep", [f"sweep={sweep}", *GIVEN])["sweep"]["rows"], ()))
 
 
+@pytest.mark.slow
 def test_every_row_chooses_an_option_and_the_filter_sees_the_k_retrieved() -> None:
     for name, overrides in rows("rethinking").items():
         config = configure("evaluate", [*GIVEN[:3], *overrides])

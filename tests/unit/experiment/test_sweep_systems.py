@@ -48,6 +48,7 @@ def test_what_ranks_nothing_keeps_its_answer_and_another_word_is_refused() -> No
         pipeline("bm25", "mine")
 
 
+@pytest.mark.slow
 def test_rows_that_a_root_cannot_run_are_told_apart(sample_root: Path) -> None:
     argv = [f"root={sample_root}", "bench.path=P", "sweep=systems"]
     config = configure("sweep", argv)

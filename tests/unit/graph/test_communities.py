@@ -123,6 +123,7 @@ def test_the_order_of_the_input_does_not_matter(tmp_path: Path) -> None:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
     graph = write(tmp_path, *sample())
     code = (

@@ -185,6 +185,7 @@ print(*(file_sha256(path) for path in sorted(out.iterdir())))
 """
 
 
+@pytest.mark.slow
 def test_the_files_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     part = write(
         [fact(n, f"Drug {n % 7}", f"r{n % 3}", f"Outcome {n % 5}") for n in range(60)],
@@ -241,6 +242,7 @@ def test_an_update_is_read_as_a_build_anew(
             assert (folder / "new" / file).read_bytes() == (folder / "anew" / file).read_bytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=7))
 def test_any_updates_in_succession_are_one_merge_and_leave_no_trace(

@@ -48,6 +48,7 @@ def test_buckets_hold_every_row_once_and_are_in_the_order_of_ids(
     assert all(one[1] <= two[0] for one, two in itertools.pairwise(ends))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bucket_facts", "threads"), [(10_000, 2), (40, 1), (7, 3), (1, 2)])
 def test_the_files_are_the_same_for_any_number_of_buckets_workers_and_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket_facts: int, threads: int
@@ -96,6 +97,7 @@ def test_row_groups_have_one_size_and_say_which_ids_they_hold(
     assert pq.read_table(path).equals(table)
 
 
+@pytest.mark.slow
 def test_the_work_may_be_done_in_other_processes(tmp_path: Path) -> None:
     part = write(rows_of(100, seed=3), TRIPLES, tmp_path / "part.parquet")
     context = multiprocessing.get_context("spawn")

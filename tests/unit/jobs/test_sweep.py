@@ -83,6 +83,7 @@ def test_benchmarks_of_any_shape_are_swept(sample_root: Path, tmp_path: Path) ->
         read_bench(Terms.of(config))
 
 
+@pytest.mark.slow
 def test_seeds_are_rows_with_answers_of_their_own_and_are_summed_up(
     sample_root: Path, tmp_path: Path, capsys: Any
 ) -> None:

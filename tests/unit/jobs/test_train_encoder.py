@@ -119,6 +119,7 @@ def test_a_second_training_goes_on_from_the_first(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_two_towers_learn_together(data: Path, tmp_path: Path) -> None:
     query = make_bert(tmp_path / "query", seed=1)
     overrides = [f"embedder.query_model={query}", "embedder.pooling=cls", "gate.margin=1"]

@@ -82,6 +82,7 @@ def test_learns_judges_and_is_evaluated_to_the_same_figures(encoder: Path, data:
     assert evaluated["revision"] == summary["revision"]
 
 
+@pytest.mark.slow
 def test_cross_validation_chooses_and_a_second_run_trains_nothing(
     encoder: Path, data: Path
 ) -> None:

@@ -68,6 +68,7 @@ def _run(root: Path) -> None:
     LocalRunner().run(plan(Double(deadly=6)), Store(root), ["p0"], Place())
 
 
+@pytest.mark.slow
 def test_a_row_that_kills_its_worker_is_rejected_after_three_strikes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     number_parts(store, [9])

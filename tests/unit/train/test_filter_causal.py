@@ -43,6 +43,7 @@ def causal(tiny: Path, lora: LoRA | None = None) -> Base:
     return Base(kind="causal", model=str(tiny), max_tokens=1024, lora=lora)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lora", "rate"), KINDS)
 def test_sixteen_pairs_are_learned_by_heart_and_read_back(
     tiny: Path, path: Path, tmp_path: Path, lora: LoRA | None, rate: float

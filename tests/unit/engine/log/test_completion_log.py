@@ -244,6 +244,7 @@ def test_merging_stops_at_a_journal_and_leaves_whole_parts_alone(tmp_path: Path)
     assert len(CompletionLog(tmp_path).lookup([key(n) for n in range(100)])) == 13
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_of_recovery_loses_and_doubles_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     rows = many_parts(folder, num_parts=2)
@@ -266,6 +267,7 @@ def test_a_kill_at_any_step_of_recovery_loses_and_doubles_nothing(tmp_path: Path
     assert states[2] and states[3] and states[4] and states[1]
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_of_forgetting_loses_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     rows = many_parts(folder, num_parts=2)
@@ -385,6 +387,7 @@ ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ACTIONS, max_size=14))
 def test_the_log_equals_a_plain_model(

@@ -189,6 +189,7 @@ def test_an_append_that_the_disk_refuses_raises_and_the_next_one_stands(tmp_path
     assert set(CompletionLog(tmp_path).lookup([key(n) for n in range(5)])) == {key(1), key(3)}
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
     acknowledged: set[int] = set()
     start = 0

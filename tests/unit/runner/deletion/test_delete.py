@@ -101,6 +101,7 @@ def test_a_later_version_of_a_document_named_by_content_is_read(
     assert not holding(root, SECRET + " reduced")
 
 
+@pytest.mark.slow
 def test_every_build_and_configuration_of_the_root_lets_go(papers: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     coarse = ["stages.sparse=null", "+stages.chunks.run.target_tokens=40"]
@@ -245,6 +246,7 @@ def test_a_benchmark_that_is_being_made_is_not_deleted_under_it(
 STEPS = ("derive_part", "write_rejects", "drop_builds", "drop_part", "asked_keys", "holding")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_anywhere_it_is_finished_by_the_same_command(
     papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
