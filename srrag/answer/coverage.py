@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from srrag.algo.terms import terms
 from srrag.answer.candidates import TO_A_MODEL
+from srrag.answer.lettered import LETTERED, lettered
 from srrag.answer.outcome_kinds import kinds_of
 from srrag.answer.sentences import cut_sentences
 
@@ -41,16 +42,9 @@ MAX_RUN = 6
 """Words of the longest run whose initials may be an acronym, those between content words too."""
 LEAST_ACRONYM = 3
 """Letters of an acronym that the question does not give: two letters mean too many things."""
-_LETTER = r"(?:[A-Z]{1,2}\d{0,2}|\d{1,2}|[b-ek])"
-_LETTERED = re.compile(
-    r"\b((?i:vitamin|hepatitis|factor|influenza|omega|coenzyme))s?[ -]"
-    rf"({_LETTER}(?:(?:,? and |,? or |, |/| & ){_LETTER})*)\b"
-)
-"""Names that a letter or a number tells from each other: vitamin D, vitamins C and E, omega-3."""
 _BRACKETED = re.compile(r"((?:[\w-]+ ){1,8})\(([A-Z][A-Za-z]{1,6})\)")
 LEAST_TYPO = 5
 """Letters of a stem that another with one letter more, less or changed may stand for."""
-_HEPATITIS = re.compile(r"\bH([A-E])V\b")
 _NUMBER = re.compile(r"\d+[a-z]{0,3}\Z", re.IGNORECASE)
 _GENERAL_TEXT = (
     "another anybody anyone anything approach ability able actually allow amount answer anyway "
@@ -139,7 +133,7 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     asked = _BRACKETED.sub(_written_out, question)
     stems = {
         stem: word
-        for word in _WORD.findall(_LETTERED.sub("", asked))
+        for word in _WORD.findall(LETTERED.sub("", asked))
         if len(word) > 1 and not _NUMBER.match(word)
         for stem in terms(word)
     } | lettered(question)
@@ -184,19 +178,6 @@ def _mistyped(stem: str, other: str) -> bool:
         (n for n, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short)
     )
     return short[same + (len(short) == len(long)) :] == long[same + 1 :]
-
-
-def lettered(text: str) -> dict[str, str]:
-    """Names such as vitamin D, each as one stem with its words: "vitamin C" does not hold it."""
-    names = {}
-    for found in _LETTERED.finditer(text):
-        for letter in re.findall(rf"\b{_LETTER}\b", found[2]):
-            names[_lettered(found[1], letter)] = f"{found[1]} {letter}"
-    return names | {_lettered("hepatitis", m[1]): m[0] for m in _HEPATITIS.finditer(text)}
-
-
-def _lettered(family: str, letter: str) -> str:
-    return f"{terms(family)[0]} {letter.casefold()}"
 
 
 def acronyms(question: str) -> dict[str, set[str]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from srrag.algo.terms import terms
+from srrag.answer.lettered import lettered
 
 KINDS = {
     "harm": "harm harmful harmless safe safely safety unsafe danger dangerous adverse complication "
@@ -43,7 +44,10 @@ def kinds_of(stems: Iterable[str]) -> frozenset[str]:
 
 
 def named_terms(text: str) -> list[str]:
-    """Stems of the content words of a text, in order, those of a kind replaced by its name."""
+    """Stems of the content words of a text, in order, those of a kind replaced by its name.
+
+    Behind them stand names such as "vitamin d" (`lettered`).
+    """
     stems = terms(text)
     paired = [_PAIR[pair] for pair in pairwise(stems) if pair in _PAIR]
-    return [_KIND.get(stem, stem) for stem in stems] + paired
+    return [*(_KIND.get(stem, stem) for stem in stems), *paired, *lettered(text)]
