@@ -21,9 +21,18 @@ TEXTS = [
 ]
 
 
+ROUNDING = {"torch-bf16": 2e-3}
+"""Processors with AMX multiply matrices of other shapes by other kernels, a bfloat16 apart."""
+
+
 @pytest.fixture(scope="module", params=BACKENDS)
 def loaded(request):
     return load(Encoder(backend=request.param), threads=1)
+
+
+@pytest.fixture
+def rounding(loaded, request):
+    return ROUNDING.get(request.node.callspec.params["loaded"], 1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +54,12 @@ def test_close_to_float32_in_every_backend(loaded, exact):
     assert cosine.min() > 0.98
 
 
-def test_a_row_does_not_depend_on_its_batch(loaded):
+def test_a_row_does_not_depend_on_its_batch(loaded, rounding):
     whole = loaded.encode(TEXTS)
     alone = np.concatenate([loaded.encode([text]) for text in TEXTS])
     tight = loaded.encode(TEXTS, batch_tokens=1)
-    assert np.abs(whole - alone).max() <= 1e-5
-    assert np.abs(whole - tight).max() <= 1e-5
+    assert np.abs(whole - alone).max() <= rounding
+    assert np.abs(whole - tight).max() <= rounding
 
 
 def test_tokens_come_from_the_same_pass(loaded):
