@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import graspologic_native
 import numpy as np
@@ -38,7 +39,7 @@ def start(graph: sparse.csr_array, seed: int = 0) -> Start:
     best = round(math.log(graph.shape[0] ** 0.5 / 8 + 1, _STEP))
     previous: int | None = None
     while best != previous:
-        window = sorted(range(best - 2, best + 3), key=lambda power: abs(power - best))
+        window = best, best - 1, best + 1
         best, previous = min(window, key=length), best
     return Start(found[best][1], _STEP**best)
 
@@ -99,8 +100,14 @@ class DescriptionLength:
         if self.within > self.expected:
             likelihood += _log_rate(self.within, self.expected)
             likelihood += _log_rate(self.total - self.within, self.total - self.expected)
-        sizes = math.lgamma(n) - math.lgamma(b) - math.lgamma(n - b + 1)
-        return math.log(n) + sizes + math.lgamma(n + 1) - self.log_orders - likelihood
+        return _partition_nats(n, b) - self.log_orders - likelihood
+
+
+@lru_cache
+def _partition_nats(n: int, b: int) -> float:
+    """What of a partition's length depends on nothing but the numbers; merging asks it for each pair."""
+    sizes = math.lgamma(n) - math.lgamma(b) - math.lgamma(n - b + 1)
+    return math.log(n) + sizes + math.lgamma(n + 1)
 
 
 def _log_rate(seen: float, expected: float) -> float:
