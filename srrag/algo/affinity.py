@@ -182,20 +182,16 @@ def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     probes = lists.shape[1]
     members = np.split(*_grouped(lists[:, 0], index.nlist))
     searches = np.split(*_grouped(lists.ravel(), index.nlist))
-    cosines = np.full((n * probes, k), -np.inf, dtype=np.float32)
-    rows = np.full((n * probes, k), -1)
+    cosines = np.full((probes, n, k), -np.inf, dtype=np.float32)
+    rows = np.full((probes, n, k), -1)
     for inside, search in zip(members, searches, strict=True):
         if len(inside):
+            row, probe = np.divmod(search, probes)
             least = min(k, len(inside))
-            near = faiss.knn(
-                vectors[search // probes], vectors[inside], least, faiss.METRIC_INNER_PRODUCT
-            )
-            cosines[search, :least], rows[search, :least] = near[0], inside[near[1]]
-    cosines, rows = cosines.reshape(n, -1), rows.reshape(n, -1)
-    best = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
-    found = np.take_along_axis(cosines, best, axis=1)
-    best = np.take_along_axis(best, np.argsort(-found, axis=1, kind="stable"), axis=1)
-    return np.take_along_axis(cosines, best, axis=1), np.take_along_axis(rows, best, axis=1)
+            near = faiss.knn(vectors[row], vectors[inside], least, faiss.METRIC_INNER_PRODUCT)
+            cosines[probe, row, :least], rows[probe, row, :least] = near[0], inside[near[1]]
+    found: tuple[np.ndarray, np.ndarray] = faiss.merge_knn_results(cosines, rows, keep_max=True)
+    return found
 
 
 def _grouped(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -105,7 +105,7 @@ class DescriptionLength:
 
 @lru_cache
 def _partition_nats(n: int, b: int) -> float:
-    """What of a partition's length depends on nothing but the numbers; merging asks it for each pair."""
+    """The part of a partition's length that the numbers alone decide; merging asks it per pair."""
     sizes = math.lgamma(n) - math.lgamma(b) - math.lgamma(n - b + 1)
     return math.log(n) + sizes + math.lgamma(n + 1)
 

@@ -49,7 +49,7 @@ class DetectCommunities(Build):
     tokens, and worse communities (docs/graph.md).
     """
 
-    version = 4
+    version = 5
     remembers: ClassVar[bool] = True
     """An update continues the previous version, so its manifest names that version."""
 

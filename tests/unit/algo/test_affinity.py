@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import faiss
 import numpy as np
 import pytest
 
@@ -118,6 +119,34 @@ def test_lists_find_nearly_what_an_exact_search_finds(monkeypatch: pytest.Monkey
     common = [len(set(a) & set(b)) for a, b in zip(exact.tolist(), listed.tolist(), strict=True)]
     assert np.mean(common) > 9.5
     assert (np.diff(cosines, axis=1) <= 1e-6).all()
+
+
+def test_lists_find_what_the_scan_of_an_index_finds() -> None:
+    vectors = unit(np.random.default_rng(4).normal(size=(3000, 16)))
+    index = faiss.index_factory(16, "IVF11,Flat", faiss.METRIC_INNER_PRODUCT)
+    index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 5, 1, 64
+    index.train(vectors)
+    index.add(vectors)
+    index.nprobe = 8
+    scanned, rows = index.search(vectors, 5)
+    cosines, found = affinity._search_lists(vectors, 5)
+    assert cosines == pytest.approx(scanned, abs=1e-6)
+    assert (found == rows).mean() > 0.999  # but for ties
+
+
+def test_lists_find_each_row_once_and_leave_the_other_places_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Eight of ten lists hold fewer than all the rows that are asked for."""
+    monkeypatch.setattr(affinity, "_LIST_ROWS", 40)
+    vectors = unit(np.random.default_rng(4).normal(size=(400, 4)))
+    cosines, found = affinity._search_lists(vectors, 400)
+    for row in found:
+        assert len(set(row[row >= 0])) == (row >= 0).sum() < 400
+    there = found >= 0
+    assert cosines[there] == pytest.approx(
+        (vectors @ vectors.T)[np.nonzero(there)[0], found[there]], abs=1e-6
+    )
 
 
 def test_shared_neighbours_by_hand() -> None:

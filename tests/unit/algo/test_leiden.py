@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from srrag.algo import leiden as module
 from srrag.algo.leiden import (
     describe,
     description_length,
@@ -81,6 +82,22 @@ def test_the_resolution_follows_the_graph(num_cliques: int, size: int) -> None:
     assert leiden(graph, found.resolution).tolist() == labels.tolist()
     lengths = [description_length(graph, found) for found in (labels, labels // 2)]
     assert lengths[0] < lengths[1]
+
+
+def test_the_search_tries_both_neighbours_of_what_it_finds_and_none_beyond(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A description that is shortest at 2⁵; the search of 100 nodes begins at 2¹."""
+    tried = []
+
+    def cut(graph: sparse.csr_array, resolution: float, seed: int) -> np.ndarray:
+        tried.append(int(math.log2(resolution)))
+        return np.full(graph.shape[0], tried[-1])
+
+    monkeypatch.setattr(module, "leiden", cut)
+    monkeypatch.setattr(module, "description_length", lambda graph, labels: abs(labels[0] - 5))
+    assert start(sparse.csr_array((100, 100))).resolution == 32
+    assert tried == [1, 0, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
