@@ -82,7 +82,7 @@ def test_tokens_stream_from_the_deployment_of_an_engine(url: str) -> None:
 
 
 def test_what_is_too_much_is_refused_at_once_and_nothing_is_lost(url: str) -> None:
-    seen = asyncio.run(load(url, clients=72, seconds=LOAD_S))
+    seen = asyncio.run(load(url, clients=144, seconds=LOAD_S))
     assert set(seen.outcomes) <= {"answered", "streamed", "refused", "late"}, seen.reasons
     assert not seen.reasons, "and each refusal says when to come back"
     times = {name: statistics.median(s for _, s in found) for name, found in seen.outcomes.items()}
