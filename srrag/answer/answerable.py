@@ -27,6 +27,7 @@ from srrag.answer.coverage import (
     lacked_words,
     missing_words,
     shares,
+    typos,
 )
 from srrag.answer.mismatch_rules import asked_people
 from srrag.answer.sentences import plain
@@ -225,6 +226,13 @@ def lack_note(gate: Mapping[str, Any]) -> str:
     """A note that lists the question's words that no evidence holds, "" if there are none."""
     words = gate["lacking"]
     return f"Nothing in the evidence on {_listed(words)}." if words else ""
+
+
+def typo_note(question: str, evidence: Sequence[Mapping[str, Any]]) -> str:
+    """How words of a question that no evidence holds were read, "" for none."""
+    texts = [f"{each['title']} {each['text']}" for each in evidence]
+    read = typos(question, texts, packaged_model().frequencies)
+    return " ".join(f"“{typo}” is read as “{word}”." for typo, word in read.items())
 
 
 def unsaid_words(gate: Mapping[str, Any], cited: Collection[str]) -> list[str]:

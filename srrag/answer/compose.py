@@ -11,6 +11,7 @@ from srrag.answer.answerable import (
     abstention_note,
     lack_note,
     people_note,
+    typo_note,
     unsaid_note,
     unsaid_share,
 )
@@ -258,7 +259,8 @@ class ComposeAnswer(LLMStep):
             note = abstention_note(gate, cited)
             return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": note}
         notes = (
-            lack_note(gate), unsaid_note(gate, cited), people_note(question["text"], gate, cited)
+            typo_note(question["text"], question["evidence"]), lack_note(gate),
+            unsaid_note(gate, cited), people_note(question["text"], gate, cited),
         )  # fmt: skip
         return row | {"answer_note": " ".join(filter(None, (*notes, row["answer_note"])))}
 

@@ -127,9 +127,12 @@ def count_texts(texts: Iterable[str], least: int) -> Frequencies:
 def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies) -> Held:
     """Which words of the question the sources hold, without numbers, letters and stop words.
 
-    A sentence that speaks to a model is no part of the question, unless there is no other.
+    A sentence that speaks to a model is no part of the question, unless there is no other, and a
+    typo is read as the word that it stands for.
     """
     question = html.unescape(without_orders(question))
+    for typo, word in typos(question, [source.text for source in sources], frequencies).items():
+        question = question.replace(typo, word)
     asked = _BRACKETED.sub(_written_out, question)
     stems = {
         stem: word
@@ -141,10 +144,6 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     seen = [_Seen.of(source.text) for source in sources]
     short = acronyms(question)
     rows = [[each.holds(s, word, short.get(s, ())) for s, word in stems.items()] for each in seen]
-    for place, stem in enumerate(stems):
-        if not any(row[place] for row in rows) and stem not in frequencies.counts:
-            for row, each in zip(rows, seen, strict=True):
-                row[place] = any(_mistyped(stem, other) for other in each.stems)
     inside = np.array(rows, bool).reshape(len(sources), len(stems))
     names = np.array([source.document for source in sources])
     whole = [inside[names == name].any(axis=0) for name in names]
@@ -158,6 +157,30 @@ def without_orders(question: str) -> str:
     return " ".join(said) or question
 
 
+def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict[str, str]:
+    """Words of a question that medical texts do not know, with the words that they stand for.
+
+    These are words of the texts with a letter more, less or changed. What the texts hold, or begin
+    like, is no typo.
+    """
+    unknown = {
+        stem: word
+        for word in _WORD.findall(question)
+        for stem in terms(word)
+        if len(stem) >= LEAST_TYPO and stem not in frequencies.counts
+    }
+    if not unknown:
+        return {}
+    known = {stem: word for text in texts for word in _WORD.findall(text) for stem in terms(word)}
+    begin = {_british(stem)[:PREFIX_CHARS] for stem in known}
+    meant = {
+        word: next((known[other] for other in known if _mistyped(stem, other)), "")
+        for stem, word in unknown.items()
+        if _british(stem)[:PREFIX_CHARS] not in begin
+    }
+    return {word: other for word, other in meant.items() if other}
+
+
 def _written_out(found: re.Match[str]) -> str:
     """Words without the acronym in brackets behind them, if it is theirs."""
     initials = "".join(part[0] for part in re.split(r"[ -]+", found[1].strip()) if part).upper()
@@ -166,12 +189,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 def _mistyped(stem: str, other: str) -> bool:
     """Whether two stems that begin alike differ by one letter more, less or changed."""
-    if (
-        len(stem) < LEAST_TYPO
-        or " " in stem
-        or stem[:2] != other[:2]
-        or abs(len(stem) - len(other)) > 1
-    ):
+    if stem[:2] != other[:2] or abs(len(stem) - len(other)) > 1:
         return False
     short, long = sorted((stem, other), key=len)
     same = next(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from srrag.algo.terms import terms
 from srrag.answer.answerable import packaged_model
 from srrag.answer.candidates import Candidate, Passage, candidates, is_title
-from srrag.answer.coverage import GENERAL, TextSource, held, without_orders
+from srrag.answer.coverage import GENERAL, TextSource, held, typos, without_orders
 from srrag.answer.direction import direction
 from srrag.answer.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
@@ -113,15 +113,15 @@ class ExtractRule:
 
     def __call__(self, question: str, passages: Sequence[Passage]) -> Extract:
         """Choose sentences that answer the question, best first."""
-        question = without_orders(question)
+        question = _read(question, passages)
+        effect = _EFFECT.search(question) is not None
         found = candidates(passages)
         asked = _asked(question, passages, found)
-        states = np.array([_finds(each, passages, question) for each in found], bool)
+        states = np.array([_finds(each, passages, effect) for each in found], bool)
         usable = (asked.own >= self.min_sentence_coverage) & states
         if asked.coverage < self.min_coverage or not usable.any():
             return Extract([], asked.coverage, asked.absent)
         score = self._scores(asked, passages, found, usable)
-        effect = _EFFECT.search(question) is not None
         chosen, differ = _opposed(
             self._diverse(score, self._lead(score, asked, passages, found, effect), found),
             asked.outcome, passages, found, asked_outcome(question),
@@ -190,13 +190,22 @@ class ExtractRule:
         return within or _jaccard(one.stems, other.stems) >= self.redundancy
 
 
-def _finds(each: Candidate, passages: Sequence[Passage], question: str) -> bool:
+def _read(question: str, passages: Sequence[Passage]) -> str:
+    """The question without orders to a model, its typos written as the passages have the words."""
+    question = without_orders(question)
+    texts = [f"{each.title} {each.text}" for each in passages]
+    for typo, word in typos(question, texts, packaged_model().frequencies).items():
+        question = question.replace(typo, word)
+    return question
+
+
+def _finds(each: Candidate, passages: Sequence[Passage], effect: bool) -> bool:
     """Whether a sentence may answer: no plan and, where an effect is asked for, no background.
 
     Nor is a title an effect. A guideline's background is what it knows, so grade A is exempt.
     """
     before = each.role in ("background", "method") and passages[each.passage].grade != "A"
-    return not each.plan and not ((before or is_title(each.core)) and _EFFECT.search(question))
+    return not each.plan and not (effect and (before or is_title(each.core)))
 
 
 def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate]) -> Asked:

@@ -17,6 +17,7 @@ from srrag.answer.answerable import (
     packaged_model,
     people_note,
     read_model,
+    typo_note,
 )
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.coverage import FEATURES
@@ -160,3 +161,9 @@ def test_the_packaged_model_says_where_it_comes_from_and_is_sane() -> None:
     weights = dict(zip(FEATURES, model.weights, strict=True))
     assert weights["absent_telling"] < 0 < weights["passage_coverage"]
     assert model.frequencies.weight("whiplash") > model.frequencies.weight("pain")
+
+
+def test_a_note_says_how_a_typo_was_read() -> None:
+    evidence = [{"title": "Balance training", "text": "Anemia was rare."}]
+    assert typo_note("Does balnce help?", evidence) == "“balnce” is read as “Balance”."
+    assert typo_note("Does balance help in anaemia?", evidence) == ""

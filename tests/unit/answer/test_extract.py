@@ -278,3 +278,8 @@ def test_background_answers_no_question_on_an_effect_but_of_a_guideline() -> Non
     assert RULE(asked, [passage(text, "A", section="Introduction")]).choices != []
     assert RULE("Which athletes have recurrent ankle sprains and do balance training?",
                 [passage(text, section="Introduction")]).choices != []  # fmt: skip
+
+
+def test_a_typo_is_read_as_the_word_that_the_passages_have() -> None:
+    asked = "Does balnce training reduce recurrent ankle sprains in athletes?"
+    assert RULE(asked, [passage(ANSWER)]) == RULE(QUESTION, [passage(ANSWER)])
