@@ -7,7 +7,9 @@ authors'; where none of them stands, nothing is found.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from srrag.algo.terms import terms
@@ -45,6 +47,17 @@ _PATTERNS = tuple(
     )
 )
 """What was added to what, in words that say so; without `added` one of two is the base again."""
+_CUES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\s{_JOIN}\s.*\s{_VERSUS}\s",
+        r"\b(?:alone|only)\s",
+        r"\b(?:alone|only)\s",
+        r"\bwith\s(?:and|or|versus|vs\.?)\swithout\s",
+        r"\b(?:adding|addition\sof)\s",
+    )
+)
+"""Words without which the pattern of the same place finds nothing; a look for them costs little."""
 _COMMON_TEXT = (
     "alone combined combination control conventional group groups only program programme protocol "
     "regular routine standard therapy training treatment usual care intervention placebo sham "
@@ -76,13 +89,12 @@ def given_to_all(question: str, text: str) -> GivenToAll | None:
     telling words of the other and none of the added one. None in doubt, and for a question that
     asks about a combination itself.
     """
-    if _COMBINES.search(question):
+    named, asked = _asked(question)
+    if asked.isdisjoint(terms(text)):
         return None
-    outcome = asked_outcome(question)
-    named = {*terms(question)}
-    asked = named - {*terms(outcome)} if outcome != question else named
     for sentence in cut_sentences(" ".join(text.split())):
-        for found, base, added in _compared(sentence):
+        counts = Counter(terms(sentence))
+        for found, base, added in _compared(sentence, max(counts[stem] for stem in asked)):
             telling = telling_words(base)
             more = telling_words(added) - telling
             shared = telling & asked
@@ -91,9 +103,24 @@ def given_to_all(question: str, text: str) -> GivenToAll | None:
     return None
 
 
-def _compared(sentence: str) -> Iterator[tuple[str, str, str]]:
-    """Comparisons as they stand, with what all groups got and what was added for one of them."""
-    for pattern in _PATTERNS:
+@lru_cache(8)
+def _asked(question: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The stems of a question, and those that tell what it asks about; none of a combination."""
+    named = frozenset(terms(question))
+    outcome = asked_outcome(question)
+    asked = named.difference(terms(outcome)) if outcome != question else named
+    return named, frozenset() if _COMBINES.search(question) else asked - _COMMON
+
+
+def _compared(sentence: str, times: int) -> Iterator[tuple[str, str, str]]:
+    """Comparisons as they stand, with what all groups got and what was added for one of them.
+
+    What all got has a word that stands at most `times` in the sentence: once where the pattern
+    names what was added, twice where both groups' treatments are told.
+    """
+    for pattern, cue in zip(_PATTERNS, _CUES, strict=True):
+        if times < (1 if "added" in pattern.groupindex else 2) or not cue.search(sentence):
+            continue
         for found in pattern.finditer(sentence):
             said = found.groupdict()
             pairs = [(said["base"], said.get("added") or "")]

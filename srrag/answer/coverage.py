@@ -171,7 +171,12 @@ def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict
     }
     if not unknown:
         return {}
-    known = {stem: word for text in texts for word in _WORD.findall(text) for stem in terms(word)}
+    letters = {letter for stem in unknown for letter in (stem[0], _british(stem)[0])}
+    letters |= set("ao") if "e" in letters else set()
+    words = [
+        word for text in texts for word in _WORD.findall(text) if word[0].lower() in letters
+    ]  # no other word has a stem that begins like one of these, in British spelling or American
+    known = {stem: word for word in words for stem in terms(word)}
     begin = {_british(stem)[:PREFIX_CHARS] for stem in known}
     meant = {
         word: next((known[other] for other in known if _mistyped(stem, other)), "")

@@ -91,7 +91,7 @@ def rule_mismatches(
     asked = _telling(question)
     found = []
     for number, (source, others) in enumerate(zip(sources, treatments, strict=True), 1):
-        trait = contradiction(people, traits(source.title), traits(source.text))
+        trait = contradiction(people, source.title, source.text)
         if trait:
             found.append(FoundMismatch(number, "P", _first(anchors["P"], trait.kind), trait.phrase))
         elif conditions and not _holds(whole[source.document], conditions, 0):

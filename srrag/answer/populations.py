@@ -43,6 +43,10 @@ _YEARS = re.compile(
     rf"|\b(?P<one>{_YEAR})[\s-]years?[\s-]olds?\b",
     re.IGNORECASE,
 )
+_TELLS_YEARS = re.compile(
+    r"year|age[ds]?\s|(?:over|above|at\sleast|under|below|younger\sthan)\s"
+)
+"""Words in lower case, without one of which no age is told in years."""
 _NOUN = re.compile(r"(?:\s(?!(?:in|with|of|and|or|for|to|who|is|are|were)\b)[a-z-]{3,20}){0,2}")
 """What follows "adolescent" or "adult" and says of whom."""
 _SEXES = re.compile(
@@ -84,32 +88,56 @@ class Trait(NamedTuple):
 
 def traits(text: str) -> list[Trait]:
     """All traits that a text names, in any order."""
-    found = [_age(match) for match in _AGE_WORDS.finditer(text)]
-    found += [age for match in _YEARS.finditer(text) if (age := _years(match))]
-    for kind, pattern in (("sex", _SEXES), ("activity", _ACTIVITIES)):
-        found += [Trait(kind, _phrase(m), str(m.lastgroup)) for m in pattern.finditer(text)]
-    animals = [name for name in _ANIMALS.findall(text) if not name.isupper()]  # PIG is none
-    people = [Trait("species", m[0], "human") for m in PEOPLE.finditer(text)]
-    return found + people + [Trait("species", name, "animal") for name in animals]
+    return [trait for kind in _KINDS for trait in _traits(kind, text)]
 
 
-def contradiction(asked: list[Trait], title: list[Trait], text: list[Trait]) -> Trait | None:
+_KINDS = ("age", "sex", "activity", "species")
+
+
+def _traits(kind: str, text: str) -> list[Trait]:
+    """The traits of a kind that a text names."""
+    if kind == "age":
+        return [_age(match) for match in _AGE_WORDS.finditer(text)] + _told_in_years(text)
+    if kind == "species":
+        animals = [name for name in _ANIMALS.findall(text) if not name.isupper()]  # PIG is none
+        people = [Trait(kind, m[0], "human") for m in PEOPLE.finditer(text)]
+        return people + [Trait(kind, name, "animal") for name in animals]
+    pattern = _SEXES if kind == "sex" else _ACTIVITIES
+    return [Trait(kind, _phrase(m), str(m.lastgroup)) for m in pattern.finditer(text)]
+
+
+def _told_in_years(text: str) -> list[Trait]:
+    """Ages in numbers; a look for the words around them costs little."""
+    if not _TELLS_YEARS.search(text.lower()):
+        return []
+    return [age for match in _YEARS.finditer(text) if (age := _years(match))]
+
+
+def contradiction(asked: list[Trait], title: str, text: str) -> Trait | None:
     """The first trait of a document that nothing asked for allows, None if there is none.
 
     A document contradicts a question on a trait if its title says whom it is about, or its text
     does with a range of ages, and neither names anything that overlaps with what is asked. A trait
     that only one side names is no contradiction, except that a question is always about people,
-    never about animals.
+    never about animals. The text is read only for the traits that decide.
     """
+    leading = traits(title)
     for kind in ("species", "age", "sex", "activity"):
         wanted = [each for each in asked if each.kind == kind]
         if kind == "species" and not wanted:
             wanted = [Trait("species", "", "human")]
-        told = [each for each in (*title, *text) if each.kind == kind]
-        leads = [each for each in told if each in title or each.name == RANGE]
-        if wanted and leads and not any(_meet(a, b) for a in wanted for b in told):
+        leads = [each for each in leading if each.kind == kind]
+        if not wanted or _any_meet(wanted, leads):
+            continue
+        if kind == "age" and not leads:
+            leads = [each for each in _told_in_years(text) if each.name == RANGE]
+        if leads and not _any_meet(wanted, _traits(kind, text)):
             return leads[0]
     return None
+
+
+def _any_meet(asked: list[Trait], told: list[Trait]) -> bool:
+    return any(_meet(a, b) for a in asked for b in told)
 
 
 def _meet(a: Trait, b: Trait) -> bool:

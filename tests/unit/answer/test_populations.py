@@ -4,7 +4,7 @@ from srrag.answer.populations import contradiction, traits
 
 
 def differs(asked: str, title: str, text: str = "") -> str:
-    found = contradiction(traits(asked), traits(title), traits(text))
+    found = contradiction(traits(asked), title, text)
     return found.phrase if found else ""
 
 
