@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 _BLOCK_ROWS = 1024
-_PADDED = 32
-"""int8 products are fastest for a multiple of this number of query tokens."""
 
 
 def maxsim(
@@ -28,32 +26,52 @@ def maxsim(
     a query in int8 in it. Returns float32 (documents,); the score is 0 if the document or the
     query has no tokens. Raises ValueError if the shapes disagree.
     """
+    return summed(best_products(query, values, offsets, scale), weight)
+
+
+def summed(best: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """The scores of documents from the `best_products` of all of them, as `maxsim` sums them."""
+    if weight is None:
+        return np.asarray(best.sum(axis=0))
+    if weight.shape != (len(best),):
+        raise ValueError(f"weight {weight.shape} is not one number for each of {len(best)} tokens")
+    return np.asarray(weight.astype(np.float32) @ best)
+
+
+def best_products(
+    query: np.ndarray, values: np.ndarray, offsets: np.ndarray, scale: np.ndarray | None = None
+) -> np.ndarray:
+    """The largest product of each query token with any token of each document: float32 (m, docs).
+
+    The arguments are those of `maxsim`; a document without a token has 0. Products of int8 are
+    whole numbers, the same however they are summed: below 2²⁴, and so exact in float32, up to 1,040
+    dimensions.
+    """
     _check(query, values, offsets, scale)
-    if weight is not None and weight.shape != (len(query),):
-        raise ValueError(f"weight {weight.shape} is not one number for each of {len(query)} tokens")
-    scores = np.zeros(len(offsets) - 1, dtype=np.float32)
+    best = np.zeros((len(query), len(offsets) - 1), np.float32)
     filled = np.flatnonzero(offsets[1:] > offsets[:-1])
-    if len(query) == 0:
-        return scores
-    similarity = _similarity(query, values)
-    if scale is not None:
-        similarity *= scale.astype(np.float32)
+    if not len(query) or not len(values):
+        return best
+    wide = None if scale is None else scale.astype(np.float32)
     # reduceat gives an empty segment its successor's first row, so it gets non-empty segments only.
     # Their starts stay adjacent, because empty documents hold no rows.
-    best = np.maximum.reduceat(similarity, offsets[filled], axis=1)
-    scores[filled] = best.sum(axis=0) if weight is None else weight.astype(np.float32) @ best
-    return scores
+    if query.dtype == values.dtype == np.int8 and (multiply := _int8_product()):
+        products = multiply(values, query, wide)
+        best[:, filled] = np.maximum.reduceat(products, offsets[filled], axis=0).T
+        return best
+    products = _products(query, values)
+    if wide is not None:
+        products *= wide
+    best[:, filled] = np.maximum.reduceat(products, offsets[filled], axis=1)
+    return best
 
 
-def _similarity(query: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _products(query: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Dot product of every query token with every row of values, float32 (m, T).
 
-    Products of int8 are whole numbers, the same however they are summed: below 2²⁴, and so exact in
-    float32, up to 1,040 dimensions. Otherwise it works in blocks that fit the processor's cache as
-    float32, which is twice as fast as widening all of `values` first.
+    It works in blocks that fit the processor's cache as float32, which is twice as fast as widening
+    all of `values` first.
     """
-    if query.dtype == values.dtype == np.int8 and (multiply := _int8_product()) and len(values):
-        return multiply(query, values)
     rows = np.ascontiguousarray(query, dtype=np.float32)
     similarity = np.empty((len(query), len(values)), dtype=np.float32)
     wide = np.empty((min(_BLOCK_ROWS, len(values)), values.shape[1]), dtype=np.float32)
@@ -64,21 +82,21 @@ def _similarity(query: np.ndarray, values: np.ndarray) -> np.ndarray:
     return similarity
 
 
-def _int8_product() -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-    """A product of int8 matrices, if torch is imported already and the processor has VNNI.
+def _int8_product() -> Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray] | None:
+    """Products of int8 rows, times the scale of the first, if torch is there and there is VNNI.
 
-    Without VNNI it is slow, and its sums of pairs would end at 16 bits.
+    Without VNNI it is slow, and its sums of pairs would end at 16 bits. The many rows come first:
+    the other way round the product takes twice as long.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "_int_mm") or not torch.cpu._is_vnni_supported():
         return None
 
-    def multiply(query: np.ndarray, values: np.ndarray) -> np.ndarray:
-        padded = np.zeros((-len(query) % _PADDED + len(query), query.shape[1]), np.int8)
-        padded[: len(query)] = query
-        found = torch._int_mm(torch.from_numpy(padded), torch.from_numpy(values).t())
-        wide: np.ndarray = found[: len(query)].to(torch.float32).numpy()
-        return wide
+    def multiply(values: np.ndarray, query: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
+        found = torch._int_mm(torch.from_numpy(values), torch.from_numpy(query.copy()).t())
+        by = 1.0 if scale is None else torch.from_numpy(scale)[:, None]
+        products: np.ndarray = torch.mul(found, by).numpy()
+        return products
 
     return multiply
 

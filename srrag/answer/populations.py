@@ -43,9 +43,7 @@ _YEARS = re.compile(
     rf"|\b(?P<one>{_YEAR})[\s-]years?[\s-]olds?\b",
     re.IGNORECASE,
 )
-_TELLS_YEARS = re.compile(
-    r"year|age[ds]?\s|(?:over|above|at\sleast|under|below|younger\sthan)\s"
-)
+_TELLS_YEARS = re.compile(r"year|age[ds]?\s|(?:over|above|at\sleast|under|below|younger\sthan)\s")
 """Words in lower case, without one of which no age is told in years."""
 _NOUN = re.compile(r"(?:\s(?!(?:in|with|of|and|or|for|to|who|is|are|were)\b)[a-z-]{3,20}){0,2}")
 """What follows "adolescent" or "adult" and says of whom."""

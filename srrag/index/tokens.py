@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +44,9 @@ _FILES = (
 )  # fmt: skip
 _MOST_MAPPED = 8192
 """Parts mapped at a time; a process may map 65,530 files."""
+
+_BLOCK_TOKENS = 2048
+"""Token vectors read at a time: as many as fit the cache of a core."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,57 @@ class _TokenShard:
         return [(self.parts[part], at) for part, at in self._places[rows].tolist()]
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTokens:
+    """The token vectors of units: their scales, where each unit's begin, and the bytes on disk."""
+
+    scales: npt.NDArray[np.float16]
+    offsets: npt.NDArray[np.int64]
+    dimension: int
+    _bytes: list[tuple[npt.NDArray[np.int8], int]]
+
+    def values(
+        self, first: int, last: int, into: npt.NDArray[np.int8] | None = None
+    ) -> npt.NDArray[np.int8]:
+        """Read the token vectors of some of the units (n, dimension)."""
+        offsets = self.offsets[first : last + 1] - self.offsets[first]
+        values = np.empty((offsets[-1], self.dimension), np.int8) if into is None else into
+        ends = (offsets * self.dimension).tolist()
+        flat = values.reshape(-1)
+        for (part, at), begin, end in zip(self._bytes[first:last], ends, ends[1:], strict=False):
+            flat[begin:end] = part[at : at + end - begin]
+        return values[: offsets[-1]]
+
+    def blocks(
+        self,
+    ) -> Iterator[
+        tuple[slice, npt.NDArray[np.int8], npt.NDArray[np.int64], npt.NDArray[np.float16]]
+    ]:
+        """Read some units at a time: which, their vectors, offsets and scales.
+
+        The vectors are overwritten by the next ones: so they stay in the processor's cache, and no
+        memory is asked of the system for all.
+        """
+        sizes = np.diff(self.offsets)
+        room = np.empty((_BLOCK_TOKENS + sizes.max(initial=0), self.dimension), np.int8)
+        first = 0
+        while first < len(sizes):
+            end = self.offsets[first] + _BLOCK_TOKENS
+            last = max(first + 1, int(np.searchsorted(self.offsets, end, "right")) - 1)
+            begin, stop = self.offsets[first], self.offsets[last]
+            offsets = self.offsets[first : last + 1] - begin
+            yield (
+                slice(first, last),
+                self.values(first, last, room),
+                offsets,
+                self.scales[begin:stop],
+            )
+            first = last
+
+
+_NOWHERE = (np.zeros(0, np.int8), 0)
+
+
 class TokenIndex:
     """The opened token index."""
 
@@ -255,24 +309,27 @@ class TokenIndex:
         self, unit_ids: Sequence[str]
     ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16], npt.NDArray[np.int64]]:
         """Return token vectors (n, dimension), their scales (n,) and offsets (units + 1,)."""
+        found = self.find(unit_ids)
+        return found.values(0, len(unit_ids)), found.scales, found.offsets
+
+    def find(self, unit_ids: Sequence[str]) -> FoundTokens:
+        """Find the token vectors of units, to read them some at a time."""
         rows = self._rows.find(unit_ids)
         held = self._held(rows)
         sizes = np.zeros(len(rows), np.int64)
         for shard, places, own in held:
             sizes[places] = shard.offsets[own + 1] - shard.offsets[own]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
-        values = np.empty((offsets[-1], self.dimension), np.int8)
         scales = np.empty(offsets[-1], np.float16)
-        flat, first = values.reshape(-1), offsets * self.dimension
+        blocks = [_NOWHERE] * len(rows)
         for shard, places, own in held:
             index, _ = take_ragged(shard.offsets, own)
             into, _ = take_ragged(offsets, places)
             scales[into] = shard.scales[index]
-            ends = zip(first[places].tolist(), first[places + 1].tolist(), strict=True)
-            for (begin, end), (part, at) in zip(ends, shard.places(own), strict=True):
-                if end > begin:
-                    flat[begin:end] = self._part(part)[at : at + end - begin]
-        return values, scales, offsets
+            for place, (part, at) in zip(places.tolist(), shard.places(own), strict=True):
+                if sizes[place]:
+                    blocks[place] = (self._part(part), at)
+        return FoundTokens(scales, offsets, self.dimension, blocks)
 
     def take_vectors(self, unit_ids: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return sentence vectors (units, width) of unit length."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.maxsim import maxsim
+from srrag.algo.maxsim import best_products, summed
 from srrag.algo.rrf import min_max
 from srrag.hits import Offsets, codes, unpack_hits
 from srrag.index.tokens import TokenIndex
@@ -154,7 +154,7 @@ def late_scores(
     for row, query in enumerate(questions):
         end = offsets[row] + depth if depth else offsets[row + 1]
         some = slice(offsets[row], min(end, offsets[row + 1]))
-        values, scale, ends = index.take(ids[some].to_pylist())
+        held = index.find(ids[some].to_pylist())
         weight = None if weights is None else weights[row]
         total = len(query) if weight is None else float(weight.sum())
         if weight is not None and weight.shape != query.scale.shape:
@@ -162,7 +162,10 @@ def late_scores(
                 f"weight {weight.shape} is not one number for each of {len(query)} tokens"
             )
         terms = query.scale if weight is None else weight * query.scale
-        found = maxsim(query.values, values, ends, scale, terms)
+        best = np.empty((len(query), len(held.offsets) - 1), np.float32)
+        for part, values, ends, scale in held.blocks():
+            best[:, part] = best_products(query.values, values, ends, scale)
+        found = summed(best, terms)
         late[some] = found / (total or 1.0) if mean else found
     return late
 
