@@ -90,7 +90,7 @@ def given_to_all(question: str, text: str) -> GivenToAll | None:
     asks about a combination itself.
     """
     named, asked = _asked(question)
-    if asked.isdisjoint(terms(text)):
+    if not _may_compare(text, asked):
         return None
     for sentence in cut_sentences(" ".join(text.split())):
         counts = Counter(terms(sentence))
@@ -110,6 +110,14 @@ def _asked(question: str) -> tuple[frozenset[str], frozenset[str]]:
     outcome = asked_outcome(question)
     asked = named.difference(terms(outcome)) if outcome != question else named
     return named, frozenset() if _COMBINES.search(question) else asked - _COMMON
+
+
+def _may_compare(text: str, asked: frozenset[str]) -> bool:
+    """Whether a text has enough of the words asked about, and of those that say what was added."""
+    counts = Counter(terms(text))
+    most = max((counts[stem] for stem in asked), default=0)
+    told = text.lower() if most == 1 else ""
+    return most > 1 or any(cue in told for cue in ("alone", "only", "without", "add"))
 
 
 def _compared(sentence: str, times: int) -> Iterator[tuple[str, str, str]]:

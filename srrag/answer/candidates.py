@@ -103,14 +103,17 @@ class Passage(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A sentence (`core`), the same with its context (`text`), and its position."""
+    """A sentence (`core`), the same with its context (`text`), and its position.
+
+    `turn` is the sentence that contradicts it, where its quote ends with that, else "".
+    """
 
     text: str
     core: str
     role: Role
     passage: int
     place: float
-    plan: bool
+    turn: str
     stems: frozenset[str]
     factor: float
 
@@ -118,6 +121,11 @@ class Candidate(NamedTuple):
     def leans(self) -> bool:
         """Whether it needs its context."""
         return self.text != self.core
+
+    @property
+    def plan(self) -> bool:
+        """Whether it, or what contradicts it, states an aim, a method or what is not known."""
+        return self.role == "method" or plans(self.core) or bool(self.turn and plans(self.turn))
 
 
 def passage_of(item: Row, weight: float = 1.0) -> Passage:
@@ -140,7 +148,9 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
         shown, texts = plain(passage.text), [each.text for each in sentences]
         for place, (core, role) in enumerate(sentences):
             text = whole(texts, place, shown)
-            if not text or text in found or not _states(core) or not _states(text):
+            if not text or text in found or not _states(core):
+                continue
+            if text != core and not _states(text):
                 continue
             found[text] = Candidate(
                 text,
@@ -148,7 +158,7 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
                 role,
                 number,
                 place / max(1, len(sentences) - 1),
-                role == "method" or any(map(plans, (core, *_turn(texts, place, text)))),
+                _turn(texts, place, text),
                 frozenset(named_terms(core)),
                 weight * (1.0 if core[-1] in ".!)\"'”’" else CUT_WEIGHT),
             )
@@ -174,9 +184,10 @@ def whole(sentences: Sequence[str], place: int, shown: str) -> str:
     return ""
 
 
-def _turn(sentences: Sequence[str], place: int, text: str) -> Sequence[str]:
-    """The sentence that turns one round, where its quote ends with it."""
-    return [each for each in sentences[place + 1 : place + 2] if text.endswith(each)]
+def _turn(sentences: Sequence[str], place: int, text: str) -> str:
+    """The sentence that turns one round, where its quote ends with it, else ""."""
+    after = sentences[place + 1] if place + 1 < len(sentences) else ""
+    return after if after and text.endswith(after) else ""
 
 
 def plans(sentence: str) -> bool:

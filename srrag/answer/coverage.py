@@ -171,11 +171,13 @@ def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict
     }
     if not unknown:
         return {}
-    letters = {letter for stem in unknown for letter in (stem[0], _british(stem)[0])}
-    letters |= set("ao") if "e" in letters else set()
+    heads = {_british(stem)[:2] for stem in unknown} | {stem[:2] for stem in unknown}
     words = [
-        word for text in texts for word in _WORD.findall(text) if word[0].lower() in letters
-    ]  # no other word has a stem that begins like one of these, in British spelling or American
+        word
+        for text in texts
+        for word in _WORD.findall(text)
+        if (head := word[:4].lower())[:2] in heads or _british(head)[:2] in heads
+    ]  # the stems of others do not begin like one of these, in British spelling or American
     known = {stem: word for word in words for stem in terms(word)}
     begin = {_british(stem)[:PREFIX_CHARS] for stem in known}
     meant = {
@@ -239,11 +241,13 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, text: str) -> _Seen:
         plain = frozenset(terms(text))
-        begin = frozenset(_british(stem)[:PREFIX_CHARS] for stem in plain)
+        begin = frozenset([stem[:PREFIX_CHARS] for stem in _british(" ".join(plain)).split()])
         stems = plain | lettered(text).keys()
         words = _WORD.findall(text)
-        short = frozenset(word.rstrip("s") for word in words if _ACRONYM.match(word))
-        return cls(stems, kinds_of(stems), begin, "".join(word[0] for word in words).upper(), short)
+        short = frozenset([word.rstrip("s") for word in words if _ACRONYM.match(word)])
+        return cls(
+            stems, kinds_of(stems), begin, "".join([word[0] for word in words]).upper(), short
+        )
 
     def holds(self, stem: str, word: str, short: Collection[str]) -> bool:
         if stem in self.stems:

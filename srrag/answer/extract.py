@@ -117,8 +117,9 @@ class ExtractRule:
         effect = _EFFECT.search(question) is not None
         found = candidates(passages)
         asked = _asked(question, passages, found)
-        states = np.array([_finds(each, passages, effect) for each in found], bool)
-        usable = (asked.own >= self.min_sentence_coverage) & states
+        usable = asked.own >= self.min_sentence_coverage
+        for i in np.flatnonzero(usable):
+            usable[i] = _finds(found[i], passages, effect)
         if asked.coverage < self.min_coverage or not usable.any():
             return Extract([], asked.coverage, asked.absent)
         score = self._scores(asked, passages, found, usable)
@@ -146,7 +147,10 @@ class ExtractRule:
     ) -> NDArray[np.float64]:
         """The score of each candidate, 0 for unusable ones."""
         *weights, intercept = packaged_weights()
-        learned = features(seen(asked, found)) @ np.array(weights) + intercept
+        told = seen(asked, found)
+        rows = np.zeros((len(found), len(FEATURES)))
+        rows[usable] = features([told[i] for i in np.flatnonzero(usable)])
+        learned = rows @ np.array(weights) + intercept
         factors = np.array([each.factor for each in found])
         score: NDArray[np.float64] = np.maximum(learned, LEAST_SCORE) * factors * usable
         return score

@@ -47,7 +47,9 @@ def plain(text: str) -> str:
     Answers carry markers like [1]; no text may look as if it carried one.
     """
     text = _BRACKETED_NUMBER.sub(r"(\1)", text)
-    return " ".join(_BOLD.sub(r"\2", text).replace("`", "").split())
+    if "**" in text or "__" in text:
+        text = _BOLD.sub(r"\2", text)
+    return " ".join(text.replace("`", "").split())
 
 
 def section_role(name: str) -> Role:
