@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -22,9 +23,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if job not in JOBS:
         print(f"error: there is no job {job!r}; jobs: {', '.join(JOBS)}", file=sys.stderr)
         return 2
+    gc.disable()
     from srrag.config.run_job import launch
 
     module = job_of(job)
+    gc.freeze()  # no module is ever garbage; looking for some costs a short command a twentieth
+    gc.enable()
     return launch(job, module.run, rest, own_stdout=getattr(module, "OWN_STDOUT", False))
 
 

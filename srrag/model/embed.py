@@ -103,7 +103,7 @@ class LoadedEncoder:
         found = self._tokenise(texts, role)
         for rows, ids, hidden in self._passes(found.ids, batch_tokens, role):
             vectors[rows] = hidden.pooled()
-            keep = self.tokenizer.content[ids]
+            keep = self.tokenizer.is_content(ids)
             tokens = hidden.tokens()[keep]
             width = tokens.shape[1]
             ends = np.cumsum(keep.sum(1))[:-1]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from srrag.model.encoder import Encoder, model_path
+
+_NOT_JUDGED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +27,39 @@ class TextTokenizer:
     """A fast tokenizer in two settings: cut at the model's limit, and uncut for measuring."""
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """Copy a tokenizer twice; its own truncation and padding settings are ignored."""
-        serial = tokenizer.to_str()
-        self._whole = Tokenizer.from_str(serial)
-        self._whole.no_padding()
-        self._whole.no_truncation()
-        self._cut = Tokenizer.from_str(serial)
+        """Take a tokenizer over; its own truncation and padding settings are ignored."""
+        self._cut = tokenizer
         self._cut.no_padding()
         self._cut.enable_truncation(max_tokens)
-        self.content = _content_mask(self._whole)
+        self._content = np.full(tokenizer.get_vocab_size(), _NOT_JUDGED, np.int8)
+        added = tokenizer.get_added_tokens_decoder().items()
+        special = [n for n, token in added if token.special and "unk" not in token.content.lower()]
+        self._content[[number for number in special if number < len(self._content)]] = False
+
+    @cached_property
+    def _whole(self) -> Tokenizer:
+        """The same, uncut; a question needs none."""
+        found = Tokenizer.from_str(self._cut.to_str())
+        found.no_truncation()
+        return found
+
+    @property
+    def content(self) -> np.ndarray:
+        """By vocabulary id, whether a token is of content."""
+        return self.is_content(np.arange(len(self._content)))
+
+    def is_content(self, ids: np.ndarray) -> np.ndarray:
+        """True for words and "unknown", False for special tokens and punctuation alone.
+
+        Tokens are judged when they first occur: a question has few of them.
+        """
+        new = np.unique(ids[self._content[ids] == _NOT_JUDGED])
+        if len(new):
+            # Byte-level vocabularies write a blank as a letter, so look at decoded text, not at
+            # names.
+            words = self._cut.decode_batch(new[:, None].tolist(), skip_special_tokens=False)
+            self._content[new] = [any(map(str.isalnum, word)) for word in words]
+        return np.asarray(self._content[ids] > 0)
 
     def tokenise(self, texts: Sequence[str]) -> Tokens:
         """Ids with special tokens, at most `max_tokens` a text."""
@@ -55,7 +81,7 @@ class TextTokenizer:
         """Character start and end of each content token, cut at the limit: int64 (tokens, 2)."""
         found = []
         for one in self._cut.encode_batch(list(texts)):
-            keep = self.content[np.asarray(one.ids, dtype=np.int64)]
+            keep = self.is_content(np.asarray(one.ids, dtype=np.int64))
             found.append(np.asarray(one.offsets, dtype=np.int64).reshape(-1, 2)[keep])
         return found
 
@@ -76,16 +102,3 @@ def load_tokenizer(encoder: Encoder) -> TextTokenizer:
         first = (str(error).strip().splitlines() or [repr(error)])[0]
         raise ValueError(f"tokenizer of model {encoder.model!r}: {first}") from error
     return TextTokenizer(found, encoder.max_tokens)
-
-
-def _content_mask(tokenizer: Tokenizer) -> np.ndarray:
-    """By vocabulary id: True for words and "unknown", False for special tokens and punctuation."""
-    size = tokenizer.get_vocab_size()
-    # Byte-level vocabularies write a blank as a letter, so look at decoded text, not at names.
-    words = tokenizer.decode_batch([[i] for i in range(size)], skip_special_tokens=False)
-    held = [word.isalnum() or any(map(str.isalnum, word)) for word in words]
-    mask = np.array(held, dtype=bool)
-    for number, token in tokenizer.get_added_tokens_decoder().items():
-        if token.special and "unk" not in token.content.lower() and number < size:
-            mask[number] = False
-    return mask

@@ -81,7 +81,7 @@ class Towers:
         mask = np.zeros((len(ids), longest), np.int64)
         for row, each in enumerate(ids):
             padded[row, : len(each)], mask[row, : len(each)] = each, 1
-        content = torch.from_numpy(self.tokenizer.content[padded] & (mask > 0)).to(self.device)
+        content = torch.from_numpy(self.tokenizer.is_content(padded) & (mask > 0)).to(self.device)
         given, seen = (torch.from_numpy(part).to(self.device) for part in (padded, mask))
         model = self.module[role if role in self.module else PASSAGE]
         hidden = model(input_ids=given, attention_mask=seen).last_hidden_state
