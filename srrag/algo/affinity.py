@@ -75,7 +75,9 @@ def subgraph_vectors(
     """
     mean = _neighbour_means(links)
     for _ in range(hops):
-        coordinates = _unit(coordinates + (mean @ coordinates).astype(np.float32))
+        moved = mean @ coordinates
+        moved += coordinates
+        coordinates = _unit(moved)
     return coordinates
 
 
@@ -115,15 +117,15 @@ def _type_means(vectors: np.ndarray, types: np.ndarray) -> np.ndarray:
     sums = np.zeros((count, vectors.shape[1]))
     for block in _blocks(len(vectors)):
         of_type = np.arange(count)[:, None] == types[block]
-        sums += of_type.astype(np.float64) @ vectors[block].astype(np.float64)
+        sums += of_type.astype(np.float32) @ vectors[block].astype(np.float32)
     sums /= np.bincount(types, minlength=count)[:, None] + _PRIOR
     return sums.astype(np.float32)
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    """Scale rows to length 1 as float32; zero rows stay zero."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: np.ndarray = (rows / np.maximum(lengths, 1e-9)).astype(np.float32, copy=False)
+    """Scale rows to length 1 as float32, in place where they are that; zero rows stay zero."""
+    unit = rows.astype(np.float32, copy=False)
+    unit /= np.maximum(np.sqrt(np.einsum("nd,nd->n", unit, unit)), 1e-9)[:, None]
     return unit
 
 
@@ -132,8 +134,8 @@ def _directions(vectors: np.ndarray, means: np.ndarray, types: np.ndarray) -> np
     if vectors.shape[1] <= DIMENSIONS or not len(vectors):
         return np.eye(vectors.shape[1], dtype=np.float32)
     some = slice(None, None, max(1, len(vectors) // _SAMPLE))
-    sample = _unit(vectors[some] - means[types[some]]).astype(np.float64)
-    _, directions = np.linalg.eigh(sample.T @ sample)
+    sample = _unit(vectors[some] - means[types[some]])
+    _, directions = np.linalg.eigh((sample.T @ sample).astype(np.float64))
     found: np.ndarray = directions[:, -DIMENSIONS:].astype(np.float32)
     return found
 
@@ -170,8 +172,8 @@ def _search(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Search the 8 lists nearest to each row, a list at a time.
 
-    All rows that search a list meet it in one matrix product, which costs a third of the scan of an
-    IVF index.
+    All rows that search a list meet it in one matrix product. Of another list a row takes only what
+    is as near as its k-th neighbour in its own, some 25 rows in all, so hardly anything is sorted.
     """
     n, width = vectors.shape
     centres = faiss.IndexFlatIP(width)
@@ -179,24 +181,46 @@ def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     index.cp.niter, index.cp.seed, index.cp.max_points_per_centroid = 5, 1, _TRAINING_ROWS
     index.train(vectors)
     _, lists = centres.search(vectors, _PROBES)
-    probes = lists.shape[1]
     members = np.split(*_grouped(lists[:, 0], index.nlist))
-    searches = np.split(*_grouped(lists.ravel(), index.nlist))
-    cosines = np.full((probes, n, k), -np.inf, dtype=np.float32)
-    rows = np.full((probes, n, k), -1)
-    for inside, search in zip(members, searches, strict=True):
-        if len(inside):
-            row, probe = np.divmod(search, probes)
-            least = min(k, len(inside))
-            near = faiss.knn(vectors[row], vectors[inside], least, faiss.METRIC_INNER_PRODUCT)
-            cosines[probe, row, :least], rows[probe, row, :least] = near[0], inside[near[1]]
-    found: tuple[np.ndarray, np.ndarray] = faiss.merge_knn_results(cosines, rows, keep_max=True)
-    return found
+    order, ends = _grouped(lists[:, 1:].ravel(), index.nlist)
+    searches = np.split(order // max(1, lists.shape[1] - 1), ends)
+    least = np.full(n, -np.inf, dtype=np.float32)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def take(rows: np.ndarray, inside: np.ndarray, cosines: np.ndarray) -> None:
+        at = np.flatnonzero(cosines >= least[rows, None])
+        row, column = np.divmod(at, len(inside))
+        found.append((rows[row], inside[column], cosines.ravel()[at]))
+
+    for inside in members:
+        own = vectors[inside] @ vectors[inside].T
+        if len(inside) >= k:
+            least[inside] = np.partition(own, -k, axis=1)[:, -k]
+        take(inside, inside, own)
+    for inside, rows in zip(members, searches, strict=True):
+        take(rows, inside, vectors[rows] @ vectors[inside].T)
+    return _largest(n, k, *map(np.concatenate, zip(*found, strict=True)))
+
+
+def _largest(
+    n: int, k: int, rows: np.ndarray, others: np.ndarray, cosines: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k largest cosines of each of n rows, and whose they are; −∞ and −1 where there are less.
+
+    The arguments hold the pairs to choose from, in any order.
+    """
+    order = np.argsort(4.0 * rows - cosines)  # by row, and in a row by falling cosine
+    rows = rows[order]
+    place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(n))[rows]
+    order, rows, place = order[place < k], rows[place < k], place[place < k]
+    best, names = np.full((n, k), -np.inf, dtype=np.float32), np.full((n, k), -1)
+    best[rows, place], names[rows, place] = cosines[order], others[order]
+    return best, names
 
 
 def _grouped(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The places of groups 0 … count − 1 one after another, and where a next group begins."""
-    order = np.argsort(groups, kind="stable")
+    order = np.argsort(groups, kind="stable").astype(np.int32)
     return order, np.searchsorted(groups[order], np.arange(1, count))
 
 
@@ -260,8 +284,12 @@ def shared_neighbours(rows: np.ndarray, ends: np.ndarray, others: np.ndarray) ->
     common = np.empty(len(ends), dtype=np.int32)
     for start in range(0, len(ends), _BLOCK):
         block = slice(start, start + _BLOCK)
-        equal = around[ends[block], :, None] == around[others[block], None, :]
-        common[block] = equal.sum(axis=(1, 2))
+        # The pairs of a block lie side by side, which compares three times as fast as row by row.
+        left, right = (np.ascontiguousarray(around[side[block]].T) for side in (ends, others))
+        equal = np.zeros(right.shape, dtype=np.uint8)
+        for row in left:
+            equal += row == right
+        common[block] = equal.sum(axis=0)
     shared: np.ndarray = common / (2 * (k + 1) - common)
     return shared
 

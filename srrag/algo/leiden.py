@@ -11,6 +11,8 @@ import numpy as np
 from scipy import sparse
 
 _STEP = 2.0
+_FINER = 2
+"""The search begins this many steps above the resolution that it expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +26,49 @@ class Start:
 def start(graph: sparse.csr_array, seed: int = 0) -> Start:
     """Find Leiden's partition at the resolution with the shortest description.
 
-    Resolutions are powers of 2. The search starts in the middle and follows shorter descriptions
-    until both neighbours are longer.
+    Resolutions are powers of 2. They are compared on the graph of a finer partition's communities,
+    which costs a tenth of the whole graph; the best is then run on the whole.
     """
-    found: dict[int, tuple[float, np.ndarray]] = {}
-
-    def length(power: int) -> float:
-        if power not in found:
-            labels = leiden(graph, _STEP**power, seed)
-            found[power] = description_length(graph, labels), labels
-        return found[power][0]
-
     # The start affects only the number of steps; a graph has about √n communities.
-    best = round(math.log(graph.shape[0] ** 0.5 / 8 + 1, _STEP))
-    previous: int | None = None
-    while best != previous:
-        window = best, best - 1, best + 1
-        best, previous = min(window, key=length), best
-    return Start(found[best][1], _STEP**best)
+    power = round(math.log(graph.shape[0] ** 0.5 / 8 + 1, _STEP)) + _FINER
+    finest = leiden(graph, _STEP**power, seed)
+    while (best := _coarsened(graph, finest, power, seed)) == power:
+        finer = leiden(graph, _STEP ** (power + 1), seed)
+        if description_length(graph, finer) >= description_length(graph, finest):
+            return Start(finest, _STEP**power)
+        finest, power = finer, power + 1
+    return Start(leiden(graph, _STEP**best, seed), _STEP**best)
+
+
+def _coarsened(graph: sparse.csr_array, finest: np.ndarray, power: int, seed: int) -> int:
+    """Lower the power from that of `finest` while that shortens the description."""
+    small, sizes = gathered(graph, finest)
+    shortest = description_length(graph, finest)
+    while True:
+        length = describe(small, leiden(small, _STEP ** (power - 1), seed), sizes).nats()
+        if length >= shortest:
+            return power
+        power, shortest = power - 1, length
+
+
+def gathered(graph: sparse.csr_array, labels: np.ndarray) -> tuple[sparse.csr_array, np.ndarray]:
+    """The graph of m communities (2m, 2m), and the number of nodes in each of its rows.
+
+    Row m + c is a leaf of row c, and their edge weighs what lies inside community c: the degrees,
+    and the modularity and description of any coarser partition, are those of the whole graph.
+    Leiden drops self-loops, so the weight cannot stand at the community itself.
+    """
+    sizes = np.bincount(labels)
+    m, entries = len(sizes), graph.tocoo()
+    ends = labels[entries.row], labels[entries.col]
+    apart = ends[0] != ends[1]
+    within = np.bincount(ends[0][~apart], weights=entries.data[~apart], minlength=m) / 2
+    inner = np.flatnonzero(within)
+    rows = np.concatenate([ends[0][apart], inner, inner + m])
+    columns = np.concatenate([ends[1][apart], inner + m, inner])
+    weights = np.concatenate([entries.data[apart], within[inner], within[inner]])
+    small = sparse.coo_array((weights, (rows, columns)), shape=(2 * m, 2 * m))
+    return sparse.csr_array(small.tocsr()), np.append(sizes, np.zeros(m, dtype=np.int64))
 
 
 def leiden(graph: sparse.csr_array, resolution: float, seed: int = 0) -> np.ndarray:
@@ -115,18 +142,20 @@ def _log_rate(seen: float, expected: float) -> float:
     return seen * math.log(seen / expected) if seen > 1e-9 and expected > 1e-9 else 0.0
 
 
-def describe(graph: sparse.csr_array, labels: np.ndarray) -> DescriptionLength:
-    """The description-length terms of a partition."""
+def describe(
+    graph: sparse.csr_array, labels: np.ndarray, sizes: np.ndarray | None = None
+) -> DescriptionLength:
+    """The description-length terms of a partition; `sizes` are the nodes that a row stands for."""
     entries = graph.tocoo()
     inside = labels[entries.row] == labels[entries.col]
     total = float(graph.data.sum()) / 2
     degrees = np.bincount(labels, weights=np.asarray(graph.sum(axis=1)).ravel())
-    sizes = np.bincount(labels)
+    sizes = np.bincount(labels, weights=sizes)
     return DescriptionLength(
         total=total,
         within=float(entries.data[inside].sum()) / 2,
         expected=float((degrees**2).sum()) / (4 * total) if total else 0.0,
-        num_nodes=len(labels),
+        num_nodes=int(sizes.sum()),
         num_communities=int((sizes > 0).sum()),
         log_orders=math.fsum(math.lgamma(size + 1) for size in sizes.tolist()),
     )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from srrag.algo import leiden as module
 from srrag.algo.leiden import (
     describe,
     description_length,
+    gathered,
     leiden,
     modularity,
     renumber,
@@ -84,20 +87,52 @@ def test_the_resolution_follows_the_graph(num_cliques: int, size: int) -> None:
     assert lengths[0] < lengths[1]
 
 
-def test_the_search_tries_both_neighbours_of_what_it_finds_and_none_beyond(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("best", "whole", "small"),
+    [(1, [3, 1], [2, 1, 0]), (5, [3, 4, 5, 6], [2, 3, 4]), (2, [3, 2], [2, 1])],
+)
+def test_coarser_resolutions_are_tried_on_communities_and_finer_ones_on_the_whole(
+    monkeypatch: pytest.MonkeyPatch, best: int, whole: list[int], small: list[int]
 ) -> None:
-    """A description that is shortest at 2⁵; the search of 100 nodes begins at 2¹."""
-    tried = []
+    """A description that is shortest at 2 to the `best`; the search of 100 nodes begins at 2³."""
+    tried: dict[bool, list[int]] = {True: [], False: []}
 
     def cut(graph: sparse.csr_array, resolution: float, seed: int) -> np.ndarray:
-        tried.append(int(math.log2(resolution)))
-        return np.full(graph.shape[0], tried[-1])
+        power = int(math.log2(resolution))
+        tried[graph.shape[0] == 100].append(power)
+        return np.full(graph.shape[0], power)
+
+    def described(graph: sparse.csr_array, labels: np.ndarray, *sizes: np.ndarray) -> Any:
+        return SimpleNamespace(nats=lambda: abs(labels[0] - best))
 
     monkeypatch.setattr(module, "leiden", cut)
-    monkeypatch.setattr(module, "description_length", lambda graph, labels: abs(labels[0] - 5))
-    assert start(sparse.csr_array((100, 100))).resolution == 32
-    assert tried == [1, 0, 2, 3, 4, 5, 6]
+    monkeypatch.setattr(module, "describe", described)
+    assert start(sparse.csr_array((100, 100))).resolution == 2**best
+    assert tried == {True: whole, False: small}
+
+
+def test_a_gathered_graph_describes_coarser_partitions_as_the_whole_does() -> None:
+    rng = np.random.default_rng(7)
+    dense = np.triu(rng.random((60, 60)) * (rng.random((60, 60)) < 0.2), 1)
+    graph = sparse.csr_array(dense + dense.T)
+    finer = renumber(rng.integers(0, 12, 60))
+    small, sizes = gathered(graph, finer)
+    coarser = rng.integers(0, 4, 12)
+    both = np.concatenate([coarser, coarser])
+    assert modularity(small, both) == pytest.approx(modularity(graph, coarser[finer]))
+    assert describe(small, both, sizes).nats() == pytest.approx(
+        description_length(graph, coarser[finer])
+    )
+    assert (small != small.T).nnz == 0
+
+
+def test_leiden_keeps_each_leaf_with_its_community() -> None:
+    """The two triangles gathered: at resolution 1 they stay apart, at .1 they are one."""
+    small, sizes = gathered(triangles(), HALVES)
+    assert sizes.tolist() == [3, 3, 0, 0]
+    assert small.toarray()[0].tolist() == [0.0, 1.0, 3.0, 0.0]
+    assert leiden(small, 1.0).tolist() == [0, 1, 0, 1]
+    assert leiden(small, 0.1).tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
