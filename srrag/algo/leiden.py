@@ -12,7 +12,7 @@ from scipy import sparse
 
 _STEP = 2.0
 _FINER = 2
-"""The search begins this many steps above the resolution that it expects."""
+"""Steps from the resolution where the search starts to the finer partition that it compares on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +26,32 @@ class Start:
 def start(graph: sparse.csr_array, seed: int = 0) -> Start:
     """Find Leiden's partition at the resolution with the shortest description.
 
-    Resolutions are powers of 2. They are compared on the graph of a finer partition's communities,
-    which costs a tenth of the whole graph; the best is then run on the whole.
+    Resolutions are powers of 2. The search starts in the middle and follows shorter descriptions
+    until both neighbours are longer. It compares partitions of a finer partition's communities,
+    which cost a tenth of the whole graph; the best resolution is then run on the whole.
     """
     # The start affects only the number of steps; a graph has about √n communities.
-    power = round(math.log(graph.shape[0] ** 0.5 / 8 + 1, _STEP)) + _FINER
-    finest = leiden(graph, _STEP**power, seed)
-    while (best := _coarsened(graph, finest, power, seed)) == power:
-        finer = leiden(graph, _STEP ** (power + 1), seed)
-        if description_length(graph, finer) >= description_length(graph, finest):
-            return Start(finest, _STEP**power)
-        finest, power = finer, power + 1
-    return Start(leiden(graph, _STEP**best, seed), _STEP**best)
+    best = round(math.log(graph.shape[0] ** 0.5 / 8 + 1, _STEP))
+    finest = best + _FINER
+    whole = {finest: leiden(graph, _STEP**finest, seed)}
+    small, sizes = gathered(graph, whole[finest])
+    lengths: dict[int, float] = {}
 
+    def length(power: int) -> float:
+        if power not in lengths and power < finest:
+            lengths[power] = describe(small, leiden(small, _STEP**power, seed), sizes).nats()
+        elif power not in lengths:
+            if power not in whole:
+                whole[power] = leiden(graph, _STEP**power, seed)
+            lengths[power] = description_length(graph, whole[power])
+        return lengths[power]
 
-def _coarsened(graph: sparse.csr_array, finest: np.ndarray, power: int, seed: int) -> int:
-    """Lower the power from that of `finest` while that shortens the description."""
-    small, sizes = gathered(graph, finest)
-    shortest = description_length(graph, finest)
-    while True:
-        length = describe(small, leiden(small, _STEP ** (power - 1), seed), sizes).nats()
-        if length >= shortest:
-            return power
-        power, shortest = power - 1, length
+    previous: int | None = None
+    while best != previous:
+        window = best, best - 1, best + 1
+        best, previous = min(window, key=length), best
+    labels = whole[best] if best in whole else leiden(graph, _STEP**best, seed)
+    return Start(labels, _STEP**best)
 
 
 def gathered(graph: sparse.csr_array, labels: np.ndarray) -> tuple[sparse.csr_array, np.ndarray]:
