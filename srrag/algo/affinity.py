@@ -209,7 +209,7 @@ def _largest(
 
     The arguments hold the pairs to choose from, in any order.
     """
-    # By row, and in a row by falling cosine; equal names, which come in order, choose the same ones.
+    # By row, and in a row by falling cosine; equal names come in order and so choose the same ones.
     order = np.argsort(4.0 * rows - cosines, kind="stable")
     rows = rows[order]
     place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(n))[rows]
