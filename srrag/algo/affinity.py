@@ -32,7 +32,7 @@ _TRAINING_ROWS = 64
 def link_matrix(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> sparse.csr_array:
     """Count the relations of each pair of entities: symmetric (n, n) without self-loops."""
     apart = heads != tails
-    heads, tails = heads[apart], tails[apart]
+    heads, tails = heads[apart].astype(np.int32), tails[apart].astype(np.int32)
     ends = np.concatenate([heads, tails]), np.concatenate([tails, heads])
     counts = sparse.coo_array((np.ones(len(ends[0])), ends), shape=(num_nodes, num_nodes))
     return sparse.csr_array(counts.tocsr())
@@ -141,7 +141,7 @@ def _directions(vectors: np.ndarray, means: np.ndarray, types: np.ndarray) -> np
 
 
 def nearest(vectors: np.ndarray, k: int = NEIGHBOURS) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest other rows of each row: rows int64 (n, k) and cosines float32 (n, k).
+    """The k nearest other rows of each row: rows int32 (n, k) and cosines float32 (n, k).
 
     Exact up to 20,000 rows. Above that an approximate index with lists of about 256 rows searches
     the 8 lists nearest to each row.
@@ -149,13 +149,13 @@ def nearest(vectors: np.ndarray, k: int = NEIGHBOURS) -> tuple[np.ndarray, np.nd
     n = len(vectors)
     k = min(k, n - 1)
     if k < 1:
-        return np.zeros((n, 0), dtype=np.int64), np.zeros((n, 0), dtype=np.float32)
+        return np.zeros((n, 0), dtype=np.int32), np.zeros((n, 0), dtype=np.float32)
     vectors = np.ascontiguousarray(vectors, dtype=np.float32)
     cosines, rows = (_search if n <= _EXACT else _search_lists)(vectors, k + 1)
     # Drop each row from its own neighbours. Where it is missing (equal names), drop the last one.
     other = rows != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False
-    rows, cosines = rows[other].reshape(n, k), cosines[other].reshape(n, k)
+    rows, cosines = rows[other].astype(np.int32).reshape(n, k), cosines[other].reshape(n, k)
     missing = rows < 0  # a sparse list had fewer than k: fill with the row itself, cosine 0
     rows[missing] = np.nonzero(missing)[0]
     cosines[missing] = 0.0
@@ -199,7 +199,9 @@ def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         take(inside, inside, own)
     for inside, rows in zip(members, searches, strict=True):
         take(rows, inside, vectors[rows] @ vectors[inside].T)
-    return _largest(n, k, *map(np.concatenate, zip(*found, strict=True)))
+    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+    found.clear()
+    return _largest(n, k, *columns)
 
 
 def _largest(
@@ -214,7 +216,7 @@ def _largest(
     rows = rows[order]
     place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(n))[rows]
     order, rows, place = order[place < k], rows[place < k], place[place < k]
-    best, names = np.full((n, k), -np.inf, dtype=np.float32), np.full((n, k), -1)
+    best, names = np.full((n, k), -np.inf, dtype=np.float32), np.full((n, k), -1, dtype=np.int32)
     best[rows, place], names[rows, place] = cosines[order], others[order]
     return best, names
 
@@ -291,7 +293,7 @@ def shared_neighbours(rows: np.ndarray, ends: np.ndarray, others: np.ndarray) ->
         for row in left:
             equal += row == right
         common[block] = equal.sum(axis=0)
-    shared: np.ndarray = common / (2 * (k + 1) - common)
+    shared: np.ndarray = common / (2 * (k + 1) - common)  # float64
     return shared
 
 
@@ -302,7 +304,8 @@ def name_affinities(
 
     The matrix is symmetric: a pair takes the larger value of its two directions.
     """
-    near = shared_neighbours(rows, ends, others) * np.clip(cosines, 0.0, 1.0)
+    near = shared_neighbours(rows, ends, others)
+    near *= np.clip(cosines, 0.0, 1.0)
     names = sparse.coo_array((near, (ends, others)), shape=(len(rows), len(rows))).tocsr()
     names.setdiag(0.0)
     return sparse.csr_array(NAME_WEIGHT * names.maximum(names.T))
@@ -319,4 +322,5 @@ def affinity_graph(links: sparse.csr_array, names: sparse.csr_array) -> sparse.c
 def all_name_affinities(rows: np.ndarray, cosines: np.ndarray) -> sparse.csr_array:
     """`name_affinities` of every entity with its nearest neighbours, as `nearest` returns them."""
     n, k = rows.shape
-    return name_affinities(rows, np.repeat(np.arange(n), k), rows.ravel(), cosines.ravel())
+    ends = np.repeat(np.arange(n, dtype=np.int32), k)
+    return name_affinities(rows, ends, rows.ravel(), cosines.ravel())

@@ -96,7 +96,9 @@ def detect(
     places = subgraph_vectors(basis.coordinates(graph.vectors, graph.types), links)
     near, cosines = nearest(places)
     names = all_name_affinities(near, cosines)
+    name_degrees = np.asarray(names.sum(axis=1)).ravel()
     affinity = affinity_graph(links, names)
+    del names, cosines  # Leiden needs the memory
     shortest = begun = start(affinity, seed)
     if method == "paper":
         finer = shortest.resolution * FINER
@@ -107,7 +109,7 @@ def detect(
         epsilon=epsilon, max_communities=max_communities,
     )  # fmt: skip
     standing = DetectionState(
-        merged.labels, places, near, np.asarray(names.sum(axis=1)).ravel(), basis,
+        merged.labels, places, near, name_degrees, basis,
         density=shortest.resolution / (float(affinity.sum()) or 1.0),
     )  # fmt: skip
     return Detected(

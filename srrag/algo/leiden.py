@@ -63,10 +63,11 @@ def gathered(graph: sparse.csr_array, labels: np.ndarray) -> tuple[sparse.csr_ar
     """
     sizes = np.bincount(labels)
     m, entries = len(sizes), graph.tocoo()
-    ends = labels[entries.row], labels[entries.col]
+    codes = labels.astype(np.int32)
+    ends = codes[entries.row], codes[entries.col]
     apart = ends[0] != ends[1]
     within = np.bincount(ends[0][~apart], weights=entries.data[~apart], minlength=m) / 2
-    inner = np.flatnonzero(within)
+    inner = np.flatnonzero(within).astype(np.int32)
     rows = np.concatenate([ends[0][apart], inner, inner + m])
     columns = np.concatenate([ends[1][apart], inner + m, inner])
     weights = np.concatenate([entries.data[apart], within[inner], within[inner]])
@@ -80,9 +81,9 @@ def leiden(graph: sparse.csr_array, resolution: float, seed: int = 0) -> np.ndar
     if graph.nnz == 0:
         return np.arange(n)
     _, found = graspologic_native.leiden_csr(
-        graph.indptr.astype(np.int64),
-        graph.indices.astype(np.int32),
-        graph.data.astype(np.float64),
+        graph.indptr.astype(np.int64, copy=False),
+        graph.indices.astype(np.int32, copy=False),
+        graph.data.astype(np.float64, copy=False),
         n,
         resolution=resolution,
         seed=seed,
@@ -150,7 +151,8 @@ def describe(
 ) -> DescriptionLength:
     """The description-length terms of a partition; `sizes` are the nodes that a row stands for."""
     entries = graph.tocoo()
-    inside = labels[entries.row] == labels[entries.col]
+    codes = labels.astype(np.int32)
+    inside = codes[entries.row] == codes[entries.col]
     total = float(graph.data.sum()) / 2
     degrees = np.bincount(labels, weights=np.asarray(graph.sum(axis=1)).ravel())
     sizes = np.bincount(labels, weights=sizes)

@@ -12,6 +12,8 @@ from scipy import sparse
 
 from srrag.algo.leiden import DescriptionLength, describe, renumber
 
+_BLOCK = 256
+
 Pair = tuple[float, int, int, int, int]
 """Gap, two communities, and the versions of both for which the gap was computed."""
 
@@ -38,10 +40,8 @@ class Communities:
     ) -> None:
         """Take unit `vectors` (n, d), `relations` bool (n, types), and `labels` 0 … m − 1 (n,)."""
         m, n = int(labels.max(initial=-1)) + 1, len(labels)
-        members = sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(m, n))
         self.size = np.bincount(labels, minlength=m).astype(float)
-        self.sums = members @ vectors.astype(np.float64)
-        self.holders = members @ relations.astype(np.float64)  # how many members hold each type
+        self.sums = _sums(labels, vectors, m)
         self._weight = semantic_weight
         bits, kind = np.unique(np.packbits(relations, axis=1), axis=0, return_inverse=True)
         kinds = np.unpackbits(bits, axis=1, count=relations.shape[1])
@@ -49,6 +49,7 @@ class Communities:
         self._widths = self._kinds.sum(axis=1)
         counts = sparse.coo_array((np.ones(n), (labels, kind.ravel())), shape=(m, len(kinds)))
         rows = sparse.csr_array(counts.tocsr())
+        self.holders = rows @ self._kinds  # how many members hold each type
         # The sets of relation types in each community, and how often each occurs.
         self._sets = [
             (rows.indices[a:b].astype(np.int64), rows.data[a:b])
@@ -119,6 +120,19 @@ class Communities:
     def _cosines(self, a: int, others: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.sums[others] @ self.sums[a] / (self.size[others] * self.size[a])
         return found
+
+
+def _sums(labels: np.ndarray, vectors: np.ndarray, m: int) -> np.ndarray:
+    """The sums of the members' vectors, float64 (m, d), a block of communities at a time."""
+    n = len(labels)
+    members = sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(m, n))
+    sums = np.empty((m, vectors.shape[1]))
+    for start in range(0, m, _BLOCK):
+        some = sparse.csr_array(members[start : start + _BLOCK])
+        rows, some.indices = some.indices, np.arange(some.nnz)
+        some.resize(some.shape[0], some.nnz)
+        sums[start : start + _BLOCK] = some @ vectors[rows].astype(np.float64)
+    return sums
 
 
 class _Candidates:

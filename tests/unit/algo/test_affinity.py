@@ -134,6 +134,16 @@ def test_lists_find_what_the_scan_of_an_index_finds() -> None:
     assert (found == rows).mean() > 0.999  # but for ties
 
 
+def test_equal_rows_choose_the_same_neighbours_in_lists() -> None:
+    """Forty copies of a row are each other's nearest: all of them name the first eleven copies."""
+    rng = np.random.default_rng(4)
+    vectors = unit(rng.normal(size=(3000, 16)))
+    vectors[::75] = vectors[0]
+    _, found = affinity._search_lists(vectors, 11)
+    assert found.dtype == np.int32
+    assert (np.sort(found[::75]) == 75 * np.arange(11)).all()
+
+
 def test_lists_find_each_row_once_and_leave_the_other_places_empty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from srrag.algo import merging
 from srrag.algo.leiden import describe
 from srrag.algo.merging import Communities, _Candidates, merge
 
@@ -55,8 +56,9 @@ def test_joining_equals_beginning_with_the_union() -> None:
     assert joined.gaps(0, np.array([2])) == pytest.approx(whole.gaps(0, np.array([1])))
 
 
-def test_sums_equal_the_means_over_members() -> None:
-    """E[φ] by its definition, member by member, on random communities."""
+def test_sums_equal_the_means_over_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E[φ] by its definition, member by member, on random communities, three at a time."""
+    monkeypatch.setattr(merging, "_BLOCK", 3)
     rng = np.random.default_rng(3)
     vectors = rng.normal(size=(40, 5))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
