@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 from collections import defaultdict
@@ -50,6 +51,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = SEED
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[Any]:
+    """Leave what was imported and collected to no search for garbage: it all stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter take all down at its end."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -127,6 +144,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 # ---- what tests share ----
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compositions() -> Iterator[None]:
+    """Compose each job and choice once a process; processes that tests start do as ever."""
+    from hydra import compose
+
+    from tests.composed_once import composed_once
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("srrag.config.compose.compose", composed_once(compose))
+        yield
 
 
 @pytest.fixture(scope="session")
