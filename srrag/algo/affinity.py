@@ -185,12 +185,15 @@ def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     order, ends = _grouped(lists[:, 1:].ravel(), index.nlist)
     searches = np.split(order // max(1, lists.shape[1] - 1), ends)
     least = np.full(n, -np.inf, dtype=np.float32)
-    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    found: tuple[list[np.ndarray], ...] = [], [], []
 
     def take(rows: np.ndarray, inside: np.ndarray, cosines: np.ndarray) -> None:
         at = np.flatnonzero(cosines >= least[rows, None])
-        row, column = np.divmod(at, len(inside))
-        found.append((rows[row], inside[column], cosines.ravel()[at]))
+        row, other = np.divmod(at, len(inside))
+        for column, values in zip(
+            found, (rows[row], inside[other], cosines.ravel()[at]), strict=True
+        ):
+            column.append(values)
 
     for inside in members:
         own = vectors[inside] @ vectors[inside].T
@@ -199,25 +202,32 @@ def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         take(inside, inside, own)
     for inside, rows in zip(members, searches, strict=True):
         take(rows, inside, vectors[rows] @ vectors[inside].T)
-    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    found.clear()
-    return _largest(n, k, *columns)
+    return _largest(n, k, found)
 
 
-def _largest(
-    n: int, k: int, rows: np.ndarray, others: np.ndarray, cosines: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _largest(n: int, k: int, found: tuple[list[np.ndarray], ...]) -> tuple[np.ndarray, np.ndarray]:
     """The k largest cosines of each of n rows, and whose they are; −∞ and −1 where there are less.
 
-    The arguments hold the pairs to choose from, in any order.
+    `found` holds pairs to choose from in any order, as pieces of rows, of others and of cosines; it
+    is emptied. Equal names, whose cosines are equal, all choose those of the lowest numbers.
     """
-    # By row, and in a row by falling cosine; equal names come in order and so choose the same ones.
-    order = np.argsort(4.0 * rows - cosines, kind="stable")
-    rows = rows[order]
-    place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(n))[rows]
-    order, rows, place = order[place < k], rows[place < k], place[place < k]
-    best, names = np.full((n, k), -np.inf, dtype=np.float32), np.full((n, k), -1, dtype=np.int32)
-    best[rows, place], names[rows, place] = cosines[order], others[order]
+    columns = []
+    for pieces in found:
+        columns.append(np.concatenate(pieces))
+        pieces.clear()
+    rows, others, cosines = columns
+    pairs = sparse.coo_array((cosines, (rows, others)), shape=(n, n)).tocsr()  # sorts by number
+    best = np.full((n, k), -np.inf, dtype=np.float32)
+    names = np.full((n, k), -1, dtype=np.int32)
+    for start in range(0, n, _BLOCK):
+        bounds = pairs.indptr[start : start + _BLOCK + 1]
+        some = slice(bounds[0], bounds[-1])
+        row = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        order = np.argsort(4.0 * row - pairs.data[some], kind="stable")
+        place = np.arange(len(row)) - (bounds - bounds[0])[row]
+        order, row, place = order[place < k], row[place < k], place[place < k]
+        best[start + row, place] = pairs.data[some][order]
+        names[start + row, place] = pairs.indices[some][order]
     return best, names
 
 
