@@ -193,9 +193,9 @@ def add_hypergraph(found: dict[type[Step], Example], store: Store, at: Place, fo
         [store.part_path(name, stages[name]["fingerprint"], p) for p in stages[name]["parts"]]
         for name in ("documents", "windows")
     )
-    parts = [(pq.read_table(each), path) for each, path in zip(documents, windows, strict=True)]
+    first = pq.read_table(documents[0]).slice(0, 8)
     vocabulary = Vocabulary(folder=str(vocabulary_folder(folder)))
-    made = stages_of(parts[:1], vocabulary, folder)
+    made = stages_of([(first, windows[0])], vocabulary, folder)
     for kind, (step, table) in made.tables.items():
         found[kind] = Example(step, live(table).slice(0, 12), at)
     graph = made.graph(folder / "graph")
