@@ -1,20 +1,44 @@
-"""Hydra composes a job once for all tests that choose the same; their paths are set afterwards."""
+"""Hydra composes a job once for all tests that choose the same; their paths are set afterwards.
+
+Where tests choose differently it still reads each file of conf/ once.
+"""
 
 from __future__ import annotations
 
 import pickle
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
 
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 Compose = Callable[..., DictConfig]
+Loaded = DictConfig | ListConfig
+Load = Callable[..., Loaded]
 _PATH = re.compile(r"([a-z_]+(?:\.[a-z_]+)*)=(/[\w/.-]+)")
 """An override of a plain key by a whole path, which Hydra takes for a text as it is."""
 
 _SOME = "/_"
 """What Hydra gets for such a path."""
+
+
+def loaded_once(load: Load) -> Load:
+    """Return OmegaConf's `load`, which parses each file below conf/ once a process."""
+    conf = Path(__file__).resolve().parents[1] / "conf"
+    kept: dict[str, bytes] = {}
+
+    def loaded(file: IO[str]) -> Loaded:
+        name = str(getattr(file, "name", file))
+        if not Path(name).is_relative_to(conf):
+            return load(file)
+        if name not in kept:
+            kept[name] = pickle.dumps(load(file))
+        found: Loaded = pickle.loads(kept[name])
+        return found
+
+    return loaded
 
 
 def composed_once(compose: Compose) -> Compose:

@@ -150,11 +150,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def compositions() -> Iterator[None]:
     """Compose each job and choice once a process; processes that tests start do as ever."""
     from hydra import compose
+    from omegaconf import OmegaConf
 
-    from tests.composed_once import composed_once
+    from tests.composed_once import composed_once, loaded_once
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("srrag.config.compose.compose", composed_once(compose))
+        patch.setattr(OmegaConf, "load", staticmethod(loaded_once(OmegaConf.load)))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_power_cuts() -> Iterator[None]:
+    """Write through to no disk: no test cuts the power, and a killed process loses nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

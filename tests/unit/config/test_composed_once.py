@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_module
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from tests.composed_once import composed_once
+from tests.composed_once import composed_once, loaded_once
+from tests.conftest import REPOSITORY
 
 remembered = composed_once(compose)
 CASES = [
@@ -41,6 +43,20 @@ def test_what_is_wrong_is_told_as_ever(wrong: str) -> None:
                 each("build", overrides=["root=/r", wrong])
             said.append(str(caught.value))
     assert len(set(said)) == 1
+
+
+def test_each_reader_of_a_file_gets_its_own(tmp_path: Path) -> None:
+    load, file = loaded_once(OmegaConf.load), REPOSITORY / "conf" / "ask.yaml"
+    told = yaml.safe_load(file.read_text("utf-8"))
+    for _ in range(2):
+        with file.open(encoding="utf-8") as opened:
+            found = load(opened)
+        assert OmegaConf.to_container(found) == told
+        OmegaConf.update(found, "root", "changed")
+    (other := tmp_path / "a.yaml").write_text("a: 1")
+    assert load(other) == {"a": 1}
+    other.write_text("a: 2")
+    assert load(other) == {"a": 2}, "what a test writes is read again"
 
 
 def plain(config: DictConfig) -> object:
