@@ -57,7 +57,8 @@ def prepare(folder: Path) -> None:
         pq.write_table(schema.empty_table(), folder / f"{name}.parquet")
     nodes = [item for item in graph["nodes"] if item["topic"] is not None]
     names = pa.array([item["name"] for item in nodes])
-    np.save(folder / "vectors.npy", Names().encode(names, Encoder(), Place()))
+    vectors, _ = Names().encode(names, Encoder(), Place(), WordVectors.none(), whole=True)
+    np.save(folder / "vectors.npy", vectors)
     topics = {
         "entity_id": [entity_id(item["schema_type"], item["name"]) for item in nodes],
         "name": names,
