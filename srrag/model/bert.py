@@ -13,6 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
+_USUAL_TOKENS = 1024
+"""Rows of a batch that orders of weights are chosen for; others are multiplied, too."""
+
+
 class Linear(Protocol):
     """An affine map over the last axis of a (tokens, features) matrix."""
 
@@ -22,14 +26,40 @@ class Linear(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DenseLinear:
-    """An affine map in the weights' own dtype."""
+    """An affine map in the weights' own dtype, and GELU after it where `gelu`."""
 
     weight: Tensor
     bias: Tensor
+    gelu: bool = False
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map (tokens, in) to (tokens, out)."""
-        return F.linear(x, self.weight, self.bias)
+        found = F.linear(x, self.weight, self.bias)
+        return F.gelu(found) if self.gelu else found
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedLinear:
+    """`DenseLinear` in bfloat16 on a CPU, its weight in the order that oneDNN multiplies in.
+
+    `F.linear` reorders the weight at every call, and writes what GELU then has to read again.
+    """
+
+    weight: Tensor  # opaque
+    bias: Tensor
+    gelu: bool = False
+
+    @classmethod
+    def ordered(cls, weight: Tensor, bias: Tensor, *, gelu: bool) -> OrderedLinear:
+        """Reorder a bfloat16 (out, in) weight."""
+        return cls(torch.ops.mkldnn._reorder_linear_weight(weight, _USUAL_TOKENS), bias, gelu)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map (tokens, in) to (tokens, out)."""
+        after = "gelu" if self.gelu else "none"
+        multiply = torch.ops.mkldnn._linear_pointwise
+        found: Tensor = multiply(x, self.weight, self.bias, after, [], "none")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +72,41 @@ class RowInt8Linear:
     which 255 × 64 × 2 never reaches, so every processor gets the same sums.
     """
 
-    weight: Tensor  # int8 (in, out)
-    scale: Tensor  # float32 (out,)
+    multiply: Linear  # int8 (tokens, in) to float32 (tokens, out), each column scaled
     bias: Tensor  # float32 (out,)
+    gelu: bool = False
 
     @classmethod
-    def quantise(cls, weight: Tensor, bias: Tensor) -> RowInt8Linear:
+    def quantise(cls, weight: Tensor, bias: Tensor, *, gelu: bool = False) -> RowInt8Linear:
         """Round a float (out, in) weight to -64…64, one scale per output channel."""
         scale = weight.abs().amax(1).clamp_(min=1e-12).div_(64)
         rounded = (weight / scale[:, None]).round_().to(torch.int8)
-        return cls(rounded.t(), scale, bias)
+        return cls(_int8_product(rounded, scale), bias, gelu)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map float32 (tokens, in) to float32 (tokens, out)."""
         work = x.abs()
         step = work.amax(1, keepdim=True).clamp_(min=1e-12).div_(127)
         torch.mul(x, step.reciprocal(), out=work).round_()
-        product = torch._int_mm(work.to(torch.int8), self.weight).to(torch.float32)
-        return torch.addcmul(self.bias, product.mul_(self.scale), step, out=product)
+        product = self.multiply(work.to(torch.int8))
+        torch.addcmul(self.bias, product, step, out=product)
+        return F.gelu(product) if self.gelu else product
+
+
+def _int8_product(weight: Tensor, scale: Tensor) -> Linear:
+    """The product with an int8 (out, in) weight, exact before each column takes its scale."""
+    if not torch.backends.mkldnn.is_available():
+        return lambda x: torch._int_mm(x, weight.t()).to(torch.float32).mul_(scale)
+    ordered = torch.ops.onednn.qlinear_prepack(weight, None)
+    no_zeros = torch.zeros(len(scale), dtype=torch.int32)
+
+    def product(x: Tensor) -> Tensor:
+        found: Tensor = torch.ops.onednn.qlinear_pointwise(
+            x, 1.0, 0, ordered, scale, no_zeros, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        return found
+
+    return product
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +158,7 @@ class PackedBert:
         for layer in self.layers:
             context = self._attend(layer.query_key_value(x), runs)
             x = layer.attention_norm(layer.attention_out(context).add_(x), self.epsilon)
-            wide = F.gelu(layer.widen(x))
-            x = layer.out_norm(layer.narrow(wide).add_(x), self.epsilon)
+            x = layer.out_norm(layer.narrow(layer.widen(x)).add_(x), self.epsilon)
         parts = torch.split_with_sizes(x, [length * count for length, count in runs])
         return [
             part.view(count, length, -1) for part, (length, count) in zip(parts, runs, strict=True)
@@ -149,12 +195,14 @@ def pack_bert(
     def norm(name: str) -> Norm:
         return Norm(weights[f"{name}.weight"].to(dtype), weights[f"{name}.bias"].to(dtype))
 
-    def linear(*names: str) -> Linear:
+    def linear(*names: str, gelu: bool = False) -> Linear:
         weight = torch.cat([weights[f"{name}.weight"] for name in names])
         bias = torch.cat([weights[f"{name}.bias"] for name in names])
         if int8:
-            return RowInt8Linear.quantise(weight, bias)
-        return DenseLinear(weight.to(dtype), bias.to(dtype))
+            return RowInt8Linear.quantise(weight, bias, gelu=gelu)
+        if _is_ordered(dtype, weight.device):
+            return OrderedLinear.ordered(weight.to(dtype), bias.to(dtype), gelu=gelu)
+        return DenseLinear(weight.to(dtype), bias.to(dtype), gelu)
 
     def layer(prefix: str) -> Layer:
         inputs = [f"{prefix}.attention.self.{name}" for name in ("query", "key", "value")]
@@ -162,7 +210,7 @@ def pack_bert(
             query_key_value=linear(*inputs),
             attention_out=linear(f"{prefix}.attention.output.dense"),
             attention_norm=norm(f"{prefix}.attention.output.LayerNorm"),
-            widen=linear(f"{prefix}.intermediate.dense"),
+            widen=linear(f"{prefix}.intermediate.dense", gelu=True),
             narrow=linear(f"{prefix}.output.dense"),
             out_norm=norm(f"{prefix}.output.LayerNorm"),
         )
@@ -177,3 +225,9 @@ def pack_bert(
         num_heads=num_heads,
         epsilon=epsilon,
     )
+
+
+def _is_ordered(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether oneDNN multiplies this. In float32, MKL is as fast without another order."""
+    here = dtype == torch.bfloat16 and device.type == "cpu" and torch.backends.mkldnn.is_available()
+    return here and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
