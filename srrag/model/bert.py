@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-
 _USUAL_TOKENS = 1024
 """Rows of a batch that orders of weights are chosen for; others are multiplied, too."""
 
