@@ -44,7 +44,7 @@ def model(config: dict[str, Any]) -> str:
 
 
 def arithmetic(root: Path) -> str:
-    """What the vectors of a root cost here, and would cost in the other arithmetic."""
+    """What the vectors of a root cost here, and would cost in others."""
     from srrag.model.arithmetic import chosen, priced, rates  # imports torch
 
     measured, own = rates(), settled_embedder(root)

@@ -12,7 +12,7 @@ from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Measure float32 and bfloat16 here, and write the faster, or the named one, into the root."""
+    """Measure each arithmetic here; write bfloat16 or float32, or the named one, into the root."""
     from srrag.model import arithmetic  # imports torch
 
     store, asked = Store(config["root"]), config["arithmetic"]

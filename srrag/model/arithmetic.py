@@ -1,4 +1,4 @@
-"""Speed of the packaged encoder on this machine in each lossless arithmetic."""
+"""Speed of the packaged encoder on this machine in each arithmetic."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 
-_LOSSLESS = {"float32": "torch", "bfloat16": "torch-bf16"}
-"""Arithmetics that rank alike to the third digit (docs/measurements.md), so speed decides."""
+_BACKENDS = {"float32": "torch", "bfloat16": "torch-bf16", "int8": "torch-int8"}
+"""float32 and bfloat16 rank alike to the third digit (docs/measurements.md), so speed decides
+between them. int8 moves vectors a hundred times as far: it is priced, and taken where named."""
 
 _WORTH = 1.2
 """bfloat16 is chosen if its rate is more than this multiple of float32's."""
@@ -20,12 +21,12 @@ _ROUNDS = 3
 
 
 def rates() -> dict[str, float]:
-    """Texts a CPU second, on one thread of this machine, in each lossless arithmetic.
+    """Texts a CPU second, on one thread of this machine, in each arithmetic.
 
     The best of a few alternating rounds; they take a fraction of a second, or a few seconds on a
     processor without bfloat16 instructions.
     """
-    models = {name: load(Encoder(backend=each), "cpu", 1) for name, each in _LOSSLESS.items()}
+    models = {name: load(Encoder(backend=each), "cpu", 1) for name, each in _BACKENDS.items()}
     best = dict.fromkeys(models, 0.0)
     for _ in range(_ROUNDS + 1):  # the first warms up, and is too slow to count
         for name, model in models.items():
@@ -41,6 +42,11 @@ def chosen(measured: Mapping[str, float]) -> str:
 
 
 def priced(measured: Mapping[str, float]) -> str:
-    """The speed of both on this machine, in a line."""
-    plain, short = measured["float32"], measured["bfloat16"]
-    return f"{plain:g} texts a CPU second in float32, {short:g} in bfloat16 ({short / plain:.2g} ×)"
+    """The speed of each on this machine, in a line."""
+    plain = measured["float32"]
+    others = [
+        f"{rate:g} in {name} ({rate / plain:.2g} ×)"
+        for name, rate in measured.items()
+        if name != "float32"
+    ]
+    return f"{plain:g} texts a CPU second in float32, {', '.join(others)}"

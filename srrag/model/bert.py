@@ -94,7 +94,7 @@ class RowInt8Linear:
 
 def _int8_product(weight: Tensor, scale: Tensor) -> Linear:
     """The product with an int8 (out, in) weight, exact before each column takes its scale."""
-    if not torch.backends.mkldnn.is_available():
+    if not _has_onednn():
         return lambda x: torch._int_mm(x, weight.t()).to(torch.float32).mul_(scale)
     ordered = torch.ops.onednn.qlinear_prepack(weight, None)
     no_zeros = torch.zeros(len(scale), dtype=torch.int32)
@@ -228,5 +228,9 @@ def pack_bert(
 
 def _is_ordered(dtype: torch.dtype, device: torch.device) -> bool:
     """Whether oneDNN multiplies this. In float32, MKL is as fast without another order."""
-    here = dtype == torch.bfloat16 and device.type == "cpu" and torch.backends.mkldnn.is_available()
+    here = dtype == torch.bfloat16 and device.type == "cpu" and _has_onednn()
     return here and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _has_onednn() -> bool:
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]

@@ -90,11 +90,14 @@ def test_a_damaged_marker_takes_no_choice_with_it(tmp_path: Path) -> None:
 def test_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arithmetic, "_ROUNDS", 1)
     found = rates()
-    assert set(found) == {"float32", "bfloat16"} and min(found.values()) > 0
+    assert set(found) == {"float32", "bfloat16", "int8"} and min(found.values()) > 0
     assert chosen(found) in found
 
 
 def test_bfloat16_has_to_be_clearly_faster() -> None:
     assert chosen({"float32": 50.0, "bfloat16": 60.0}) == "float32"
     assert chosen({"float32": 50.0, "bfloat16": 60.1}) == "bfloat16"
-    assert priced(FAST) == "50 texts a CPU second in float32, 90 in bfloat16 (1.8 ×)"
+    assert chosen({"float32": 50.0, "bfloat16": 55.0, "int8": 500.0}) == "float32", "only if named"
+    assert priced({**FAST, "int8": 60.0}) == (
+        "50 texts a CPU second in float32, 90 in bfloat16 (1.8 ×), 60 in int8 (1.2 ×)"
+    )
