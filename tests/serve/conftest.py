@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 
-from srrag.serve.ray import retry_middleware
+from srrag.serve.ray import retry_middleware, whole_bodies
 
 os.environ.setdefault(retry_middleware.VARIABLE, retry_middleware.IMPORT_PATH)
+# Of a body, less than Limits give it: a test waits until half a body is given up.
+os.environ.setdefault(whole_bodies.VARIABLE, json.dumps({"body_s": 4.0}))

@@ -134,7 +134,7 @@ def test_half_a_body_ends_in_the_proxy(client: httpx.Client, url: str) -> None:
         answers = [sock.makefile("rb").read() for sock in sockets]  # until they are closed
         assert {answer.split()[1] for answer in answers} == {b"408"}
         assert all(b'"slow_body"' in answer for answer in answers)
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 9, "the proxy has its limit from its environment"
     assert "feedback" not in client.get("/metrics").text, "no replica has heard of them"
 
 
