@@ -260,11 +260,14 @@ def test_a_sweep_goes_on_when_a_node_is_lost(
     with serve(Endpoint(script=answer_by_rules)) as endpoint:
         for each in (whole, root):
             copy_build(here, each)
-        run(*command(whole, QUESTIONS, endpoint.url, k="4"), *HERE)
+        # Controls are judged as the rows are; unit/experiment/test_judging.py shows what they are.
+        asks = [*command(whole, QUESTIONS, endpoint.url, k="4"), "controls=false"]
+        run(*asks, *HERE)
         calls = endpoint.calls.total()
         endpoint.calls.clear()
         endpoint.hold_after = calls // 2
-        sweeping = begin(*command(root, QUESTIONS, endpoint.url, k="4"), *there(cluster))
+        asks[asks.index(f"root={whole}")] = f"root={root}"
+        sweeping = begin(*asks, *there(cluster))
         sweeping.wait_for(lambda: endpoint.held > 0 and losable(cluster, "PartWorker"))
         stood = parts(root)
         lose(cluster, "PartWorker")
