@@ -25,7 +25,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     path = Path(config["graph"]["path"])
     if not path.is_file():
         raise UsageError(f"graph.path={path} is not a file")
-    step = factory.make(config["communities"], "communities")
+    names, step = (factory.make(config[name], name) for name in ("names", "communities"))
     with reading(path):
         nodes, edges = read_graph(path)
     store = Store(config["root"])
@@ -34,7 +34,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     with store.lock():
         drop_unfinished(store, questions=False)
         started = time.perf_counter()
-        figures = organized(step, nodes, edges, folder, factory.place(config))
+        figures = organized(names, step, nodes, edges, folder, factory.place(config))
         seconds = time.perf_counter() - started - figures["encoding_seconds"]
     found = pq.read_table(folder / "communities.parquet")
     summary = {

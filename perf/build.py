@@ -116,17 +116,17 @@ def encoded_tokens(store: Any, encoder: Any) -> dict[str, tuple[int, int]]:
     """How many texts of each kind were encoded, and their tokens, the model's own two included."""
     import numpy as np
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
+    from srrag.graph.knowledge_tree import read_topics
+    from srrag.graph.name_vectors import NameVectors
     from srrag.model.tokens import load_tokenizer
 
     found = store.artifacts("default")
-    names = pq.read_table(found["communities"] / "entity_vectors.parquet")["name"]
-    tree = pq.read_table(found["tree"] / "tree.parquet", columns=["kind", "name", "text"])
-    told = tree.filter(pc.equal(tree["kind"], "community"))
+    names = pc.unique(NameVectors(found["names"]).names["name"])
+    told = read_topics(found["tree"], ["name", "text"])
     texts = {
         "windows": window_texts(store),
-        "names": pc.unique(names).to_pylist(),
+        "names": names.filter(pc.not_equal(names, "")).to_pylist(),
         "descriptions": [f"{each['name']}. {each['text']}" for each in told.to_pylist()],
     }
     tokens, most = load_tokenizer(encoder), encoder.max_tokens

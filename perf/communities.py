@@ -29,19 +29,17 @@ from unittest import mock
 
 import faiss
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.metrics import adjusted_rand_score
 
 from srrag.algo import communities as algorithm
 from srrag.algo.communities import METHODS, EvidenceGraph, detect
-from srrag.graph.communities import VECTORS
+from srrag.graph.communities import read_nodes
 from srrag.graph.foreign import read_graph
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
-from srrag.graph.name_vectors import WordVectors, encode_names
 from srrag.graph.nodes import Nodes
+from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.step import Place
 from srrag.storage.store import Store
 
 PHASES = {"start": "leiden", "leiden": "leiden", "merge": "merging"}
@@ -75,17 +73,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 def built(root: Path) -> EvidenceGraph:
     """The graph of a finished build, with the vectors of its names."""
     artifacts = Store(root).artifacts("default")
-    vectors = np.load(artifacts["communities"] / VECTORS, allow_pickle=False)
-    return Nodes.read(artifacts["entities"]).graph(vectors)
+    nodes, vectors = read_nodes(artifacts["entities"], artifacts["names"])
+    return nodes.graph(vectors)
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[Row]:
     """A row for each graph and method; graphs of one seed and topic size share their names."""
     for size, seed in itertools.product(arguments.topic_sizes, arguments.seeds):
-        known = WordVectors.none()
+        known: dict[str, np.ndarray] = {}
         for p_in, factor in itertools.product(arguments.p_in, arguments.factors):
             design = {"topic_size": size, "p_in": p_in, "edge_factor": factor}
-            graph, topics, known = planted(arguments.source, arguments.n, seed, design, known)
+            graph, topics = planted(arguments.source, arguments.n, seed, design, known)
             for method in arguments.methods:
                 partitions, row = measured(graph, method)
                 names = zip(("ari_leiden", "ari"), partitions, strict=True)
@@ -95,9 +93,9 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
 
 
 def planted(
-    generator: Path, n: int, seed: int, design: Row, known: WordVectors
-) -> tuple[EvidenceGraph, np.ndarray, WordVectors]:
-    """Make one graph; returns it, the topic of each node, and the vectors of its names."""
+    generator: Path, n: int, seed: int, design: Row, known: dict[str, np.ndarray]
+) -> tuple[EvidenceGraph, np.ndarray]:
+    """Make one graph; returns it and the topic of each node. `known` keeps vectors of names."""
     keys = {key.replace("_", "-"): value for key, value in design.items()}
     settings = {"n": n, "seed": seed, "attrs": 0.0, **keys}
     options = [text for key, value in settings.items() for text in (f"--{key}", str(value))]
@@ -110,10 +108,11 @@ def planted(
             pq.write_table(table, folder / f"{name}.parquet")
         nodes = Nodes.read(folder)
         topic = {node["id"]: node["topic"] for node in json.loads(path.read_text())["nodes"]}
-    names: pa.Array = nodes.spoken
-    vectors, words = encode_names(names, Encoder(), Place(), known, whole=True)
+    names: list[str] = nodes.names.to_pylist()
+    new = sorted(set(names) - known.keys())
+    known.update(zip(new, load(Encoder()).encode(new).astype(np.float16), strict=True))
     topics = np.array([topic[key] for key in nodes.core_ids.to_pylist()])
-    return nodes.graph(vectors), topics, words
+    return nodes.graph(np.stack([known[name] for name in names])), topics
 
 
 def measured(graph: EvidenceGraph, method: str) -> tuple[tuple[np.ndarray, np.ndarray], Row]:

@@ -24,12 +24,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
+from srrag.graph.name_vectors import NAMES, SCALES, VALUES
 from srrag.ids import content_id
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.graph_reader import GraphIndex, GraphQuestion
 from srrag.index.units import BuildUnits
+from srrag.model.embed import quantise_rows
 from srrag.schema import COMMUNITIES, DOCUMENTS, EDGES, ENTITIES, UNITS, empty_value
 from srrag.step import Place
+from srrag.storage.arrow_file import save_table
+from srrag.storage.shards import IndexShard, shard_file, write_shards
 
 DIMENSION = 384
 COMMUNITY = 40
@@ -79,6 +83,7 @@ def write_graph(nodes: int, core: float, root: Path) -> dict[str, list[Path]]:
     _write_communities(ids, label, num_core, draw, root)
     return {
         "entities": [folder],
+        "names": [root / "names"],
         "communities": [root / "communities"],
         "windows": [root / "windows.parquet"],
         "documents": [root / "documents.parquet"],
@@ -141,8 +146,13 @@ def _write_communities(
     pq.write_table(table.cast(COMMUNITIES), folder / "communities.parquet")
     topic = draw.standard_normal((len(names), DIMENSION), dtype=np.float32)
     vectors = topic[label[:num_core]] + draw.standard_normal((num_core, DIMENSION), np.float32)
-    np.save(folder / "entity_vectors.npy", _unit(vectors).astype(np.float16))
-    pq.write_table(pa.table({"entity_id": ids[:num_core]}), folder / "entity_vectors.parquet")
+    (names_of := root / "names").mkdir()
+    save_table(
+        pa.table({"id": ids[:num_core], "name": ids[:num_core]}), names_of / shard_file(NAMES, 0)
+    )
+    for name, array in zip((VALUES, SCALES), quantise_rows(_unit(vectors)), strict=True):
+        np.save(names_of / shard_file(name, 0), array)
+    write_shards([IndexShard(0, (), num_core)], names_of)
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
@@ -164,7 +174,7 @@ def measure(nodes: int, core: float, root: Path, questions: int) -> dict[str, An
         found[name]["cpu_s"] = round(time.process_time() - started, 2)
         found[name]["peak_mib"] = round(_peak_mib())
     found["inputs_peak_mib"] = round(before)
-    size = sum(path.stat().st_size for path in (root / "index").iterdir())
+    size = sum(path.stat().st_size for path in (root / "index").rglob("*") if path.is_file())
     found["index_mib"] = round(size / 2**20, 1)
     index = GraphIndex(root / "index")
     draw = np.random.default_rng(1)

@@ -42,10 +42,9 @@ from perf.drawn_corpus import (
     zipf,
 )
 from perf.scale_stages import replaced
-from perf.update import Names
+from perf.update import Names, drawn_names
 from srrag.algo.maxsim import maxsim
 from srrag.bind import bind
-from srrag.graph import communities as organize
 from srrag.index.dense_search import DenseIndex
 from srrag.index.graph_reader import GraphIndex, GraphQuestion
 from srrag.index.sparse import SparseIndex
@@ -129,19 +128,18 @@ class MeteredRunner(LocalRunner):
 @contextmanager
 def metered(meter: Meter) -> Iterator[None]:
     """Measure the builds; names get drawn vectors."""
-    build, encode = RelationBuilds.run, organize.encode_names
+    build = RelationBuilds.run
 
     def run(self: RelationBuilds, stage: Stage, at: Place) -> Any:
         with meter.of(stage.name):
             return build(self, stage, at)
 
     RelationBuilds.run = run  # type: ignore[method-assign]
-    organize.encode_names = Names().encode  # type: ignore[assignment]
     try:
-        yield
+        with drawn_names(Names()):
+            yield
     finally:
         RelationBuilds.run = build  # type: ignore[method-assign]
-        organize.encode_names = encode
 
 
 def built(root: Path, plan: Plan, documents: int) -> dict[str, Any]:

@@ -21,19 +21,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perf.merge import peak_mib
-from perf.update import GivenFacts, Names, documents
-from srrag.graph import communities as organize
+from perf.update import GivenFacts, Names, documents, drawn_names
+from srrag.graph.communities import DetectCommunities, read_communities
+from srrag.graph.encode_names import EncodeNames
 from srrag.graph.entities import MergeEntities
 from srrag.graph.facts import entity_id
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
-from srrag.graph.name_vectors import WordVectors
 from srrag.index.units import BuildUnits
-from srrag.model.encoder import Encoder
 from srrag.schema import DOCUMENTS, UNITS
 from srrag.step import Build, Place
 from srrag.storage.atomic_write import write_parquet
@@ -57,8 +55,12 @@ def prepare(folder: Path) -> None:
         pq.write_table(schema.empty_table(), folder / f"{name}.parquet")
     nodes = [item for item in graph["nodes"] if item["topic"] is not None]
     names = pa.array([item["name"] for item in nodes])
-    vectors, _ = Names().encode(names, Encoder(), Place(), WordVectors.none(), whole=True)
-    np.save(folder / "vectors.npy", vectors)
+    for name in ("merged", "names"):
+        (folder / name).mkdir()
+    parts = sorted(folder.glob("part-*.parquet"))
+    MergeEntities().build({"triples": parts}, folder / "merged", Place(threads=1))
+    with drawn_names(Names()):
+        EncodeNames().build({"entities": [folder / "merged"]}, folder / "names", Place())
     topics = {
         "entity_id": [entity_id(item["schema_type"], item["name"]) for item in nodes],
         "name": names,
@@ -69,23 +71,13 @@ def prepare(folder: Path) -> None:
 
 def measure(folder: Path) -> dict[str, Any]:
     """Run the builds one after the other."""
-    names = pq.read_table(folder / "topics.parquet", columns=["name"])["name"].combine_chunks()
-    held = WordVectors(names, np.load(folder / "vectors.npy", mmap_mode="r"))
-    encode = organize.encode_names
-
-    def given(
-        names: pa.Array, encoder: Encoder, at: Place, _: WordVectors, *, whole: bool
-    ) -> tuple[np.ndarray, WordVectors]:
-        return encode(names, encoder, at, held, whole=True)
-
-    organize.encode_names = given
     units = {name: [folder / f"{name}.parquet"] for name in ("windows", "documents")}
     built = partial(_built, folder)
     built("units", BuildUnits(), units)
     parts = sorted(folder.glob("part-*.parquet"))
     found: dict[str, Any] = {"entities": built("entities", MergeEntities(), {"triples": parts})}
-    inputs = {name: [folder / name] for name in ("entities", "communities", "units")}
-    found["communities"] = built("communities", organize.DetectCommunities(), inputs)
+    inputs = {name: [folder / name] for name in ("entities", "names", "communities", "units")}
+    found["communities"] = built("communities", DetectCommunities(), inputs)
     found["tree"] = built("tree", BuildKnowledgeTree(), inputs)
     for name in ("cpu_s", "wall_s"):
         found[name] = round(
@@ -113,7 +105,7 @@ def agreement(folder: Path) -> float:
     from sklearn.metrics import adjusted_rand_score
 
     topics = pq.read_table(folder / "topics.parquet")
-    ids, communities = pq.read_table(folder / "communities" / "communities.parquet").columns
+    ids, communities = read_communities(folder / "communities").columns
     found = dict(zip(ids.to_pylist(), communities.to_pylist(), strict=True))
     mine = [found[key] for key in topics["entity_id"].to_pylist()]
     return round(float(adjusted_rand_score(topics["topic"].to_pylist(), mine)), 4)

@@ -23,19 +23,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.corpus.record import RawRecord
-from srrag.graph import communities as organize
+from srrag.graph import name_vectors
+from srrag.graph.communities import read_communities
 from srrag.graph.facts import entity_id
-from srrag.graph.name_vectors import WordVectors
 from srrag.ids import content_id
-from srrag.model.encoder import Encoder
 from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds
@@ -129,36 +128,43 @@ class TimedRunner(LocalRunner):
 
 
 class Names:
-    """Vectors of names in place of the encoder's, whose seconds would hide all others."""
+    """Random vectors of words in place of an encoder, whose seconds would hide all others."""
+
+    dim = 384
 
     def __init__(self) -> None:
         self.words: dict[str, np.ndarray] = {}
         self.seconds = 0.0
 
-    def encode(
-        self, names: pa.Array, encoder: Encoder, at: Place, _: WordVectors, *, whole: bool
-    ) -> tuple[np.ndarray, WordVectors]:
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Unit sums of a random vector a word: names that share words are near."""
         started = time.process_time()
-        vectors = np.zeros((len(names), 384), np.float32)
-        for row, name in enumerate(names.to_pylist()):
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, name in enumerate(texts):
             for word in name.split():
                 vectors[row] += self._vector(word)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
         self.seconds += time.process_time() - started
-        return vectors.astype(np.float16), WordVectors.none(384)
+        return vectors
 
     def _vector(self, word: str) -> np.ndarray:
         if word not in self.words:
             seed = int(content_id(word)[:8], 16)
-            self.words[word] = np.random.default_rng(seed).standard_normal(384, np.float32)
+            self.words[word] = np.random.default_rng(seed).standard_normal(self.dim, np.float32)
         return self.words[word]
+
+
+@contextmanager
+def drawn_names(names: Names) -> Iterator[None]:
+    """Give names and descriptions of communities drawn vectors."""
+    with mock.patch.object(name_vectors, "load", lambda *_: names):
+        yield
 
 
 @contextmanager
 def timed(clock: Clock, names: Names) -> Iterator[None]:
     """Time the builds, and the encoding of names apart from them."""
-    build, encode = RelationBuilds.run, organize.encode_names
+    build = RelationBuilds.run
 
     def run_timed(self: RelationBuilds, stage: Stage, at: Place) -> Any:
         names.seconds = 0.0
@@ -169,12 +175,11 @@ def timed(clock: Clock, names: Names) -> Iterator[None]:
         return found
 
     RelationBuilds.run = run_timed  # type: ignore[method-assign]
-    organize.encode_names = names.encode  # type: ignore[assignment]
     try:
-        yield
+        with drawn_names(names):
+            yield
     finally:
         RelationBuilds.run = build  # type: ignore[method-assign]
-        organize.encode_names = encode
 
 
 def plan_of(root: Path) -> Plan:
@@ -213,7 +218,7 @@ def agreement(root: Path, other: dict[str, Any]) -> float:
 def communities(root: Path) -> dict[str, Any]:
     """The community of each node."""
     folder = Store(root).artifacts("default")["communities"]
-    ids, found = pq.read_table(folder / "communities.parquet").to_pydict().values()
+    ids, found = read_communities(folder).to_pydict().values()
     return dict(zip(ids, found, strict=True))
 
 

@@ -54,6 +54,7 @@ MODULES: dict[str, str] = {
     "DecomposeQuestion": "srrag.expand.decompose",
     "DetectCommunities": "srrag.graph.communities",
     "EncodeFindings": "srrag.index.finding_vectors",
+    "EncodeNames": "srrag.graph.encode_names",
     "EncodeQuestions": "srrag.retrieve.questions",
     "EncodeSubQuestions": "srrag.retrieve.questions",
     "EncodeTexts": "srrag.retrieve.questions",

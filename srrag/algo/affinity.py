@@ -81,26 +81,6 @@ def subgraph_vectors(
     return coordinates
 
 
-def placed_among(
-    places: np.ndarray,
-    rows: np.ndarray,
-    coordinates: np.ndarray,
-    links: sparse.csr_array,
-    hops: int = HOPS,
-) -> np.ndarray:
-    """Place the entities `rows` by their surroundings; all others stay where they are.
-
-    `places` (n, d) are the subgraph vectors of all entities, `coordinates` (rows, d) the
-    coordinates of the names of `rows`.
-    """
-    places = places.copy()
-    places[rows] = coordinates
-    mean = _neighbour_means(sparse.csr_array(links[rows]))
-    for _ in range(hops):
-        places[rows] = _unit(places[rows] + (mean @ places).astype(np.float32))
-    return places
-
-
 def _neighbour_means(links: sparse.csr_array) -> sparse.csr_array:
     linked = (links > 0).astype(np.float32)
     reach = np.asarray(linked.sum(axis=1)).ravel()

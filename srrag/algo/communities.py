@@ -136,15 +136,16 @@ def update(
     """Place new entities, let `touched` ones move, and keep every other one in its community.
 
     `standing` has one row per entity of `graph`, with label −1 for new ones; `touched` bool (n,)
-    marks entities that gained or lost a relation. Moves maximise the same objective as `detect`, at
+    marks entities that gained or lost a relation. All subgraph vectors are computed again, in the
+    former basis. Moves maximise the same objective as `detect`, at
     the same density. If `epsilon` is given, new communities then merge with those around them (Eq.
     13–14). The other entities keep their companions unless whole communities merge: by `epsilon`,
     or above `max_communities`, as in `detect`.
     """
     links = graph.links
-    new = np.flatnonzero(standing.labels < 0)
     free = np.flatnonzero(touched | (standing.labels < 0))
-    standing = settle(standing, graph.vectors[new].astype(np.float32), graph.types[new], links)
+    coordinates = standing.basis.coordinates(graph.vectors, graph.types)
+    standing = settle(replace(standing, places=subgraph_vectors(coordinates, links)))
     around, name_degrees = neighbourhood(standing, free, links)
     labels = move(around, standing.labels, standing.density)
     relations = graph.relation_sets()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from srrag.algo.maxsim import take_ragged
@@ -31,16 +33,15 @@ def inner_products(values: np.ndarray, scale: np.ndarray, queries: np.ndarray) -
 
 
 def triple_lengths(
-    values: np.ndarray,
-    scale: np.ndarray,
+    take: Callable[[np.ndarray], np.ndarray],
     heads: np.ndarray,
     tails: np.ndarray,
     between: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
     """Length of each triple's vector: head + relation + tail, float32 (m,), never 0.
 
-    An end equal to len(values) has no vector and adds nothing. `between` holds the vectors of the
-    relations (r, d) and the relation of each triple (m,).
+    `take` returns the vectors of some rows; an end of -1 adds nothing. `between` holds the vectors
+    of the relations (r, d) and the relation of each triple (m,).
     """
     relations, codes = between
     found = np.empty(len(heads), dtype=np.float32)
@@ -48,9 +49,8 @@ def triple_lengths(
         block = slice(start, start + _BLOCK_ROWS)
         total = relations[codes[block]].astype(np.float32)
         for ends in (heads[block], tails[block]):
-            known = ends < len(values)
-            rows = ends[known]
-            total[known] += values[rows] * scale[rows].astype(np.float32)[:, None]
+            known = ends >= 0
+            total[known] += take(ends[known])
         found[block] = np.linalg.norm(total, axis=1)
     return np.where(found > 0, found, np.float32(1))
 
@@ -65,9 +65,9 @@ def triple_scores(
     """Cosine of the question with each triple, whose vector is head + relation + tail: (m,).
 
     It is computed from the scores (n,) of the ends and those `between` (m,) of the relations, so no
-    triple is encoded or stored.
+    triple is encoded or stored. An end of -1 scores 0.
     """
-    padded = np.append(scores, np.float32(0))
+    padded = np.append(scores, np.float32(0))  # its last value is that of row -1
     found: np.ndarray = (padded[heads] + padded[tails] + between) / lengths
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from srrag.algo.affinity import Basis, name_affinities, nearest_in_groups, placed_among
+from srrag.algo.affinity import Basis, name_affinities, nearest_in_groups
 
 _SWEEPS = 10
 _LEAST_GAIN = 1e-9
@@ -39,20 +39,13 @@ class Neighbourhood:
     degrees: np.ndarray  # (n,) for all entities
 
 
-def settle(
-    standing: DetectionState, vectors: np.ndarray, types: np.ndarray, links: sparse.csr_array
-) -> DetectionState:
-    """Give entities without a community their place and their nearest neighbours.
-
-    `vectors` (new, d) and `types` (new,) are the vectors and types of their names.
-    """
+def settle(standing: DetectionState) -> DetectionState:
+    """Give entities without a community their nearest neighbours."""
     new = np.flatnonzero(standing.labels < 0)
-    coordinates = standing.basis.coordinates(vectors, types)
-    places = placed_among(standing.places, new, coordinates, links)
     near = standing.near.copy()
-    found = nearest_in_groups(places, new, standing.labels, near.shape[1])
+    found = nearest_in_groups(standing.places, new, standing.labels, near.shape[1])
     near[new, : found.shape[1]] = found
-    return replace(standing, places=places, near=near)
+    return replace(standing, near=near)
 
 
 def neighbourhood(

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.topics import Topics, read_topics
+from srrag.graph.communities import read_communities
 from srrag.graph.layers import read_rows, row_batches
 from srrag.standing import Standings
 from srrag.storage.mirror import pull_build
@@ -229,11 +230,10 @@ def _communities(artifacts: Mapping[str, Path], ids: pa.Array) -> tuple[Ints, li
     """The community of every entity as a position in the sorted list of community ids."""
     if "communities" not in artifacts:
         return np.full(len(ids), -1, np.int64), []
-    path = pull_build(Path(artifacts["communities"])) / "communities.parquet"
-    names = sorted(pc.unique(_column(path, "community_id")).to_pylist())
-    members = _column(path, "entity_id")
-    codes = pc.index_in(_column(path, "community_id"), value_set=pa.array(names, pa.string()))
-    mine = codes.take(pc.index_in(ids, value_set=members))
+    table = read_communities(pull_build(Path(artifacts["communities"])))
+    names = sorted(pc.unique(table["community_id"]).to_pylist())
+    codes = pc.index_in(table["community_id"], value_set=pa.array(names, pa.string()))
+    mine = codes.take(pc.index_in(ids, value_set=table["entity_id"]))
     return np.asarray(pc.fill_null(mine, -1).to_numpy(zero_copy_only=False)).astype(np.int64), names
 
 

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from srrag.export.titles import DIGITS, unique_titles
-from srrag.schema import TREE
+from srrag.graph import knowledge_tree
+from srrag.graph.tree_layout import ROWS
 from srrag.storage.mirror import pull_build
-
-_COLUMNS = ["level", "parent_id", "node_id", "ref_id", "name", "text"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +32,12 @@ def read_topics(tree: Path | None, community_ids: Sequence[str]) -> Topics:
     """Read them from the folder of the tree, if there is one."""
     ids = pa.array(community_ids, pa.string())
     if tree is None:
-        rows = TREE.empty_table().select(_COLUMNS)
+        communities = keywords = ROWS.empty_table()
     else:
-        path = pull_build(tree) / "tree.parquet"
-        rows = pq.read_table(
-            path, columns=_COLUMNS, filters=[("level", ">=", 3)], partitioning=None
-        )
-    communities = rows.filter(pc.equal(rows["level"], 4))
+        communities = knowledge_tree.read_topics(pull_build(tree))
+        keywords = knowledge_tree.read_below(tree, ["keyword"])
     place = pc.index_in(ids, value_set=communities["ref_id"])
     names, summaries = (communities[name].combine_chunks() for name in ("name", "text"))
-    keywords = rows.filter(pc.equal(rows["level"], 3))
-    above = pc.index_in(keywords["parent_id"], value_set=communities["node_id"])
     return Topics(
         names=unique_titles(
             pc.coalesce(names.take(place), ids), pc.utf8_slice_codeunits(ids, 0, DIGITS), ids
@@ -53,7 +46,7 @@ def read_topics(tree: Path | None, community_ids: Sequence[str]) -> Topics:
         keywords=pa.table(
             {
                 "entity_id": keywords["ref_id"],
-                "community_id": communities["ref_id"].take(above),
+                "community_id": keywords["community_id"],
                 "name": keywords["name"],
             }
         ),

@@ -2,60 +2,55 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from srrag.algo.communities import EPSILON, METHODS, SEMANTIC_WEIGHT, Detected, detect, update
 from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
 from srrag.graph.detection_state import DETECTION, Continued, resume, save
-from srrag.graph.name_vectors import WordVectors, encode_names
-from srrag.graph.nodes import DOCUMENT, Nodes
+from srrag.graph.encode_names import ENCODER
+from srrag.graph.group_layers import read_groups, write_groups
+from srrag.graph.layers import only_grew
+from srrag.graph.name_vectors import NameVectors
+from srrag.graph.nodes import Nodes, in_order
 from srrag.graph.tables import coding
 from srrag.ids import segment_id
-from srrag.model.encoder import Encoder
 from srrag.schema import COMMUNITIES
 from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.links import link_or_copy
 
 COMMUNITIES_FILE = "communities.parquet"
-VECTORS = "entity_vectors.npy"
-VECTOR_IDS = "entity_vectors.parquet"
+GROUP = "community_id"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectCommunities(Build):
-    """ENTITIES and EDGES → COMMUNITIES: every node is in exactly one, named by its members.
+    """ENTITIES, EDGES and vectors of names → COMMUNITIES: every node is in exactly one.
 
-    An attribute joins its entity's community, because it has no other neighbour and its name
-    ("dose: 5 mg") is no topic. `method` is `leiden` (Leiden with a description-length rule) or
-    `paper` (Eq. 13–14). `semantic_weight` is λ of Eq. 13, `epsilon` ε of Eq. 14 (.2 unless given);
-    both are of the method `paper` alone. Merging continues until at most `max_communities` are
-    left, so none is dropped. An update places only what changed; once it has placed `max_drift` of
-    the entities, the whole graph is detected anew (0: in every update).
-
-    The build also writes the vectors of the names: `entity_vectors.npy` (float16, one row for each
-    entity except attributes), with ids and names in the same rows of `entity_vectors.parquet`. A
-    document, whose name is an id, has the mean of its neighbours' vectors. With `names` = `words` a
-    name has the mean of its words' vectors, which stand beside in `name_words.*`: a fifth of the
-    tokens, and worse communities (docs/graph.md).
+    A community is named by its members. An attribute joins its entity's community, because it has
+    no other neighbour and its name ("dose: 5 mg") is no topic; a document, whose name is an id, has
+    the mean of its neighbours' vectors. `method` is `leiden` (Leiden with a description-length
+    rule) or `paper` (Eq. 13–14). `semantic_weight` is λ of Eq. 13, `epsilon` ε of Eq. 14 (.2 unless
+    given); both are of the method `paper` alone. Merging continues until at most `max_communities`
+    are left, so none is dropped. An update places only what changed; once it has placed `max_drift`
+    of the entities, the whole graph is detected anew (0: in every update).
     """
 
-    version = 5
+    version = 6
     remembers: ClassVar[bool] = True
     """An update continues the previous version, so its manifest names that version."""
 
     entities: str = "entities"
-    encoder: Encoder = field(default_factory=Encoder)
-    names: Literal["whole", "words"] = "whole"
+    names: str = "names"
     method: str = "leiden"
     semantic_weight: float = SEMANTIC_WEIGHT
     epsilon: float | None = None
@@ -65,8 +60,6 @@ class DetectCommunities(Build):
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible settings."""
-        if self.names not in ("whole", "words"):
-            raise ValueError(f"names is {self.names!r}: it can be whole or words")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}: it can be {' or '.join(METHODS)}")
         given = {"semantic_weight": self.semantic_weight != SEMANTIC_WEIGHT,
@@ -84,10 +77,9 @@ class DetectCommunities(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `communities.parquet`, the names' vectors, and the state for the next update."""
-        nodes = self._nodes(inputs)
-        vectors, seconds = self._encoded(nodes, out, at, WordVectors.none())
-        return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
+        """Write `communities.parquet` and the state for the next update."""
+        nodes, vectors = self._read(inputs, out, at)
+        return self._whole(nodes, vectors, out, None)
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
@@ -95,28 +87,28 @@ class DetectCommunities(Build):
         """Write the same files; the communities continue the previous ones.
 
         Entities that are new, or gained or lost a relation, are placed; all others stay where they
-        were. Only new names, or words, are encoded. Once `max_drift` of the entities were placed or
-        removed, the whole graph is detected anew.
+        were. Once `max_drift` of the entities were placed or removed, or if the names have another
+        encoder, the whole graph is detected anew.
         """
-        nodes = self._nodes(inputs)
-        before = pq.read_table(former.folder / VECTOR_IDS).combine_chunks()
-        ids, names = (before[name].combine_chunks() for name in ("entity_id", "name"))
-        if self.names == "words":
-            known = WordVectors.read(former.folder)
-        else:  # a document has its neighbours' vector, not that of its own name
-            names = pc.if_else(pc.equal(names, DOCUMENT), None, names)
-            vectors = np.load(former.folder / VECTORS, mmap_mode="r", allow_pickle=False)
-            known = WordVectors(names, vectors)
-        vectors, seconds = self._encoded(nodes, out, at, known)
-        continued = resume(former.folder / DETECTION, ids, nodes)
+        nodes, vectors = self._read(inputs, out, at)
+        grew = only_grew(inputs[self.entities][0])
+        layered = former.folder / COMMUNITIES_FILE if grew else None
+        if (former.folder / ENCODER).read_bytes() != (out / ENCODER).read_bytes():
+            return self._whole(nodes, vectors, out, layered)
+        held = read_communities(former.folder)
+        continued = resume(former.folder / DETECTION, held["entity_id"], nodes)
         if continued.drift >= self.max_drift * len(nodes.core_ids):
-            return {**self._whole(nodes, vectors, out), "encoding_seconds": seconds}
-        table = pq.read_table(former.folder / COMMUNITIES_FILE)
-        figures = self._continue(nodes, vectors, continued, out, table)
-        return {**figures, "encoding_seconds": seconds}
+            return self._whole(nodes, vectors, out, layered)
+        return self._continue(nodes, vectors, continued, out, held, layered)
 
     def _continue(
-        self, nodes: Nodes, vectors: np.ndarray, before: Continued, out: Path, former: pa.Table
+        self,
+        nodes: Nodes,
+        vectors: np.ndarray,
+        before: Continued,
+        out: Path,
+        former: pa.Table,
+        layered: Path | None,
     ) -> dict[str, float | int | str]:
         """Place the entities that changed."""
         graph = nodes.graph(vectors)
@@ -128,7 +120,7 @@ class DetectCommunities(Build):
             epsilon=self._threshold,
             max_communities=self.max_communities,
         )
-        kept = self._write(nodes, found, before.drift, out, former)
+        kept = self._write(nodes, found, before.drift, out, former, layered)
         return {
             "communities": int(found.labels.max(initial=-1)) + 1,
             "communities_kept": kept,
@@ -144,28 +136,18 @@ class DetectCommunities(Build):
             return None
         return EPSILON if self.epsilon is None else self.epsilon
 
-    def _nodes(self, inputs: Mapping[str, Sequence[Path]]) -> Nodes:
-        (folder,) = inputs[self.entities]
-        return Nodes.read(folder)
-
-    def _encoded(
-        self, nodes: Nodes, out: Path, at: Place, known: WordVectors
-    ) -> tuple[np.ndarray, float]:
-        """Write the names' vectors; returns them and the encoding time in seconds."""
-        started = time.perf_counter()
-        spoken = nodes.spoken
+    def _read(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> tuple[Nodes, npt.NDArray[np.float16]]:
+        """The graph, and the vectors of its nodes, whose encoder is noted."""
+        (folder,), (names,) = inputs[self.entities], inputs[self.names]
         faiss.omp_set_num_threads(at.threads)
-        whole = self.names == "whole"
-        vectors, words = encode_names(spoken, self.encoder, at, known, whole=whole)
-        if not whole:
-            words.write(out)
-        seconds = round(time.perf_counter() - started, 3)
-        vectors = nodes.with_documents(vectors)
-        np.save(out / VECTORS, vectors)
-        _write_table(pa.table({"entity_id": nodes.core_ids, "name": spoken}), out / VECTOR_IDS)
-        return vectors, seconds
+        link_or_copy(names / ENCODER, out / ENCODER)
+        return read_nodes(folder, names)
 
-    def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
+    def _whole(
+        self, nodes: Nodes, vectors: np.ndarray, out: Path, layered: Path | None
+    ) -> dict[str, float | int | str]:
         """Detect the communities of the whole graph from nothing."""
         found = detect(
             nodes.graph(vectors),
@@ -175,21 +157,45 @@ class DetectCommunities(Build):
             max_communities=self.max_communities,
             seed=self.seed,
         )
-        self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table())
+        self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table(), layered)
         return _figures(found)
 
     def _write(
-        self, nodes: Nodes, standing: DetectionState, drift: int, out: Path, former: pa.Table
+        self,
+        nodes: Nodes,
+        standing: DetectionState,
+        drift: int,
+        out: Path,
+        former: pa.Table,
+        layered: Path | None,
     ) -> int:
-        """Write the communities and the update state; returns the number of unchanged ones."""
+        """Write the communities and the update state; returns the number of unchanged ones.
+
+        The communities are layers over those at `layered`, unless it is None.
+        """
         save(out / DETECTION, nodes, standing, drift)
         table, kept = _relation(nodes.ids, standing.labels[nodes.owner], former)
-        _write_table(table, out / COMMUNITIES_FILE)
+        options = coding(table.schema, ["entity_id"])
+        write_groups(table, GROUP, out / COMMUNITIES_FILE, layered, **options)
         return kept
 
 
-def _write_table(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, **coding(table.schema, ["entity_id", "name"]))
+def read_nodes(folder: Path, names: Path) -> tuple[Nodes, npt.NDArray[np.float16]]:
+    """Read a graph, and the vectors of its nodes in their order, float16 (n, d).
+
+    Raises ValueError if a node has no row among the names.
+    """
+    nodes, held = Nodes.read(folder), NameVectors(names)
+    rows = pc.index_in(nodes.core_ids, value_set=held.ids)
+    if rows.null_count:
+        raise ValueError(f"{names}: an entity has no vector; run the build again")
+    vectors = held.take(np.asarray(rows).astype(np.int64), np.float16)
+    return nodes, nodes.with_documents(vectors)
+
+
+def read_communities(folder: Path) -> pa.Table:
+    """Read COMMUNITIES, by the order of the entities' ids."""
+    return in_order(read_groups(folder / COMMUNITIES_FILE, GROUP), "entity_id")
 
 
 def _figures(found: Detected) -> dict[str, float | int | str]:
@@ -239,7 +245,7 @@ def _unchanged(
     coded = pc.dictionary_encode(former["community_id"].combine_chunks())
     codes = coded.indices.to_numpy().astype(np.int64)
     sizes = np.bincount(codes)
-    at = pc.index_in(ids, value_set=former["entity_id"].combine_chunks())
+    at = pc.index_in(ids, value_set=former["entity_id"])
     rows = pc.fill_null(at, -1).to_numpy(zero_copy_only=False)
     before = np.where(rows >= 0, codes[rows], -1)[order]
     least, most = np.minimum.reduceat(before, first), np.maximum.reduceat(before, first)

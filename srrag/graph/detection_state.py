@@ -1,6 +1,7 @@
 """The state that community detection saves for its next update: `detection.npz`.
 
-It holds the core of the graph, so that an update finds the changes by comparison.
+It holds the relations of the core of the graph, so that an update finds the changes by comparison.
+Subgraph vectors are computed again, since they follow from the names and the relations.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Continued:
 
 def save(path: Path, nodes: Nodes, standing: DetectionState, drift: int) -> None:
     """Write a detection; `drift` counts the entities placed since the last full detection."""
-    np.savez(
+    np.savez_compressed(
         path,
+        core=np.packbits(nodes.is_core),
         labels=standing.labels.astype(np.int32),
-        places=standing.places.astype(np.float16),
         near=standing.near.astype(np.int32),
         name_degrees=standing.name_degrees.astype(np.float32),
         means=standing.basis.means,
@@ -50,13 +51,15 @@ def save(path: Path, nodes: Nodes, standing: DetectionState, drift: int) -> None
     )
 
 
-def resume(path: Path, ids: pa.Array, nodes: Nodes) -> Continued:
-    """Read a detection of a graph whose core had `ids`, mapped to the rows of `nodes`.
+def resume(path: Path, members: pa.ChunkedArray, nodes: Nodes) -> Continued:
+    """Read a detection of a graph with the nodes `members`, mapped to the rows of `nodes`.
 
-    Removed entities are left out.
+    Removed entities are left out; the subgraph vectors are still to be computed (no columns).
     """
     with np.load(path, allow_pickle=False) as file:
         former = {name: file[name] for name in file.files}
+    core = np.unpackbits(former["core"], count=len(members)).astype(np.bool_)
+    ids = members.filter(pa.array(core)).combine_chunks()
     before = _places(nodes.core_ids, ids)  # the former row of each entity, −1 for new ones
     stood = before >= 0
     after = np.full(len(ids), -1)
@@ -65,8 +68,6 @@ def resume(path: Path, ids: pa.Array, nodes: Nodes) -> Continued:
     count = len(before)
     labels = np.full(count, -1, dtype=np.int64)
     labels[stood] = former["labels"][rows]
-    places = np.zeros((count, former["places"].shape[1]), dtype=np.float32)
-    places[stood] = former["places"][rows]
     near = np.repeat(np.arange(count)[:, None], former["near"].shape[1], axis=1)
     left = after[former["near"][rows]]
     near[stood] = np.where(left >= 0, left, near[stood])
@@ -76,7 +77,7 @@ def resume(path: Path, ids: pa.Array, nodes: Nodes) -> Continued:
     came, went = int((~stood).sum()), int((after < 0).sum())
     standing = DetectionState(
         labels=labels,
-        places=places,
+        places=np.zeros((count, 0), np.float32),
         near=near,
         name_degrees=degrees,
         basis=_basis(former, nodes.type_names),

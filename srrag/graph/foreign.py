@@ -6,7 +6,6 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.graph.communities import DetectCommunities
+from srrag.graph.encode_names import EncodeNames
 from srrag.ids import file_sha256
 from srrag.kinds import renamed
 from srrag.schema import EDGES, ENTITIES
@@ -24,6 +24,7 @@ from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import check_files
 
+NAMES = "names"
 _log = logging.getLogger(__name__)
 
 
@@ -89,28 +90,35 @@ def _edge(edge: Any, number: int, attributes: dict[str, bool], where: str) -> di
 
 
 def organized(
-    step: DetectCommunities, nodes: pa.Table, edges: pa.Table, folder: Path, at: Place
+    names: EncodeNames,
+    step: DetectCommunities,
+    nodes: pa.Table,
+    edges: pa.Table,
+    folder: Path,
+    at: Place,
 ) -> dict[str, Any]:
-    """Find the communities of ENTITIES and EDGES and write all three into a folder.
+    """Find the communities of ENTITIES and EDGES and write all into a folder.
 
     The folder is made beside the existing one, whose vectors of names are reused; then the two are
-    swapped. Returns the figures of the detection.
+    swapped. Former communities do not carry over: they depend on the graph alone. Returns the
+    figures of both builds.
     """
-    made_by = {"encoder": spec(step.encoder), "names": step.names, "version": step.version}
+    made_by = {"encoder": spec(names.encoder), "version": names.version}
     out = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
-    out.mkdir()
+    (out / NAMES).mkdir(parents=True)
     try:
         pq.write_table(nodes, out / "entities.parquet")
         pq.write_table(edges, out / "edges.parquet")
-        inputs = {step.entities: [out]}
+        inputs = {names.entities: [out], step.names: [out / NAMES]}
         if _stands(folder, made_by):
-            # Former communities do not carry over: they depend on the graph alone.
-            anew = replace(step, max_drift=0.0)
-            figures = dict(anew.update(inputs, out, at, PreviousVersion(folder, frozenset())))
+            former = PreviousVersion(folder / NAMES, frozenset())
+            encoded = names.update(inputs, out / NAMES, at, former)
         else:
-            figures = dict(step.build(inputs, out, at))
-        files = {path.name: file_sha256(path) for path in sorted(out.iterdir())}
-        commit_json(out / "manifest.json", {**made_by, "files": files})
+            encoded = names.build(inputs, out / NAMES, at)
+        figures = {**encoded, **step.build(inputs, out, at)}
+        files = sorted(path for path in out.rglob("*") if path.is_file())
+        hashes = {path.relative_to(out).as_posix(): file_sha256(path) for path in files}
+        commit_json(out / "manifest.json", {**made_by, "files": hashes})
         mirror.move_folder(out, folder)
     finally:
         mirror.remove_folder(out)
@@ -118,7 +126,7 @@ def organized(
 
 
 def _stands(folder: Path, made_by: Mapping[str, Any]) -> bool:
-    """Whether the folder is complete and the same encoder made it, in the same way."""
+    """Whether the folder is complete and the same encoder made it."""
     path = folder / "manifest.json"
     if not mirror.exists(path) or not made_by.items() <= renamed(read_json(path)).items():
         return False
@@ -127,7 +135,7 @@ def _stands(folder: Path, made_by: Mapping[str, Any]) -> bool:
     except ValueError as error:
         _log.warning("names are encoded again: %s", error)
         return False
-    return True
+    return (folder / NAMES).is_dir()
 
 
 def coverage(nodes: pa.ChunkedArray, members: pa.ChunkedArray) -> float:

@@ -12,17 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.graph.communities import GROUP
 from srrag.graph.estimate_prompts import foretold
+from srrag.graph.group_layers import read_groups, write_groups
+from srrag.graph.layers import only_grew
 from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
-from srrag.graph.tree_layout import Layout
+from srrag.graph.tree_layout import ROWS, Layout, with_node_ids
 from srrag.ids import content_id
 from srrag.llm.completion import Engine, Prompt, Rules
 from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
-from srrag.schema import TREE
 from srrag.spec import place_field
 from srrag.step import Build, Place, PreviousVersion
+
+TOPICS = "topics.parquet"
+BELOW = "tree.parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +75,16 @@ class BuildKnowledgeTree(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write the descriptions and `tree.parquet`, level by level from the communities down."""
-        return self._made(inputs, out, at, {})
+        """Write the descriptions, the communities (`topics.parquet`) and all below them."""
+        return self._made(inputs, out, at, {}, None)
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
         """Write the same files; a community with unchanged facts keeps its description."""
-        return self._made(inputs, out, at, read_descriptions(former.folder / DESCRIPTIONS))
+        known = read_descriptions(former.folder / DESCRIPTIONS)
+        grew = only_grew(inputs[self.entities][0])
+        return self._made(inputs, out, at, known, former.folder / BELOW if grew else None)
 
     def _made(
         self,
@@ -85,6 +92,7 @@ class BuildKnowledgeTree(Build):
         out: Path,
         at: Place,
         known: Mapping[str, Description],
+        layered: Path | None,
     ) -> dict[str, float | int | str]:
         (folder,), (groups,), (units,) = (
             inputs[name] for name in (self.entities, self.communities, self.units)
@@ -95,22 +103,17 @@ class BuildKnowledgeTree(Build):
         texts = self._describe(graph, layout, at, {c: known.get(key) for c, key in keys.items()})
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
         write_descriptions(out / DESCRIPTIONS, found)
-        rows = 0
-        options = coding(TREE, ("node_id", "ref_id", "text"))
-        with pq.ParquetWriter(out / "tree.parquet", TREE, **options) as writer:
-            for table in (
-                layout.communities(texts, self.engine.name),
-                layout.keywords(),
-                layout.entities(),
-                layout.relations(),
-                layout.attributes(),
-            ):
-                writer.write_table(table)
-                rows += table.num_rows
+        options = coding(ROWS, ("ref_id", "text"))
+        topics = layout.communities(texts, self.engine.name)
+        pq.write_table(topics, out / TOPICS, **options)
+        levels = (layout.keywords(), layout.entities(), layout.relations(), layout.attributes())
+        below = pa.concat_tables(levels)
+        written = write_groups(below, GROUP, out / BELOW, layered, **options)
         return {
-            "nodes": rows,
+            "nodes": len(topics) + len(below),
             "communities": len(graph.community_ids),
             "keywords": int((layout.keyword >= 0).sum()),
+            "communities_written": written,
             "kept": sum(key in known for key in keys.values()),
             "calls": texts.calls,
             "prompt_characters": texts.prompt_chars,
@@ -149,3 +152,26 @@ class BuildKnowledgeTree(Build):
             total.unanswered += part.unanswered
             total.prompt_chars += part.prompt_chars
         return total
+
+
+def read_topics(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read the communities of a tree, the largest first: stored rows of TREE."""
+    return pq.read_table(folder / TOPICS, columns=columns)
+
+
+def read_below(
+    folder: Path, kinds: Sequence[str], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Read the stored rows of some kinds of nodes below the communities, in no order of parents.
+
+    The nodes of one parent and kind are in their order.
+    """
+    return read_groups(folder / BELOW, GROUP, columns, [("kind", "in", list(kinds))])
+
+
+def read_tree(folder: Path) -> pa.Table:
+    """Read a whole tree: TREE, level by level, by parent and place."""
+    order = [("level", "descending"), ("kind", "ascending"), ("parent_id", "ascending")]
+    below = read_groups(folder / BELOW, GROUP)
+    rows = pa.concat_tables([read_topics(folder), below])
+    return with_node_ids(rows.sort_by([*order, ("rank", "ascending")]))

@@ -1,123 +1,219 @@
-"""Vectors of names: the mean of their words' vectors, each word encoded once.
+"""The vectors of the graph's names, in shards that an update links: int8 rows with a scale each.
 
-The number of names grows with the corpus, that of their words by Heaps' law: over 1,723 abstracts
-of trials, names are 45 % of the tokens of the text and their words 10 %, a share that falls as the
-corpus grows.
+The rows of all shards, one after another, number the names. A shard never changes, so a name keeps
+its number in an update that only adds, and other indexes can point to it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from scipy import sparse
 
-from srrag.model.embed import load
+from srrag.algo.graph_scores import inner_products
+from srrag.model.embed import load, quantise_rows
 from srrag.model.encoder import Encoder
 from srrag.step import Place
+from srrag.storage.arrow_file import map_table, save_table
+from srrag.storage.atomic_write import commit
+from srrag.storage.links import link_or_copy
+from srrag.storage.mirror import fetch
+from srrag.storage.shards import IndexShard, read_shards, shard_file, write_shards
 
-WORDS_FILE = "name_words.parquet"
-WORD_VECTORS = "name_words.npy"
+NAMES, VALUES, SCALES = "names.arrow", "vectors.npy", "scales.npy"
+FILES = (NAMES, VALUES, SCALES)
+SHARD_NAMES = 1 << 16
 _BATCH = 8192
-_BETWEEN = r"[^\pL\pN'-]+"
-_NO_TOPIC = """a after an and are as at be before between by during for from in is no not of on or
-than the to versus vs with within without"""
+_GROWS = 2
+
+Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class WordVectors:
-    """Distinct words and their vectors, float16 (words, dim), in the same order."""
+@dataclass(frozen=True)
+class NameShard:
+    """The names of a shard, `id` and `name`, with int8 vectors (n, d) and scales (n,)."""
 
-    texts: pa.Array
-    vectors: np.ndarray
-
-    @classmethod
-    def none(cls, dim: int = 0) -> WordVectors:
-        """No word."""
-        return cls(pa.array([], pa.string()), np.zeros((0, dim), np.float16))
+    names: pa.Table
+    values: npt.NDArray[np.int8]
+    scales: npt.NDArray[np.float16]
 
     @classmethod
-    def read(cls, folder: Path) -> WordVectors:
-        """Read what `write` wrote."""
-        texts = pq.read_table(folder / WORDS_FILE)["word"].combine_chunks()
-        return cls(texts, np.load(folder / WORD_VECTORS, mmap_mode="r", allow_pickle=False))
+    def at(cls, folder: Path, number: int) -> NameShard:
+        """Map the files of a shard."""
+        files = [folder / shard_file(name, number) for name in FILES]
+        arrays = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files[1:])
+        return cls(map_table(files[0]), *map(np.asarray, arrays))
 
-    def write(self, folder: Path) -> None:
-        """Write `name_words.parquet` and `name_words.npy`."""
-        pq.write_table(pa.table({"word": self.texts}), folder / WORDS_FILE)
-        np.save(folder / WORD_VECTORS, self.vectors)
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class NameVectors:
+    """All shards as one table, in the order of their numbers."""
+
+    def __init__(self, folder: Path) -> None:
+        """Map the files."""
+        self.shards = [NameShard.at(folder, each.number) for each in read_shards(folder)]
+        self.starts: Ints = np.cumsum([0, *map(len, self.shards)])
+        self.names = pa.concat_tables([shard.names for shard in self.shards])
+        self.ids: pa.ChunkedArray = self.names["id"]
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def width(self) -> int:
+        """The numbers in a vector; 0 without a shard."""
+        return int(self.shards[0].values.shape[1]) if self.shards else 0
+
+    def take(self, rows: Ints, kind: type[np.floating[Any]] = np.float32) -> npt.NDArray[Any]:
+        """The vectors of some rows, decoded, in the given order: (rows, d)."""
+        found = np.empty((len(rows), self.width), kind)
+        shard_of = np.searchsorted(self.starts, rows, "right") - 1
+        for number in np.unique(shard_of).tolist():
+            shard, places = self.shards[number], np.flatnonzero(shard_of == number)
+            for start in range(0, len(places), _BATCH):
+                some = places[start : start + _BATCH]
+                inside = rows[some] - self.starts[number]
+                found[some] = shard.values[inside] * shard.scales[inside, None].astype(np.float32)
+        return found
+
+    def products(self, queries: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Inner products of queries (q, d) with all vectors: (q, n)."""
+        none = np.zeros((len(queries), 0), np.float32)
+        each = [inner_products(shard.values, shard.scales, queries) for shard in self.shards]
+        return np.concatenate([none, *each], axis=1) if len(each) > 1 else each[0]
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A shard whose names are written and whose vectors are not.
+
+    Vectors that shards of the former folder hold (`known`, their numbers) are copied.
+    """
+
+    folder: Path
+    number: int
+    encoder: Encoder
+    device: str
+    threads: int
+    former: Path | None
+    known: tuple[int, ...]
 
 
 def encode_names(
-    names: pa.Array, encoder: Encoder, at: Place, known: WordVectors, *, whole: bool = False
-) -> tuple[np.ndarray, WordVectors]:
-    """Unit vectors of names, float16 (names, dim), and the words they were computed from.
+    names: pa.Table,
+    encoder: Encoder,
+    out: Path,
+    at: Place,
+    former: Path | None = None,
+    *,
+    shard_names: int = SHARD_NAMES,
+    stale: float = 0.0,
+) -> int:
+    """Write the vectors of names, columns `id` and `name`; returns how many were encoded.
 
-    A name's vector is the mean of its words' (a form of Arora et al. 2017 with weights of 1, and 0
-    for words without a topic, such as "of"); with `whole` a name is one word. Words are encoded in
-    sorted order, so that batches are the same in every run; `known` ones are not encoded again, and
-    only words of these names are returned.
+    A name "" gets zeros, equal names are encoded once. Shards of the former folder stay as they
+    are if at most the share `stale` of their names is gone, up to the first one that does not, or
+    is small; the vectors of all others are copied. Several new shards are encoded on the workers
+    of the place.
     """
-    distinct = pc.unique(names)
-    rows, texts = _whole(distinct) if whole else _words(distinct)
-    spoken = pc.unique(texts)
-    spoken = spoken.take(pc.sort_indices(spoken))
-    words = _encoded(spoken, encoder, at, known)
-    columns = pc.index_in(texts, value_set=spoken).to_numpy(zero_copy_only=False)
-    entries = np.ones(len(rows), np.float32), (rows, columns)
-    of_names = sparse.csr_array(
-        sparse.coo_array(entries, shape=(len(distinct), len(spoken)), dtype=np.float32)
-    )
-    # This takes half the memory of float32; only a batch of rows at a time is widened.
-    found = np.empty((len(distinct), words.vectors.shape[1]), np.float16)
-    for begin in range(0, len(distinct), _BATCH):
-        some = of_names[begin : begin + _BATCH]
-        used, places = np.unique(some.indices, return_inverse=True)
-        shape = some.shape[0], len(used)
-        narrow = sparse.csr_array((some.data, places, some.indptr), shape=shape)
-        total = narrow @ words.vectors[used].astype(np.float32)
-        length = np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
-        found[begin : begin + len(total)] = total / length
-    named = pc.index_in(names, value_set=distinct).to_numpy(zero_copy_only=False)
-    return found[named], words
+    before = [] if former is None else read_shards(former)
+    stand, loose = _standing(names, before, former, shard_names, stale)
+    for shard in stand:
+        assert former is not None, "only a former version has shards"
+        for name in FILES:
+            link_or_copy(*(folder / shard.file(name) for folder in (former, out)))
+    # Sorted by name: equal names of several types are encoded once.
+    loose = loose.sort_by([("name", "ascending"), ("id", "ascending")])
+    number = 1 + max((shard.number for shard in stand), default=-1)
+    shards: list[IndexShard] = []
+    while len(loose) or not (stand or shards):  # an empty graph has an empty shard
+        rows = loose.slice(0, shard_names).combine_chunks()
+        shards.append(IndexShard(number + len(shards), (), len(rows)))
+        path = out / shards[-1].file(NAMES)
+        commit(path, partial(save_table, rows))
+        loose = loose.slice(shard_names)
+    spread = at.spread if len(shards) > 1 else None
+    threads = 1 if spread else max(1, at.threads)
+    taken = tuple(shard.number for shard in before[len(stand) :])
+    draft = _Draft(out, 0, encoder, at.device, threads, former, taken)
+    drafts = [replace(draft, number=shard.number) for shard in shards]
+    encoded = spread(_encode_shard, drafts) if spread else [*map(_encode_shard, drafts)]
+    write_shards([*stand, *shards], out)
+    return sum(encoded)
 
 
-def _encoded(spoken: pa.Array, encoder: Encoder, at: Place, known: WordVectors) -> WordVectors:
-    """The vectors of words, those that are known copied."""
-    held = pc.index_in(spoken, value_set=known.texts)
-    new = pc.is_null(held)
-    fresh = spoken.filter(new).to_pylist()
-    if not fresh and known.vectors.shape[1]:  # no names and none known: the model tells the width
-        return WordVectors(spoken, known.vectors[held.to_numpy(zero_copy_only=False)])
-    model = load(encoder, at.device, at.threads)
-    vectors = np.empty((len(spoken), model.dim), np.float16)
-    is_new = new.to_numpy(zero_copy_only=False)
-    if len(known.texts):
-        vectors[~is_new] = known.vectors[held.drop_null().to_numpy(zero_copy_only=False)]
-    places = np.flatnonzero(is_new)
-    for begin in range(0, len(fresh), _BATCH):
-        vectors[places[begin : begin + _BATCH]] = model.encode(fresh[begin : begin + _BATCH])
-    return WordVectors(spoken, vectors)
+def _standing(
+    names: pa.Table, before: Sequence[IndexShard], former: Path | None, most: int, stale: float
+) -> tuple[list[IndexShard], pa.Table]:
+    """The first former shards, which stay, and the names that are in none of them."""
+    ids, texts = names["id"], names["name"]
+    stand: list[tuple[IndexShard, Ints]] = []
+    for shard in before:
+        assert former is not None, "only a former version has shards"
+        held = map_table(former / shard.file(NAMES))
+        rows = pc.index_in(held["id"], value_set=ids)
+        same = pc.equal(texts.take(rows), held["name"])
+        same = np.asarray(pc.fill_null(same, False))
+        if (~same).sum() > stale * len(held):
+            break
+        stand.append((shard, np.asarray(rows.filter(pa.array(same))).astype(np.int64)))
+    loose = np.ones(len(names), np.bool_)
+    for _, rows in stand:
+        loose[rows] = False
+    while stand and stand[-1][0].rows <= min(_GROWS * int(loose.sum()), most - 1):
+        loose[stand.pop()[1]] = True
+    return [shard for shard, _ in stand], names.filter(pa.array(loose))
 
 
-def _whole(names: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    return np.arange(len(names)), names
+def _encode_shard(draft: _Draft) -> int:
+    """Write the vectors of a shard; returns how many names it encoded.
 
-
-def _words(names: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """The row of a name and one of its words, for each word that has a topic.
-
-    A name without any is its own word.
+    Any worker can run it, and another can repeat it after a crash.
     """
-    split = pc.split_pattern_regex(pc.utf8_lower(names), _BETWEEN)
-    rows = pc.list_parent_indices(split).to_numpy()
-    words = pc.utf8_trim(pc.list_flatten(split), "'-")
-    empty = pc.is_in(words, value_set=pa.array(["", *_NO_TOPIC.split()]))
-    kept = ~empty.to_numpy(zero_copy_only=False)
-    bare = np.setdiff1d(np.arange(len(names)), rows[kept])
-    texts = pa.concat_arrays([words.filter(pa.array(kept)), names.take(pa.array(bare))])
-    return np.concatenate([rows[kept], bare]), texts
+    held = map_table(fetch(draft.folder / shard_file(NAMES, draft.number)))
+    ids, names = (held[column].combine_chunks() for column in ("id", "name"))
+    model = load(draft.encoder, draft.device, draft.threads)
+    values, scales = np.zeros((len(held), model.dim), np.int8), np.zeros(len(held), np.float16)
+    missing = np.asarray(pc.not_equal(names, ""))
+    for shard in _known(draft):
+        before = pc.index_in(ids, value_set=shard.names["id"])
+        same = pc.equal(shard.names["name"].take(before), names)
+        rows = np.flatnonzero(np.asarray(pc.fill_null(same, False)))
+        places = np.asarray(before.take(pa.array(rows))).astype(np.int64)
+        values[rows], scales[rows] = shard.values[places], shard.scales[places]
+        missing[rows] = False
+    new = np.flatnonzero(missing)
+    spoken = pc.dictionary_encode(names.take(pa.array(new)))
+    texts, codes = spoken.dictionary.to_pylist(), np.asarray(spoken.indices).astype(np.int64)
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(len(texts) + 1))
+    for start in range(0, len(texts), _BATCH):
+        some = texts[start : start + _BATCH]
+        coded = quantise_rows(model.encode(some))
+        own = order[ends[start] : ends[start + len(some)]]  # the rows that bear these names
+        values[new[own]], scales[new[own]] = (each[codes[own] - start] for each in coded)
+    for name, array in ((VALUES, values), (SCALES, scales)):
+        commit(draft.folder / shard_file(name, draft.number), partial(_save, array))
+    return len(texts)
+
+
+def _known(draft: _Draft) -> Iterator[NameShard]:
+    for number in draft.known:
+        assert draft.former is not None, "only a former version has shards"
+        for name in FILES:
+            fetch(draft.former / shard_file(name, number))
+        yield NameShard.at(draft.former, number)
+
+
+def _save(array: np.ndarray, path: Path) -> None:
+    with path.open("wb") as file:  # np.save would add an ending to the path
+        np.save(file, array)

@@ -23,6 +23,7 @@ class Nodes:
 
     ids: pa.Array
     owner: np.ndarray  # core row of each node, or of its entity
+    is_core: np.ndarray  # whether each node is a core node
     core_ids: pa.Array
     names: pa.Array
     types: np.ndarray  # code of each core node's type
@@ -42,7 +43,8 @@ class Nodes:
         heads, tails = rows_of_ends(edges, ids)
         attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
         parent = _parents(heads[attribute], tails[attribute], len(ids))
-        core = np.flatnonzero(parent == np.arange(len(ids)))
+        is_core = parent == np.arange(len(ids))
+        core = np.flatnonzero(is_core)
         place = np.full(len(ids), -1, dtype=np.int64)
         place[core] = np.arange(len(core))
         owner = place[parent]
@@ -51,6 +53,7 @@ class Nodes:
         return cls(
             ids=ids,
             owner=owner,
+            is_core=is_core,
             core_ids=kept["entity_id"].combine_chunks(),
             names=kept["name"].combine_chunks(),
             types=types,
@@ -66,11 +69,6 @@ class Nodes:
         code = self.type_names.index(DOCUMENT) if DOCUMENT in self.type_names else -1
         found: np.ndarray = self.types == code
         return found
-
-    @property
-    def spoken(self) -> pa.Array:
-        """The names to encode; a document gets its type, because its id has no meaning."""
-        return pc.if_else(pa.array(self.is_document), DOCUMENT, self.names)
 
     def with_documents(self, vectors: np.ndarray) -> np.ndarray:
         """Replace a document's vector by the mean of its neighbours', if it has any."""

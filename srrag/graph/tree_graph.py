@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from srrag.graph.communities import read_communities
 from srrag.graph.layers import read_rows
 from srrag.graph.nodes import in_order, numbered, rows_of_ends
 from srrag.graph.tables import narrow
@@ -63,10 +63,10 @@ class TreeGraph:
         edges = in_order(_counted(folder / "edges.parquet", columns), "edge_id")
         nodes, edges = nodes.combine_chunks(), edges.combine_chunks()
         ids = nodes["entity_id"].combine_chunks()
-        members = pq.read_table(groups / "communities.parquet")
+        members = read_communities(groups)
         mine = members["community_id"]
         if not members["entity_id"].equals(pa.chunked_array([ids])):
-            mine = mine.take(pc.index_in(ids, value_set=members["entity_id"].combine_chunks()))
+            mine = mine.take(pc.index_in(ids, value_set=members["entity_id"]))
         if mine.null_count:
             raise ValueError(f"{groups}: an entity is in no community; run the build again")
         label, communities = numbered(mine)

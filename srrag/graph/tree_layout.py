@@ -19,6 +19,8 @@ from srrag.schema import TREE
 Ints = npt.NDArray[np.int64]
 
 _LEVELS = {"community": 4, "keyword": 3, "entity": 2, "relation": 2, "attribute": 1}
+ROWS = pa.schema([*TREE.remove(0), pa.field("community_id", pa.string(), nullable=False)])
+"""TREE as it is stored: with the community of each node, and without `node_id`, which follows."""
 _MAX_KEYWORD_CHARS = 60
 
 
@@ -68,9 +70,10 @@ class Layout:
             ", ".join(self.keyword_names(number)) if text is None else text.name
             for number, text in zip(order.tolist(), found, strict=True)
         ]
-        return _table(
+        return self._table(
             "community", graph.community_ids.take(pa.array(order)), _repeat("", len(order)),
             np.arange(len(order)), pa.array(named, pa.string()),
+            order,
             pa.array([text.summary if text else "" for text in found], pa.string()),
             pa.array([model if text else "" for text in found], pa.string()),
         )  # fmt: skip
@@ -80,14 +83,14 @@ class Layout:
         graph, rows = self.graph, self._rows
         parents = _prefixed(4, graph.community_ids.take(pa.array(graph.label[rows])))
         ids, names = (column.take(pa.array(rows)) for column in (graph.ids, graph.names))
-        return _table("keyword", ids, parents, self.keyword[rows], names)
+        return self._table("keyword", ids, parents, self.keyword[rows], names, graph.label[rows])
 
     def entities(self) -> pa.Table:
         """Build the entities: all members except attributes, each under its keyword."""
         rows = np.flatnonzero(self.graph.core)
         rows, parents, place = self._under(3, rows, self.parent[rows], self._central[rows])
         ids, names = (column.take(rows) for column in (self.graph.ids, self.graph.names))
-        return _table("entity", ids, parents, place, names)
+        return self._table("entity", ids, parents, place, names, self.graph.label[rows])
 
     def attributes(self) -> pa.Table:
         """Build the attributes, each under its entity; the text names the attribute."""
@@ -97,7 +100,7 @@ class Layout:
         ids, names, types = (column.take(rows) for column in (graph.ids, graph.names, graph.types))
         types = pc.replace_substring(types, "_", " ")
         texts = pc.binary_join_element_wise(types, names, ": ")
-        return _table("attribute", ids, parents, place, names, texts)
+        return self._table("attribute", ids, parents, place, names, graph.label[rows], texts)
 
     def relations(self) -> pa.Table:
         """Build the relations, each under the keyword of its head, written out."""
@@ -111,12 +114,43 @@ class Layout:
             graph.names.take(heads), graph.between(rows), graph.names.take(tails), ""
         )
         relations = graph.relations.take(rows)
-        return _table("relation", graph.edge_ids.take(rows), parents, place, relations, texts)
+        of = graph.label[graph.owner[graph.heads[rows]]]
+        return self._table(
+            "relation", graph.edge_ids.take(rows), parents, place, relations, of, texts
+        )
 
     @cached_property
     def _central(self) -> Ints:
         """The rank of each row by centrality, the most central first."""
         return _inverse(self.order)
+
+    def _table(
+        self,
+        kind: str,
+        refs: Any,
+        parents: Any,
+        place: Ints,
+        names: Any,
+        communities: Ints,
+        texts: Any = None,
+        models: Any = None,
+    ) -> pa.Table:
+        """Build the rows of one kind, sorted by parent and place."""
+        empty = _repeat("", len(refs))
+        return pa.table(
+            {
+                "level": pa.array(np.full(len(refs), _LEVELS[kind], np.int32)),
+                "kind": _repeat(kind, len(refs)),
+                "parent_id": parents,
+                "ref_id": refs,
+                "rank": pa.array(place.astype(np.int32)),
+                "name": names,
+                "text": empty if texts is None else texts,
+                "model": empty if models is None else models,
+                "community_id": self.graph.community_ids.take(pa.array(communities)),
+            },
+            schema=ROWS,
+        )
 
     def _under(
         self, level: int, rows: Ints, parent: Ints, by: Ints
@@ -139,37 +173,16 @@ def _inverse(order: Ints) -> Ints:
     return place
 
 
+def with_node_ids(rows: pa.Table) -> pa.Table:
+    """Return stored rows as TREE."""
+    levels = rows["level"].cast(pa.string())
+    ids = pc.binary_join_element_wise(levels, rows["ref_id"], ":")
+    return rows.append_column("node_id", ids).select(TREE.names).cast(TREE)
+
+
 def _prefixed(level: int, ids: pa.Array) -> pa.Array:
     """Return the ids of tree nodes: the level and the id of the node's content."""
     return pc.binary_join_element_wise(pa.scalar(str(level)), ids, ":")
-
-
-def _table(
-    kind: str,
-    refs: Any,
-    parents: Any,
-    place: Ints,
-    names: Any,
-    texts: Any = None,
-    models: Any = None,
-) -> pa.Table:
-    """Build the rows of one kind, sorted by parent and place."""
-    empty = _repeat("", len(refs))
-    level = _LEVELS[kind]
-    return pa.table(
-        {
-            "node_id": _prefixed(level, refs),
-            "level": pa.array(np.full(len(refs), level, np.int32)),
-            "kind": _repeat(kind, len(refs)),
-            "parent_id": parents,
-            "ref_id": refs,
-            "rank": pa.array(place.astype(np.int32)),
-            "name": names,
-            "text": empty if texts is None else texts,
-            "model": empty if models is None else models,
-        },
-        schema=TREE,
-    )
 
 
 def _repeat(text: str, rows: int) -> pa.Array:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy import sparse
 
 from srrag.algo.graph_scores import (
     RELATION_WEIGHT,
     best_by_segment,
     best_members,
     candidates,
-    inner_products,
     triple_scores,
     word_cover,
 )
 from srrag.algo.maxsim import take_ragged
 from srrag.algo.random_walk import RESTART, STEPS, walk
 from srrag.grades import counted_as
-from srrag.index.graph import CODED
+from srrag.graph.name_vectors import NameVectors
+from srrag.index.graph import CODED, TOPICS
+from srrag.index.graph_layers import LAYERS, LayerReader
 from srrag.index.graph_names import GraphNames, Linked
-from srrag.index.graph_walk import DOCUMENT
+from srrag.index.graph_walk import DOCUMENT, Transitions
 from srrag.ranking import SCORE_DECIMALS
 from srrag.storage.mapped_table import MappedTable
 
@@ -142,25 +141,28 @@ class GraphIndex:
         shuffle: GraphShuffle | None = None,
     ) -> None:
         """Map the arrays; raises ValueError for an index of another version."""
-        if not (folder / "walk.values.npy").exists():
+        if not (folder / LAYERS).exists():
             raise ValueError(f"{folder}: a graph index of another version; run the build again")
-        self._folder = folder
         self._weights = weights or GraphWeights()
         self._limits = limits or GraphLimits()
         self._walk = steps or GraphWalk()
-        self._nodes, self._topics = self._vectors("nodes"), self._vectors("communities")
-        self._shown = {name: self._ragged(f"window_{name}") for name in ("nodes", "edges")}
-        self._windows_of = self._ragged("node_windows")
-        self._edges = [self._array(f"edge_{n}") for n in ("heads", "tails", "lengths")]
-        self._relations = self._array("relation_vectors")
-        self._topic_of = self._array("node_communities"), self._array("node_keywords")
-        self._rarity = self._array("rarity").astype(np.float32)
-        self._names = GraphNames(self._array)
-        self._steps = self._transitions()
-        self._ids = {name: self._id_column(name) for name in ("nodes", "edges", "communities")}
-        self._unit_ids = self._id_column("windows")
-        self._codes = {name: (self._array(name), self._words(name)) for name in CODED}
+        self._nodes, self._topics = NameVectors(folder), NameVectors(folder / TOPICS)
+        files = LayerReader(folder)
+        self._files = files
+        self._shown = {name: files.ragged(f"window_{name}") for name in ("nodes", "edges")}
+        names = ("node_windows.nodes", "node_windows.offsets", "node_windows")
+        self._windows_of = [*zip(*map(files.each, names), strict=True)]
+        self._edges = [files.rows(f"edge_{name}") for name in ("heads", "tails", "lengths")]
+        self._relations = files.whole("relation_vectors")
+        self._topic_of = files.whole("node_communities"), files.whole("node_keywords")
+        self._names = GraphNames(files)
+        tables = {"nodes": self._nodes.names, "communities": self._topics.names}
+        tables["edges"] = files.ids("edges")
+        self._ids = {name: MappedTable(table) for name, table in tables.items()}
+        self._unit_ids = MappedTable(files.ids("windows"))
+        self._codes = {name: (files.rows(name), files.words(name)) for name in CODED}
         self._is_document = self._mask("node_types", (DOCUMENT,))
+        self._steps = Transitions(files, self._shown["nodes"], self._is_document)
         self._relation_fits = self._mask("edge_relations", self._limits.relations)
         self._shuffled(shuffle or GraphShuffle())
 
@@ -173,7 +175,7 @@ class GraphIndex:
         """
         linked = self._names.link(question.text)
         fit = self._type_fit(question.types)
-        cosines = _nearest(inner_products(*self._nodes, self._rows(question.entity)), len(fit))
+        cosines = _nearest(self._nodes.products(self._rows(question.entity)), len(fit))
         in_words = _best_at(linked.nodes, linked.links, len(fit))
         node = (in_words + np.maximum(cosines, 0)) * fit
         node[self._is_document | (fit == 0)] = -np.inf
@@ -257,9 +259,15 @@ class GraphIndex:
 
     def _covered(self, linked: Linked, fit: Floats) -> Floats:
         """The share of the question that each window's names cover, word by word, 0…1."""
-        places, ends = take_ragged(self._windows_of[1], linked.nodes)
-        windows = self._windows_of[0][places]
-        entry = np.repeat(np.arange(len(linked.nodes)), np.diff(ends))
+        found: list[tuple[np.ndarray, np.ndarray]] = []
+        starts = (0, *(layer.windows for layer in self._files.layers))
+        for start, (nodes, offsets, members) in zip(starts, self._windows_of, strict=False):
+            place = np.searchsorted(nodes, linked.nodes)
+            known = np.flatnonzero(place < len(nodes))
+            known = known[nodes[place[known]] == linked.nodes[known]]
+            inside, ends = take_ragged(offsets, place[known])
+            found.append((members[inside] + start, np.repeat(known, np.diff(ends))))
+        windows, entry = (np.concatenate(each) for each in zip(*found, strict=True))
         values = (_PARTIAL + linked.fit) / (1 + _PARTIAL) * fit[linked.nodes]
         return word_cover(
             windows, linked.words[entry], values[entry], linked.weights, len(self._unit_ids)
@@ -272,7 +280,7 @@ class GraphIndex:
         heads, tails, lengths = self._edges
         codes, _ = self._codes["edge_relations"]
         asked = self._rows(question.triple)
-        nodes = inner_products(*self._nodes, asked)
+        nodes = self._nodes.products(asked)
         between = RELATION_WEIGHT * (asked @ self._relations.T)
         cosines = [
             triple_scores(scores, heads, tails, lengths, said[codes])
@@ -294,11 +302,11 @@ class GraphIndex:
         """Score each node by its community's description and by its keyword."""
         community, keyword = self._topic_of
         asked = self._rows(question.community)
-        told = _floor(_nearest(inner_products(*self._topics, asked), len(self._topics[0])))
-        best = self._limits.communities
-        if 0 < best < len(told):
-            order = np.argsort(-np.round(told, SCORE_DECIMALS), kind="stable")
-            told[order[best:]] = -np.inf
+        told = _floor(_nearest(self._topics.products(asked), len(self._topics)))
+        best, held = self._limits.communities, np.unique(community)  # no former description
+        if 0 < best < len(held):
+            order = np.argsort(-np.round(told[held], SCORE_DECIMALS), kind="stable")
+            told[held[order[best:]]] = -np.inf
         central = np.where(keyword >= 0, np.maximum(cosines, 0)[keyword], 0)
         score = (told[community] + central) / 2
         score[fit == 0] = -np.inf
@@ -312,42 +320,33 @@ class GraphIndex:
             return np.zeros(num, np.float32)
         semantic = np.where(self._is_document, 0, np.maximum(cosines, 0))
         weight = _scaled(in_words) + _SEMANTIC * _scaled(semantic)
-        weight = weight**_SHARPNESS * self._rarity * fit
+        weight = weight**_SHARPNESS * self._steps.rarity * fit
         weight[self._is_document] = 0
         order = np.argsort(-np.round(weight, SCORE_DECIMALS), kind="stable")[: self._walk.seeds]
-        seeds = np.zeros(self._steps.shape[0], np.float32)
+        seeds = np.zeros(self._steps.size, np.float32)
         seeds[order] = weight[order]
-        visits = walk(self._steps, seeds, self._walk.restart, self._walk.steps)
+        step = partial(self._steps, moved=self._moved)
+        visits = walk(step, seeds, self._walk.restart, self._walk.steps)
         return np.sqrt(_scaled(visits[len(fit) : len(fit) + num])).astype(np.float32)
 
     def _rows(self, vectors: bytes) -> Floats:
         """The vectors as rows (n, d)."""
-        return np.frombuffer(vectors, np.float32).reshape(-1, self._nodes[0].shape[1])
+        return np.frombuffer(vectors, np.float32).reshape(-1, self._nodes.width)
 
     def _shuffled(self, shuffle: GraphShuffle) -> None:
         """Rewire the edges, or permute the communities, of a counterfactual."""
         draw = np.random.default_rng(shuffle.seed)
-        nodes = len(self._rarity)
+        nodes, self._moved = len(self._nodes), None
         if shuffle.edges:
             heads, tails, lengths = self._edges
             order = draw.permutation(len(tails))
             self._edges = [heads, tails[order], lengths[order]]
-            columns = np.arange(self._steps.shape[0])
-            columns[:nodes] = draw.permutation(nodes)
-            columns[nodes:] = nodes + draw.permutation(len(columns) - nodes)
-            step = self._steps
-            arrays = step.data, columns[step.indices].astype(np.int32), step.indptr
-            self._steps = sparse.csr_array(arrays, shape=step.shape)
+            others = nodes + draw.permutation(self._steps.size - nodes)
+            self._moved = np.concatenate([draw.permutation(nodes), others])
         if shuffle.communities:
             order = draw.permutation(nodes)
             community, keyword = self._topic_of
             self._topic_of = community[order], keyword[order]
-
-    def _transitions(self) -> sparse.csr_array:
-        offsets = self._array("walk.offsets")
-        size = len(offsets) - 1
-        arrays = self._array("walk.values"), self._array("walk.columns"), offsets
-        return sparse.csr_array(arrays, shape=(size, size))
 
     def _graded(self, grades: Sequence[str]) -> Bools:
         """Mask the windows of these grades."""
@@ -363,23 +362,6 @@ class GraphIndex:
             return np.ones(len(codes), np.bool_)
         found: Bools = np.array([word in words for word in known], np.bool_)[codes]
         return found
-
-    def _vectors(self, name: str) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float16]]:
-        return self._array(f"{name}.vectors"), self._array(f"{name}.scales")
-
-    def _ragged(self, name: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        return self._array(name), self._array(f"{name}.offsets")
-
-    def _array(self, name: str) -> npt.NDArray[Any]:
-        """Map an array as a plain ndarray view, since np.memmap is slow to index."""
-        return np.asarray(np.load(self._folder / f"{name}.npy", mmap_mode="r"))
-
-    def _words(self, name: str) -> list[str]:
-        words: list[str] = json.loads((self._folder / f"{name}.json").read_text("utf-8"))
-        return words
-
-    def _id_column(self, name: str) -> MappedTable:
-        return MappedTable.at(self._folder / f"{name}.arrow")
 
 
 def _nearest(scores: Floats, size: int) -> Floats:

@@ -1,16 +1,16 @@
-"""The walk over nodes, windows and studies that the graph index holds."""
+"""The walk over nodes, windows and studies that the graph index offers."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from srrag.algo.random_walk import transitions
+from srrag.index.graph_layers import LayerReader, LayerWriter
 
+Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 DOCUMENT = "Document"
@@ -19,45 +19,92 @@ STUDY_WEIGHT = 12.0
 """Weight of the link between a window and its study; the link to an entity has its rarity."""
 
 
-def both_ways(first: np.ndarray, second: np.ndarray, size: int) -> sparse.coo_array:
-    """Symmetric (size, size) of ones at these pairs; a pair that comes twice counts once."""
-    pairs = np.unique(np.concatenate([first, second]).astype(np.int64) * size
-                      + np.concatenate([second, first]))  # fmt: skip
-    entries = np.ones(len(pairs), np.float32), (pairs // size, pairs % size)
-    return sparse.coo_array(entries, shape=(size, size))
+def write_links(writer: LayerWriter, by: str, first: Ints, second: Ints) -> int:
+    """Write the links between nodes that the rows of a kind `by` make: (m, 2) in each layer.
+
+    Each unordered pair of `first` and `second` (rows,) is a link once, in the layer of the first
+    row that makes it; a node has none to itself. Returns their number.
+    """
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    width = int(high.max(initial=0)) + 1
+    _, rows = np.unique(low.astype(np.int64) * width + high, return_index=True)
+    rows = np.sort(rows[low[rows] != high[rows]])
+    pairs = np.stack([low[rows], high[rows]], axis=1).astype(np.int32)
+    for number, own in enumerate(writer.ranges(by)):
+        start, stop = np.searchsorted(rows, [own.start, own.stop])
+        writer.put(f"links.{by}", number, pairs[start:stop])
+    return len(pairs)
 
 
-def write_walk(
-    shown: sparse.csr_array,
-    links: sparse.coo_array,
-    same: tuple[Ints, Ints],
-    study: Ints,
-    out: Path,
-) -> int:
-    """Write the steps of a walk over nodes, windows and studies, in this order of rows.
+class Transitions:
+    """One step of a walk over nodes, windows and studies, in this order of rows.
 
     Nodes are linked by triples and by a common spelling (weight 1 each), a window and a node that
     it mentions by the node's rarity, a window and its study by STUDY_WEIGHT. A document's node is
-    linked by its triples only, a study of one window not at all.
+    linked by its triples only, a study of one window not at all. A step goes along a link with the
+    probability of its weight among those of its row.
     """
-    num_windows, num_nodes = shown.shape
-    seen = np.bincount(shown.indices, minlength=num_nodes)
-    # Inverse window frequency scaled to 0…1: log(1 + W / w) / log(1 + W).
-    rarity = np.log1p(num_windows / np.maximum(seen, 1)) / np.log1p(max(1, num_windows))
-    np.save(out / "rarity.npy", rarity.astype(np.float16))
-    types = np.load(out / "node_types.npy"), json.loads((out / "node_types.json").read_text())
-    named = np.array([word != DOCUMENT for word in types[1]], np.float32)[types[0]]
-    mentions = shown @ sparse.diags_array((rarity * named).astype(np.float32))
-    sizes = np.bincount(study)
-    shared = np.flatnonzero(sizes[study] > 1)
-    weight = np.full(len(shared), STUDY_WEIGHT, np.float32)
-    own = sparse.csr_array((weight, (shared, study[shared])), shape=(num_windows, len(sizes)))
-    between = links + both_ways(*same, num_nodes)
-    blocks = [[between, mentions.T, None], [mentions, None, own], [None, own.T, None]]
-    whole = sparse.csr_array(sparse.block_array(blocks))
-    whole.eliminate_zeros()
-    steps = transitions(whole)
-    np.save(out / "walk.values.npy", steps.data)
-    np.save(out / "walk.columns.npy", steps.indices.astype(np.int32))
-    np.save(out / "walk.offsets.npy", steps.indptr.astype(np.int64))
-    return int(steps.nnz)
+
+    def __init__(
+        self,
+        layers: LayerReader,
+        shown: tuple[np.ndarray, Ints],
+        is_document: npt.NDArray[np.bool_],
+    ) -> None:
+        """Map the links; `shown` lists the nodes that each window mentions, with offsets."""
+        members, offsets = shown
+        self._num_nodes, self._num_windows = len(is_document), len(offsets) - 1
+        shape = self._num_windows, self._num_nodes
+        ones = np.ones(len(members), np.float32)
+        self._shown = sparse.csr_array((ones, members, offsets), shape=shape)
+        self._mentions = self._shown.T  # the same arrays
+        self._layers = layers
+        seen = np.bincount(members, minlength=self._num_nodes)
+        # Inverse window frequency scaled to 0…1: log(1 + W / w) / log(1 + W).
+        num = max(1, self._num_windows)
+        rarity = np.log1p(self._num_windows / np.maximum(seen, 1)) / np.log1p(num)
+        self.rarity: Floats = rarity.astype(np.float32)
+        self._weight = np.where(is_document, np.float32(0), self.rarity)
+        self._study = layers.whole("window_studies").astype(np.int64)
+        self._sizes = np.bincount(self._study)
+        self._shared = (self._sizes[self._study] > 1) * np.float32(STUDY_WEIGHT)
+        self.size = self._num_nodes + self._num_windows + len(self._sizes)
+
+    def __call__(self, place: Floats, moved: Ints | None = None) -> Floats:
+        """Where a walk is after one step from `place` (size,).
+
+        `moved` rewires the links: each leads from another row.
+        """
+        return self._along(np.where(self._degree > 0, _from(place, moved) / self._one, 0))
+
+    @cached_property
+    def _degree(self) -> Floats:
+        """The weight of all links of each row."""
+        return self._along(np.ones(self.size, np.float32))
+
+    @cached_property
+    def _one(self) -> Floats:
+        return np.maximum(self._degree, np.float32(1e-12))
+
+    @cached_property
+    def _between(self) -> sparse.csr_array:
+        """The links between nodes, both ways."""
+        pairs = np.concatenate([*map(self._layers.rows, ("links.edges", "links.aliases"))])
+        ends = np.concatenate([pairs, pairs[:, ::-1]]).T
+        ones = np.ones(ends.shape[1], np.float32)
+        shape = self._num_nodes, self._num_nodes
+        return sparse.csr_array(sparse.coo_array((ones, (ends[0], ends[1])), shape=shape))
+
+    def _along(self, values: Floats) -> Floats:
+        """Sum each row's neighbours' values, times the weights of the links: (size,)."""
+        nodes, windows, studies = np.split(values, np.cumsum([self._num_nodes, self._num_windows]))
+        of_nodes = self._between @ nodes + self._weight * (self._mentions @ windows)
+        of_windows = self._shown @ (self._weight * nodes) + self._shared * studies[self._study]
+        own = self._shared * windows
+        of_studies = np.bincount(self._study, own, minlength=len(self._sizes))
+        found: Floats = np.concatenate([of_nodes, of_windows, of_studies]).astype(np.float32)
+        return found
+
+
+def _from(place: Floats, moved: Ints | None) -> Floats:
+    return place if moved is None else place[moved]

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from srrag.graph.communities import read_communities
 from srrag.graph.layers import read_rows
 from srrag.ids import content_id
 from srrag.index.parts import unpack_vectors
@@ -127,7 +127,7 @@ class BuildTextbookTree(Build):
         (entities,), (communities,) = inputs[self.entities], inputs[self.communities]
         named = read_rows(entities / "entities.parquet", ["entity_id", "name", "type"])
         named = named.filter(pc.equal(named["type"], DOCUMENT))
-        found = pq.read_table(communities / "communities.parquet").to_pydict()
+        found = read_communities(communities).to_pydict()
         of = dict(zip(found["entity_id"], found["community_id"], strict=True))
         pairs = zip(named["entity_id"].to_pylist(), named["name"].to_pylist(), strict=True)
         return {name: of[entity] for entity, name in pairs}

@@ -12,7 +12,6 @@ from srrag.algo.affinity import (
     link_matrix,
     nearest,
     nearest_in_groups,
-    placed_among,
     shared_neighbours,
     subgraph_vectors,
 )
@@ -97,15 +96,6 @@ def test_a_row_stands_for_neighbours_that_are_not_there() -> None:
     assert sorted(found[0].tolist()) == [0, 1, 1, 2]
     alone = nearest_in_groups(vectors[:1], np.array([0]), np.array([0]), 2)
     assert alone.tolist() == [[0, 0]]
-
-
-def test_placing_a_few_leaves_the_others_and_meets_the_whole_placing() -> None:
-    """One entity between two others that have no other neighbour than it: where they stand."""
-    links = link_matrix(np.array([2, 2]), np.array([0, 1]), 3)
-    places = unit(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0001]]))
-    found = placed_among(places, np.array([2]), unit(np.array([[1.0, 0.0]])), links, hops=1)
-    assert found[:2].tolist() == places[:2].tolist()
-    assert found[2] == pytest.approx(np.array([1.5, 0.5]) / 2.5**0.5, abs=1e-6)
 
 
 def test_lists_find_nearly_what_an_exact_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:

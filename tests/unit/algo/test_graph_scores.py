@@ -40,10 +40,15 @@ def test_nothing_to_score_and_nothing_to_ask() -> None:
     assert inner_products(VALUES, SCALE, np.zeros((0, 2))).shape == (0, 3)
 
 
+def taken(rows: np.ndarray) -> np.ndarray:
+    found: np.ndarray = VALUES[rows] * SCALE[rows, None].astype(np.float32)
+    return found
+
+
 def test_a_triple_scores_as_the_sum_of_its_vectors_would() -> None:
-    heads, tails = np.array([0, 1, 0, 2, 1]), np.array([1, 3, 2, 0, 1])
+    heads, tails = np.array([0, 1, 0, 2, 1]), np.array([1, -1, 2, 0, 1])
     relations, codes = np.array([[0.0, 0.0], [2.0, 0.0]]), np.array([0, 0, 0, 0, 1])
-    lengths = triple_lengths(VALUES, SCALE, heads, tails, (relations, codes))
+    lengths = triple_lengths(taken, heads, tails, (relations, codes))
     query = np.array([[0.6, 0.8]])
     between = (query @ relations.T)[0][codes]
     found = triple_scores(inner_products(VALUES, SCALE, query)[0], heads, tails, lengths, between)
@@ -55,8 +60,8 @@ def test_a_triple_scores_as_the_sum_of_its_vectors_would() -> None:
 
 
 def test_the_length_of_a_short_triple_is_its_own_and_of_none_is_1() -> None:
-    relations, outside = np.array([[0.3, 0.4], [0.0, 0.0]]), np.array([3, 3])
-    found = triple_lengths(VALUES, SCALE, outside, outside, (relations, np.array([0, 1])))
+    relations, outside = np.array([[0.3, 0.4], [0.0, 0.0]]), np.array([-1, -1])
+    found = triple_lengths(taken, outside, outside, (relations, np.array([0, 1])))
     assert found == pytest.approx([0.5, 1.0])
 
 

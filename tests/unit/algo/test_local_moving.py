@@ -78,11 +78,9 @@ def standing(labels: list[int]) -> DetectionState:
     return DetectionState(np.array(labels), places, near, np.full(len(labels), 0.5), basis, 0.1)
 
 
-def test_what_is_new_stands_where_its_name_and_its_neighbours_say() -> None:
+def test_what_is_new_finds_who_is_near_and_all_others_keep_theirs() -> None:
     before = standing([0, 0, 1, -1])
-    links = sparse.csr_array(np.zeros((4, 4)))
-    found = settle(before, np.array([[0.0, 2.0]], np.float32), np.zeros(1, int), links)
-    assert found.places[3].tolist() == [0, 1]
+    found = settle(before)
     assert found.near[3].tolist() == [2]
     assert found.near[:3].tolist() == before.near[:3].tolist()
 

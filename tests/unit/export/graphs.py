@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.graph import Graph, open_graph
 from srrag.export.texts import Texts, open_texts
+from srrag.graph.knowledge_tree import BELOW
+from srrag.graph.knowledge_tree import TOPICS as TOPICS_FILE
+from srrag.graph.tree_layout import ROWS
 from srrag.ids import content_id
 from srrag.index.units import BuildUnits
 from srrag.schema import (
@@ -19,7 +23,6 @@ from srrag.schema import (
     DOCUMENTS,
     EDGES,
     ENTITIES,
-    TREE,
     UNITS,
     conform,
     empty_value,
@@ -106,7 +109,10 @@ def write(folder: Path) -> Written:
     pq.write_table(_entities(), artifacts["entities"] / "entities.parquet")
     pq.write_table(_edges(), artifacts["entities"] / "edges.parquet")
     pq.write_table(_communities(), artifacts["communities"] / "communities.parquet")
-    pq.write_table(_tree(), artifacts["tree"] / "tree.parquet")
+    tree = _tree()
+    is_topic = pc.equal(tree["level"], 4)
+    pq.write_table(tree.filter(is_topic), artifacts["tree"] / TOPICS_FILE)
+    pq.write_table(tree.filter(pc.invert(is_topic)), artifacts["tree"] / BELOW)
     return Written(artifacts, parts)
 
 
@@ -148,19 +154,19 @@ def _communities() -> pa.Table:
 
 def _tree() -> pa.Table:
     topics = [
-        {"node_id": f"4:{key(group)}", "level": 4, "kind": "community", "parent_id": "",
+        {"community_id": key(group), "level": 4, "kind": "community", "parent_id": "",
          "ref_id": key(group), "rank": n, "name": name, "text": text, "model": "rules"}
         for n, (group, (name, text)) in enumerate(TOPICS.items())
     ]  # fmt: skip
     keywords = [
-        {"node_id": f"3:{key(node)}", "level": 3, "kind": "keyword",
+        {"community_id": key(group), "level": 3, "kind": "keyword",
          "parent_id": f"4:{key(group)}", "ref_id": key(node), "rank": 0, "name": NODES[node][0],
          "text": "", "model": ""}
         for node, group in KEYWORDS.items()
     ]  # fmt: skip
-    entity = {**keywords[0], "node_id": f"2:{key('guide')}", "level": 2, "kind": "entity",
+    entity = {**keywords[0], "level": 2, "kind": "entity",
               "ref_id": key("guide")}  # fmt: skip
-    return pa.Table.from_pylist([*topics, *keywords, entity], schema=TREE)
+    return pa.Table.from_pylist([*topics, *keywords, entity], schema=ROWS)
 
 
 def _table(folder: Path, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> Path:

@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.graph.communities import VECTOR_IDS, VECTORS, DetectCommunities
+from srrag.graph.communities import DetectCommunities, read_communities
 from srrag.graph.detection_state import DETECTION
+from srrag.graph.encode_names import EncodeNames
+from srrag.graph.nodes import Nodes
 from srrag.ids import segment_id
-from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES
 from srrag.step import Place, PreviousVersion
+from srrag.storage.shards import IndexShard, write_shards
 
 Node = tuple[str, str, str]
 Edge = tuple[str, str, str, str]
@@ -59,13 +61,20 @@ def write(folder: Path, nodes: list[Node], edges: list[Edge]) -> Path:
     return graph
 
 
+def encoded(folder: Path, graph: Path) -> dict[str, list[Path]]:
+    """The inputs of a detection: a graph and the vectors of its names."""
+    (names := folder / "names").mkdir()
+    EncodeNames().build({"entities": [graph]}, names, Place())
+    return {"entities": [graph], "names": [names]}
+
+
 def build(
     folder: Path, nodes: list[Node], edges: list[Edge], step: DetectCommunities | None = None
 ) -> tuple[dict[str, str], dict[str, float | int | str]]:
     """The community of each node, and the figures."""
-    graph = write(folder, nodes, edges)
-    figures = (step or DetectCommunities()).build({"entities": [graph]}, folder, Place())
-    table = pq.read_table(folder / "communities.parquet")
+    inputs = encoded(folder, write(folder, nodes, edges))
+    figures = (step or DetectCommunities()).build(inputs, folder, Place())
+    table = read_communities(folder)
     assert table.schema.equals(COMMUNITIES)
     assert table["entity_id"].to_pylist() == sorted(node[0] for node in nodes)
     found = dict(zip(*table.to_pydict().values(), strict=True))
@@ -116,41 +125,29 @@ def test_the_order_of_the_input_does_not_matter(tmp_path: Path) -> None:
     one = build(tmp_path / "1", nodes, edges)
     random.Random(3).shuffle(nodes)
     two = build(tmp_path / "2", nodes, edges[::-1])
-    for figures in (one[1], two[1]):
-        del figures["encoding_seconds"]
     assert one == two
-    for name in ("communities.parquet", VECTORS, VECTOR_IDS):
+    for name in ("communities.parquet", "names/vectors-00000.npy"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
 @pytest.mark.slow
 def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
     graph = write(tmp_path, *sample())
+    (names,) = encoded(tmp_path, graph)["names"]
     code = (
         "import sys; from pathlib import Path; from srrag.step import Place;"
         "from srrag.graph.communities import DetectCommunities;"
-        "DetectCommunities().build({'entities': [Path(sys.argv[1])]}, Path(sys.argv[2]), Place())"
+        "DetectCommunities().build({'entities': [Path(sys.argv[1])], 'names': [Path(sys.argv[2])]},"
+        "Path(sys.argv[3]), Place())"
     )
     written = []
     for seed in ("1", "2"):
         out = tmp_path / seed
         out.mkdir()
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        subprocess.run([sys.executable, "-c", code, graph, out], check=True, env=environment)
+        subprocess.run([sys.executable, "-c", code, graph, names, out], check=True, env=environment)
         written.append((out / "communities.parquet").read_bytes())
     assert written[0] == written[1]
-
-
-def test_the_vectors_of_the_names_stay(tmp_path: Path) -> None:
-    nodes, edges = sample()
-    build(tmp_path, nodes, edges)
-    vectors = np.load(tmp_path / VECTORS)
-    ids = pq.read_table(tmp_path / VECTOR_IDS)["entity_id"].to_pylist()
-    assert vectors.dtype == np.float16
-    assert ids == sorted(node[0] for node in nodes if node[2] != "dose")
-    name = {node[0]: node[1] for node in nodes}
-    expected = load(Encoder()).encode([name[id_] for id_ in ids])
-    np.testing.assert_allclose(vectors.astype(np.float32), expected, atol=1e-3)
 
 
 def test_a_cap_drops_none(tmp_path: Path) -> None:
@@ -221,10 +218,10 @@ def updated(
     step: DetectCommunities | None = None,
 ) -> tuple[dict[str, str], dict[str, float | int | str]]:  # fmt: skip
     """The communities after an update, and its figures."""
-    inputs = {"entities": [write(folder, nodes, edges)]}
+    inputs = encoded(folder, write(folder, nodes, edges))
     before = PreviousVersion(former, frozenset())
     figures = (step or DetectCommunities()).update(inputs, folder, Place(), before)
-    table = pq.read_table(folder / "communities.parquet")
+    table = read_communities(folder)
     assert table.schema.equals(COMMUNITIES)
     assert table["entity_id"].to_pylist() == sorted(node[0] for node in nodes)
     found = dict(zip(*table.to_pydict().values(), strict=True))
@@ -251,6 +248,22 @@ def test_an_update_places_what_is_new_and_keeps_the_other_communities(tmp_path: 
     assert figures["communities_kept"] == len(set(found.values()) & set(before.values())) > 0
     again, _ = updated(tmp_path / "again", nodes, edges[::-1], tmp_path / "before")
     assert again == found, "the same from the same version before"
+
+
+def test_an_update_with_names_of_another_encoder_is_a_build(tmp_path: Path) -> None:
+    nodes, edges = wide(4)
+    build(tmp_path / "before", nodes, edges)
+    graph = write(tmp_path / "after", nodes, edges)
+    (names := tmp_path / "after" / "names").mkdir()
+    other = EncodeNames(encoder=Encoder(max_tokens=99))
+    other.build({"entities": [graph]}, names, Place())
+    inputs, former = {"entities": [graph], "names": [names]}, tmp_path / "before"
+    step = DetectCommunities()
+    (former / "again").mkdir()
+    same = step.update(encoded(former / "again", graph), former / "again", Place(),
+                       PreviousVersion(former, frozenset()))  # fmt: skip
+    found = step.update(inputs, tmp_path / "after", Place(), PreviousVersion(former, frozenset()))
+    assert "drift" in same and "drift" not in found
 
 
 def test_an_update_without_some_entities_keeps_nothing_of_them(tmp_path: Path) -> None:
@@ -293,7 +306,6 @@ def test_without_drift_every_update_is_a_build(tmp_path: Path) -> None:
     build(tmp_path / "before", fewer, inside, never)
     found, figures = updated(tmp_path / "after", nodes, edges, tmp_path / "before", never)
     once, same = build(tmp_path / "once", nodes, edges, never)
-    del figures["encoding_seconds"], same["encoding_seconds"]
     assert (found, figures) == (once, same)
 
 
@@ -301,7 +313,7 @@ def test_what_did_not_change_stays_to_the_byte(tmp_path: Path) -> None:
     nodes, edges = wide(8)
     build(tmp_path / "before", nodes, edges)
     updated(tmp_path / "after", nodes, edges, tmp_path / "before")
-    for name in ("communities.parquet", VECTORS, VECTOR_IDS, DETECTION):
+    for name in ("communities.parquet", DETECTION):
         assert (tmp_path / "before" / name).read_bytes() == (tmp_path / "after" / name).read_bytes()
 
 
@@ -314,37 +326,40 @@ def test_an_update_keeps_the_cap(tmp_path: Path) -> None:
     assert len(set(found.values())) == 3 and "new" in found
 
 
-def test_the_vectors_of_an_update_are_those_of_a_build(tmp_path: Path) -> None:
-    """Also those of documents, which bear no name: neighbours', or what none of a type says."""
-    nodes, edges = wide(4)
-    nodes = [*nodes, ("d1", "1", "Document"), ("d2", "2", "Document")]
-    edges = [*edges, ("relation", "d1", "reports", "ankle00")]
-    build(tmp_path / "before", nodes, edges)
-    nodes = [*nodes, ("d3", "3", "Document"), ("new", "stroke", "Condition")]
-    edges = [*edges, ("relation", "d3", "reports", "new"), ("relation", "d1", "reports", "new")]
-    updated(tmp_path / "after", nodes, edges, tmp_path / "before")
-    build(tmp_path / "once", nodes, edges)
-    one, two = (np.load(tmp_path / name / VECTORS) for name in ("after", "once"))
-    np.testing.assert_allclose(one.astype("f4"), two.astype("f4"), atol=2e-3)
-
-
-def test_by_words_only_new_words_are_encoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nodes, edges = wide(4)
-    step = DetectCommunities(names="words")
-    build(tmp_path / "before", nodes, edges, step)
-    held = pq.read_table(tmp_path / "before" / "name_words.parquet")["word"].to_pylist()
-    assert held == sorted(
-        {word for _, name, kind in nodes if kind != "dose" for word in name.split()}
+def test_a_document_has_the_mean_of_its_neighbours_vectors(tmp_path: Path) -> None:
+    nodes = [
+        ("a", "ankle", "t"),
+        ("b", "knee", "t"),
+        ("d", "1", "Document"),
+        ("e", "2", "Document"),
+    ]
+    graph = write(
+        tmp_path, nodes, [("relation", "d", "reports", "a"), ("relation", "d", "has", "b")]
     )
-    monkeypatch.setattr("srrag.graph.name_vectors.load", None)  # all words of the update are known
-    again = [*nodes, ("new", " ".join(held[:2]), "Condition")]
-    updated(tmp_path / "after", again, edges, tmp_path / "before", step)
-    monkeypatch.undo()
-    build(tmp_path / "once", again, edges, step)
-    one, two = (np.load(tmp_path / name / VECTORS) for name in ("after", "once"))
-    assert (one == two).all()
+    found = Nodes.read(graph).with_documents(np.array([[1, 0], [0, 1], [0, 0], [0, 0]], "f4"))
+    assert found[2] == pytest.approx([0.5**0.5, 0.5**0.5])
+    assert found[3].tolist() == [0, 0], "none near it"
+
+
+def test_an_update_that_only_adds_writes_the_communities_that_changed(tmp_path: Path) -> None:
+    """What the graph tells of itself, a layer beside the first, says that nothing went."""
+    nodes, edges = wide(8)
+    build(tmp_path / "before", nodes, edges)
+    more = [*nodes, ("new", "ankle instability", "Condition")]
+    linked = [*edges, ("relation", "new", "affects", "ankle00")]
+    once, _ = updated(tmp_path / "once", more, linked, tmp_path / "before")
+    assert not (tmp_path / "once" / "communities.layers.json").exists(), "no word that it only grew"
+    graph = write(tmp_path / "after", more, linked)
+    write_shards([IndexShard(0, (), 0)], graph)
+    inputs = encoded(tmp_path / "after", graph)
+    former = PreviousVersion(tmp_path / "before", frozenset())
+    DetectCommunities().update(inputs, tmp_path / "after", Place(), former)
+    found = read_communities(tmp_path / "after").to_pydict()
+    assert dict(zip(*found.values(), strict=True)) == once
+    layer = pq.read_table(tmp_path / "after" / "communities-00001.parquet")
+    assert set(layer["entity_id"].to_pylist()) == {n for n in once if once[n] == once["new"]}
+    first = [folder / "communities.parquet" for folder in (tmp_path / "before", tmp_path / "after")]
+    assert first[0].samefile(first[1])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

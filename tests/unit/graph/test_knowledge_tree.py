@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.graph.knowledge_tree import BuildKnowledgeTree
+from srrag.graph import group_layers
+from srrag.graph.knowledge_tree import BuildKnowledgeTree, read_tree
 from srrag.graph.tree_graph import TreeGraph
 from srrag.llm.completion import Completion, Engine, Fault, Prompt, read
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES, TREE
 from srrag.step import Place, PreviousVersion
+from srrag.storage.shards import IndexShard, write_shards
 from tests.unit.index.graphs import ANKLE, DOSE, KNEE, PAIN, STUDY, TAPE, make
 from tests.unit.index.tables import hashed
 
@@ -27,7 +29,7 @@ def tree(folder: Path, place: Place | None = None, **fields: Any) -> tuple[list[
     (folder / "tree").mkdir()
     job = BuildKnowledgeTree(**fields)
     figures = job.build(paths, folder / "tree", place or Place())
-    table = pq.read_table(folder / "tree" / "tree.parquet")
+    table = read_tree(folder / "tree")
     assert table.schema.equals(TREE)
     return table.to_pylist(), dict(figures)
 
@@ -145,7 +147,7 @@ def test_the_tree_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
         pq.write_table(table.take([*range(table.num_rows)][::-1]), path)
     (tmp_path / "tree").mkdir()
     BuildKnowledgeTree().build(paths, tmp_path / "tree", Place())
-    assert pq.read_table(tmp_path / "tree" / "tree.parquet").to_pylist() == first
+    assert read_tree(tmp_path / "tree").to_pylist() == first
 
 
 @pytest.mark.parametrize("name", ["max_keywords", "min_members", "max_chars"])
@@ -175,7 +177,10 @@ def grow(paths: dict[str, list[Path]]) -> None:
     pq.write_table(pa.Table.from_pylist([*rows, more], schema=EDGES), path)
 
 
-def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_path: Path) -> None:
+def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_layers, "_MOST_STALE", 1.0)  # half of so small a tree changes
     paths = make(tmp_path)
     client = Answering(json.dumps({"name": "Taping", "summary": "Tape is used for sprains."}))
     job = BuildKnowledgeTree(engine=Named(), min_members=2)
@@ -184,8 +189,8 @@ def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_pa
         out.mkdir()
     place = Place(clients={Named(): client})
 
-    def written(out: Path) -> list[bytes]:
-        return [(out / name).read_bytes() for name in ("tree.parquet", "descriptions.parquet")]
+    def written(out: Path) -> tuple[list[Row], bytes]:
+        return read_tree(out).to_pylist(), (out / "descriptions.parquet").read_bytes()
 
     reverse_edge(paths)
     assert job.build(paths, outs[0], place)["calls"] == 2
@@ -193,7 +198,12 @@ def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_pa
     assert (figures["kept"], figures["calls"], len(client.asked)) == (2, 0, 2)
     assert written(outs[1]) == written(outs[0])
     grow(paths)
+    # a layer beside the first says that nothing went
+    write_shards([IndexShard(0, (), 0)], paths["entities"][0])
     figures = job.update(paths, outs[2], place, PreviousVersion(outs[1], frozenset()))
+    assert figures["communities_written"] == 1
+    assert (outs[1] / "tree.parquet").samefile(outs[2] / "tree.parquet")
+    (paths["entities"][0] / "shards.json").unlink()
     assert (figures["kept"], figures["calls"], len(client.asked)) == (1, 1, 3)
     assert '"taping treats A study"' in client.asked[-1].user
     assert not any("Title" in prompt.user for prompt in client.asked), "no title leads to a topic"

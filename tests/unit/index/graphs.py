@@ -9,10 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
+from srrag.graph.name_vectors import NAMES as NAMES_FILE
+from srrag.graph.name_vectors import SCALES, VALUES
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.units import BuildUnits
+from srrag.model.embed import quantise_rows
 from srrag.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
 from srrag.step import Place
+from srrag.storage.arrow_file import save_table
+from srrag.storage.shards import IndexShard, read_shards, shard_file, write_shards
 from tests.unit.index.tables import documents, hashed, row, uid, write
 
 ANKLE, KNEE, TAPE, PAIN, STUDY = (hashed(name) for name in ("ankle", "knee", "tape", "pain", "d0"))
@@ -73,12 +78,7 @@ def make(folder: Path) -> dict[str, list[Path]]:
     pq.write_table(
         pa.Table.from_pylist(members, schema=COMMUNITIES), folder / "groups" / "communities.parquet"
     )
-    core = sorted(AXES)
-    np.save(
-        folder / "groups" / "entity_vectors.npy",
-        np.eye(DIMENSION)[[AXES[key] for key in core]].astype(np.float16),
-    )
-    pq.write_table(pa.table({"entity_id": core}), folder / "groups" / "entity_vectors.parquet")
+    write_names(folder / "names", {key: axis(AXES[key]) for key in sorted(AXES)})
     windows = [
         row(
             UNITS, unit_id=uid(n), doc_id=hashed(f"document {n // 2}"), grade=f"{GRADES}E"[n],
@@ -88,6 +88,7 @@ def make(folder: Path) -> dict[str, list[Path]]:
     ]  # fmt: skip
     paths = {
         "entities": [folder / "graph"],
+        "names": [folder / "names"],
         "communities": [folder / "groups"],
         "windows": [write(windows, UNITS, folder / "windows.parquet")],
         "documents": [
@@ -106,6 +107,27 @@ def make(folder: Path) -> dict[str, list[Path]]:
     paths["tree"] = [folder / "tree"]
     BuildKnowledgeTree().build(paths, folder / "tree", Place())
     return paths
+
+
+def axis(number: int) -> np.ndarray:
+    """The unit vector of an axis."""
+    return np.eye(DIMENSION, dtype=np.float32)[number]
+
+
+def write_names(folder: Path, vectors: dict[str, np.ndarray], number: int = 0) -> None:
+    """Write vectors of nodes, zeros for the document, as a shard of names."""
+    folder.mkdir(exist_ok=True)
+    rows = np.stack([*vectors.values()]) if vectors else np.zeros((0, DIMENSION), np.float32)
+    if STUDY in vectors:
+        rows[[*vectors].index(STUDY)] = 0
+    values, scales = quantise_rows(rows)
+    ids = pa.array([*vectors], pa.string())
+    table = pa.table({"id": ids, "name": ids})
+    save_table(table, folder / shard_file(NAMES_FILE, number))
+    np.save(folder / shard_file(VALUES, number), values)
+    np.save(folder / shard_file(SCALES, number), scales)
+    former = read_shards(folder) if number else []
+    write_shards([*former, IndexShard(number, (), len(table))], folder)
 
 
 def index(folder: Path) -> Path:

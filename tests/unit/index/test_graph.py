@@ -20,13 +20,26 @@ from srrag.index.graph_reader import (
     GraphWeights,
     Reached,
 )
+from srrag.index.units import BuildUnits
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.schema import COMMUNITIES, EDGES, ENTITIES
-from srrag.step import Place
+from srrag.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
+from srrag.step import Place, PreviousVersion
 from srrag.storage.atomic_write import write_parquet
-from tests.unit.index.graphs import ANKLE, AXES, DIMENSION, KNEE, PAIN, TAPE, index, make
-from tests.unit.index.tables import hashed
+from srrag.storage.shards import IndexShard, shard_file, write_shards
+from tests.unit.index.graphs import (
+    ANKLE,
+    AXES,
+    DIMENSION,
+    KNEE,
+    PAIN,
+    TAPE,
+    axis,
+    index,
+    make,
+    write_names,
+)
+from tests.unit.index.tables import documents, hashed, row, uid, write
 
 OPEN = GraphLimits(off_type=1.0)
 STRICT = GraphLimits(off_type=0.0)
@@ -98,10 +111,10 @@ def test_an_alias_and_an_abbreviation_are_names(tmp_path: Path) -> None:
     paths = make(tmp_path / "inputs")
     path = paths["entities"][0] / "entities.parquet"
     rows = pq.read_table(path).to_pylist()
-    for row in rows:
-        if row["entity_id"] == KNEE:
-            row["mentions"][0]["name"] = "gonalgia"
-            row["name"] = "knee pain syndrome (KPS)"
+    for entity in rows:
+        if entity["entity_id"] == KNEE:
+            entity["mentions"][0]["name"] = "gonalgia"
+            entity["name"] = "knee pain syndrome (KPS)"
     write_parquet(pa.Table.from_pylist(rows, schema=ENTITIES), path)
     (tmp_path / "out").mkdir()
     BuildGraphIndex().build(paths, tmp_path / "out", Place())
@@ -130,11 +143,11 @@ def test_an_attribute_is_reached_through_its_entity(folder: Path) -> None:
 
 def test_a_document_holds_no_vector_of_its_windows(folder: Path) -> None:
     """Its node's vector is 0: what a window says comes in by the names in it."""
-    types = np.load(folder / "node_types.npy")
+    types = np.load(folder / "node_types-00000.npy")
     words = (folder / "node_types.json").read_text()
     document = types == json.loads(words).index("Document")
     assert document.sum() == 1
-    assert not np.load(folder / "nodes.vectors.npy")[document].any()
+    assert not np.load(folder / "vectors-00000.npy")[document].any()
 
 
 def test_a_community_is_found_by_its_description_and_its_keyword(folder: Path) -> None:
@@ -225,15 +238,18 @@ def test_k_bounds_the_windows_and_ties_go_by_id(folder: Path) -> None:
 
 def test_the_index_does_not_depend_on_the_run(tmp_path: Path) -> None:
     first, second = index(tmp_path / "a"), index(tmp_path / "b")
-    names = sorted(path.name for path in first.iterdir())
-    assert names == sorted(path.name for path in second.iterdir())
+    names, others = (
+        sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+        for folder in (first, second)
+    )
+    assert names == others
     for name in names:
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
 
 
 def test_vectors_of_two_encoders_are_refused(tmp_path: Path) -> None:
     paths = make(tmp_path / "inputs")
-    np.save(paths["communities"][0] / "entity_vectors.npy", np.eye(5, dtype=np.float16))
+    write_names(paths["names"][0], {key: axis(AXES[key])[:5] for key in AXES})
     (tmp_path / "out").mkdir()
     with pytest.raises(ValueError, match="both need one encoder"):
         BuildGraphIndex().build(paths, tmp_path / "out", Place())
@@ -259,9 +275,7 @@ def test_a_graph_without_entities_is_searched_in_vain(tmp_path: Path) -> None:
         (paths["communities"][0], "communities", COMMUNITIES),
     ):
         write_parquet(schema.empty_table(), folder / f"{name}.parquet")
-    np.save(paths["communities"][0] / "entity_vectors.npy", np.zeros((0, DIMENSION), np.float16))
-    empty = pa.table({"entity_id": pa.array([], pa.string())})
-    write_parquet(empty, paths["communities"][0] / "entity_vectors.parquet")
+    write_names(paths["names"][0], {})
     BuildKnowledgeTree().build(paths, paths["tree"][0], Place())
     (tmp_path / "out").mkdir()
     figures = BuildGraphIndex().build(paths, tmp_path / "out", Place())
@@ -289,3 +303,90 @@ def test_a_rewired_graph_leads_elsewhere(folder: Path) -> None:
     topics = parts(GraphShuffle(communities=True, seed=1))
     assert topics["spread"] == was["spread"]
     assert topics["communities"] != was["communities"]
+
+
+BRACE = hashed("brace")
+
+
+def add(paths: dict[str, list[Path]], folder: Path) -> None:
+    """One more paper: its window mentions knee pain, by another name, and a brace that eases it."""
+    place = {"unit_id": "chunk", "doc_id": hashed("document 3"), "char_start": 10, "char_end": 15}
+    mention = {"name": "", "confidence": 1.0, **place}
+    graph, groups = paths["entities"][0], paths["communities"][0]
+    entities = pq.read_table(graph / "entities.parquet").to_pylist()
+    (knee,) = (each for each in entities if each["entity_id"] == KNEE)
+    knee["mentions"].append({**mention, "name": "gonalgia"})
+    brace = {
+        "entity_id": BRACE,
+        "name": "knee brace",
+        "type": "Intervention",
+        "mentions": [mention],
+    }
+    edges = pq.read_table(graph / "edges.parquet").to_pylist()
+    eases = {
+        "edge_id": hashed("braced"), "kind": "relation", "head_id": BRACE, "relation": "treats",
+        "tail_id": KNEE, "confidence": 1.0, "mentions": [mention],
+    }  # fmt: skip
+    write_parquet(
+        pa.Table.from_pylist([*entities, brace], schema=ENTITIES), graph / "entities.parquet"
+    )
+    write_parquet(pa.Table.from_pylist([*edges, eases], schema=EDGES), graph / "edges.parquet")
+    write_shards([IndexShard(0, (), 0)], graph)  # a layer beside the first: nothing went
+    write_names(paths["names"][0], {BRACE: axis(7)}, number=1)
+    members = pq.read_table(groups / "communities.parquet").to_pylist()
+    members.append({"entity_id": BRACE, "community_id": "knees"})
+    write_parquet(pa.Table.from_pylist(members, schema=COMMUNITIES), groups / "communities.parquet")
+    window = row(
+        UNITS, unit_id=uid(5), doc_id=hashed("document 3"), grade="B", char_start=0, char_end=100
+    )
+    paper = [{"doc_id": hashed("document 3"), "title": "Title 3", "pmid": "17"}]
+    paths["windows"] = [*paths["windows"], write([window], UNITS, folder / "more-windows.parquet")]
+    paths["documents"] = [*paths["documents"], documents(paper, folder / "more-documents.parquet")]
+    for name, job in (("units", BuildUnits()), ("tree", BuildKnowledgeTree())):
+        paths[name] = [folder / name]
+        paths[name][0].mkdir()
+        job.build(paths, paths[name][0], Place())
+
+
+def test_an_update_that_adds_answers_as_a_build_does_and_links_what_stands(tmp_path: Path) -> None:
+    paths = make(tmp_path / "inputs")
+    outs = [tmp_path / name for name in ("before", "after", "once")]
+    for out in outs:
+        out.mkdir()
+    BuildGraphIndex().build(paths, outs[0], Place())
+    (tmp_path / "grown").mkdir()
+    add(paths, tmp_path / "grown")
+    former = PreviousVersion(outs[0], frozenset())
+    figures = BuildGraphIndex().update(paths, outs[1], Place(), former)
+    once = BuildGraphIndex().build(paths, outs[2], Place())
+    assert (figures.pop("layers"), once.pop("layers")) == (2, 1)
+    assert figures == once
+    for name in ("edge_heads", "edge_lengths", "window_nodes", "links.edges", "words.aliases"):
+        file = shard_file(f"{name}.npy", 0)
+        assert (outs[0] / file).samefile(outs[1] / file), name
+    vectors = towards(ANKLE), towards(TAPE), towards(KNEE)
+    for text in ("gonalgia", "Does a knee brace ease pain?", "taping of ankle sprains", "?"):
+        question = GraphQuestion(text, *vectors)
+        for shuffle in (GraphShuffle(), GraphShuffle(edges=True)):
+            limits = GraphLimits(communities=1)
+            one, other = (
+                GraphIndex(out, limits=limits, shuffle=shuffle).search(question, 9)[0]
+                for out in outs[1:]
+            )
+            assert one.unit_ids.equals(other.unit_ids), text
+            assert one.edge_ids.equals(other.edge_ids), text
+            assert one.scores == pytest.approx(other.scores, abs=1e-6), text
+    assert 5 in numbers(ask(outs[1], "entities", text="gonalgia"))
+
+
+def test_an_update_that_takes_away_is_written_whole(tmp_path: Path) -> None:
+    paths = make(tmp_path / "inputs")
+    outs = [tmp_path / name for name in ("before", "after")]
+    for out in (*outs, tmp_path / "grown"):
+        out.mkdir()
+    BuildGraphIndex().build(paths, outs[0], Place())
+    add(paths, tmp_path / "grown")
+    (paths["entities"][0] / "shards.json").unlink()
+    former = PreviousVersion(outs[0], frozenset())
+    assert BuildGraphIndex().update(paths, outs[1], Place(), former)["layers"] == 1
+    assert not (outs[1] / "edge_heads-00000.npy").samefile(outs[0] / "edge_heads-00000.npy")

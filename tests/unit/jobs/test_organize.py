@@ -13,6 +13,7 @@ from jobs.organize import run
 from srrag.config.compose import configure
 from srrag.errors import UsageError
 from srrag.graph.foreign import coverage, read_graph
+from srrag.graph.name_vectors import NameVectors
 from srrag.ids import file_sha256
 
 NODES = [
@@ -50,25 +51,30 @@ def test_names_are_not_encoded_again_unless_by_another_encoder(tmp_path: Path) -
     file = write(tmp_path / "graph.json", {"nodes": NODES, "edges": EDGES})
     asked = [f"graph.path={file}", f"root={tmp_path / 'root'}"]
     folder = Path(run(configure("organize", asked))["communities_path"]).parent
-    made = np.load(folder / "entity_vectors.npy")
+    file_of_vectors = folder / "names" / "vectors-00000.npy"
+    made = np.load(file_of_vectors)
     marked = np.roll(made, 7, axis=1)
-    np.save(folder / "entity_vectors.npy", marked)
+    np.save(file_of_vectors, marked)
     run(configure("organize", asked))
-    assert np.allclose(np.load(folder / "entity_vectors.npy"), made, atol=1e-3), "not as it was"
-    np.save(folder / "entity_vectors.npy", marked)
+    assert np.array_equal(np.load(file_of_vectors), made), "not as it was"
+    np.save(file_of_vectors, marked)
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["entity_vectors.npy"] = file_sha256(folder / "entity_vectors.npy")
+    manifest["files"]["names/vectors-00000.npy"] = file_sha256(file_of_vectors)
     write(folder / "manifest.json", manifest)
+    before = NameVectors(folder / "names").ids.to_pylist()
     write(file, {"nodes": [*NODES, {"id": "e0", "name": "rest"}], "edges": EDGES})
     summary = run(configure("organize", asked))
-    ids = pq.read_table(folder / "entity_vectors.parquet")["entity_id"].to_pylist()
-    vectors = dict(zip(ids, np.load(folder / "entity_vectors.npy"), strict=True))
-    assert set(vectors) == {"e0", "e1", "e2"}
-    assert np.array_equal(np.stack([vectors["e1"], vectors["e2"]]), marked)
+    held = NameVectors(folder / "names")
+    assert set(held.ids.to_pylist()) == {"e0", "e1", "e2"}
+    places = [held.ids.to_pylist().index(each) for each in before]
+    values = np.concatenate([shard.values for shard in held.shards])
+    assert np.array_equal(values[places], marked)
     assert summary["coverage"] == 1.0
     run(configure("organize", [*asked, "+embedder.max_tokens=99"]))
-    again = np.load(folder / "entity_vectors.npy")[[ids.index("e1"), ids.index("e2")]]
-    assert np.allclose(again, made, atol=1e-3)
+    held = NameVectors(folder / "names")
+    values = np.concatenate([shard.values for shard in held.shards])
+    places = [held.ids.to_pylist().index(each) for each in before]
+    assert np.array_equal(values[places], made)
     assert [path.name for path in folder.parent.glob(".organize*")] == []
 
 

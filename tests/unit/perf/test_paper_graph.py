@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from perf.paper_graph import agreement, measure, prepare
-from srrag.graph.name_vectors import encode_names
 
 TOPICS = {"knee": "pain function strength", "sleep": "insomnia apnoea waking"}
 
@@ -26,11 +25,7 @@ def graph() -> dict[str, object]:
     return {"nodes": nodes, "edges": edges, "chunks": {topic: topic for topic in TOPICS}}
 
 
-def test_the_builds_of_a_prepared_graph_find_its_topics(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # `measure` replaces it; this puts it back afterwards
-    monkeypatch.setattr("srrag.graph.communities.encode_names", encode_names)
+def test_the_builds_of_a_prepared_graph_find_its_topics(tmp_path: Path) -> None:
     (tmp_path / "graph.json").write_text(json.dumps(graph()))
     prepare(tmp_path)
     found = measure(tmp_path)

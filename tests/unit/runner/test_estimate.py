@@ -15,6 +15,7 @@ from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.record import RawRecord
 from srrag.extract.triples import ExtractTriples
 from srrag.graph.communities import DetectCommunities
+from srrag.graph.encode_names import EncodeNames
 from srrag.graph.entities import MergeEntities
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.runner.estimate import EstimateJob, readable
@@ -36,7 +37,8 @@ def estimated(root: Path, tree: BuildKnowledgeTree = TREE) -> tuple[Plan, dict[s
         [
             Stage("triples", ReadFacts(), ("raw",)),
             Stage("entities", MergeEntities(), ("triples",)),
-            Stage("communities", DetectCommunities(), ("entities",)),
+            Stage("names", EncodeNames(), ("entities",)),
+            Stage("communities", DetectCommunities(), ("entities", "names")),
             Stage("tree", tree, ("entities", "communities", "triples")),
         ],
     )

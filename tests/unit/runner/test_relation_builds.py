@@ -61,7 +61,8 @@ def test_a_manifest_holds_what_was_read_made_and_paid(built: Path) -> None:
     receipt = Store(built).receipts("triples", whole.plan.fingerprint("triples"), whole.parts)[0]
     assert manifest(built, "entities")["contents"] == {"triples": {whole.parts[0]: receipt.sha256}}
     files = manifest(built, "entities")["files"]
-    assert manifest(built, "communities")["contents"] == {"entities": files}
+    names = manifest(built, "names")["files"]
+    assert manifest(built, "communities")["contents"] == {"entities": files, "names": names}
 
 
 def test_what_stands_is_not_made_again(built: Path) -> None:

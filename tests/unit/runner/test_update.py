@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from srrag.corpus.record import RawRecord
-from srrag.graph.communities import DetectCommunities
+from srrag.graph.communities import DetectCommunities, read_communities
+from srrag.graph.encode_names import EncodeNames
 from srrag.graph.entities import MergeEntities
 from srrag.graph.layers import read_rows
 from srrag.runner.build import BuildJob
@@ -58,7 +59,8 @@ def plan_of(communities: DetectCommunities) -> Plan:
     stages = [
         Stage("triples", ReadFacts(), ("raw",)),
         Stage("entities", MergeEntities(), ("triples",)),
-        Stage("communities", communities, ("entities",)),
+        Stage("names", EncodeNames(), ("entities",)),
+        Stage("communities", communities, ("entities", "names")),
     ]
     return Plan("raw", "source", stages)
 
@@ -81,8 +83,8 @@ def build(
 def tables(root: Path) -> dict[str, list[dict[str, Any]]]:
     artifacts = Store(root).artifacts("default")
     files = [artifacts["entities"] / f"{name}.parquet" for name in ("entities", "edges")]
-    files.append(artifacts["communities"] / "communities.parquet")
-    return {path.name: read_rows(path).to_pylist() for path in files}
+    found = {path.name: read_rows(path).to_pylist() for path in files}
+    return {**found, "communities": read_communities(artifacts["communities"]).to_pylist()}
 
 
 DOCUMENTS = [["aspirin"], ["Aspirin", "rest"], ["ibuprofen"]]
@@ -113,7 +115,9 @@ def test_parts_made_again_under_their_name_reach_the_builds(tmp_path: Path) -> N
     assert again["reused"]["communities"] == 0
     build(tmp_path / "once", DOCUMENTS)
     assert tables(root) == tables(tmp_path / "once")
-    assert build(root, DOCUMENTS)["reused"] == {"triples": 1, "entities": 1, "communities": 1}
+    assert build(root, DOCUMENTS)["reused"] == {
+        "triples": 1, "entities": 1, "names": 1, "communities": 1
+    }  # fmt: skip
 
 
 GOES_ON = DetectCommunities(max_drift=1.0)

@@ -94,7 +94,7 @@ def test_an_intact_build_is_counted_whole(tmp_path: Path) -> None:
     assert found["rows"] == {"raw": counts, "triples": {**counts, "rows_out": 4}}
     files = sum(
         len(manifest_files(Store(tmp_path).artifacts("default")[name]))
-        for name in ("entities", "communities")
+        for name in ("entities", "names", "communities")
     )
     assert found["checked"] == 2 + files
 

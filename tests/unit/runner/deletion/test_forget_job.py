@@ -92,7 +92,7 @@ def test_what_is_left_is_what_never_held_it(root: Path, tmp_path: Path) -> None:
     (document,) = (ids(root)[GONE],)
     figures = forget(root, document)
     assert figures == {
-        "documents": 1, "parts_rewritten": 1, "builds": ["default"], "builds_deleted": 2,
+        "documents": 1, "parts_rewritten": 1, "builds": ["default"], "builds_deleted": 3,
         "answer_parts_deleted": 0, "outputs_deleted": [], "unexplained_deleted": 0,
         "completions": 0,
     }  # fmt: skip

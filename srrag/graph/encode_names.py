@@ -1,0 +1,67 @@
+"""Encode the names of the graph's nodes, shard by shard, on the workers of the place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.graph.facts import normalise
+from srrag.graph.name_vectors import SHARD_NAMES, encode_names
+from srrag.graph.nodes import Nodes
+from srrag.model.encoder import Encoder
+from srrag.spec import fingerprint, place_field, spec
+from srrag.step import Build, Place, PreviousVersion
+from srrag.storage.atomic_write import commit_json
+
+ENCODER = "encoder.json"
+"""Whose vectors these are; what continues from them compares it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeNames(Build):
+    """ENTITIES and EDGES → a vector for each node: an entity that is not an attribute.
+
+    It encodes the normalised name, which added documents do not change; a document, whose name is
+    an id, gets zeros. An update encodes only new names, and links the shards whose nodes all stand.
+    `shard_names` bounds a shard.
+    """
+
+    entities: str = "entities"
+    encoder: Encoder = field(default_factory=Encoder)
+    shard_names: int = place_field(SHARD_NAMES)
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write `names-*.arrow`, `vectors-*.npy`, `scales-*.npy`, and whose vectors they are."""
+        return self._write(inputs, out, at, None)
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Write the same files, or links to those of the previous version."""
+        return self._write(inputs, out, at, former.folder)
+
+    def _write(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Path | None
+    ) -> dict[str, float | int | str]:
+        (graph,) = inputs[self.entities]
+        names = _spoken(Nodes.read(graph))
+        started = time.perf_counter()
+        encoded = encode_names(names, self.encoder, out, at, former, shard_names=self.shard_names)
+        seconds = round(time.perf_counter() - started, 3)
+        commit_json(out / ENCODER, {"encoder": fingerprint(spec(self.encoder))})
+        return {"names": len(names), "encoded": encoded, "encoding_seconds": seconds}
+
+
+def _spoken(nodes: Nodes) -> pa.Table:
+    """The `id` and normalised `name` of each node, "" for a document."""
+    coded = pc.dictionary_encode(nodes.names)
+    texts = pa.array([normalise(name) for name in coded.dictionary.to_pylist()], pa.string())
+    names = pc.if_else(pa.array(nodes.is_document), "", texts.take(coded.indices))
+    return pa.table({"id": nodes.core_ids, "name": names})
