@@ -38,7 +38,12 @@ def bucket(cache: Path) -> Iterator[Bucket]:
 @pytest.fixture(scope="module")
 def root(bucket: Bucket, sample_root: Path) -> str:
     """The sample, on the store; one that is built there is that of the test of kills."""
-    here = located(address := f"s3://{bucket.name}/graph")
+    return stored(bucket, sample_root, "graph")
+
+
+def stored(bucket: Bucket, sample_root: Path, name: str) -> str:
+    """Put the sample on the store under this name."""
+    here = located(address := f"s3://{bucket.name}/{name}")
     linked(sample_root, here, "jobs", "answers-*", "questions")
     join(here)
     return f"root={address}"
@@ -104,13 +109,15 @@ def test_a_build_killed_on_one_machine_is_finished_on_another(
     assert_equal_tables(next(cache.iterdir()), sample_root)
 
 
-def test_what_is_forgotten_is_gone_from_the_store(root: str, bucket: Bucket, cache: Path) -> None:
-    join(located(root.removeprefix("root=")))
+def test_what_is_forgotten_is_gone_from_the_store(
+    bucket: Bucket, sample_root: Path, cache: Path
+) -> None:
+    root = stored(bucket, sample_root, "forgets")  # the other tests' root keeps all
     gone = document(cache)
-    before = set(bucket.names("graph"))
+    before = set(bucket.names("forgets"))
     srrag("forget", root, f"doc_id={gone}")
     assert srrag("verify", root, f"forgotten={gone}")[0]["ok"]
-    after = set(bucket.names("graph"))
+    after = set(bucket.names("forgets"))
     assert not [name for name in after if gone.encode() in bucket.read(name)]
     assert before - after, "what held it was deleted there"
     assert not any(name.endswith("forgetting.json") for name in after)
