@@ -20,6 +20,8 @@ Load = Callable[..., Loaded]
 _PATH = re.compile(r"([a-z_]+(?:\.[a-z_]+)*)=(/[\w/.-]+)")
 """An override of a plain key by a whole path, which Hydra takes for a text as it is."""
 
+# What is kept is pickled in memory by the process that reads it, and no other: a copy by `deepcopy`
+# takes longer.
 _SOME = "/_"
 """What Hydra gets for such a path."""
 

@@ -33,6 +33,20 @@ Contents = Mapping[str, Mapping[str, str]]
 """The contents that a build has read: for each input stage, the sha256 of each part or file."""
 
 
+class _Inputs(dict[str, list[Path]]):
+    """The inputs of a stage by name; a build that asks for another is told so."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def __missing__(self, name: str) -> list[Path]:
+        held = ", ".join(self._stage.inputs)
+        raise ValueError(
+            f"stages.{self._stage.name}: its run asks for the input {name!r}; its inputs are {held}"
+        )
+
+
 @dataclass(frozen=True)
 class RelationBuilds:
     """The builds of one run; the pointer `name` leads to the previous version.
@@ -105,7 +119,7 @@ class RelationBuilds:
         A build reads parts on an object store in place, and only the columns that it needs.
         """
         builds = {item.name for item in self.plan.builds}
-        found = {}
+        found = _Inputs(stage)
         for name in stage.inputs:
             if name in builds:
                 folder = self.store.stage_dir(name, self.plan.fingerprint(name, self.parts))

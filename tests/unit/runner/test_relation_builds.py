@@ -65,6 +65,11 @@ def test_a_manifest_holds_what_was_read_made_and_paid(built: Path) -> None:
     assert manifest(built, "communities")["contents"] == {"entities": files, "names": names}
 
 
+def test_a_build_that_asks_for_an_input_it_lacks_is_told_which(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"stages\.communities: .* input 'words'; .* names"):
+        build(tmp_path / "root", DOCUMENTS, DetectCommunities(names="words"))
+
+
 def test_what_stands_is_not_made_again(built: Path) -> None:
     whole = whole_of(built)
     for name in ("entities", "communities"):
