@@ -429,6 +429,29 @@ SENTENCES = pa.list_(
     )
 )
 
+# What became of an answer's sentences when they were checked against what they cite.
+SUPPORT = pa.struct(
+    [
+        pa.field("sentences", _INT),
+        pa.field("kept_sentences", _INT),
+        pa.field("repaired_sentences", _INT),
+    ]
+)
+
+# The sentences that did not stand as written: `fault` says why (srrag.answer.check_answer.FAULTS),
+# `reason` is the judge's own, `repaired` the sentence that stands instead, "" where none does.
+UNSUPPORTED = pa.list_(
+    pa.struct(
+        [
+            pa.field("text", _STRING),
+            pa.field("fault", _STRING),
+            pa.field("evidence_ids", pa.list_(_STRING)),
+            pa.field("reason", _STRING),
+            pa.field("repaired", _STRING),
+        ]
+    )
+)
+
 # Statements that an answer has to make; `importance` is vital or okay.
 NUGGETS = pa.list_(pa.struct([pa.field("text", _STRING), pa.field("importance", _STRING)]))
 
