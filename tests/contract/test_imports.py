@@ -18,12 +18,13 @@ ALLOWED = {
     "algo": {"algo"},
     "model": {"model", "algo", *CORE},
     "mentions": {"mentions", "algo", *CORE},
+    "reading": {"reading", "algo", *CORE},
     "core": {*CORE, "algo"},
     "storage": CORE,
     "llm": CORE,
     "runner": RUN,
     "config": {"config", *RUN},
-    **{name: {name, "algo", "model", "mentions", *CORE} for name in DOMAIN},
+    **{name: {name, "algo", "model", "mentions", "reading", *CORE} for name in DOMAIN},
 }
 # The sideways edges, each with its reason.
 SIDEWAYS = {
