@@ -13,9 +13,10 @@ Matrix = npt.NDArray[np.float32]
 
 
 def unpack_vectors(column: pa.ChunkedArray) -> Matrix:
-    """Convert binary rows of equal length to float32 (rows, dimension)."""
+    """Convert binary rows of equal length to float32 (rows, dimension); no rows give (0, 0)."""
     rows = column.to_pylist()
-    return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1)
+    dimension = len(rows[0]) // 4 if rows else 0
+    return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), dimension)
 
 
 def check_finite(matrix: npt.NDArray[np.floating[Any]], ids: Sequence[str], where: object) -> None:

@@ -67,7 +67,7 @@ def with_titles(
     and text at once gives about this vector, with the share of the title's tokens as the weight.
     """
     (titled,) = read_live([titles], ("doc_id", "vector"))
-    if not len(titled) or not weight:
+    if not len(titled) or not len(matrix) or not weight:
         return matrix
     (owners,) = read_live([windows], ("unit_id", "doc_id"))
     rows = pc.index_in(unit_ids, value_set=owners["unit_id"].combine_chunks())
