@@ -17,6 +17,7 @@ from srrag.hits import unpack_hits
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
+from srrag.schema import STATES
 from srrag.storage.atomic_write import commit, commit_json, write_parquet
 from srrag.units import open_units
 
@@ -57,8 +58,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     return {
         "ok": not too_many,
         "questions": len(rows),
-        "answered": sum(not row["insufficient"] for row in alive),
-        "insufficient": sum(row["insufficient"] for row in alive),
+        **{state: sum(row["state"] == state for row in alive) for state in STATES},
         "failed": failed,
         **support_counts(alive),
         "degraded": lost_steps(alive, step_keys(config["pipeline"])),

@@ -6,6 +6,9 @@ rejected the row, and later steps skip it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pyarrow as pa
 
 REJECT = pa.struct(
@@ -420,13 +423,48 @@ MISMATCHES = pa.list_(
     )
 )
 
+# Whether the evidence answers a question: wholly, in part, or not.
+STATES = ("answered", "partly", "not")
+
+# What the answer to a question of yes or no is; "" for other questions, and where nobody read one.
+VERDICTS = ("yes", "no", "no difference", "mixed", "unclear", "")
+
+# The sentences of an answer. `part` is one of PARTS; `places` are the characters of the `text` of
+# the evidence that it rests on, empty where they are unknown.
+PARTS = ("answer", "evidence", "limits")
+PLACE = pa.struct(
+    [pa.field("evidence_id", _STRING), pa.field("start", _INT), pa.field("end", _INT)]
+)
 SENTENCES = pa.list_(
     pa.struct(
         [
             pa.field("text", _STRING),
+            pa.field("part", _STRING),
             pa.field("evidence_ids", pa.list_(_STRING)),
+            pa.field("places", pa.list_(PLACE)),
         ]
     )
+)
+
+# What papers say to a question, by the one that answers it: `kind` is one of FINDING_KINDS, and the
+# span counts characters of the evidence's `text`.
+FINDING_KINDS = ("result", "recommendation", "planned", "background", "method")
+ANSWER_FINDINGS = pa.list_(
+    pa.struct([pa.field("text", _STRING), pa.field("kind", _STRING), *PLACE])
+)
+
+# What every answering step writes of a question: `answer` is the text as it is shown, `missing`
+# what the evidence does not hold, `answer_note` what a reader has to know beside it.
+ANSWER = (
+    pa.field("answer", _STRING, nullable=False),
+    pa.field("state", _STRING, nullable=False),
+    pa.field("verdict", _STRING, nullable=False),
+    pa.field("sentences", SENTENCES, nullable=False),
+    pa.field("findings", ANSWER_FINDINGS, nullable=False),
+    pa.field("missing", _STRING, nullable=False),
+    CHOICE,
+    pa.field("answer_note", _STRING, nullable=False),
+    pa.field("model", _STRING, nullable=False),
 )
 
 # What became of an answer's sentences when they were checked against what they cite.
@@ -454,6 +492,18 @@ UNSUPPORTED = pa.list_(
 
 # Statements that an answer has to make; `importance` is vital or okay.
 NUGGETS = pa.list_(pa.struct([pa.field("text", _STRING), pa.field("importance", _STRING)]))
+
+
+def sentence_row(
+    text: str,
+    evidence_ids: Sequence[str],
+    *,
+    part: str = "answer",
+    places: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """One of SENTENCES."""
+    ids = list(evidence_ids)
+    return {"text": text, "part": part, "evidence_ids": ids, "places": list(places)}
 
 
 def empty_value(kind: pa.DataType) -> object:

@@ -42,7 +42,7 @@ def case(**values: Any) -> dict[str, Any]:
 ANSWERS = pa.schema(
     [
         ("query_id", pa.string()), ("text", pa.string()), ("answer", pa.string()),
-        ("sentences", SENTENCES), ("evidence", EVIDENCE), ("insufficient", pa.bool_()),
+        ("sentences", SENTENCES), ("evidence", EVIDENCE), ("state", pa.string()),
         ("reject", REJECT),
     ]
 )  # fmt: skip
@@ -51,5 +51,5 @@ ANSWERS = pa.schema(
 def answers(*rows: dict[str, Any]) -> pa.Table:
     """Answers as `srrag answer` writes them."""
     blank = {"text": "asked", "answer": "said", "sentences": [], "evidence": []}
-    full = [{**blank, "insufficient": False, "reject": None, **row} for row in rows]
+    full = [{**blank, "state": "answered", "reject": None, **row} for row in rows]
     return pa.Table.from_pylist(full, schema=ANSWERS)

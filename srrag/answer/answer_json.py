@@ -24,8 +24,9 @@ def answer_json(row: Mapping[str, Any]) -> Row:
     return {
         "question": row["text"],
         "answer": row["answer"],
-        "insufficient": row["insufficient"],
+        "state": row["state"],
         **_chosen(row),
+        "missing": row.get("missing", ""),
         "note": row["answer_note"],
         "model": row["model"],
         "sentences": [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from srrag.answer.sentences import cut_sentences, plain
+from srrag.schema import sentence_row
 
 MAX_WORDS = 250
 MAX_CITATIONS = 3
@@ -59,7 +60,7 @@ def capped(
         if not cited or not text or full:
             dropped += 1
             continue
-        sentences.append({"text": text, "evidence_ids": [evidence_ids[n - 1] for n in cited]})
+        sentences.append(sentence_row(text, [evidence_ids[n - 1] for n in cited]))
     return Capped(sentences, min(invalid, _MAX_COUNT), dropped)
 
 

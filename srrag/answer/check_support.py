@@ -61,10 +61,10 @@ class CheckSupport(Step):
     embedder: Encoder = field(default_factory=Encoder)
 
     reads: ClassVar[tuple[str, ...]] = (
-        "text", "evidence", "answer", "sentences", "insufficient", "choice", "answer_note",
+        "text", "evidence", "answer", "sentences", "state", "choice", "answer_note",
     )  # fmt: skip
     revises: ClassVar[tuple[str, ...]] = (
-        "answer", "sentences", "insufficient", "choice", "answer_note",
+        "answer", "sentences", "state", "choice", "answer_note",
     )  # fmt: skip
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -91,7 +91,7 @@ class CheckSupport(Step):
 
         def run(batch: pa.Table) -> pa.Table:
             rows: list[Row] = [
-                {"answer": "", "sentences": [], "insufficient": False, "choice": NO_CHOICE}
+                {"answer": "", "sentences": [], "state": "", "choice": NO_CHOICE}
                 | {"answer_note": ""}
                 | {"support": dict.fromkeys(SUPPORT.names, 0), "unsupported": []}
             ] * batch.num_rows
@@ -133,7 +133,7 @@ def checked(row: Mapping[str, Any], encode: Encode) -> Row:
         verdict = gate.check(said["text"], [numbers[each] for each in said["evidence_ids"]])
         stands = [ids[n - 1] for n in verdict.cites]
         lost = [each for each in said["evidence_ids"] if each not in stands]
-        kept.append(None if verdict.fault else {**said, "evidence_ids": stands})
+        kept.append(None if verdict.fault else citing(said, stands))
         if verdict.fault or lost:
             fault = verdict.fault or CITATION
             dropped.append({"text": said["text"], "fault": fault, "evidence_ids": lost})
@@ -150,18 +150,24 @@ def checked(row: Mapping[str, Any], encode: Encode) -> Row:
     return {**same, "support": counts, "unsupported": dropped}
 
 
+def citing(sentence: Row, evidence_ids: Sequence[str]) -> Row:
+    """A sentence that cites no more than these."""
+    places = [each for each in sentence["places"] if each["evidence_id"] in evidence_ids]
+    return {**sentence, "evidence_ids": list(evidence_ids), "places": places}
+
+
 def revised(row: Mapping[str, Any], kept: Sequence[Row | None], numbers: Mapping[str, int]) -> Row:
     """The answer without the dropped sentences and citations; `kept` has None for a sentence."""
     texts = rebuilt(row["answer"], row["sentences"], kept, numbers)
     left = [each for each in kept if each is not None]
     if not left:
         note = " ".join(filter(None, (UNSUPPORTED, row["answer_note"])))
-        return {"answer": ABSTENTION, "sentences": [], "insufficient": True,
+        return {"answer": ABSTENTION, "sentences": [], "state": "not",
                 "choice": NO_CHOICE, "answer_note": note}  # fmt: skip
     return {
-        "answer": "\n\n".join([*texts, *([PARTIAL] if row["insufficient"] else [])]),
+        "answer": "\n\n".join([*texts, *([PARTIAL] if row["state"] == "partly" else [])]),
         "sentences": left,
-        "insufficient": row["insufficient"],
+        "state": row["state"],
         "choice": row["choice"],
         "answer_note": row["answer_note"],
     }

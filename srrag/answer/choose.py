@@ -22,7 +22,7 @@ from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, 
 from srrag.llm.delimit import quoted
 from srrag.provenance import Fitted
 from srrag.rows import Row, filled, live, rejected
-from srrag.schema import EVIDENCE, HITS, NO_CHOICE
+from srrag.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
 from srrag.step import LLMStep, Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "choose_option.md")
@@ -57,7 +57,7 @@ class ChooseOption(LLMStep):
     reject their rows.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     evidence: str = "evidence"
     max_steps: int = 8
@@ -123,8 +123,8 @@ class ChooseOption(LLMStep):
         marks = "".join(f"[{n}]" for n in range(1, len(ids) + 1))
         return self._abstained("") | {
             "answer": f"{steps}\n\nA. {option} {marks}",
-            "sentences": [{"text": f"A. {option}", "evidence_ids": ids}],
-            "insufficient": False,
+            "sentences": [sentence_row(f"A. {option}", ids)],
+            "state": "answered",
             "evidence": self._shown(row),
         }
 
@@ -169,7 +169,7 @@ class ChooseOption(LLMStep):
         return filled(batch, self.writes, made)
 
     def _abstained(self, note: str) -> Row:
-        blank = {"answer": ABSTENTION, "insufficient": True, "choice": NO_CHOICE}
+        blank = {"answer": ABSTENTION, "state": "not", "choice": NO_CHOICE}
         return {**blank, "answer_note": note, "model": self.engine.name}
 
     def _row(self, row: Row, completion: Completion) -> Row:
@@ -184,9 +184,10 @@ class ChooseOption(LLMStep):
         numbers = [n for n in dict.fromkeys(value.citations) if 1 <= n <= len(ids)]
         option = f"{value.choice}. {plain(row['options'][index])}"
         marks = "".join(f"[{n}]" for n in numbers)
-        cited = {"text": option, "evidence_ids": [ids[n - 1] for n in numbers]}
+        cited = sentence_row(option, [ids[n - 1] for n in numbers])
         return {
             "answer": "\n\n".join(filter(None, (" ".join(steps), f"{option} {marks}".strip()))),
+            "state": "answered",
             "sentences": [cited],
             "choice": index,
             "model": self.engine.name,

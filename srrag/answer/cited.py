@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Answer, Fault
-from srrag.schema import NO_CHOICE
+from srrag.schema import NO_CHOICE, PARTS, sentence_row
 
 ABSTENTION = "The evidence found does not answer this question."
 PARTIAL = "The evidence found answers this question only in part."
@@ -19,11 +20,12 @@ MAX_SENTENCE_CHARS = 800
 """Length of a sentence of 90 words, the longest that the rules quote."""
 MAX_CITES = 12
 MAX_ANSWER, MAX_EVIDENCE, MAX_LIMITS = 5, 10, 5
-PARAGRAPHS = ("answer", "evidence", "limits")
 UNGRADED = "F"
 """Grade of ungraded evidence, which sorts after all grades."""
 
 MAX_OPTIONS = 64
+
+_LEAD = re.compile(r"^(?:Grade [A-E], [^:]+|Without a grade): ")
 
 Number = Annotated[int, Field(ge=0, le=999)]
 Uncited = Literal["drop", "mark"]
@@ -73,7 +75,7 @@ def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> S
     paragraphs: list[str] = []
     sentences: list[dict[str, Any]] = []
     invalid = dropped = 0
-    for name in PARAGRAPHS:
+    for name in PARTS:
         texts: list[str] = []
         for sentence in getattr(cited, name):
             numbers = [n for n in dict.fromkeys(sentence.cites) if 1 <= n <= len(evidence_ids)]
@@ -84,10 +86,40 @@ def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> S
                 continue
             marks = "".join(f"[{n}]" for n in numbers) or UNCITED_MARK
             texts.append(f"{text} {marks}")
-            sentences.append({"text": text, "evidence_ids": [evidence_ids[n - 1] for n in numbers]})
+            ids = [evidence_ids[n - 1] for n in numbers]
+            sentences.append(sentence_row(text, ids, part=name))
         if texts:
             paragraphs.append(" ".join(texts))
     return Shown(paragraphs, sentences, invalid, dropped)
+
+
+def placed(
+    sentences: Sequence[Mapping[str, Any]], evidence: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Sentences with the places where the evidence that they cite has them word for word."""
+    texts = {item["evidence_id"]: item["text"] for item in evidence}
+    return [
+        {
+            **each,
+            "places": [
+                {"evidence_id": name, "start": start, "end": start + len(words)}
+                for words in (without_lead(each["text"]),)
+                for name in each["evidence_ids"]
+                if (start := texts.get(name, "").find(words)) >= 0
+            ],
+        }
+        for each in sentences
+    ]
+
+
+def without_lead(sentence: str) -> str:
+    """A sentence of an answer without the words that name the grade of its source."""
+    return _LEAD.sub("", sentence)
+
+
+def state_of(insufficient: bool, sentences: Sequence[object]) -> str:
+    """One of STATES, of what a model says of the evidence and of the sentences that stand."""
+    return "not" if not sentences else "partly" if insufficient else "answered"
 
 
 def choice_of(answer: Answer, num_options: int) -> int:
@@ -132,6 +164,6 @@ def citation_fault(cited: CitedAnswer, grades: Sequence[str]) -> Fault | None:
     return None
 
 
-def best_grade(cites: Sequence[int], grades: Sequence[str]) -> str:
+def best_grade(cites: Iterable[int], grades: Sequence[str]) -> str:
     """The highest grade among the evidence of a sentence, UNGRADED if there is none."""
     return min((grades[n - 1] or UNGRADED for n in cites), default=UNGRADED)

@@ -31,16 +31,18 @@ from srrag.answer.cited import (
     Uncited,
     choice_of,
     citation_fault,
+    placed,
     show,
+    state_of,
 )
 from srrag.answer.extract import ExtractRule, sentence_weights_fitted
-from srrag.answer.extractive import EvidenceDifference, quoted_answer
+from srrag.answer.extractive import EvidenceDifference, low_grade_note, quoted_answer
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.provenance import Fitted
 from srrag.rows import Row, live, with_columns
-from srrag.schema import CHOICE, NO_CHOICE, REJECT, SENTENCES
+from srrag.schema import ANSWER, REJECT, empty_column, sentence_row
 from srrag.step import LLMStep, Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
@@ -74,16 +76,11 @@ class ComposeAnswer(LLMStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 16
+    version: ClassVar[int] = 17
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
-            pa.field("answer", pa.string(), nullable=False),
-            pa.field("sentences", SENTENCES, nullable=False),
-            pa.field("insufficient", pa.bool_(), nullable=False),
-            CHOICE,
-            pa.field("answer_note", pa.string(), nullable=False),
-            pa.field("model", pa.string(), nullable=False),
+            *ANSWER,
             pa.field("invalid_citations", pa.int32(), nullable=False),
             pa.field("dropped_sentences", pa.int32(), nullable=False),
             pa.field("reject", REJECT),
@@ -156,7 +153,7 @@ class ComposeAnswer(LLMStep):
         texts = [written if ruled or not n else f"{n}." for n in range(most)]
         marks = "".join(f"[{n}]" for n in range(1, len(ids) + 1))
         answer = " ".join(f"{text} {marks}" for text in texts) + f"\n\n{PARTIAL}"
-        sentences = [{"text": text, "evidence_ids": ids} for text in texts]
+        sentences = [sentence_row(text, ids) for text in texts]
         return _empty(answer, self.engine.name) | {"sentences": sentences}
 
     def _most(self) -> tuple[int, int]:
@@ -242,14 +239,15 @@ class ComposeAnswer(LLMStep):
         evidence = question["evidence"]
         if evidence and self._closed(question):
             note = abstention_note(question[self.gate])
-            return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": note}
+            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": note}
         if completion is None:  # nothing was asked
-            return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": NO_EVIDENCE}
+            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": NO_EVIDENCE}
         if fault := completion.fault:
             reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}
             return _empty("", self.engine.name) | {"reject": reject}
         row = self._cited(evidence, completion.value)
-        if not row["insufficient"]:
+        row["sentences"] = placed(row["sentences"], evidence)
+        if row["state"] == "answered":
             row["choice"] = choice_of(completion.value, len(question["options"]))
         if not self.gate:
             return row
@@ -257,7 +255,7 @@ class ComposeAnswer(LLMStep):
         cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
         if self._misses(question, cited):
             note = abstention_note(gate, cited)
-            return _empty(ABSTENTION, "rules") | {"insufficient": True, "answer_note": note}
+            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": note}
         notes = (
             typo_note(question["text"], question["evidence"]), lack_note(gate),
             unsaid_note(gate, cited), people_note(question["text"], gate, cited),
@@ -271,21 +269,27 @@ class ComposeAnswer(LLMStep):
 
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
         """Render an answer and count what was dropped."""
-        shown = show(cited, [item["evidence_id"] for item in evidence], self.uncited)
-        return self._shown(shown, cited)
+        ids = [item["evidence_id"] for item in evidence]
+        row = self._shown(show(cited, ids, self.uncited), cited)
+        if row["state"] == "not" or not isinstance(self.engine, Rules):
+            return row
+        named = {name for each in row["sentences"] for name in each["evidence_ids"]}
+        grades = [item["grade"] for item in evidence if item["evidence_id"] in named]
+        return row | {"answer_note": low_grade_note(grades)}
 
     def _shown(self, shown: Shown, cited: CitedAnswer) -> Row:
         """The columns of an answer, or of an abstention if no sentence is left."""
-        insufficient = cited.insufficient or not shown.sentences
-        note = plain(cited.missing)
+        state = state_of(cited.insufficient, shown.sentences)
+        note = ""
         if not shown.sentences and not cited.insufficient:
             note = "No sentence of the answer cites the evidence."
         paragraphs = shown.paragraphs
-        if insufficient:
+        if state != "answered":
             paragraphs = [*paragraphs, PARTIAL] if paragraphs else [ABSTENTION]
         return _empty("\n\n".join(paragraphs), self.engine.name) | {
             "sentences": shown.sentences,
-            "insufficient": insufficient,
+            "state": state,
+            "missing": plain(cited.missing),
             "answer_note": note,
             "invalid_citations": shown.invalid,
             "dropped_sentences": shown.dropped,
@@ -337,11 +341,8 @@ def _listed(differences: Sequence[EvidenceDifference]) -> str:
 
 def _empty(answer: str, model: str) -> Row:
     return {
+        **{field.name: empty_column(field) for field in ANSWER},
         "answer": answer,
-        "sentences": [],
-        "insufficient": False,
-        "choice": NO_CHOICE,
-        "answer_note": "",
         "model": model,
         "invalid_citations": 0,
         "dropped_sentences": 0,

@@ -41,8 +41,7 @@ def quoted_answer(
 ) -> CitedAnswer:
     """Best quotes, the others by grade, and what limits them; no quotes are an abstention.
 
-    `grades` are those of the evidence, number by number. No evidence states that all of it has a
-    low grade, so the note beside the answer does; an abstention has its reason there.
+    `grades` are those of the evidence, number by number. `missing` is the reason of an abstention.
     """
     core, others = extract.choices[:NUM_CORE], extract.choices[NUM_CORE:]
     return CitedAnswer(
@@ -50,7 +49,7 @@ def quoted_answer(
         evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
         limits=[*_opposed(extract), *_limits(extract.choices, differences)][:MAX_LIMITS],
         insufficient=not extract.choices,
-        missing=(_low(extract.choices, grades) if extract.choices else _missing(extract))[:600],
+        missing="" if extract.choices else _missing(extract)[:600],
     )
 
 
@@ -99,9 +98,9 @@ def _opposed(extract: Extract) -> list[CitedSentence]:
     return [_sentence(DISAGREEMENT, extract.differ)]
 
 
-def _low(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> str:
-    """Say that no quoted evidence has a high grade; "" if some has."""
-    best = best_grade([n for choice in choices for n in choice.cites], grades)
+def low_grade_note(grades: Sequence[str]) -> str:
+    """Say that none of the quoted evidence, of these grades, has a high grade; "" if some has."""
+    best = best_grade(range(1, len(grades) + 1), grades)
     if best not in LOW_GRADES:
         return ""
     return f"Nothing quoted here is above grade {best} ({STUDIES[best]})."

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.answer.check_support import CITATION, CheckSupport, revised, windows_of
+from srrag.answer.check_support import CITATION, CheckSupport, citing, revised, windows_of
 from srrag.answer.support_gate import JUDGED, stands_by_itself, statement
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
@@ -50,11 +50,11 @@ class JudgeSupport(LLMStep):
     """
 
     reads: ClassVar[tuple[str, ...]] = (
-        "text", "evidence", "answer", "sentences", "insufficient", "choice", "answer_note",
+        "text", "evidence", "answer", "sentences", "state", "choice", "answer_note",
         "support", "unsupported",
     )  # fmt: skip
     revises: ClassVar[tuple[str, ...]] = (
-        "answer", "sentences", "insufficient", "choice", "answer_note", "support", "unsupported",
+        "answer", "sentences", "state", "choice", "answer_note", "support", "unsupported",
     )  # fmt: skip
     writes: ClassVar[pa.Schema] = pa.schema(
         [pa.field("support_asked", pa.int32(), nullable=False), pa.field("reject", REJECT)]
@@ -161,7 +161,7 @@ def judged(row: Row, supporting: Mapping[int, set[int]]) -> Row:
         ids = [each for each in said["evidence_ids"] if numbers[each] in stands]
         lost = [each for each in said["evidence_ids"] if each not in ids]
         falls = bool(lost) and not ids
-        kept.append(None if falls else {**said, "evidence_ids": ids})
+        kept.append(None if falls else citing(said, ids))
         if lost:
             fault = JUDGED if falls else CITATION
             dropped.append({"text": said["text"], "fault": fault, "evidence_ids": lost})

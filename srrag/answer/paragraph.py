@@ -63,7 +63,7 @@ class ComposeParagraph(ComposeAnswer):
     with the citations of all.
     """
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     prompt_file: ClassVar[PromptFile] = PROMPT
 

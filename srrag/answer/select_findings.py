@@ -35,7 +35,7 @@ class SelectFindings(Step):
     units: str = "units"
     standing: str = "standing"
 
-    reads: ClassVar[tuple[str, ...]] = ("findings",)
+    reads: ClassVar[tuple[str, ...]] = ("ranked_findings",)
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("left_out", LEFT_OUT, nullable=False),
@@ -71,7 +71,10 @@ class SelectFindings(Step):
         units, known = open_units(at, self.units), Standings.of(at, self.standing)
 
         def run(batch: pa.Table) -> pa.Table:
-            rows = [self._row(each, graph, units, known) for each in batch["findings"].to_pylist()]
+            rows = [
+                self._row(each, graph, units, known)
+                for each in batch["ranked_findings"].to_pylist()
+            ]
             left_out = pa.array([gone for gone, _ in rows], LEFT_OUT)
             evidence = pa.array([kept for _, kept in rows], EVIDENCE)
             batch = batch.append_column(self.writes.field(0), left_out)

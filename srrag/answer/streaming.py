@@ -10,12 +10,13 @@ from typing import Any
 import pydantic_core
 
 from srrag.answer.check_support import MakeGate, rebuilt
-from srrag.answer.cited import PARAGRAPHS, CitedAnswer, CitedSentence, Shown, Uncited, show
+from srrag.answer.cited import CitedAnswer, CitedSentence, Shown, Uncited, show
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.support_gate import Gate
 from srrag.answer.support_signs import Window
 from srrag.llm.completion import Prompt
 from srrag.pipeline import Pipeline
+from srrag.schema import PARTS
 
 AGAIN = "\n\n[That answer was not good enough; it is written once more.]\n\n"
 INSTEAD = "\n\n[The answer that counts:]\n\n"
@@ -114,7 +115,7 @@ def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Sho
     names no key twice, gives a text that begins with this one.
     """
     said, whole = _parsed(_CONTROL.sub(" ", text[max(text.find("{"), 0) :]))
-    complete: dict[str, list[CitedSentence]] = {name: [] for name in PARAGRAPHS}
+    complete: dict[str, list[CitedSentence]] = {name: [] for name in PARTS}
     for name, sentence in _complete(said, whole) if isinstance(said, dict) else ():
         complete[name].append(sentence)
     answer = CitedAnswer.model_construct(None, **complete)
@@ -145,7 +146,7 @@ def _parsed(text: str) -> tuple[Any, bool]:
 
 def _complete(said: dict[str, Any], whole: bool) -> Iterator[tuple[str, CitedSentence]]:
     """Sentences with their paragraph, up to the first that is incomplete or wrong."""
-    for name in PARAGRAPHS:
+    for name in PARTS:
         sentences = said.get(name)
         if not isinstance(sentences, list):
             return

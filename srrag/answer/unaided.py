@@ -16,7 +16,7 @@ from srrag.answer.compose import CHOOSE, ComposeAnswer
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import Row, filled, live, rejected
-from srrag.schema import EVIDENCE, HITS, NO_CHOICE
+from srrag.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
 from srrag.step import LLMStep, Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_unaided.md")
@@ -49,7 +49,7 @@ class AnswerUnaided(LLMStep):
     `answer_note` says why. An answer that is a fault rejects its row.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     max_sentences: int = 6
     max_tokens: int = 1024
@@ -99,8 +99,8 @@ class AnswerUnaided(LLMStep):
         return {
             "evidence": [],
             "answer": " ".join(said),
-            "sentences": [{"text": each, "evidence_ids": []} for each in said],
-            "insufficient": False,
+            "sentences": [sentence_row(each, []) for each in said],
+            "state": "answered",
             "choice": NO_CHOICE,
         }
 
@@ -129,8 +129,8 @@ class AnswerUnaided(LLMStep):
         known = bool(said) and not completion.value.insufficient
         return {
             "answer": " ".join(said) if known else UNKNOWN,
-            "sentences": [{"text": text, "evidence_ids": []} for text in said if known],
-            "insufficient": not known,
+            "sentences": [sentence_row(text, []) for text in said if known],
+            "state": "answered" if known else "not",
             "choice": choice_of(completion.value, num_options) if known else NO_CHOICE,
             "answer_note": "" if known else BY_RULES if self.off else "the model does not know",
             "model": self.engine.name,

@@ -18,14 +18,14 @@ from srrag.evaluate.judgements import CASES
 from srrag.schema import EVIDENCE, NO_CHOICE, empty_value
 
 ANSWER_COLUMNS = (
-    "query_id", "text", "answer", "sentences", "evidence", "insufficient", "reject",
+    "query_id", "text", "answer", "sentences", "evidence", "state", "reject",
 )  # fmt: skip
 IMPORTANCE = ("vital", "okay")
 YES_NO, YES_NO_MAYBE = ["yes", "no"], ["yes", "no", "maybe"]
 STRATA = ("condition", "topic", "task_kind", "certainty", "type", "decision", "subset")
 """Keys of a gold row by which questions fall into groups."""
 
-_OWN = {"sentences", "insufficient", "evidence"}
+_OWN = {"sentences", "state", "evidence"}
 _EVIDENCE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type} | {
     "kind": "window", "char_start": -1, "char_end": -1,
 }  # fmt: skip
@@ -204,7 +204,7 @@ def _case(gold: dict[str, Any], answer: dict[str, Any] | None) -> dict[str, Any]
     return case | {
         "answer": answer["answer"],
         "sentences": answer["sentences"],
-        "abstained": answer["insufficient"] and not answer["sentences"],
+        "abstained": answer["state"] == "not",
     }
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from srrag.algo.entailment import sentences
 from srrag.evaluate.judgements import CASES, Case
 from srrag.ids import content_id
-from srrag.schema import NO_CHOICE
+from srrag.schema import NO_CHOICE, sentence_row
 
 TOP = 3
 """Pieces of evidence that the control `top3` quotes whole."""
@@ -29,7 +29,7 @@ Control = Callable[[Case, Case], Mapping[str, Any]]
 def echo(case: Case, other: Case) -> Mapping[str, Any]:
     """Repeat the question, and cite the first piece of evidence."""
     first = [item["evidence_id"] for item in case["evidence"][:1]]
-    return _said([{"text": case["text"], "evidence_ids": first}])
+    return _said([sentence_row(case["text"], first)])
 
 
 def dump(case: Case, other: Case) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ def gold_answer(case: Case, other: Case) -> Mapping[str, Any]:
     texts += [nugget["text"] for nugget in case["nuggets"]]
     texts += [value for value in case["picot"].values() if value]
     option = [f"{case['gold_option'].capitalize()}."] if case["gold_option"] else []
-    said = _said([{"text": text, "evidence_ids": []} for text in [*option, *texts]])
+    said = _said([sentence_row(text, []) for text in [*option, *texts]])
     if case["gold_option"] in case["options"]:
         said |= {"chooses": True, "choice": case["options"].index(case["gold_option"])}
     return said
@@ -121,7 +121,7 @@ def _said(given: Sequence[Sentence]) -> dict[str, Any]:
 
 def _quoted(evidence: Sequence[Mapping[str, Any]]) -> list[Sentence]:
     return [
-        {"text": text, "evidence_ids": [item["evidence_id"]]}
+        sentence_row(text, [item["evidence_id"]])
         for item in evidence
         for text in sentences(item["text"])
     ]

@@ -120,8 +120,8 @@ def _read(path: Path, *, unanswerable: bool) -> Iterator[NearTopic]:
 
 
 def has_answered(row: Mapping[str, Any]) -> bool:
-    """Whether a pipeline answered: the answer has a sentence and is not marked insufficient."""
-    return row["reject"] is None and not row["insufficient"] and bool(row["sentences"])
+    """Whether a pipeline answered: the answer has a sentence, and the evidence answers all."""
+    return row["reject"] is None and row["state"] == "answered" and bool(row["sentences"])
 
 
 def tells_lack(row: Mapping[str, Any], words: str) -> bool:
@@ -132,7 +132,7 @@ def tells_lack(row: Mapping[str, Any], words: str) -> bool:
     in `false_notice_rate`.
     """
     asked = frozenset(terms(words))
-    told = (row.get(name) or "" for name in ("answer_note", "notice", "answer"))
+    told = (row.get(name) or "" for name in ("missing", "answer_note", "notice", "answer"))
     sentences = (each for text in told for each in _SENTENCE.split(text))
     return any(_LACK.search(each) and asked & {*terms(each)} for each in sentences)
 

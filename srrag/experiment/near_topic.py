@@ -34,12 +34,12 @@ from srrag.runner.progress import say
 from srrag.step import Place, Step
 
 _ABSTAINS: Row = {
-    "reject": None, "insufficient": True, "sentences": [], "answer": "", "answer_note": "",
-    "notice": "",
+    "reject": None, "state": "not", "sentences": [], "answer": "", "answer_note": "",
+    "missing": "", "notice": "",
 }  # fmt: skip
 CONTROLS: Mapping[str, Row] = {
     "control: always abstain": _ABSTAINS,
-    "control: always answer": {**_ABSTAINS, "insufficient": False, "sentences": [{}]},
+    "control: always answer": {**_ABSTAINS, "state": "answered", "sentences": [{}]},
 }
 """One never answers, the other always: neither figure means anything without the other."""
 
@@ -71,7 +71,7 @@ class NearTopicBench:
 
     def asked(self, pipeline: Pipeline) -> Pipeline:
         """Return the whole pipeline; ValueError if it cannot abstain."""
-        if "insufficient" not in pipeline.writes.names:
+        if "state" not in pipeline.writes.names:
             raise ValueError("pipeline: none of its steps writes an answer")
         return pipeline
 

@@ -229,9 +229,9 @@ def _counts(table: pa.Table, outcome: Outcome) -> dict[str, Any]:
         "missing": dict(outcome.missing),
         "broken_judges": tuple(outcome.broken),
     }
-    if "insufficient" in table.column_names:
+    if "state" in table.column_names:
         alive = table.filter(table["reject"].is_null())
-        counts["abstained"] = sum(alive["insufficient"].to_pylist())
+        counts["abstained"] = alive["state"].to_pylist().count("not")
     if len(lost) == table.num_rows:
         first = failures[0]
         detail = f"every question failed: {first.stage}: {first.reason}: {first.detail}"

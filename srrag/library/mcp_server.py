@@ -23,8 +23,8 @@ MOST = 50
 INSTRUCTIONS = """Graded medical evidence from papers that the user has chosen. Call
 search_evidence for passages, or answer_question for an answer whose every sentence is cited.
 Cite each statement by title and PMID or source_id, and name its grade: A guideline, B systematic
-review, C randomised trial, D cohort, E other. Where an answer is `insufficient`, say that these
-papers do not answer the question. Not medical advice."""
+review, C randomised trial, D cohort, E other. Where the `state` of an answer is `not`, say that
+these papers do not answer the question. Not medical advice."""
 
 
 def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = ()) -> MCPServer:
@@ -51,7 +51,7 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
     def answer_question(question: str) -> dict[str, Any]:
         """Answer a clinical question from the papers alone; every sentence cites graded evidence.
 
-        `insufficient` says that these papers do not answer it.
+        `state` says whether these papers answer it: answered, partly or not.
         """
         with turn, told():
             return dict(root.ask(question, **chosen).json)

@@ -46,7 +46,8 @@ class GradedEvidence:
 class CitedReply:
     """The answer to one question, with graded evidence.
 
-    `text` is the whole answer. `insufficient` says that the evidence does not answer the question.
+    `text` is the whole answer. `state` says whether the
+    evidence answers the question: answered, partly or not.
     `error` is the reason why a question has no answer at all, else "". `json` is the API's
     response.
     """
@@ -55,7 +56,7 @@ class CitedReply:
     text: str
     sentences: tuple[AnswerSentence, ...] = ()
     evidence: tuple[GradedEvidence, ...] = ()
-    insufficient: bool = False
+    state: str = "not"
     notes: tuple[str, ...] = ()
     """Remarks for the reader: what the evidence lacks, what a gate removed, which steps failed."""
     model: str = ""
@@ -204,7 +205,14 @@ def reply_of(row: pa.Table) -> CitedReply:
         return CitedReply(question=values["text"], text="", error=error, row=row)
     said = answer_json(values)
     lost = [f"{each['step']} gave nothing. {each['fault']}" for each in said["degraded"]]
-    notes = (said.get("notice"), said.get("note"), said.get("support_note"), *lost)
+    notes = (
+        said.get("standing_note"),
+        said.get("notice"),
+        said.get("missing"),
+        said.get("note"),
+        said.get("support_note"),
+        *lost,
+    )
     names = ("number", "grade", "study", "title", "source_id", "pmid", "year", "section", "text")
     return CitedReply(
         question=values["text"],
@@ -220,7 +228,7 @@ def reply_of(row: pa.Table) -> CitedReply:
             )
             for item in said["evidence"]
         ),
-        insufficient=said["insufficient"],
+        state=said["state"],
         notes=tuple(filter(None, notes)),
         model=said["model"],
         json=said,

@@ -91,7 +91,7 @@ def wrapped() -> Callable[[str], None]:
 def readable(summary: dict[str, Any]) -> str:
     """Format what follows an answer in a terminal: its warnings, then its graded evidence."""
     lost = [f"{each['step']} gave nothing. {each['fault']}" for each in summary["degraded"]]
-    names = ("standing_note", "notice", "note", "support_note")
+    names = ("standing_note", "notice", "missing", "note", "support_note")
     lines = ["\n"]
     for said in filter(None, (*(summary.get(name) for name in names), *lost)):
         lines += [textwrap.fill(f"Note: {said}", _WIDTH), ""]

@@ -24,7 +24,7 @@ from srrag.schema import EVIDENCE, empty_value
 
 MAX_EVIDENCE = 20
 _BLANK: dict[str, Any] = {
-    "answer": "", "insufficient": False, "answer_note": "", "model": "", "sentences": [],
+    "answer": "", "state": "", "answer_note": "", "model": "", "sentences": [],
     "evidence": [], "trace": [], "reject": None,
 }  # fmt: skip
 
@@ -109,11 +109,11 @@ def _states(row: Row, answers: pa.Table | None) -> dict[str, str]:
     found: dict[str, str] = {}
     if answers is not None:
         table = answers.select(
-            [n for n in ("query_id", "reject", "insufficient") if n in answers.column_names]
+            [n for n in ("query_id", "reject", "state") if n in answers.column_names]
         )
         for each in table.to_pylist():
             reject = each.get("reject")
-            abstained = "abstained" if each.get("insufficient") else ""
+            abstained = "abstained" if each.get("state") == "not" else ""
             found[each["query_id"]] = f"failed: {reject['reason']}" if reject else abstained
     for failure in row.failures:
         found[failure.query_id] = found.get(failure.query_id) or f"failed: {failure.reason}"

@@ -59,7 +59,7 @@ class RerankAttention(Step):
         return pa.schema(
             [
                 pa.field("pairs_scored", pa.int32()),
-                pa.field("findings", RANKED_FINDINGS, nullable=False),
+                pa.field("ranked_findings", RANKED_FINDINGS, nullable=False),
                 pa.field(self.into, HITS),
             ]
         )

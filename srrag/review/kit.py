@@ -26,7 +26,7 @@ class Item:
     question: str
     reference: str
     answer: str
-    insufficient: bool
+    state: str
     evidence: tuple[Row, ...]
     """Rows of EVIDENCE with their `number` in the answer and whether they are `cited`."""
     hidden: int
@@ -172,7 +172,7 @@ def _item(code: str, system: str, stratum: str, row: Row, gold: Row, shown: Show
         question=row["text"] or gold.get("text", ""),
         reference=gold.get("ideal_answer", ""),
         answer=row["answer"].strip(),
-        insufficient=row["insufficient"],
+        state=row["state"],
         evidence=kept,
         hidden=len(evidence) - len(kept),
     )

@@ -11,25 +11,25 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 
 from srrag.answer.answer_json import answer_json, trace_json
-from srrag.answer.cited import UNGRADED, best_grade
-from srrag.answer.clinical.findings import without_lead
+from srrag.answer.cited import UNGRADED, best_grade, without_lead
 from srrag.ids import content_id
 from srrag.report.results import ROWS
+from srrag.schema import STATES as ANSWER_STATES
 
 FILE = "answers.parquet"
 """The file that `srrag answer` writes; results (srrag.report.results) hold one per system."""
 
-STATES = ("answered", "insufficient", "failed")
+STATES = (*ANSWER_STATES, "failed")
 _LISTED = (
-    "query_id", "text", "answer", "insufficient", "sentences", "reject", "model",
+    "query_id", "text", "answer", "state", "sentences", "reject", "model",
     "evidence.list.element.evidence_id", "evidence.list.element.unit_id",
     "evidence.list.element.grade",
 )  # fmt: skip
-_NEEDED = ("query_id", "text", "answer", "insufficient", "answer_note", "sentences", "evidence",
+_NEEDED = ("query_id", "text", "answer", "state", "answer_note", "sentences", "evidence",
            "model", "trace", "reject")  # fmt: skip
 
 Row = dict[str, Any]
-State = Literal["answered", "insufficient", "failed"]
+State = Literal["answered", "partly", "not", "failed"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _listed(row: Row) -> Row:
     by_id = {item["evidence_id"]: item for item in row["evidence"]}
     cited = [by_id[key] for each in row["sentences"] for key in each["evidence_ids"]]
     reject = row["reject"]
-    state = "failed" if reject else "insufficient" if row["insufficient"] else "answered"
+    state = "failed" if reject else row["state"]
     best = best_grade(range(1, len(cited) + 1), [item["grade"] for item in cited])
     return {
         "query_id": row["query_id"],
@@ -200,7 +200,6 @@ def read_answer(run: StoredRun, query_id: str) -> Row | None:
     return {
         **told,
         "query_id": query_id,
-        "state": "insufficient" if row["insufficient"] else "answered",
         "trace": told["trace"]["steps"],
         "why": traced["why"],
         "expansion": {k: v for k, v in traced.items() if k not in ("steps", "why")},

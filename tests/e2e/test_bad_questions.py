@@ -149,7 +149,7 @@ def test_what_the_corpus_does_not_hold_is_not_answered(
     row = rows[name]
     assert row["reject"] is None
     assert_honest(row)
-    assert (row["answer"], row["sentences"], row["insufficient"]) == (ABSTENTION, [], True)
+    assert (row["answer"], row["sentences"], row["state"]) == (ABSTENTION, [], "not")
     assert row["answer_note"]
 
 
@@ -159,7 +159,7 @@ def test_orders_change_nothing_in_an_answer(rows: dict[str, dict[str, Any]], nam
     assert row["reject"] is None
     assert_honest(row)
     assert row["sentences"][0]["text"].startswith("Balance training")
-    assert not row["insufficient"]
+    assert row["state"] == "answered"
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -188,7 +188,7 @@ def test_a_model_that_obeys_gains_no_citation(asked: Asked) -> None:
             continue
         assert_honest(row)
         if name in ABSENT:
-            assert row["insufficient"], "the gate is closed, so nobody is asked"
+            assert row["state"] == "not", "the gate is closed, so nobody is asked"
             continue
         assert "Casts cure" not in row["answer"]
         assert row["invalid_citations"] == 2

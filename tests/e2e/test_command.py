@@ -78,7 +78,7 @@ def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Pa
     assert answer["evidence"][0]["grade"] == "A"
     assert "grade A" in shown
     nothing, _ = srrag("ask", f"root={root}", "question=What is the capital of Mongolia?")
-    assert nothing["insufficient"]
+    assert nothing["state"] == "not"
     assert nothing["sentences"] == []
 
 

@@ -132,7 +132,7 @@ def test_a_batch_counts_drops_and_has_a_ceiling_of_failures(root: Path, tmp_path
     assert summary["support"]["dropped"]["echo"] == 1
     lines = (out / "answers.jsonl").read_text("utf-8").splitlines()
     first = next(row for row in map(json.loads, lines) if row["query_id"] == "1")
-    assert first["answer"] == ABSTENTION and first["insufficient"]
+    assert first["answer"] == ABSTENTION and first["state"] == "not"
     with serve(Endpoint(script=lambda _: "none")) as endpoint:
         with_model = engine(endpoint.url, tmp_path / "others")
         more = [*asked, *with_model, "engine.model=other"]

@@ -174,7 +174,7 @@ def to_judge(fill: Fill, sentences: list[dict[str, Any]]) -> pa.Table:
     empty = {field.name: empty_value(field.type) for field in CheckSupport.writes}
     row = {
         "text": fill(QUESTION), "evidence": evidence(fill), "answer": "", "sentences": sentences,
-        "insufficient": False, "choice": NO_CHOICE, "answer_note": "", **empty,
+        "state": "answered", "choice": NO_CHOICE, "answer_note": "", **empty,
     }  # fmt: skip
     given = {"evidence": EVIDENCE, "sentences": SENTENCES, "choice": CHOICE.type}
     given |= {field.name: field.type for field in CheckSupport.writes}

@@ -274,7 +274,7 @@ def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(
     reply: dict[str, Any] = {
         "id": "i", "question": "q", "answer": "Boys improved. [1][2]", "notice": "About boys.",
         "note": "", "model": "rules", "pipeline": "p", "version": "v", "trace": [], "why": [],
-        "insufficient": False, "sentences": [{"text": "Boys improved.", "citations": [1, 2]}],
+        "state": "answered", "sentences": [{"text": "Boys improved.", "citations": [1, 2]}],
         "evidence": [item, {**item, "number": 2, "pmid": "javascript:alert(1)"}],
     }  # fmt: skip
     reply["clinical"] = asdict(clinical_reading(reply, {}))

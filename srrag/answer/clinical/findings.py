@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from srrag.answer.cited import without_lead
 from srrag.answer.clinical.asked import AskedQuestion
 from srrag.answer.clinical.effects import StatedEffect, stated_effects
 from srrag.answer.clinical.paper import CitedPaper
@@ -21,7 +21,6 @@ from srrag.answer.clinical.stance import (
 from srrag.answer.sentences import split_sentences
 
 MAX_UNCITED = 3
-_LEAD = re.compile(r"^(?:Grade [A-E], [^:]+|Without a grade): ")
 Row = Mapping[str, Any]
 
 
@@ -44,11 +43,6 @@ class QuotedFinding:
     effects: tuple[StatedEffect, ...]
     population: str
     enrolled: str
-
-
-def without_lead(sentence: str) -> str:
-    """A sentence of an answer without the words that name the grade of its source."""
-    return _LEAD.sub("", sentence)
 
 
 def quoted_findings(

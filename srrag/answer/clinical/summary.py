@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from srrag.answer.candidates import LEANS
+from srrag.answer.cited import without_lead
 from srrag.answer.clinical.asked import AskedQuestion, asked_question
 from srrag.answer.clinical.because import here_because
-from srrag.answer.clinical.findings import QuotedFinding, quoted_findings, without_lead
+from srrag.answer.clinical.findings import QuotedFinding, quoted_findings
 from srrag.answer.clinical.guideline import claimed_guideline
 from srrag.answer.clinical.language import other_language
 from srrag.answer.clinical.match import PartMatch, part_matches
@@ -110,12 +111,12 @@ def clinical_reading(
     order. An abstention has neither bottom line nor findings.
     """
     asked = asked_question(answer["question"], anchors)
-    said = () if answer["insufficient"] else answer["sentences"]
+    said = () if answer["state"] == "not" else answer["sentences"]
     cited = {number for each in said for number in each["citations"]}
     papers = papers_of(answer["evidence"], cited)
     found = (
         []
-        if answer["insufficient"]
+        if answer["state"] == "not"
         else stances(asked, papers, [without_lead(s["text"]) for s in said])
     )
     agreed = agreement(asked, found)
@@ -124,7 +125,7 @@ def clinical_reading(
     matches = part_matches(asked, papers)
     lines = _bottom_line(asked, said, papers, quoted=quoted)
     points = (
-        [] if answer["insufficient"] else untold_points(asked, papers, findings, matches, agreed)
+        [] if answer["state"] == "not" else untold_points(asked, papers, findings, matches, agreed)
     )
     behind = [paper for paper in papers if paper.cited]
     return ClinicalReading(
@@ -189,7 +190,7 @@ def _heading(
 
     Its words have to name the outcome, and a paper that it cites the people and the intervention.
     """
-    if answer["insufficient"]:
+    if answer["state"] == "not":
         return "Not enough evidence"
     named = any(on_outcome(asked, [key_sentence(asked, line.text)])[0] for line in lines)
     cited = {number for line in lines for number in line.citations}

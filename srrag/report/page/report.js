@@ -102,7 +102,7 @@ function told(detail, body) {
   const titled = (title, ...content) => nodes.push(make("h4", title), ...content);
   titled("Question", make("p", detail.text), strata(detail.strata));
   if (detail.reject) nodes.push(make("p", fault(detail.reject), "fault"));
-  if (detail.answer) titled(detail.insufficient ? "Abstained" : "Answer", ...answer(detail, body));
+  if (detail.answer) titled(detail.state === "not" ? "Abstained" : "Answer", ...answer(detail, body));
   if (detail.reference) titled("Reference", make("p", detail.reference));
   if (detail.nuggets.length) titled("Statements expected", listed(detail.nuggets));
   if (!detail.kept) nodes.push(make("p", "What the system made of this question was not kept.", "quiet"));
@@ -137,6 +137,7 @@ function listed(texts) {
 function answer(detail, body) {
   const nodes = detail.answer.split("\n\n").map((text) => paragraph(text, body));
   if (detail.notice) nodes.push(make("p", detail.notice, "quiet"));
+  if (detail.missing) nodes.push(make("p", detail.missing, "quiet"));
   if (detail.note) nodes.push(make("p", detail.note, "quiet"));
   if (detail.model) nodes.push(make("p", `Written by: ${detail.model}`, "quiet"));
   return nodes;

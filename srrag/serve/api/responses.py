@@ -94,9 +94,10 @@ class AnswerJson(BaseModel):
         None, description="the follow-up as it was asked, where `question` was made of it"
     )
     answer: str
-    insufficient: bool
+    state: str = Field(description="answered, partly or not")
     choice: int | None = Field(None, description="index of the option chosen, if there are options")
     option: str | None = None
+    missing: str = Field("", description="what the evidence does not hold")
     note: str
     notice: str
     standing_note: str = Field("", description="cited or left-out papers that are not in order")

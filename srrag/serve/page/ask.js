@@ -121,25 +121,26 @@ export function show(reply) {
   const { clinical: reading } = reply;
   const open = (number, asker, finding) => openPaper(reply, number, asker, finding);
   at("result").hidden = false;
-  at("result").className = reply.insufficient ? "insufficient" : "";
+  const silent = reply.state === "not";
+  at("result").className = reply.state;
   at("asked").textContent = reply.question;
   at("answer-title").textContent = reading.heading;
   at("answer").replaceChildren(...(reading.bottom_line.length
     ? bottomLine(reading, reply.evidence, open) : paragraphs(reply.answer, reply.evidence, open)));
   at("sure").replaceChildren(...certainty(reading, reply.evidence, open));
-  at("certainty").hidden = at("pair").hidden = reply.insufficient;
+  at("certainty").hidden = at("pair").hidden = silent;
   at("parts").replaceChildren(...parts(reading));
   at("points").replaceChildren(...points(reading));
-  tell("notice", [reading.language, reply.insufficient ? "" : reply.notice].filter(Boolean).join(" "));
-  tell("note", reply.note);
+  tell("notice", [reading.language, silent ? "" : reply.notice].filter(Boolean).join(" "));
+  tell("note", [reply.missing, reply.note].filter(Boolean).join(" "));
   tell("read-as", reply.rewritten_from && `You asked “${reply.rewritten_from}”, which was read as the question above.`);
   const unknown = reading.untold.some((point) => point.kind === "standing_unknown");
   tell("standing", unknown ? "" : reply.standing_note);
   tell("left-out", leftOut(reply));
   showFindings(at("findings"), reply, open);
-  at("findings-title").textContent = reply.insufficient ? "What was found" : "Findings";
+  at("findings-title").textContent = silent ? "What was found" : "Findings";
   at("full").replaceChildren(...paragraphs(reply.answer, reply.evidence, open));
-  at("whole").hidden = reply.insufficient;
+  at("whole").hidden = silent;
   showOthers(reply, open);
   showFirst(reply);
   at("references").replaceChildren(...reading.references.map((line) => make("li", { dir: "auto" }, line)));
@@ -153,7 +154,7 @@ export function show(reply) {
 }
 
 function writer(reply) {
-  const quoted = reply.insufficient ? "No language model was asked."
+  const quoted = reply.state === "not" ? "No language model was asked."
     : "Quoted from the sources; no language model wrote this.";
   const by = reply.model === "rules" ? quoted : `Written by ${reply.model}.`;
   return `${by} Pipeline ${reply.pipeline}, build ${reply.version.slice(0, 8)}.`;
@@ -186,7 +187,7 @@ function showOthers(reply, open) {
   const cited = new Set(reply.sentences.flatMap((each) => each.citations));
   const others = reply.evidence.filter((item) => !cited.has(item.number));
   at("others").hidden = !others.length;
-  at("others").open = reply.insufficient;
+  at("others").open = reply.state === "not";
   at("others").querySelector("summary").textContent = cited.size
     ? `${several(others.length, "more passage")} found, not cited`
     : `${several(others.length, "passage")} found, none cited`;

@@ -5,7 +5,7 @@ import { badge, citedOf, paragraphs, restsOn, showEvidence } from "./evidence.js
 import { showSteps } from "./why.js";
 import { withoutLead } from "./window.js";
 
-const STATES = { answered: "answered", insufficient: "not enough evidence", failed: "failed" };
+const STATES = { answered: "answered", partly: "answered in part", not: "not enough evidence", failed: "failed" };
 const CHANGES = {
   state: "outcome", grade: "best grade", answer: "wording", citations: "cited passages",
   evidence: "passages found", missing: "not in every run",
@@ -204,11 +204,12 @@ function drawSide(row, side, others, name, steps) {
   }
   const list = make("ol", { className: "cards" });
   const open = showEvidence(list, side, name);
-  const said = make("div", { className: `said${side.insufficient ? " insufficient" : ""}` },
+  const said = make("div", { className: `said ${side.state}` },
     ...paragraphs(side.answer, side.evidence, (number, asker) => { list.closest("details")?.setAttribute("open", ""); open(number, asker); }));
   const papers = others.length > 1
     ? make("details", { className: "papers" }, make("summary", {}, several(side.evidence.length, "passage")), list) : list;
   node.append(...[restsOn(side), said, side.standing_note && make("p", { className: "standing" }, side.standing_note),
+    side.missing && make("p", { className: "quiet" }, side.missing),
     side.note && make("p", { className: "quiet" }, side.note),
     side.notice && make("p", { className: "quiet" }, side.notice), papers, traceOf(row, side, steps)].filter(Boolean));
   if (others.some((other) => other.sentences)) mark(node, said, side, others.filter((other) => other.sentences), name);

@@ -8,7 +8,7 @@ STEP = {"step": "SearchSparse", "seconds": 0.0123456, "rows_in": 1, "rows_out": 
 ROW: dict[str, Any] = {
     "text": "Does it help?",
     "answer": "It does. [2]",
-    "insufficient": False,
+    "state": "answered",
     "answer_note": "",
     "model": "rules",
     "sentences": [{"text": "It does.", "evidence_ids": ["e2"]}],

@@ -68,8 +68,8 @@ def test_an_abstention_says_what_is_missing_and_what_is_near() -> None:
     question = "How effective is manual physiotherapy for whiplash?"
     table = gated(asked(question), threshold=1.0)
     (row,) = ComposeAnswer(gate="gate").open(Place())(table).to_pylist()
-    assert row["insufficient"] and row["sentences"] == []
-    assert row["answer_note"] == (
+    assert row["state"] == "not" and row["sentences"] == []
+    assert row["missing"] == (
         "Nothing in the evidence on “whiplash”. The nearest that there is speaks of “manual” and "
         f"“physiotherapy” (“{TITLE}”)."
     )
@@ -87,7 +87,7 @@ def test_an_answer_says_that_it_may_be_about_others_than_asked() -> None:
         assert row["sentences"] and (OTHER_PEOPLE in row["answer_note"]) == bool(note), question
     shut = gated(asked("Does physiotherapy reduce neck pain in infants?"), threshold=1.0)
     (row,) = ComposeAnswer(gate="gate").open(Place())(shut).to_pylist()
-    assert row["insufficient"] and OTHER_PEOPLE not in row["answer_note"]
+    assert row["state"] == "not" and OTHER_PEOPLE not in row["answer_note"]
 
 
 def test_a_paper_elsewhere_in_the_evidence_does_not_make_an_answer_be_about_the_people() -> None:
@@ -117,9 +117,9 @@ def test_missing_words_stand_beside_an_answer_too() -> None:
     question = "How effective is manual physiotherapy for whiplash?"
     table = gated(asked(question), threshold=0.0)
     (row,) = ComposeAnswer(gate="gate").open(Place())(table).to_pylist()
-    assert row["insufficient"], "what could be quoted is not on whiplash"
+    assert row["state"] == "not", "what could be quoted is not on whiplash"
     (row,) = ComposeAnswer(gate="gate", max_unsaid=1.0).open(Place())(table).to_pylist()
-    assert not row["insufficient"] and row["sentences"]
+    assert row["state"] == "answered" and row["sentences"]
     assert "Nothing in the evidence on “whiplash”." in row["answer_note"]
 
 

@@ -71,7 +71,7 @@ def test_citations_go_then_sentences_and_paragraphs_stay() -> None:
     assert row["answer"] == f"{GOOD} [1]\n\n{OTHER} [2]"
     assert [each["text"] for each in row["sentences"]] == [GOOD, OTHER]
     assert row["sentences"][1]["evidence_ids"] == ["e2"]
-    assert not row["insufficient"]
+    assert row["state"] == "answered"
     assert row["support"] == {
         "sentences": 4, "kept_sentences": 2, "citations": 6, "kept_citations": 2,
     }  # fmt: skip
@@ -81,7 +81,7 @@ def test_citations_go_then_sentences_and_paragraphs_stay() -> None:
 
 def test_with_nothing_left_there_is_an_abstention() -> None:
     row = gated(cited((TURNED, [1]), (QUESTION, [1, 2])))
-    assert (row["answer"], row["sentences"], row["insufficient"]) == (ABSTENTION, [], True)
+    assert (row["answer"], row["sentences"], row["state"]) == (ABSTENTION, [], "not")
     assert row["answer_note"] == UNSUPPORTED
     assert row["support"]["kept_sentences"] == 0
 
@@ -89,7 +89,7 @@ def test_with_nothing_left_there_is_an_abstention() -> None:
 def test_an_answer_in_part_stays_one() -> None:
     row = gated(cited((FINDING, [1]), (TURNED, [1]), insufficient=True))
     assert row["answer"] == f"{FINDING} [1]\n\n{PARTIAL}"
-    assert row["insufficient"]
+    assert row["state"] == "partly"
 
 
 def test_an_abstention_has_nothing_to_check() -> None:

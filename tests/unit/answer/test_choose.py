@@ -9,7 +9,7 @@ import pytest
 from srrag.answer.choose import NO_OPTIONS, ChooseOption, ChosenOption
 from srrag.answer.cited import ABSTENTION
 from srrag.llm.completion import Completion, Fault, Rules, read
-from srrag.schema import EVIDENCE, REJECT
+from srrag.schema import EVIDENCE, REJECT, sentence_row
 from srrag.step import Place
 from tests.unit.answer.test_compose import FINDING, OTHER, QUESTION, evidence
 
@@ -39,14 +39,14 @@ def answered(said: dict[str, Any] | Fault, options: list[str] = OPTIONS) -> dict
 def test_an_option_with_its_steps_and_citations() -> None:
     row = answered({"steps": ["It does.", "So yes."], "choice": "A", "citations": [2, 9, 2]})
     assert row["answer"] == "It does. So yes.\n\nA. yes [2]"
-    assert row["sentences"] == [{"text": "A. yes", "evidence_ids": ["e2"]}]
-    assert (row["choice"], row["insufficient"], row["invalid_citations"]) == (0, False, 1)
+    assert row["sentences"] == [sentence_row("A. yes", ["e2"])]
+    assert (row["choice"], row["state"], row["invalid_citations"]) == (0, "answered", 1)
 
 
 @pytest.mark.parametrize("label", ["", "C", "Z"])
 def test_no_option_is_an_abstention(label: str) -> None:
     row = answered({"steps": ["Unclear."], "choice": label, "citations": []})
-    assert (row["choice"], row["answer"], row["insufficient"]) == (-1, ABSTENTION, True)
+    assert (row["choice"], row["answer"], row["state"]) == (-1, ABSTENTION, "not")
     assert "Unclear." in row["answer_note"]
 
 
@@ -84,7 +84,7 @@ def test_rules_quote_what_they_choose_by() -> None:
 def test_rules_know_nothing_without_evidence() -> None:
     step = ChooseOption(evidence="")
     (row,) = step.open(Place())(asked(OPTIONS).drop_columns(["evidence"])).to_pylist()
-    assert (row["choice"], row["insufficient"], row["evidence"], row["hits"]) == (-1, True, [], [])
+    assert (row["choice"], row["state"], row["evidence"], row["hits"]) == (-1, "not", [], [])
 
 
 def test_labels_are_shown_and_no_text_breaks_out() -> None:

@@ -13,7 +13,16 @@ from srrag.answer.compose import CHOOSE, NO_EVIDENCE, ComposeAnswer
 from srrag.answer.extractive import EvidenceDifference
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, read
-from srrag.schema import ANSWERABLE, EVIDENCE, MISMATCHES, NO_CHOICE, REJECT, SNIPPETS, empty_value
+from srrag.schema import (
+    ANSWERABLE,
+    EVIDENCE,
+    MISMATCHES,
+    NO_CHOICE,
+    REJECT,
+    SNIPPETS,
+    empty_value,
+    sentence_row,
+)
 from srrag.step import Place
 from tests.engines import ToyModel
 
@@ -79,46 +88,46 @@ def test_rules_quote_the_evidence_they_cite() -> None:
     for sentence in row["sentences"]:
         assert sentence["evidence_ids"]
         assert all(sentence["text"] in texts[each] for each in sentence["evidence_ids"])
-    assert (row["model"], row["insufficient"], row["reject"]) == ("rules", False, None)
+    assert (row["model"], row["state"], row["reject"]) == ("rules", "answered", None)
 
 
 def test_rules_abstain_on_what_is_absent() -> None:
     row = ruled("Does ketamine infusion shorten tetanus?", FINDING, OTHER)
-    assert (row["answer"], row["sentences"], row["insufficient"]) == (ABSTENTION, [], True)
-    assert "ketamine" in row["answer_note"]
+    assert (row["answer"], row["sentences"], row["state"]) == (ABSTENTION, [], "not")
+    assert "ketamine" in row["missing"]
 
 
 def test_no_evidence_is_an_abstention_without_a_prompt() -> None:
     batch = questions((QUESTION, []))
     assert STEP.prompts(batch) == []
     row = STEP.parse(batch, [], []).to_pylist()[0]
-    assert (row["answer"], row["insufficient"], row["model"]) == (ABSTENTION, True, "rules")
+    assert (row["answer"], row["state"], row["model"]) == (ABSTENTION, "not", "rules")
 
 
 def test_citations_outside_the_block_are_impossible() -> None:
     row = parsed(reply(("One.", [1, 3, 1]), ("Two.", [0, 3, 99]), ("Three.", [])))
     assert row["answer"] == "One. [1]"
-    assert row["sentences"] == [{"text": "One.", "evidence_ids": ["e1"]}]
+    assert row["sentences"] == [sentence_row("One.", ["e1"])]
     assert (row["invalid_citations"], row["dropped_sentences"]) == (4, 2)
 
 
 def test_uncited_sentences_can_be_marked_instead() -> None:
     row = parsed(reply(("One.", [2]), ("Two.", [9])), ComposeAnswer(uncited="mark"))
     assert row["answer"] == "One. [2] Two. [uncited]"
-    assert row["sentences"][1] == {"text": "Two.", "evidence_ids": []}
+    assert row["sentences"][1] == sentence_row("Two.", [])
     assert (row["invalid_citations"], row["dropped_sentences"]) == (1, 1)
 
 
 def test_without_a_cited_sentence_there_is_no_answer() -> None:
     row = parsed(reply(("Guess.", [])))
-    assert (row["answer"], row["insufficient"]) == (ABSTENTION, True)
+    assert (row["answer"], row["state"]) == (ABSTENTION, "not")
     assert row["answer_note"] == "No sentence of the answer cites the evidence."
 
 
 def test_insufficient_evidence_is_said_in_the_answer() -> None:
     row = parsed(reply(("One.", [1]), insufficient=True, missing="No dose."))
     assert row["answer"] == f"One. [1]\n\n{PARTIAL}"
-    assert (row["insufficient"], row["answer_note"]) == (True, "No dose.")
+    assert (row["state"], row["missing"]) == ("partly", "No dose.")
     assert parsed(reply(insufficient=True))["answer"] == ABSTENTION
 
 
@@ -209,7 +218,7 @@ def test_rules_say_what_differs_in_what_they_quote() -> None:
     row = step.open(Place())(noticed(other | {"evidence_id": "e1"}, other)).to_pylist()[0]
     limit = "The question asks about adults, while this evidence speaks of children."
     assert row["answer"].endswith(f"\n\n{limit} [1][2]")
-    assert row["sentences"][-1] == {"text": limit, "evidence_ids": ["e1", "e2"]}
+    assert row["sentences"][-1] == sentence_row(limit, ["e1", "e2"], part="limits")
     one = step.open(Place())(noticed(other)).to_pylist()[0]
     assert [each["text"] for each in one["sentences"]] == [FINDING], "what differs counts less"
     assert "speaks of" not in step.open(Place())(noticed()).to_pylist()[0]["answer"]
@@ -219,7 +228,7 @@ def test_rules_say_beside_the_answer_that_its_grades_are_low() -> None:
     """Every sentence of the answer itself is one that its citation says."""
     batch = questions((QUESTION, evidence(FINDING, grade="E")))
     (row,) = STEP.open(Place())(batch).to_pylist()
-    assert row["answer"] == f"{FINDING} [1]" and not row["insufficient"]
+    assert row["answer"] == f"{FINDING} [1]" and row["state"] == "answered"
     assert row["answer_note"] == "Nothing quoted here is above grade E (other study)."
 
 
@@ -250,7 +259,7 @@ def test_a_second_paragraph_out_of_order_is_asked_for_again() -> None:
 )
 def test_an_answer_that_is_a_fault_rejects_its_row(bad: str, kind: str) -> None:
     row = parsed(bad)
-    assert (row["answer"], row["sentences"], row["insufficient"]) == ("", [], False)
+    assert (row["answer"], row["sentences"], row["state"]) == ("", [], "")
     assert (row["reject"]["stage"], row["reject"]["reason"]) == ("answer", kind)
     assert row["reject"]["detail"]
 
@@ -306,7 +315,7 @@ def test_a_model_is_told_what_is_wrong_with_its_citations(
 def test_garbage_never_raises_or_cites(garbage: str) -> None:
     row = parsed(garbage)
     assert all(each["evidence_ids"] for each in row["sentences"])
-    assert row["sentences"] or row["insufficient"] or row["reject"]
+    assert row["sentences"] or row["state"] == "not" or row["reject"]
 
 
 def test_batches_split_and_empty_and_rejected_rows() -> None:
@@ -367,28 +376,29 @@ def judged(gate: dict[str, Any], *texts: str) -> tuple[list[Any], dict[str, Any]
 def test_a_closed_gate_asks_nobody_and_says_what_is_missing() -> None:
     prompts, row = judged({"answers": False}, FINDING)
     assert prompts == [] and (row["answer"], row["model"]) == (ABSTENTION, "rules")
-    assert row["insufficient"] and row["answer_note"].startswith("Nothing in the evidence on “zinc")
+    assert row["state"] == "not" and row["missing"].startswith("Nothing in the evidence on “zinc")
     prompts, row = judged({"answers": False})
-    assert prompts == [] and row["answer_note"] == NO_EVIDENCE
+    assert prompts == [] and row["missing"] == NO_EVIDENCE
 
 
-@pytest.mark.parametrize(("share", "insufficient"), [(0.3, True), (0.2, False)])
+@pytest.mark.parametrize(("share", "state"), [(0.3, "not"), (0.2, "answered")])
 def test_rules_abstain_where_what_they_would_quote_lacks_much_of_the_question(
-    share: float, insufficient: bool
+    share: float, state: str
 ) -> None:
     lacks = [{"evidence_id": "e1", "words": ["surgery", "zinc"]}]
     shares = [{"word": "surgery", "share": share}, {"word": "pain", "share": 1 - share}]
     row = judged({"lacks": lacks, "shares": shares, "lacking": []}, FINDING)[1]
-    assert row["insufficient"] is insufficient
-    told = "could be cited" if insufficient else "cited here"
-    assert row["answer_note"].startswith(
-        f"No paper {'that ' if insufficient else ''}{told} speaks of “surgery”"
+    assert row["state"] == state
+    told = "could be cited" if state == "not" else "cited here"
+    note = row["missing" if state == "not" else "answer_note"]
+    assert note.startswith(
+        f"No paper {'that ' if state == 'not' else ''}{told} speaks of “surgery”"
     )
 
 
 def test_an_open_gate_adds_its_note_to_the_answer() -> None:
     prompts, row = judged({}, FINDING)
-    assert len(prompts) == 1 and row["answer"].startswith(FINDING) and not row["insufficient"]
+    assert len(prompts) == 1 and row["answer"].startswith(FINDING) and row["state"] == "answered"
     assert row["answer_note"].startswith("Nothing in the evidence on “zinc”.")
     assert (
         judged({"lacking": []}, FINDING)[1]["answer_note"]
@@ -422,3 +432,11 @@ def test_the_rules_weigh_what_is_off_topic_a_quarter_and_other_people_half(
     batch = batch.append_column("gate", pa.array([gate], ANSWERABLE))
     step.baseline(batch, step.prompts(batch))
     assert weights == [1.0, 0.5, 0.25, 0.125]
+
+
+def test_a_quote_knows_its_place_in_the_evidence_and_other_words_know_none() -> None:
+    row = ruled(QUESTION, f"Ankles sprain. {FINDING}", OTHER)
+    texts = {"e1": f"Ankles sprain. {FINDING}", "e2": OTHER}
+    places = [place for each in row["sentences"] for place in each["places"]]
+    assert {texts[at["evidence_id"]][at["start"] : at["end"]] for at in places} >= {FINDING}
+    assert parsed(reply(("In other words.", [1])))["sentences"][0]["places"] == []

@@ -1,5 +1,5 @@
 from srrag.answer.extract import ChosenSentence, Extract
-from srrag.answer.extractive import EvidenceDifference, quoted_answer
+from srrag.answer.extractive import EvidenceDifference, low_grade_note, quoted_answer
 
 CHOICES = [
     ChosenSentence("Best.", [3]),
@@ -29,14 +29,10 @@ def test_best_quotes_first_then_by_grade() -> None:
     assert texts("limits", CHOICES) == []
 
 
-def test_that_the_grades_are_low_is_beside_the_answer_and_cites_nothing() -> None:
-    """No passage says it, so none is cited for it."""
-    cohort = quoted_answer(Extract([ChosenSentence("From a cohort.", [4, 2])], 1.0, []), GRADES, [])
-    assert cohort.missing == "Nothing quoted here is above grade D (cohort study)."
-    assert [each.text for each in cohort.sentences()] == ["From a cohort."]
-    for high in ([3], [4, 1], [6]):
-        found = quoted_answer(Extract([ChosenSentence("Quoted.", high)], 1.0, []), GRADES, [])
-        assert (found.missing, found.insufficient) == ("", False)
+def test_that_the_grades_are_low_is_said_where_all_are() -> None:
+    assert low_grade_note(["E", "D"]) == "Nothing quoted here is above grade D (cohort study)."
+    for high in (["A"], ["D", "C"], [""], []):
+        assert low_grade_note(high) == ""
 
 
 def test_limits_name_differences_of_what_is_quoted() -> None:

@@ -16,6 +16,7 @@ from srrag.answer.judge_support import JudgedSentence, JudgeSupport
 from srrag.answer.streaming import AnswerStream
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Completion, read
+from srrag.schema import sentence_row
 from srrag.step import Place
 from tests.unit.answer.test_check_support import FAR, GOOD, OTHER, cited, composed, pipeline
 from tests.unit.answer.test_compose import FINDING, QUESTION, evidence, questions
@@ -79,7 +80,7 @@ def test_a_sentence_falls_with_its_last_citation(verdict: str) -> None:
 def test_a_citation_falls_alone_and_what_the_rules_dropped_stays_listed() -> None:
     two = replace_citations(checked(cited((GOOD, [1]), (FAR, [1]))), ["e1", "e2"])
     row = judged(two, said(e1="supports", e2="silent"))
-    assert row["sentences"] == [{"text": GOOD, "evidence_ids": ["e1"]}]
+    assert row["sentences"] == [sentence_row(GOOD, ["e1"])]
     assert [(each["text"], each["fault"]) for each in row["unsupported"]] == [
         (FAR, "unsupported"), (GOOD, "citation"),
     ]  # fmt: skip
@@ -88,7 +89,7 @@ def test_a_citation_falls_alone_and_what_the_rules_dropped_stays_listed() -> Non
 
 def test_with_nothing_left_there_is_an_abstention() -> None:
     row = judged(checked(cited((GOOD, [1]))), said(e1="silent"))
-    assert (row["answer"], row["sentences"], row["insufficient"]) == (ABSTENTION, [], True)
+    assert (row["answer"], row["sentences"], row["state"]) == (ABSTENTION, [], "not")
     assert row["support"]["kept_sentences"] == 0
 
 

@@ -56,7 +56,7 @@ def test_rules_quote_every_piece_and_merge_equal_ones() -> None:
         "Zinc shortens the common cold by a day. [1][2] Zinc may cause nausea and a bad … [3]"
     )
     assert [each["evidence_ids"] for each in row["sentences"]] == [["e1", "e2"], ["e3"]]
-    assert (row["insufficient"], row["invalid_citations"], row["model"]) == (False, 0, "rules")
+    assert (row["state"], row["invalid_citations"], row["model"]) == ("answered", 0, "rules")
 
 
 def test_the_support_gate_lets_quotes_pass_without_a_model() -> None:
@@ -87,8 +87,8 @@ def test_rules_end_at_the_cap_on_words() -> None:
 def test_no_evidence_and_a_closed_gate_are_abstentions() -> None:
     for batch in (table([]), table(BULLETS, answers=False)):
         (row,) = by_rules(ComposeParagraph(gate="gate"), batch)
-        assert (row["answer"], row["insufficient"], row["sentences"]) == (ABSTENTION, True, [])
-        assert row["answer_note"]
+        assert (row["answer"], row["state"], row["sentences"]) == (ABSTENTION, "not", [])
+        assert row["missing"]
 
 
 def test_markers_of_a_model_become_citations(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_numbers_without_evidence_are_asked_for_again_then_dropped(tmp_path: Pat
 
 def test_a_paragraph_without_citations_is_an_abstention(tmp_path: Path) -> None:
     row = composed(tmp_path, "Zinc shortens colds. It is a metal.")
-    assert (row["insufficient"], row["answer"]) == (True, ABSTENTION)
+    assert (row["state"], row["answer"]) == ("not", ABSTENTION)
     assert "cites" in row["answer_note"]
 
 

@@ -58,7 +58,7 @@ def test_only_what_is_no_quote_is_read_and_stands_from_its_logit_on(
 
 def test_an_answer_of_which_nothing_is_left_is_an_abstention(model: CrossEncoderModel) -> None:
     _, row = scored(model, cited((GOOD, [1])), 1e9)
-    assert row["insufficient"] and row["answer"] == ABSTENTION and row["sentences"] == []
+    assert row["state"] == "not" and row["answer"] == ABSTENTION and row["sentences"] == []
 
 
 def test_no_sentence_of_a_draft_passes_before_the_model_has_read_all(

@@ -21,7 +21,7 @@ def at(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def chosen(step: SelectFindings, at: Place, *rows: list[int]) -> list[dict[str, Any]]:
     """Of findings in this order, by their places in the graph."""
     ranked = [[{"evidence": n, "score": 9.0 - i} for i, n in enumerate(row)] for row in rows]
-    table = pa.table({"findings": pa.array(ranked, RANKED_FINDINGS)})
+    table = pa.table({"ranked_findings": pa.array(ranked, RANKED_FINDINGS)})
     found: list[dict[str, Any]] = step.open(at)(table).to_pylist()
     return found
 

@@ -48,7 +48,7 @@ def test_gold_in_the_shapes_that_benchmarks_have(tmp_path: Path) -> None:
         {"id": "a", "nuggets": [3]}, {"id": "a", "nuggets": {"text": "n"}},
         {"id": "a", "nuggets": [{}]}, {"id": "a", "options": "x", "gold_option": "x"},
         {"id": True}, {"id": "a", "decision": "perhaps"}, {"id": "a", "picot": ["P"]},
-        {"query_id": "a", "answer": "A", "sentences": [], "insufficient": False, "evidence": []},
+        {"query_id": "a", "answer": "A", "sentences": [], "state": "answered", "evidence": []},
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named(tmp_path: Path, row: Any) -> None:
@@ -83,10 +83,10 @@ def test_every_question_of_the_gold_is_a_case(tmp_path: Path) -> None:
         rows,
         answers(
             {"query_id": "a", "sentences": [said]},
-            {"query_id": "b", "insufficient": True},
+            {"query_id": "b", "state": "not"},
             {"query_id": "c", "answer": " "},
             {"query_id": "d", "reject": {"stage": "answer", "reason": "timeout", "detail": ""}},
-            {"query_id": "e", "insufficient": True, "sentences": [said]},
+            {"query_id": "e", "state": "partly", "sentences": [said]},
             {"query_id": "z"},
         ),
     )

@@ -29,11 +29,11 @@ BAD = [
 ]
 
 
-def row(query_id: str, answer: str, note: str = "", *, insufficient: bool = False) -> Any:
+def row(query_id: str, answer: str, note: str = "", *, state: str = "answered") -> Any:
     """An answer as a pipeline gives it."""
-    sentences = [] if insufficient else [{"text": answer, "evidence_ids": ["w"]}]
+    sentences = [] if state == "not" else [{"text": answer, "evidence_ids": ["w"]}]
     return {
-        "query_id": query_id, "answer": answer, "answer_note": note, "insufficient": insufficient,
+        "query_id": query_id, "answer": answer, "answer_note": note, "state": state,
         "sentences": sentences, "reject": None, "evidence": [{"score": 1.0}],
     }  # fmt: skip
 
@@ -48,7 +48,7 @@ def test_a_wrong_answer_is_one_without_a_word_on_what_is_missing() -> None:
     answers = {q.query_id: row(q.query_id, "It helped.") for q in GOOD}
     answers["b0"] = row("b0", "It helped in neck pain.", "Nowhere in the evidence: whiplash.")
     answers["b1"] = row("b1", "Balance training helped.")
-    answers["b2"] = row("b2", "", insufficient=True)
+    answers["b2"] = row("b2", "", state="not")
     assert figures(answers) == {
         "answered": 1.0,
         "false_notice_rate": 0.0,
@@ -64,7 +64,7 @@ def test_a_wrong_answer_is_one_without_a_word_on_what_is_missing() -> None:
 
 
 def test_a_system_that_always_abstains_answers_nothing() -> None:
-    answers = {q.query_id: row(q.query_id, "", insufficient=True) for q in GOOD + BAD}
+    answers = {q.query_id: row(q.query_id, "", state="not") for q in GOOD + BAD}
     assert figures(answers)["answered"] == 0
     assert figures(answers)["wrong_answer_rate"] == 0
 

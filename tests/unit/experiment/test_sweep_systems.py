@@ -101,7 +101,7 @@ def near(tmp_path: Path) -> NearTopicBench:
 def test_near_topic_is_a_benchmark_of_sweeps_with_two_controls(tmp_path: Path) -> None:
     bench = near(tmp_path)
     assert [row["query_id"] for row in bench.gold] == ["b", "g"]
-    said = {"answer": "It helps.", "answer_note": "", "notice": "", "insufficient": False}
+    said = {"answer": "It helps.", "answer_note": "", "notice": "", "state": "answered"}
     answered = [{"query_id": name, "sentences": [{"text": "It helps."}], "reject": None, **said}
                 for name in ("b", "g")]  # fmt: skip
     rejects = pa.array([None, None], REJECT)

@@ -31,7 +31,7 @@ ANSWERS = pa.schema(
         pa.field("evidence", EVIDENCE),
         pa.field("answer", pa.string()),
         pa.field("sentences", SENTENCES),
-        pa.field("insufficient", pa.bool_()),
+        pa.field("state", pa.string()),
         pa.field("answer_note", pa.string()),
         pa.field("trace", TRACE),
         pa.field("reject", REJECT),
@@ -105,12 +105,12 @@ def toy_answers() -> pa.Table:
     found = [{"unit_id": "u1", "channel": "dense", "track": "guidelines", "round": 1, "rank": 1,
               "score": 1.0, "entity_id": "", "edge_id": "", "community_id": ""}]  # fmt: skip
     blank: dict[str, Any] = {
-        "found": [], "evidence": [], "answer": "", "sentences": [], "insufficient": True,
+        "found": [], "evidence": [], "answer": "", "sentences": [], "state": "not",
         "answer_note": "", "trace": trace, "reject": None,
     }  # fmt: skip
     rows = [
         {**blank, "query_id": "q1", "answer": f"{HOSTILE} [1]", "evidence": evidence,
-         "found": found, "insufficient": False,
+         "found": found, "state": "answered",
          "sentences": [{"text": HOSTILE, "evidence_ids": ["e1"]}]},
         {**blank, "query_id": "q2",
          "reject": {"stage": "ComposeAnswer", "reason": "timeout", "detail": "no answer in 60 s"}},

@@ -58,7 +58,7 @@ def test_pieces_have_the_scores_of_their_form_and_windows_those_of_their_best(
         np.array([8.0, 3.0]), form, 0.5, vectors[pieces] @ vector_of(QUESTION),
     )  # fmt: skip
     assert row["pairs_scored"] == 2 * len(pieces)
-    scores = {each["evidence"]: each["score"] for each in row["findings"]}
+    scores = {each["evidence"]: each["score"] for each in row["ranked_findings"]}
     assert scores == pytest.approx(dict(zip(pieces.tolist(), expected, strict=True)), abs=1e-5)
     assert list(scores.values()) == sorted(scores.values(), reverse=True)
     windows = graph.windows_of(pieces).to_pylist()
@@ -74,8 +74,8 @@ def test_a_feature_in_words_of_its_own_is_encoded(at: Place) -> None:
     text = "Tendinopathy is diagnosed by imaging."
     every = list(range(graph.topics.num_rows))
     (row,) = found(RerankAttention(), at, asked((every, [(text, 9.0, -1)])))
-    assert graph.evidence["text"][row["findings"][0]["evidence"]].as_py() == text
-    assert row["findings"][0]["score"] == pytest.approx(9, abs=1e-3)
+    assert graph.evidence["text"][row["ranked_findings"][0]["evidence"]].as_py() == text
+    assert row["ranked_findings"][0]["score"] == pytest.approx(9, abs=1e-3)
 
 
 def test_a_share_of_the_documents_best_piece_is_added(at: Place) -> None:
@@ -93,9 +93,9 @@ def test_nothing_without_features_or_topics_and_a_row_stands_alone(at: Place) ->
     whole = found(RerankAttention(), at, asked(*rows))
     assert whole == [row for each in rows for row in found(RerankAttention(), at, asked(each))]
     for empty in (whole[0], whole[1], whole[3]):
-        assert (empty["pairs_scored"], empty["findings"], empty["hits"]) == (0, [], [])
+        assert (empty["pairs_scored"], empty["ranked_findings"], empty["hits"]) == (0, [], [])
     few = RerankAttention(most=1)
-    assert len(found(few, at, asked(rows[2]))[0]["findings"]) == 1
+    assert len(found(few, at, asked(rows[2]))[0]["ranked_findings"]) == 1
 
 
 @pytest.mark.parametrize(

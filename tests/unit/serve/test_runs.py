@@ -42,8 +42,8 @@ def test_runs_are_listed_with_their_counts_and_a_broken_one_with_its_fault(
     shutil.rmtree(broken)
     assert set(found) == {"jobs/words", "jobs/both", "jobs/broken"}
     words = found["jobs/words"]
-    assert words["questions"] == words["answered"] + words["insufficient"] + words["failed"] == 6
-    assert words["failed"] == 1 and words["insufficient"] == 1 and words["models"] == ["rules"]
+    assert words["questions"] == words["answered"] + words["not"] + words["failed"] == 6
+    assert words["failed"] == 1 and words["not"] == 1 and words["models"] == ["rules"]
     assert "fault" in found["jobs/broken"]
     reply = client.get(f"/v1/runs/{found['jobs/broken']['id']}")
     assert reply.status_code == 404, "it is gone by now"
@@ -60,7 +60,7 @@ def test_questions_are_filtered_by_text_grade_and_outcome(client: TestClient) ->
     assert len(asked()) == 6
     assert asked(text="ANKLE sprain be immobilised") == ["cast"]
     assert asked(state="failed") == ["empty"]
-    assert asked(state="insufficient") == ["unknown"]
+    assert asked(state="not") == ["unknown"]
     graded = {grade: asked(grade=grade) for grade in ("A", "B", "C", "D", "E", "none")}
     assert sorted(key for keys in graded.values() for key in keys) == sorted(asked())
     assert "cast" in graded["A"] and {"empty", "unknown"} <= set(graded["none"])

@@ -170,7 +170,7 @@ def test_a_model_is_heard_while_it_writes(sample_root: Path, tmp_path: Path) -> 
     tokens = [data["text"] for name, data in heard if name == "token"]
     assert len(tokens) > 1 and "99" not in "".join(tokens)
     final = heard[-1][1]
-    assert " [1]" in final["answer"] and not final["insufficient"]
+    assert " [1]" in final["answer"] and final["state"] == "answered"
     assert final["model"] != "rules"
     assert final["usage"]["tokens_out"] > 0
     assert again["answer"] == final["answer"]
