@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from srrag.mentions.values import NUMBER_WORDS
+from srrag.algo.number_words import NUMBER_WORDS
 
 EVER = 200
 RANGE = "range"

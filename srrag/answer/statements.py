@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from srrag.algo.number_words import NUMBER_WORDS
 from srrag.algo.terms import terms
-from srrag.mentions.values import NUMBER_WORDS
 
 Effect = Literal["up", "down", "better", "worse", "none"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from srrag.algo.number_words import NUMBER_WORDS, SMALL, TENS
 from srrag.mentions.patterns import bounded
 
 
@@ -30,22 +31,7 @@ _DIGITS = tuple("0123456789")
 WEEKS_IN = {"hour": 1 / 168, "day": 1 / 7, "week": 1.0, "month": 365.25 / 84, "year": 365.25 / 7}
 """Weeks in one unit of time (a month is a twelfth of 365.25 days)."""
 
-_SMALL_TEXT = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-)
-_SMALL = _SMALL_TEXT.split()
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-NUMBER_WORDS = {
-    **{word: number for number, word in enumerate(_SMALL)},
-    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
-    **{
-        f"{tens}-{ones}": 10 * number + unit
-        for number, tens in enumerate(_TENS, start=2)
-        for unit, ones in enumerate(_SMALL[1:10], start=1)
-    },
-}
-_WRITTEN = rf"(?:{'|'.join(_TENS)})(?:-(?:{'|'.join(_SMALL[1:10])}))?|{'|'.join(_SMALL[2:])}"
+_WRITTEN = rf"(?:{'|'.join(TENS)})(?:-(?:{'|'.join(SMALL[1:10])}))?|{'|'.join(SMALL[2:])}"
 
 _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("sample_size", ("n = ", "n=", "n ="), r"\bn\s*=\s*(\d[\d,]*)"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from srrag.algo.number_words import NUMBER_WORDS
 from srrag.answer.clinical.paper import CitedPaper
 from srrag.answer.mismatch_rules import conditions_in
-from srrag.mentions.values import NUMBER_WORDS
 
 MAX_CHARS = 90
 _PERSON = (
