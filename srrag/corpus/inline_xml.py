@@ -12,10 +12,19 @@ _EMPTY_BRACKETS = re.compile(r" ?(?:\[[\s,;\u2013-]*\]|\([\s,;\u2013-]*\))")
 _BLANKS = re.compile(r"\s+")
 _DIGIT_END = re.compile(r"[\d)]\Z")
 _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
+_WORD = re.compile(r"[^\W\d_]{2}")
+"""A citation that holds a word, such as "Adams and Bell (2011)", is a part of its sentence."""
+_SOURCE = frozenset(["tex-math", "annotation", "annotation-xml"])
+"""The source of a formula, which stands beside it in characters."""
+
+
+def words_of(node: etree._Element) -> str:
+    """All text of an element, as it stands."""
+    return " ".join(map(str, node.itertext()))
 
 
 def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str:
-    """Return the text of an element on one line, without citation marks and skipped elements.
+    """Return the text of an element on one line, without marks of citations and skipped elements.
 
     A superscript number after a digit is written with "^", so that 10 to the 6th is not 106.
     """
@@ -33,6 +42,9 @@ def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> No
         if not name:
             parts.append(entity_text(child))
         elif name == "xref" and child.get("ref-type") == "bibr":
+            if _WORD.search(words_of(child)):
+                _collect(child, skip, parts)
+        elif name in _SOURCE:
             pass
         elif name == "sup":
             _superscript(child, skip, parts)

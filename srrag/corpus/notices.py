@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from srrag.corpus.inline_xml import inline_text
+from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
 from srrag.corpus.safe_xml import local_name, xml_root
 from srrag.standing import of_types
 
@@ -94,7 +95,7 @@ def pubmed_notices(body: bytes) -> list[Notice]:
     found = [Notice("", standing, "", "type") for standing in of_types(types)]
     for node in root.iterfind(".//CommentsCorrectionsList/CommentsCorrections"):
         own, other = _REFERENCES.get(node.get("RefType") or "", ("", ""))
-        pmid = (node.findtext("PMID") or "").strip()
+        pmid = pmid_of(node.findtext("PMID") or "")
         found += _pair(own, other, f"pmid:{pmid}" if pmid else "", "pubmed")
     return found
 
@@ -123,9 +124,9 @@ def _pair(own: str, other: str, link: str, said_by: str) -> Iterator[Notice]:
 def _related_id(node: etree._Element) -> str:
     kind = (node.get("ext-link-type") or "").lower()
     told = (node.get(_XLINK) or "").strip()
-    if kind in ("pmid", "pubmed") and told.isdigit():
-        return f"pmid:{told}"
-    if kind in ("pmc", "pmcid") and told:
-        return f"pmcid:PMC{told.upper().removeprefix('PMC')}"
-    found = re.search(r"10\.\d{4,9}/\S+", told)
-    return f"doi:{found[0].lower()}" if found else ""
+    if kind in ("pmid", "pubmed") and (pmid := pmid_of(told)):
+        return f"pmid:{pmid}"
+    if kind in ("pmc", "pmcid") and (pmcid := pmcid_of(told)):
+        return f"pmcid:{pmcid}"
+    doi = doi_of(told)
+    return f"doi:{doi}" if doi else ""

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from srrag.corpus.clean import tidy_document, tidy_inline
 from srrag.corpus.conditions import condition_code
+from srrag.corpus.paper_ids import plain_ids
 from srrag.corpus.parse_cnxml import parse_cnxml
 from srrag.corpus.parse_docx import parse_docx
 from srrag.corpus.parse_html import parse_html
@@ -54,6 +55,7 @@ class ParseDocuments(Step):
 
     pdf: str = "text"
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
 
@@ -103,7 +105,7 @@ def _row(
     metadata: Metadata | None = None,
     reject: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    kept = {key: _tidied(value) for key, value in (metadata or {}).items() if value != ""}
+    kept = {key: _tidied(value) for key, value in plain_ids(metadata or {}).items() if value != ""}
     kept.pop("id", None)  # the reader has stored it as source_id
     year = kept.pop("year", 0)
     condition = str(kept.pop("condition", ""))

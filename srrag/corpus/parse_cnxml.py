@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lxml import etree
@@ -11,6 +11,7 @@ from lxml import etree
 from srrag.corpus.inline_xml import inline_text
 from srrag.corpus.parsed import Parsed, Unparsable, plain_metadata
 from srrag.corpus.safe_xml import local_name, xml_root
+from srrag.corpus.table_rows import TableCell, markdown, span_of
 
 DROPPED = (
     "learning-objectives", "learning-outcomes", "chapter-objectives", "review-questions", "review",
@@ -151,23 +152,22 @@ def _table(node: etree._Element) -> Iterator[str]:
     caption = node.find("./{*}caption")
     said = "" if caption is None else inline_text(caption)
     yield f"{node.get('label')}. {said}".strip()
-    rows = [[_cell(entry) for entry in row.iterfind("./{*}entry")] for row in node.iter("{*}row")]
-    rows = [row for row in rows if row]
-    if rows:
-        yield "\n".join(_lines(rows))
+    columns = {spec.get("colname"): n for n, spec in enumerate(node.iter("{*}colspec"))}
+    rows = [[_cell(entry, columns) for entry in row.iterfind("./{*}entry")]
+            for row in node.iter("{*}row")]  # fmt: skip
+    if lines := list(markdown(rows)):
+        yield "\n".join(lines)
 
 
-def _cell(entry: etree._Element) -> str:
+def _cell(entry: etree._Element, columns: Mapping[str | None, int]) -> TableCell:
+    """The text of an entry, and the columns and rows that it spans (CALS)."""
     for each in entry.iter("{*}newline"):
         each.text = " "
     items = [inline_text(item) for item in entry.iter("{*}item")]
     text = inline_text(entry, frozenset(["list"]))
-    return "; ".join(part for part in (text, *items) if part).replace("|", "/")
-
-
-def _lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    width = max(map(len, rows))
-    for number, row in enumerate(rows):
-        yield f"| {' | '.join([*row, *[''] * (width - len(row))])} |"
-        if number == 0:
-            yield f"|{' --- |' * width}"
+    first, last = (columns.get(entry.get(name), 0) for name in ("namest", "nameend"))
+    more = entry.get("morerows") or "0"
+    below = span_of(int(more) + 1) if more.isdecimal() else 1
+    return TableCell(
+        "; ".join(part for part in (text, *items) if part), max(1, last - first + 1), below
+    )

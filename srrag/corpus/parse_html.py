@@ -8,7 +8,7 @@ from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from srrag.corpus.encoding import decode
 from srrag.corpus.parse_text import markdown_parts
@@ -66,7 +66,7 @@ def parse_html(body: bytes) -> Parsed:
     page_title = shown.text(strip=True) if shown is not None else ""
     for node in tree.css(_NOISE):
         node.decompose()
-    content = tree.css_first("main") or tree.css_first("article") or tree.body
+    content = _content(tree)
     if content is None or not content.html:
         raise Unparsable("no_text", "the page has no body")
     try:
@@ -76,7 +76,22 @@ def parse_html(body: bytes) -> Parsed:
     except RecursionError as error:
         raise Unparsable("too_deep", "the elements are nested too deeply") from error
     parsed = markdown_parts(markdown, metadata)
+    whole = tree.body.text(separator=" ") if tree.body is not None else ""
+    if (left_out := len(whole.split()) - len(markdown.split())) > 0:
+        parsed.metadata["words_left_out"] = left_out
     return Parsed(parsed.title or page_title, parsed.text, parsed.metadata)
+
+
+def _content(tree: LexborHTMLParser) -> LexborNode | None:
+    """The longest <main>, else <article>, that holds a third of the page's text; else the body.
+
+    On many pages the first <article> is a teaser of another one.
+    """
+    if tree.body is None:
+        return None
+    marked = tree.css("main") or tree.css("article")
+    longest = max(marked, key=lambda node: len(node.text()), default=tree.body)
+    return longest if 3 * len(longest.text()) >= len(tree.body.text()) else tree.body
 
 
 def repeat_cells(page: BeautifulSoup) -> BeautifulSoup:

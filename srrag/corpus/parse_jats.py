@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 from lxml import etree
 
-from srrag.corpus.inline_xml import inline_text
+from srrag.corpus.inline_xml import inline_text, words_of
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
 from srrag.corpus.safe_xml import local_name, xml_root
+from srrag.corpus.table_rows import TableCell, markdown, span_of
 
 _MAX_LEVEL = 6
-_SIDE = frozenset(["fn", "table-wrap", "fig", "list", "disp-quote", "boxed-text", "graphic"])
+_LEFT_OUT = frozenset([
+    "ref-list", "ack", "bio", "author-notes", "fn-group", "permissions", "object-id", "sec-meta",
+    "kwd-group", "graphic", "inline-graphic", "media", "attrib", "copyright-statement", "contrib",
+    "response", "front-stub", "processing-meta", "index", "toc",
+])  # fmt: skip
+"""What is no text of the article; all else is read, and the words of these are counted."""
+_OTHER_ABSTRACTS = frozenset(["toc", "teaser", "short", "graphical", "web-summary", "video"])
+_LETTERS = ("decision-letter", "reply", "reviewer-report", "editor-report", "author-comment")
+"""Articles within an article that are no part of it, but letters on it."""
+_BLOCKS = frozenset([
+    "sec", "p", "list", "def-list", "table-wrap", "table-wrap-group", "table-wrap-foot", "fig",
+    "fig-group", "boxed-text", "disp-quote", "statement", "supplementary-material", "fn", "app",
+    "app-group", "glossary", "notes", "verse-group", "speech", "disp-formula-group", "caption",
+])  # fmt: skip
+_SIDE = _BLOCKS - {"p"} | _LEFT_OUT
+"""What stands in a paragraph without being a part of its sentence."""
 _TYPES = {
     "case-report": "Case Reports",
     "editorial": "Editorial",
@@ -26,65 +43,171 @@ _TYPES = {
 
 
 def parse_jats(body: bytes) -> Parsed:
-    """Parse an article: abstract and body; the reference list is left out."""
+    """Parse an article: abstracts, body, floats, appendices, translations.
+
+    What `_LEFT_OUT` names is not read; `words_left_out` counts its words but the references'.
+    """
     root = xml_root(body)
     article = root if local_name(root) == "article" else root.find(".//{*}article")
     if article is None:
         raise Unparsable("not_jats", f"the root is <{local_name(root)}>, not <article>")
-    parts: list[str] = []
-    for abstract in article.iterfind("./{*}front/{*}article-meta/{*}abstract"):
-        if abstract.get("abstract-type") in (None, "summary", "section"):
-            parts += ["## Abstract", *_blocks(abstract, 3, titled=False)]
-    main = article.find("./{*}body")
-    if main is not None:
-        parts += _blocks(main, 2, titled=False)
-    return Parsed(_title(article), "\n\n".join(part for part in parts if part), _metadata(article))
+    dropped: list[str] = []
+    parts = [part for part in _parts(article, dropped) if part]
+    metadata = _metadata(article)
+    if words := sum(len(text.split()) for text in dropped):
+        metadata["words_left_out"] = words
+    return Parsed(_title(article), "\n\n".join(parts), metadata)
 
 
-def _blocks(node: etree._Element, level: int, titled: bool = True) -> Iterator[str]:
+def split_articles(body: bytes) -> list[bytes]:
+    """Return the articles of a set, each as a file of its own; [] for a single article."""
+    if b"<article" not in body[body.find(b"<article") + 8 :] or b"-articleset" not in body[:2_000]:
+        return []
+    root = xml_root(body)
+    return [etree.tostring(each, encoding="utf-8", with_tail=False) for each in _articles(root)]
+
+
+def _articles(root: etree._Element) -> Iterator[etree._Element]:
+    """The outermost articles."""
+    for node in root:
+        if local_name(node) == "article":
+            yield node
+        else:
+            yield from _articles(node)
+
+
+def _parts(article: etree._Element, dropped: list[str]) -> Iterator[str]:
+    """The blocks of an article and of those within it, in the order of the file."""
+    meta = "./{*}front/{*}article-meta/" if local_name(article) == "article" else "./{*}front-stub/"
+    for name in ("abstract", "trans-abstract"):
+        for abstract in article.iterfind(f"{meta}{{*}}{name}"):
+            if abstract.get("abstract-type") in _OTHER_ABSTRACTS:
+                dropped.append(words_of(abstract))
+                continue
+            title = abstract.find("./{*}title")
+            said = "" if title is None else inline_text(title)
+            yield f"## {said or 'Abstract'}"
+            yield from _blocks(abstract, 3, dropped, titled=False)
+    for name in ("body", "floats-group", "back", "floats-wrap"):
+        for part in article.iterfind(f"./{{*}}{name}"):
+            yield from _blocks(part, 2, dropped, titled=False)
+    for inner in article.iterfind("./{*}sub-article"):
+        if (inner.get("article-type") or "").lower() in _LETTERS:
+            dropped.append(words_of(inner))
+            continue
+        title = inner.find("./{*}front-stub//{*}article-title")
+        if title is not None:
+            yield f"## {inline_text(title, skip=frozenset(['fn']))}"
+        yield from _parts(inner, dropped)
+
+
+def _blocks(
+    node: etree._Element, level: int, dropped: list[str], titled: bool = True
+) -> Iterator[str]:
     """The blocks of a section; `level` is the Markdown level of its subsections' headings."""
     for child in node:
         name = local_name(child)
+        if not name or name == "label":
+            continue
         if name == "title":
             if titled and (heading := inline_text(child)):
                 yield f"{'#' * min(level - 1, _MAX_LEVEL)} {heading}"
-        elif name == "sec":
-            yield from _blocks(child, level + 1)
-        elif name == "p":
-            yield inline_text(child, skip=_SIDE)
-            yield from _blocks(child, level, titled=False)  # lists and tables in a paragraph
-        elif name == "list":
-            yield "\n".join(_items(child, ""))
-        elif name in ("table-wrap", "fig"):
-            yield from _figure(child)
-        elif name in ("boxed-text", "disp-quote", "table-wrap-group", "fig-group", "statement"):
-            yield from _blocks(child, level + 1)
+        elif name in _LEFT_OUT:
+            if name != "ref-list":
+                dropped.append(words_of(child))
+        elif reader := _READERS.get(name):
+            yield from reader(child, level, dropped)
+        elif name == "caption":  # of a box
+            yield from _blocks(child, level, dropped, titled)
+        elif name in _BLOCKS or any(
+            local_name(each) in _BLOCKS for each in child.iterdescendants()
+        ):
+            yield from _blocks(child, level + 1, dropped)
+        else:
+            yield inline_text(child)
 
 
-def _items(node: etree._Element, indent: str) -> Iterator[str]:
+def _paragraph(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
+    """A paragraph, then the lists, tables and footnotes that stand in it."""
+    yield inline_text(node, skip=_SIDE)
+    for block in _within(node):
+        holder = etree.Element("sec")
+        holder.append(copy.deepcopy(block))
+        yield from _blocks(holder, level, dropped, titled=False)
+
+
+def _within(node: etree._Element) -> Iterator[etree._Element]:
+    """The nearest blocks within the running text of an element."""
+    for child in node:
+        if local_name(child) in _SIDE:
+            yield child
+        else:
+            yield from _within(child)
+
+
+def _list(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
+    """A list with those within it, then what else stands in its items."""
+    others: list[etree._Element] = []
+    title = node.find("./{*}title")
+    if title is not None:
+        yield inline_text(title)
+    yield "\n".join(_items(node, "", others))
+    for block in others:
+        holder = etree.Element("sec")
+        holder.append(copy.deepcopy(block))
+        yield from _blocks(holder, level, dropped, titled=False)
+
+
+def _items(node: etree._Element, indent: str, others: list[etree._Element]) -> Iterator[str]:
     for item in node.iterfind("./{*}list-item"):
         yield f"{indent}- {inline_text(item, skip=_SIDE)}"
-        for nested in item.iterfind("./{*}list"):
-            yield from _items(nested, indent + "    ")
+        for block in _within(item):
+            if local_name(block) == "list":
+                yield from _items(block, indent + "    ", others)
+            else:
+                others.append(block)
 
 
-def _figure(node: etree._Element) -> Iterator[str]:
+def _definitions(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
+    """A line for each term with what it means, in one block."""
+    lines = []
+    for item in node.iterfind(".//{*}def-item"):
+        term, means = item.find("./{*}term"), item.findall("./{*}def")
+        said = "" if term is None else inline_text(term)
+        lines.append(f"- {said}: {' '.join(inline_text(each) for each in means)}")
+    yield "\n".join(lines)
+
+
+def _figure(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
+    """Label and caption, the tables, and what stands below them."""
     named = [node.find("./{*}label"), node.find("./{*}caption")]
     yield " ".join(text for part in named if part is not None and (text := inline_text(part)))
     for table in node.iterfind(".//{*}table"):
-        yield "\n".join(_rows(table))
+        yield "\n".join(markdown(_rows(table)))
+    for part in node:
+        if local_name(part) in ("table-wrap-foot", "p", "list", "def-list"):
+            holder = etree.Element("sec")
+            holder.append(copy.deepcopy(part))
+            yield from _blocks(holder, level, dropped)
 
 
-def _rows(table: etree._Element) -> Iterator[str]:
-    rows = [
-        [inline_text(cell).replace("|", "/") for cell in row if local_name(cell) in ("td", "th")]
-        for row in table.iterfind(".//{*}tr")
-    ]
-    width = max((len(row) for row in rows), default=0)
-    for index, row in enumerate(rows):
-        yield "| " + " | ".join(row + [""] * (width - len(row))) + " |"
-        if index == 0:
-            yield "|" + " --- |" * width
+_READERS = {
+    "p": _paragraph,
+    "list": _list,
+    "def-list": _definitions,
+    "table-wrap": _figure,
+    "fig": _figure,
+    "supplementary-material": _figure,
+}
+
+
+def _rows(table: etree._Element) -> Iterator[list[TableCell]]:
+    for row in table.iterfind(".//{*}tr"):
+        cells = (cell for cell in row if local_name(cell) in ("td", "th"))
+        yield [
+            TableCell(inline_text(cell), span_of(cell.get("colspan")), span_of(cell.get("rowspan")))
+            for cell in cells
+        ]
 
 
 def _title(article: etree._Element) -> str:

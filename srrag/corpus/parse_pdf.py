@@ -8,12 +8,14 @@ import re
 from functools import cache
 from typing import Any
 
+from srrag.corpus.paper_ids import doi_of
 from srrag.corpus.parse_text import markdown_parts
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable
 
 _MAX_PAGES = 1_000
 _MAX_FILE_BYTES = 50_000_000
-_DOI = re.compile(r"\b10\.\d{4,9}/[-._;()/:A-Za-z0-9]+")
+_WRAPPED = re.compile(r"(10\.\d{4,9}/\S*[./-])\s(?=\d{5})")
+"""A DOI that goes on in the next line; a year would have four digits."""
 _FIRST_CHARS = 3_000
 
 
@@ -31,8 +33,8 @@ def parse_pdf(body: bytes) -> Parsed:
     metadata: Metadata = {"encoding": "pdf"}
     if empty := sum(not page for page in pages):
         metadata["pages_without_text"] = empty
-    if doi := _DOI.search(text, 0, _FIRST_CHARS):
-        metadata["doi"] = doi[0].rstrip(".")
+    if doi := doi_of(_WRAPPED.sub(r"\1", text[:_FIRST_CHARS])):
+        metadata["doi"] = doi
     return Parsed(title, text, metadata)
 
 

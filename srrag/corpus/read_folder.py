@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from srrag.corpus.parse_jats import split_articles
 from srrag.corpus.parse_text import front_matter_id
+from srrag.corpus.parsed import Unparsable
 from srrag.corpus.place import folder, is_inside, relative_name, walk
 from srrag.corpus.record import RawRecord, refusal, unique
 from srrag.spec import place_field
@@ -41,11 +43,12 @@ class ReadFolder:
     max_file_bytes: int = 50_000_000
 
     def scan(self) -> Iterator[RawRecord]:
-        """Check the folder now, then yield one record for each file."""
+        """Check the folder now, then yield a record for each file, and each article of a set."""
         root = folder(self.path)
         if next(walk(root), None) is None:
             raise ValueError(f"{self.path}: the folder holds no files")
-        return unique((self._record(file, root) for file in walk(root)), copies=False)
+        records = (self._record(file, root) for file in walk(root))
+        return unique((one for each in records for one in _articles(each)), copies=False)
 
     def _record(self, file: Path, root: Path) -> RawRecord:
         name = relative_name(file, root)
@@ -76,3 +79,16 @@ class ReadFolder:
     def _bytes(self, file: Path) -> bytes:
         with file.open("rb") as stream:  # the cap also holds for a file that grows
             return stream.read(self.max_file_bytes + 1)
+
+
+def _articles(record: RawRecord) -> Iterator[RawRecord]:
+    """Yield the articles of a set of JATS articles as records "FILE:NUMBER", else the record."""
+    try:
+        bodies = split_articles(record.body) if record.format == "jats" else []
+    except Unparsable:  # its parser says why
+        bodies = []
+    for number, body in enumerate(bodies, 1):
+        name = f"{record.source}:{number}"
+        yield RawRecord(name, name, record.format, body)
+    if not bodies:
+        yield record

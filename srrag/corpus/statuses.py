@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from srrag.corpus.notices import Notice
+from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
 from srrag.errors import UsageError
 from srrag.ids import content_id
 from srrag.standing import STANDINGS
@@ -28,7 +29,6 @@ _NATURES = {
 }
 _WATCH = {"originalpaperpubmedid", "originalpaperdoi", "retractionnature"}
 _IDS = ("pmid", "doi", "pmcid", "source_id")
-_DOI = re.compile(r"10\.\d{4,9}/\S+")
 _DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 
 
@@ -113,13 +113,13 @@ def _abouts(row: Mapping[str, str], *names: str) -> Iterator[str]:
             if told:
                 yield f"source_id:{told}"
         elif name.endswith("doi"):
-            if found := _DOI.search(told):
-                yield f"doi:{found[0].lower()}"
+            if doi := doi_of(told):
+                yield f"doi:{doi}"
         elif name == "pmcid":
-            if told:
-                yield f"pmcid:PMC{told.upper().removeprefix('PMC')}"
-        elif told.isdigit() and int(told):
-            yield f"pmid:{int(told)}"
+            if pmcid := pmcid_of(told):
+                yield f"pmcid:{pmcid}"
+        elif pmid := pmid_of(told):
+            yield f"pmid:{pmid}"
 
 
 def _date(row: Mapping[str, str]) -> tuple[int, int, int]:

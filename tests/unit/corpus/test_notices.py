@@ -166,12 +166,12 @@ def test_a_wrong_list_is_one_line(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_a_list_is_kept_by_its_content(tmp_path: Path) -> None:
-    notices = listed(tmp_path, "source_id,standing,link\nx.md,preprint,doi:10.1/y\nz,deleted,\n")
+    notices = listed(tmp_path, "source_id,standing,link\nx.md,preprint,doi:10.1000/y\nz,deleted,\n")
     store = Store(tmp_path / "root")
     name = keep_statuses(store, notices)
     assert name == list_name(reversed(notices))
     assert read_json(store.root / "statuses" / f"{name}.json")["statuses"][0] == [
-        "source_id:x.md", "preprint", "doi:10.1/y",
+        "source_id:x.md", "preprint", "doi:10.1000/y",
     ]  # fmt: skip
 
 

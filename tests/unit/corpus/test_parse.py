@@ -263,7 +263,7 @@ PUBMED = """<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">3
 </PublicationTypeList></Article><MeshHeadingList><MeshHeading><DescriptorName UI="D006801">Humans
 </DescriptorName></MeshHeading><MeshHeading><DescriptorName>Athletic Injuries</DescriptorName>
 <QualifierName>therapy</QualifierName></MeshHeading></MeshHeadingList></MedlineCitation>
-<PubmedData><ArticleIdList><ArticleId IdType="doi">10.1/x</ArticleId></ArticleIdList></PubmedData>
+<PubmedData><ArticleIdList><ArticleId IdType="doi">10.1000/x</ArticleId></ArticleIdList></PubmedData>
 </PubmedArticle>"""
 
 
@@ -276,7 +276,7 @@ def test_pubmed_article() -> None:
     )
     assert (row["pmid"], row["year"]) == ("31000001", 2018)
     assert row["metadata"] == {
-        "doi": "10.1/x",
+        "doi": "10.1000/x",
         "encoding": "utf-8",
         "journal": "J Orthop",
         "mesh": ["Humans", "Athletic Injuries"],

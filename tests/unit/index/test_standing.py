@@ -17,9 +17,9 @@ from srrag.storage.store import Store
 
 DOCS = {
     "1": {"pmid": "1", "title": "Lamps"},
-    "2": {"pmid": "2", "title": "RETRACTED: Rings", "metadata": '{"doi": "10.1/B"}'},
+    "2": {"pmid": "2", "title": "RETRACTED: Rings", "metadata": '{"doi": "10.1000/B"}'},
     "3": {"pmid": "3", "metadata": '{"publication_types": ["Preprint"]}'},
-    "4": {"pmid": "", "metadata": '{"doi": "10.1/D", "article_type": "retraction", '
+    "4": {"pmid": "", "metadata": '{"doi": "10.1000/D", "article_type": "retraction", '
           '"publication_types": ["Retracted Publication"]}'},
     "5": {"pmid": "", "metadata": '{"pmcid": "PMC55"}'},
     "6": {"pmid": "6", "title": "Retracted muscles"},
@@ -77,13 +77,13 @@ def test_the_gravest_statement_holds(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_list_names_papers_by_any_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = [
-        Notice("doi:10.1/d", "superseded", "doi:10.1/e", "list"),
+        Notice("doi:10.1000/d", "superseded", "doi:10.1000/e", "list"),
         Notice("source_id:6", "deleted", "", "list"),
         Notice("pmid:1", "corrected", "", "list"),
         Notice("pmid:404", "retracted", "", "list"),
     ]
     found = built(tmp_path, monkeypatch, listed)
-    assert found["4"] == ("superseded", "doi:10.1/e")
+    assert found["4"] == ("superseded", "doi:10.1000/e")
     assert found["6"] == ("deleted", "")
     assert found["1"] == ("concern", "pmid:8"), "what a list says does not make it lighter"
 
