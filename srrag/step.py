@@ -7,11 +7,21 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
-from srrag.llm.completion import Account, Client, Completion, Engine, Fault, Prompt, Rules, read
+from srrag.llm.completion import (
+    Account,
+    Client,
+    Completion,
+    DryClient,
+    Engine,
+    Fault,
+    Prompt,
+    Rules,
+    read,
+)
 from srrag.llm.retry_invalid import ask
 from srrag.provenance import Fitted
 from srrag.storage.manifest import check_files
@@ -66,43 +76,6 @@ class Place:
         if engine not in self.clients:
             raise ValueError(f"engine {engine.name!r} is not up; no other is used for it")
         return self.clients[engine]
-
-
-class Longest(Protocol):
-    """The longest texts that a prompt can hold: those of a root, or as long as a model writes."""
-
-    at: Place
-
-    def windows(self, count: int, joined: int = 1) -> list[dict[str, Any]]:
-        """Return EVIDENCE of the longest windows, `joined` of them in the text of each piece."""
-        ...
-
-    def texts(self, texts: pa.ChunkedArray, count: int) -> list[str]:
-        """Return the `count` longest of these texts, the longest first."""
-        ...
-
-    def written(self, tokens: int) -> str:
-        """Return a text of at least so many tokens, in any tokenizer."""
-        ...
-
-    def through(self, steps: Sequence[Step], row: dict[str, Any], name: str = "") -> dict[str, Any]:
-        """Count what the steps ask about a row; return it with the columns that they add.
-
-        `name` tells repetitions of the same steps apart.
-        """
-        ...
-
-
-@runtime_checkable
-class Sized(Protocol):
-    """A Step that bounds the size of its columns in prompts of later steps."""
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """Return these columns of a question's row as large as they can get.
-
-        An estimate renders prompts of them. Raises ValueError if there is no bound.
-        """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,9 +259,15 @@ class OpenedLLMStep:
             def check(prompt: Prompt, value: Any) -> Fault | None:
                 return self.step.check(batch, prompt, value)
 
-            return ask(self.client, prompts, check, self.step.again)
-        texts = self.step.baseline(batch, prompts) if prompts else []
+            answers = ask(self.client, prompts, check, self.step.again)
+            if not isinstance(self.client, DryClient):
+                return answers
+            return self.client.stand_in(prompts, answers, self._by_rules(batch, prompts))
+        texts = self._by_rules(batch, prompts)
         return [read(text, prompt.schema) for text, prompt in zip(texts, prompts, strict=True)]
+
+    def _by_rules(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        return self.step.baseline(batch, prompts) if prompts else []
 
 
 @dataclass(frozen=True)

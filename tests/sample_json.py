@@ -19,32 +19,6 @@ def answer_by_schema(request: dict[str, Any]) -> str:
     return json.dumps(sample_json(schema, text, random.Random(seed)), ensure_ascii=False)
 
 
-def answer_at_length(request: dict[str, Any]) -> str:
-    """The longest answer that `max_tokens` of four bytes allow: full lists of long strings."""
-    schema = asked_schema(request)
-    assert schema is not None
-    for chars in (2000, 800, 400, 200, 100, 50, 20, 8, 1):
-        text = json.dumps(_filled(schema, schema.get("$defs", {}), chars))
-        if len(text) <= 4 * request["max_tokens"]:
-            return text
-    return text[: 4 * request["max_tokens"]]
-
-
-def _filled(node: dict[str, Any], defs: dict[str, Any], chars: int) -> Any:
-    """The largest instance with strings of so many characters at most."""
-    if "$ref" in node:
-        return _filled(defs[node["$ref"].rpartition("/")[2]], defs, chars)
-    match node.get("type"):
-        case "object":
-            return {name: _filled(each, defs, chars) for name, each in node["properties"].items()}
-        case "array":
-            return [_filled(node["items"], defs, chars)] * node.get("maxItems", 4)
-        case "string" if "enum" not in node and "pattern" not in node:
-            most = max(node.get("minLength", 0), min(chars, node.get("maxLength", chars)))
-            return ("Pain. [1] " * most)[:most].strip().ljust(most, "x")
-    return _sample(node, defs, "", random.Random(0)) if "pattern" not in node else ""
-
-
 def asked_schema(request: dict[str, Any]) -> dict[str, Any] | None:
     """The schema in `response_format`, else one that stands as the system message's last line."""
     asked = request.get("response_format") or {}

@@ -34,7 +34,7 @@ from srrag.answer.sentences import plain
 from srrag.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.rows import live
 from srrag.schema import ANSWERABLE
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 from srrag.storage.atomic_write import read_json
 
 PACKAGED = "answerable.json"
@@ -140,10 +140,6 @@ class JudgeAnswerable(Step):
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions with and without an answer that the model was fitted to."""
         return ((read_model(Path(self.model)) if self.model else packaged_model()).fitted,)
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """A gate that lets every question pass."""
-        return {"gate": _blank() | {"answers": True}}
 
     def open(self, at: Place) -> Function:
         """Read the model; raises ValueError that names an invalid file."""

@@ -17,7 +17,7 @@ from srrag.answer.sentences import split_sentences
 from srrag.ids import evidence_id
 from srrag.rows import Row, live
 from srrag.schema import EVIDENCE
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 
 Relevance = Literal["both", "tfidf", "rank"]
 Floats = npt.NDArray[np.float64]
@@ -82,13 +82,6 @@ class SelectBullets(Step):
     def writes(self) -> pa.Schema:
         """The evidence."""
         return pa.schema([pa.field("evidence", EVIDENCE, nullable=False)])
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """In each bullet a whole summary of a model, or a whole window."""
-        shown: list[Row] = row[self.summaries]
-        if shown and shown[0]["kind"] != "summary":
-            shown = longest.windows(self.n)
-        return {"evidence": shown[: self.n]}
 
     def open(self, at: Place) -> Function:
         """Return the function; there is nothing to load."""

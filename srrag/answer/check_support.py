@@ -17,7 +17,7 @@ from srrag.model.encoder import Encoder
 from srrag.provenance import Fitted, learned_id, packaged_fit
 from srrag.rows import Row, live, with_columns
 from srrag.schema import NO_CHOICE
-from srrag.step import Function, LLMStep, Longest, Place, Step
+from srrag.step import Function, LLMStep, Place, Step
 
 UNSUPPORTED = "No sentence of the answer is supported by what it cites."
 
@@ -80,10 +80,6 @@ class CheckSupport(Step):
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions and articles whose pairs the gate was fitted on."""
         return (packaged_fit("srrag.answer", FITTED.name, "support gate"),)
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """Nothing is dropped."""
-        return {"support": dict.fromkeys(SUPPORT.names, 0), "unsupported": []}
 
     def open(self, at: Place) -> Function:
         """Bind the encoder, which is loaded at its first use."""

@@ -23,7 +23,7 @@ from srrag.llm.delimit import quoted
 from srrag.provenance import Fitted
 from srrag.rows import Row, filled, live, rejected
 from srrag.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.step import LLMStep, Longest
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "choose_option.md")
 MAX_OPTIONS = len(ascii_uppercase)
@@ -113,20 +113,6 @@ class ChooseOption(LLMStep):
 
     def _shown(self, row: Row) -> list[Row]:
         return row[self.evidence] if self.evidence else []
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """All that a model may write, and the longest option with the most citations."""
-        ruled = isinstance(self.engine, Rules)
-        steps = longest.written(MAX_STEPS * MAX_STEP_CHARS if ruled else self.max_tokens)
-        ids = [item["evidence_id"] for item in self._shown(row)][:MAX_CITES]
-        option = max(row["options"], key=len, default="")
-        marks = "".join(f"[{n}]" for n in range(1, len(ids) + 1))
-        return self._abstained("") | {
-            "answer": f"{steps}\n\nA. {option} {marks}",
-            "sentences": [sentence_row(f"A. {option}", ids)],
-            "state": "answered",
-            "evidence": self._shown(row),
-        }
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Choose by rules, which know nothing without evidence."""

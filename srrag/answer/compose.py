@@ -23,7 +23,6 @@ from srrag.answer.cited import (
     MAX_CITES,
     MAX_EVIDENCE,
     MAX_LIMITS,
-    MAX_SENTENCE_CHARS,
     PARTIAL,
     ChosenAnswer,
     CitedAnswer,
@@ -42,8 +41,8 @@ from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.provenance import Fitted
 from srrag.rows import Row, live, with_columns
-from srrag.schema import ANSWER, REJECT, empty_column, sentence_row
-from srrag.step import LLMStep, Longest
+from srrag.schema import ANSWER, REJECT, empty_column
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."
@@ -143,18 +142,6 @@ class ComposeAnswer(LLMStep):
             for row, question in live(batch, self.reads)
             if question["evidence"] and not self._closed(question)
         ]
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """The most sentences with the most citations, in the first all that a model may write."""
-        most, cites = self._most()
-        ruled = isinstance(self.engine, Rules)
-        written = longest.written(MAX_SENTENCE_CHARS if ruled else self.max_tokens)
-        ids = [item["evidence_id"] for item in row["evidence"]][:cites]
-        texts = [written if ruled or not n else f"{n}." for n in range(most)]
-        marks = "".join(f"[{n}]" for n in range(1, len(ids) + 1))
-        answer = " ".join(f"{text} {marks}" for text in texts) + f"\n\n{PARTIAL}"
-        sentences = [sentence_row(text, ids) for text in texts]
-        return _empty(answer, self.engine.name) | {"sentences": sentences}
 
     def _most(self) -> tuple[int, int]:
         """The most sentences of an answer, and the most citations of one."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from srrag.ids import evidence_id
 from srrag.schema import EVIDENCE, LEFT_OUT
 from srrag.standing import HIDDEN, Standings
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 from srrag.units import Units, open_units
 
 _SEPARATOR = "\n"
@@ -66,10 +66,6 @@ class GatherDocuments(Step):
     def needs(self) -> tuple[str, ...]:
         """The units index, and the standing of papers where it is built."""
         return (self.units, self.standing)
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """As many documents as there are hits, of the longest windows."""
-        return {self.into: longest.windows(self.k or len(row[self.hits]), self.windows)}
 
     def open(self, at: Place) -> Function:
         """Map the windows, and read the standing of their papers."""

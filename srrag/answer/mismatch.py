@@ -13,11 +13,11 @@ from pydantic import Field, StringConstraints
 from srrag.algo.grounding import ground
 from srrag.answer.mismatch_rules import Source, rule_mismatches
 from srrag.answer.sentences import plain
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import inert, quoted
 from srrag.rows import Row, live, with_columns, with_rejects
 from srrag.schema import MISMATCHES, REJECT
-from srrag.step import LLMStep, Longest
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "notice_mismatch.md")
 UNCHECKED = "Whether the evidence is about the people and interventions asked about is not known."
@@ -74,22 +74,6 @@ class NoticeMismatch(LLMStep):
     max_tokens: int = 1024
     """Twelve mismatches of 60 tokens, and some in reserve."""
     top: int = 6
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """All that a model may write; of rules the most phrases, a token a character."""
-        most = min(MAX_MISMATCHES, len(PARTS) * len(row["evidence"]))
-        ruled = isinstance(self.engine, Rules)
-        text = longest.written(MAX_PHRASE_CHARS if ruled else self.max_tokens)
-        found = [
-            {
-                "evidence_id": row["evidence"][n // len(PARTS)]["evidence_id"],
-                "part": PARTS[n % len(PARTS)],
-                "asked": text if ruled else "",
-                "found": text if ruled or not n else "",
-            }
-            for n in range(most)
-        ]
-        return {"mismatches": found}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each question that has evidence."""

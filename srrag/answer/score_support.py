@@ -13,7 +13,7 @@ from srrag.answer.judge_support import JudgeSupport, judged, to_judge
 from srrag.answer.support_gate import statement
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.rows import Row, live, with_columns
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +33,6 @@ class ScoreSupport(Step):
     writes: ClassVar[pa.Schema] = pa.schema(
         [pa.field("support_scored", pa.int32(), nullable=False)]
     )
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """Nothing is dropped."""
-        return {"support_scored": 0}
 
     def open(self, at: Place) -> Function:
         """Load the model."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from srrag.ids import evidence_id
 from srrag.schema import EVIDENCE, LEFT_OUT
 from srrag.standing import HIDDEN, Standings
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 from srrag.units import Units
 
 Ints = NDArray[np.int64]
@@ -86,10 +86,6 @@ class SelectEvidence(Step):
     def open(self, at: Place) -> Function:
         """Map the windows of the build, and read the standing of its papers."""
         return self.bind(Units(at.artifact(self.units)), Standings.of(at, self.standing))
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """The longest windows."""
-        return {"evidence": longest.windows(self.k)}
 
     def needs(self) -> tuple[str, ...]:
         """The units index, and the standing of papers where it is built."""

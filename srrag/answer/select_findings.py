@@ -12,7 +12,7 @@ from srrag.ids import evidence_id
 from srrag.index.hypergraph_reader import Hypergraph
 from srrag.schema import EVIDENCE, LEFT_OUT
 from srrag.standing import HIDDEN, Standings
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 from srrag.units import Units, open_units
 
 _LOOKED_AT = 4
@@ -53,17 +53,6 @@ class SelectFindings(Step):
     def needs(self) -> tuple[str, ...]:
         """The hypergraph, the units index, and the standing of papers where it is built."""
         return (self.graph, self.units, self.standing)
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """The longest findings, each with the longest title; they may have more than `words`."""
-        findings = Hypergraph(longest.at.artifact(self.graph)).evidence["text"]
-        texts = longest.texts(findings, self.k)
-        return {
-            "evidence": [
-                window | {"text": text}
-                for window, text in zip(longest.windows(len(texts)), texts, strict=True)
-            ]
-        }
 
     def open(self, at: Place) -> Function:
         """Map the findings and their documents."""

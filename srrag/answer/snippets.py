@@ -20,7 +20,7 @@ from srrag.llm.delimit import fenced, inert
 from srrag.mentions.find import find_mentions
 from srrag.rows import Row, live, with_columns, with_rejects
 from srrag.schema import REJECT, SNIPPETS
-from srrag.step import LLMStep, Longest
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "select_snippets.md")
 MAX_SNIPPETS = 3
@@ -100,11 +100,6 @@ class FindSnippets(LLMStep):
 
     max_tokens: int = MAX_TOKENS
     rule: ExtractRule = field(default_factory=lambda: ExtractRule(max_sentences=24, keep=0.25))
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """The most snippets, each a whole piece of evidence."""
-        one = [{name: item[name] for name in ("evidence_id", "text")} for item in row["evidence"]]
-        return {"snippets": [item for item in one for _ in range(MAX_SNIPPETS)]}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each piece of evidence; its slot is the evidence's id."""

@@ -17,7 +17,7 @@ from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, 
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import Row, filled, live, rejected
 from srrag.schema import EVIDENCE, REJECT
-from srrag.step import LLMStep, Longest
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "summarise_document.md")
 MAX_WORDS = 80
@@ -70,14 +70,6 @@ class SummariseDocuments(LLMStep):
     def off(self) -> bool:
         """Whether documents stay as they are, since rules do not summarise."""
         return isinstance(self.engine, Rules)
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """A summary of each document, as long as a model may write it."""
-        documents: list[Row] = row[self.documents]
-        if not self.off:
-            text = longest.written(self.max_tokens)
-            documents = [summarised(item, text) for item in documents]
-        return {self.into: documents}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a document; none by rules."""

@@ -17,7 +17,7 @@ from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import Row, filled, live, rejected
 from srrag.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.step import LLMStep, Longest
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_unaided.md")
 UNKNOWN = "Nothing was searched, and this question is not answered without evidence."
@@ -91,18 +91,6 @@ class AnswerUnaided(LLMStep):
             )
             for number, row in live(batch, self.reads)
         ]
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """All that a model may write."""
-        text = longest.written(self.max_tokens)
-        said = [text, *(f"{n}." for n in range(1, MAX_SENTENCES))]
-        return {
-            "evidence": [],
-            "answer": " ".join(said),
-            "sentences": [sentence_row(each, []) for each in said],
-            "state": "answered",
-            "choice": NO_CHOICE,
-        }
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Rules do not know."""

@@ -101,11 +101,6 @@ class ChunkBySections(LLMStep):
                 answers[row, part.slot] = json.dumps({"groups": groups})
         return [answers[prompt.row, prompt.slot] for prompt in prompts]
 
-    def most(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Keep each block as a chunk, the most that an answer can make; for estimates."""
-        sizes = (prompt.user.count(_BLOCK_LINE) for prompt in prompts)
-        return [json.dumps({"groups": [[n] for n in range(1, size + 1)]}) for size in sizes]
-
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Return the fault `nonsense` if most blocks are misplaced."""
         return _nonsense(value.groups, prompt.user.count(_BLOCK_LINE))

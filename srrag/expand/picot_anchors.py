@@ -12,11 +12,11 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.expand.anchor_rules import MAX_ANCHORS, MAX_CHARS, rule_anchors
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, inert
-from srrag.rows import Row, filled, live, rejected
+from srrag.rows import filled, live, rejected
 from srrag.schema import ANCHORS, REJECT
-from srrag.step import LLMStep, Longest
+from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "picot_anchors.md")
 MAX_TOKENS = 512
@@ -60,12 +60,6 @@ class FindAnchors(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """All that a model may write, or the most anchors that rules copy, for one part."""
-        rules = len("PICOT") * MAX_ANCHORS * MAX_CHARS
-        most = rules if isinstance(self.engine, Rules) else self.max_tokens
-        return {"anchors": {**dict.fromkeys("PICOT", ()), "P": [longest.written(most)]}}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""

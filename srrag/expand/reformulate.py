@@ -16,9 +16,9 @@ from srrag.index.opened import open_sparse
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.mentions.abbreviations import read_abbreviations
-from srrag.rows import Row, filled, live, rejected
+from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
-from srrag.step import Function, LLMStep, Longest, Place
+from srrag.step import Function, LLMStep, Place
 from srrag.units import open_units
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "reformulate.md")
@@ -120,13 +120,6 @@ class Reformulate(LLMStep):
             return filled(batch, self.writes, made)
 
         return run
-
-    def largest(self, row: Row, longest: Longest) -> Row:
-        """Three versions, in one of which is all that a model may write."""
-        if self._rewords:
-            raise ValueError("nothing bounds the words of the corpus that rules reword by")
-        versions = [] if self.off else [longest.written(self.max_tokens), "1", "2"]
-        return {"reformulations": versions}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""

@@ -10,12 +10,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from srrag.engine.count_tokens import TokenCounter
-from srrag.engine.log.completion_log import CompletionLog
 from srrag.experiment.running import Running
-from srrag.llm.completion import Usage
-from srrag.runner.engines import engines_of, log_folder
-from srrag.runner.estimate import Counting, figures_of
+from srrag.llm.completion import Engine, Usage
+from srrag.runner.engines import log_folder
+from srrag.runner.estimate import (
+    RULES_ASK_NOTHING,
+    CountingClient,
+    counting_clients,
+    figures_of,
+)
 from srrag.runner.part import live
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.question_parts import write_source
@@ -23,7 +26,7 @@ from srrag.runner.summary import usage_of
 from srrag.runner.sweep import Sweep
 from srrag.spec import fingerprint
 from srrag.stage import Plan, Stage
-from srrag.step import Function, LLMStep, Place, Step
+from srrag.step import Place, Step
 from srrag.storage.store import Store
 
 PART_ROWS = 32
@@ -105,22 +108,17 @@ class Counted:
     """A dry run: counts the calls that no log answers, lets the rules answer, writes nothing."""
 
     at: Place
-    counting: dict[str, tuple[LLMStep, Counting]] = field(default_factory=dict)
+    counting: dict[str, dict[Engine, CountingClient]] = field(default_factory=dict)
 
     def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
         """Render the prompts and count them."""
         made = {}
-        log = CompletionLog(log_folder(self.at))
+        log = log_folder(self.at)
         for name, step in steps.items():
-            if models := engines_of([step]):
-                assert isinstance(step, LLMStep)
-                if models[0].counts_by is None:
-                    raise ValueError("engine.tokenizer: an estimate needs it, or 'utf8'")
-                counting = Counting(step, log, TokenCounter(models[0].counts_by))
-                self.counting[name] = (step, counting)
-                table = counting(live(table))
-            else:
-                table = step.open(self.at)(live(table))
+            clients = counting_clients([step], log, set())
+            if clients:
+                self.counting[name] = clients
+            table = step.open(replace(self.at, clients=clients))(live(table))
             made[name] = table = table.select(step.writes.names)
         return made
 
@@ -131,14 +129,7 @@ class Counted:
     def told(self, counts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the estimate with the counts of the stages; ValueError if nothing is asked."""
         if not self.counting:
-            raise ValueError("estimate: the engine is 'rules', which calls nothing")
-        return {**self.figures(counts["sampled"]), "counts": counts}
-
-    def figures(self, windows: int) -> dict[str, Any]:
-        """Return the cost of each stage, the total, and the cost of a window."""
-        stages = [Stage(name, step, ("",)) for name, (step, _) in self.counting.items()]
-        opened: dict[str, Function | Counting] = {
-            name: counting for name, (_, counting) in self.counting.items()
-        }
-        figures = figures_of(stages, opened, windows)
-        return {**figures, "windows": figures.pop("documents"), "not_counted": []}
+            raise ValueError(RULES_ASK_NOTHING)
+        figures = figures_of(self.counting, counts["sampled"])
+        windows = figures.pop("documents")
+        return {**figures, "windows": windows, "not_counted": [], "counts": counts}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.graph.communities import GROUP
-from srrag.graph.estimate_prompts import foretold
 from srrag.graph.group_layers import read_groups, write_groups
 from srrag.graph.layers import only_grew
 from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
 from srrag.graph.tree_layout import ROWS, Layout, with_node_ids
 from srrag.ids import content_id
-from srrag.llm.completion import Engine, Prompt, Rules
+from srrag.llm.completion import Engine, Rules
 from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
 from srrag.spec import place_field
@@ -63,10 +62,6 @@ class BuildKnowledgeTree(Build):
         for name, least in (("max_keywords", 1), ("min_members", 1), ("max_chars", 2_000)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}: it has to be {least} or more")
-
-    def foretold(self, triples: Iterable[pa.Table]) -> tuple[list[Prompt], list[str]]:
-        """Predict the prompts and the rules' answers from the facts in TRIPLES, for an estimate."""
-        return foretold(triples, self.max_chars)
 
     def identity(self) -> dict[str, Any]:
         """The sha256 of the prompt file."""

@@ -298,6 +298,16 @@ class Client(Protocol):
         ...
 
 
+class DryClient(abc.ABC):
+    """A Client that calls nothing; where the log holds no answer, the rules' answer stands in."""
+
+    @abc.abstractmethod
+    def stand_in(
+        self, prompts: Sequence[Prompt], answers: Sequence[Completion], texts: Sequence[str]
+    ) -> list[Completion]:
+        """Return the answers, with the rules' text where a prompt was not asked."""
+
+
 def one_line(error: object, most_chars: int = 500) -> str:
     """The message of an error in one line, without control characters."""
     said = f"no {error}" if isinstance(error, KeyError) else str(error)  # its text is only the key

@@ -23,10 +23,6 @@ FINAL = ("too_long", "refused_call", "not_recorded", "recorded_fault")
 _MAX_SHOWN_CHARS = 2000
 _MAX_REQUEST_CHARS = 600
 
-MAX_AGAIN_TOKENS = _MAX_REQUEST_CHARS + 100
-"""Tokens that a second try adds to its prompt, apart from the answer that it shows: a token a
-character, the words around the detail and the turns of the template."""
-
 Check = Callable[[Prompt, Any], Fault | None]
 
 

@@ -15,7 +15,7 @@ from srrag.pipeline import Pipeline, PipelineSlice, added, chain
 from srrag.retrieve.pool import PoolHits, PoolKey, check_pool, pool_lists
 from srrag.rows import with_columns
 from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, empty_value
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 from srrag.units import open_units
 
 Against = Literal["branch", "question", "both"]
@@ -99,17 +99,6 @@ class SearchBranches(Step):
     def identity(self) -> dict[str, Any]:
         """The identities of the inner steps."""
         return {"search": self.search.identity(), "rerank": self._after().identity()}
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """As many hits as all branches keep, no window found twice."""
-        last = (*self.search.rank, *self.rerank)[-1]
-        each = getattr(last, "keep", 0) or getattr(last, "k", 0)
-        if not (each or self.keep):
-            raise ValueError(f"{type(last).__name__} keeps all hits")
-        branches = self.own + len(row[self.branches] if self.branches else ())
-        most = max(1, branches) * each
-        hits = min(filter(None, (most, self.keep)))
-        return {self.into: [{"unit_id": "", "score": 0.0, "rank": n} for n in range(hits)]}
 
     def open(self, at: Place) -> Function:
         """Open the inner steps, and map the documents unless the key is the window."""

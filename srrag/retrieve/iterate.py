@@ -17,7 +17,7 @@ from srrag.hits import codes, pack_ranking, unpack_hits
 from srrag.pipeline import TRACE, Pipeline
 from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, ROUNDS
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 from srrag.units import Units, open_units
 
 Ints = npt.NDArray[np.int64]
@@ -82,20 +82,6 @@ class IterateRetrieval(Step):
     def identity(self) -> dict[str, Any]:
         """The identities of the search pipeline and of the reflection."""
         return {"search": self.search.identity(), "reflect": self.reflect.identity()}
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """All rounds, each but the first on the longest question that a reflection writes."""
-        written = longest.written(self.reflect.max_tokens)
-        first = longest.through(self.search.steps, row, "round 1")
-        notes: list[dict[str, Any]] = []
-        asked = row["text"]
-        for number in range(1, 1 if self.reflect.off else self.rounds):
-            notes.append({"round": number, "question": asked, "reflection": written})
-            seen = {"rounds": notes, "shown": longest.windows(self.shown)}
-            longest.through([self.reflect], row | seen, f"round {number}")
-            asked = written
-            longest.through(self.search.steps, row | {"text": asked}, f"round {number + 1}")
-        return {name: first[name] for name in first.keys() - row.keys()}
 
     def open(self, at: Place) -> Function:
         """Open the search pipeline, and the reflection unless it is off."""

@@ -16,7 +16,7 @@ from srrag.index.hypergraph_reader import Hypergraph
 from srrag.mentions.vocabulary import key
 from srrag.model.encoder import Encoder
 from srrag.schema import TOPICS
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 
 Floats = npt.NDArray[np.float32]
 _DECIMALS = 5
@@ -72,13 +72,6 @@ class SearchTopics(Step):
     def needs(self) -> tuple[str, ...]:
         """The hypergraph."""
         return (self.graph,)
-
-    def largest(self, row: dict[str, Any], longest: Longest) -> dict[str, Any]:
-        """The topics with the longest texts."""
-        topics = Hypergraph(longest.at.artifact(self.graph)).topics["text"]
-        texts = longest.texts(topics, min(self.shown, self.topics))
-        found = [{"topic": n, "text": text, "score": 1.0} for n, text in enumerate(texts)]
-        return {"topics": found}
 
     def open(self, at: Place) -> Function:
         """Map the hypergraph."""

@@ -1,7 +1,7 @@
 """Build, ask, answer, stream and judge through a real model too small for any of it.
 
 What it writes is not tested; what has to hold whatever a model writes is: every row is kept or
-rejected, calls and tokens stay within the estimate's bounds, no unsupported sentence is shown, and
+rejected, calls are those of the estimate and second tries, no unsupported sentence is shown, and
 what an answer went on without is said.
 """
 
@@ -52,16 +52,17 @@ def texts(log: Path) -> list[dict[str, Any]]:
     return [row for path in log.rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
 
 
-def test_a_build_stays_within_its_estimate(engine: list[str], few: Path, tmp_path: Path) -> None:
+def test_a_build_calls_what_was_estimated_and_second_tries(
+    engine: list[str], few: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "root"
     job = ["build", f"root={root}", "corpus=folder", f"corpus.path={few}", *engine, *SHORT]
     told, _ = srrag(*job, "estimate=true")
     made, _ = srrag(*job, "max_failed_share=1")
-    assert 0 < made["calls"] <= told["calls_max"]
-    assert made["tokens_in"] <= told["tokens_in_max"]
-    assert made["tokens_out"] <= told["tokens_out_max"]
-    out = [made["tokens_out"], told["tokens_out"], told["tokens_out_max"]]
-    print(f"tokens out, expected, at most: {out}; faults {made['usage']['triples']['faults']}")
+    chunks = told["stages"]["chunks"]["calls"]
+    assert chunks <= made["usage"]["chunks"]["calls"] <= TRIES * chunks
+    out = [made["tokens_out"], told["tokens_out"]]
+    print(f"tokens out, expected: {out}; faults {made['usage']['triples']['faults']}")
     proof, _ = srrag("verify", f"root={root}")
     assert proof["ok"] and proof["completions"]["paid_twice"] == 0
     pointer = json.loads((root / "builds" / "default.json").read_text())["stages"]["triples"]

@@ -11,12 +11,11 @@ import pyarrow as pa
 from pydantic import Field
 
 from srrag.algo.entailment import entails
-from srrag.evaluate.judgements import Case, Preparation, incomplete, lines, numbered
+from srrag.evaluate.judgements import Preparation, incomplete, lines, numbered
 from srrag.evaluate.judges.claims import MAX_CLAIMS
 from srrag.evaluate.judges.evidence_support import cited
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.step import Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "align_citations.md")
 MAX_REFS = 24
@@ -51,10 +50,6 @@ class AlignCitations(Preparation):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     max_tokens: int = 1024
-
-    def largest(self, row: Case, longest: Longest) -> Case:
-        """No later prompt shows it."""
-        return {}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt for each answer with claims that cites something."""

@@ -15,7 +15,6 @@ from srrag.evaluate.judgements import Case
 from srrag.evaluate.judges.judge_statements import MarkStatements
 from srrag.llm.completion import Fault, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.step import Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "mark_distinctive.md")
 _REMARK = re.compile(
@@ -51,10 +50,6 @@ class MarkDistinctive(MarkStatements):
         """Look for words that the question does not hold, and for remarks on the evidence."""
         new = set(content_stems(statement)) - set(content_stems(case["text"]))
         return bool(new) and not _REMARK.search(statement)
-
-    def largest(self, row: Case, longest: Longest) -> Case:
-        """Every claim is distinctive."""
-        return {}
 
     def take(self, batch: pa.Table, marks: Mapping[int, list[bool] | Fault]) -> pa.Table:
         """Mark the claims, or say why it is not known which to judge."""

@@ -16,9 +16,8 @@ from pydantic import Field, StringConstraints
 
 from srrag.algo.entailment import sentences
 from srrag.evaluate.judgements import Case, Preparation
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.step import Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "split_claims.md")
 MAX_CLAIMS = 24
@@ -60,15 +59,6 @@ class SplitClaims(Preparation):
     def fills(self) -> tuple[str, ...]:  # type: ignore[override]
         """The claims of the answer, or of the gold."""
         return ("claims", "claims_fault") if self.of == "answer" else ("gold_claims",)
-
-    def largest(self, row: Case, longest: Longest) -> Case:
-        """The most claims, in the first all that a model may write."""
-        ruled = isinstance(self.engine, Rules)
-        written = longest.written(MAX_CLAIM_CHARS if ruled else self.max_tokens)
-        texts = [written if ruled or not n else f"{n}." for n in range(MAX_CLAIMS)]
-        if self.of == "ideal_answer":
-            return {"gold_claims": texts}
-        return {"claims": [{"text": t, "distinctive": True, "evidence_ids": []} for t in texts]}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt for each case with a text that claims something."""

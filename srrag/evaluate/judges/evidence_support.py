@@ -14,7 +14,6 @@ from srrag.algo.entailment import THRESHOLD, entails
 from srrag.evaluate.judgements import REASON, Case, Preparation, lines, must_have
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.step import Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_evidence.md")
 
@@ -50,10 +49,6 @@ class FindSupport(Preparation):
     def __post_init__(self) -> None:
         """Raise ValueError for a depth that no answer can name."""
         check_depth(self.depth)
-
-    def largest(self, row: Case, longest: Longest) -> Case:
-        """No later prompt shows it."""
-        return {}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt a vital nugget, if there is evidence."""

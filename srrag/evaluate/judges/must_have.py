@@ -14,7 +14,6 @@ from srrag.evaluate.judgements import Case
 from srrag.evaluate.judges.judge_statements import MarkStatements
 from srrag.llm.completion import Fault, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.step import Longest
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "classify_statements.md")
 
@@ -48,11 +47,6 @@ class ClassifyStatements(MarkStatements):
         """Look for the words of the question."""
         found = entails(statement, case["text"], threshold=self.threshold)
         return n == 1 or found.score >= self.threshold
-
-    def largest(self, row: Case, longest: Longest) -> Case:
-        """Every statement is vital, beside nuggets of the gold."""
-        made = [{"text": text, "importance": "vital"} for text in row["gold_claims"]]
-        return {"nuggets": [*row["nuggets"], *made]}
 
     def take(self, batch: pa.Table, marks: Mapping[int, list[bool] | Fault]) -> pa.Table:
         """Make nuggets, or reject the case."""

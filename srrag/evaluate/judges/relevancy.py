@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.evaluate.judgements import JUDGEMENTS, Case, Metric, Preparation
+from srrag.evaluate.judgements import JUDGEMENTS, Metric, Preparation
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
 from srrag.model.encoder import Encoder
-from srrag.step import Function, Longest, Place, Step
+from srrag.step import Function, Place, Step
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "guess_questions.md")
 RELEVANCY = Metric("answer_relevancy", "a question")
@@ -50,10 +50,6 @@ class GuessQuestions(Preparation):
         """Raise ValueError for a number of questions that no answer can hold."""
         if not 1 <= self.num_questions <= MAX_QUESTIONS:
             raise ValueError(f"num_questions is {self.num_questions}: 1 to {MAX_QUESTIONS} work")
-
-    def largest(self, row: Case, longest: Longest) -> Case:
-        """No later prompt shows it."""
-        return {}
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt for each case whose answer claims something."""

@@ -1,10 +1,8 @@
-"""An estimate counts what steps ask, and foretells what a build will."""
+"""An estimate counts what steps ask, and names what it cannot count."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,85 +16,82 @@ from srrag.graph.communities import DetectCommunities
 from srrag.graph.encode_names import EncodeNames
 from srrag.graph.entities import MergeEntities
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
-from srrag.runner.estimate import EstimateJob, readable
+from srrag.llm.completion import NOT_ASKED, Completion, Rules
+from srrag.runner.estimate import CountingClient, EstimateJob, readable
 from srrag.stage import Plan, Stage
 from srrag.step import Place
 from srrag.storage.store import Store
-from tests.engines import ToyModel
+from tests.engines import ToyModel, prompt
 from tests.unit.runner.test_update import ReadFacts
 
-TREE = BuildKnowledgeTree(
-    engine=ToyModel(tokenizer="utf8", usd_per_mtok_in=1.0, usd_per_mtok_out=1.0), units="triples"
-)
+MODEL = ToyModel(tokenizer="utf8", usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
 
 
-def estimated(root: Path, tree: BuildKnowledgeTree = TREE) -> tuple[Plan, dict[str, Any]]:
-    plan = Plan(
-        "raw",
-        "source",
-        [
-            Stage("triples", ReadFacts(), ("raw",)),
-            Stage("entities", MergeEntities(), ("triples",)),
-            Stage("names", EncodeNames(), ("entities",)),
-            Stage("communities", DetectCommunities(), ("entities", "names")),
-            Stage("tree", tree, ("entities", "communities", "triples")),
-        ],
-    )
-    bodies = [[f"drug {n}", f"drug {n + 1}"] for n in range(40)]
-    records = [
-        RawRecord(f"{n}", f"{n}", "text", json.dumps(heads).encode())
-        for n, heads in enumerate(bodies)
+def plan_of(engine: ToyModel | Rules) -> Plan:
+    """A plan whose tree alone asks."""
+    stages = [
+        Stage("triples", ReadFacts(), ("raw",)),
+        Stage("entities", MergeEntities(), ("triples",)),
+        Stage("names", EncodeNames(), ("entities",)),
+        Stage("communities", DetectCommunities(), ("entities", "names")),
+        Stage(
+            "tree",
+            BuildKnowledgeTree(engine=engine, units="triples"),
+            ("entities", "communities", "triples"),
+        ),
     ]
-    return plan, EstimateJob(Store(root), plan).run(records, Place(root=root))
+    return Plan("raw", "source", stages)
 
 
-def test_the_calls_of_a_tree_are_foretold_though_no_step_asks(tmp_path: Path) -> None:
-    _, summary = estimated(tmp_path)
-    tree = summary["stages"]["tree"]
-    assert (summary["documents"], summary["foretold"], summary["not_counted"]) == (40, ["tree"], [])
-    assert tree["calls"] == tree["prompts"] == summary["calls"] == 2, "42 entities"
-    assert tree["tokens_in"] > tree["tokens_out"] > 0
-    assert summary["usd_max"] > summary["usd"] > 0
-    assert "tree: foretold" in readable(summary)
-    assert not list(tmp_path.iterdir()), "an estimate writes nothing"
-
-
-def test_a_tree_that_stands_costs_nothing(tmp_path: Path) -> None:
-    plan, _ = estimated(tmp_path)
-    job = EstimateJob(Store(tmp_path), plan)
-    tree = plan.stages[-1]
-    assert job._foretold(tree, [], ["part"])[1].calls == 0, "no fact"
-    folder = job.store.stage_dir("tree", plan.fingerprint("tree", ["part"]))
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text("{}")
-    facts = [ReadFacts.writes.empty_table()]
-    assert job._foretold(tree, facts, ["part"])[1].prompts == 0
+def test_a_build_that_asks_about_its_own_results_is_named_as_not_counted(tmp_path: Path) -> None:
+    found = EstimateJob(Store(tmp_path), plan_of(MODEL)).run([], Place(root=tmp_path))
+    assert (found["not_counted"], found["calls"], found["stages"]) == (["tree"], 0, {})
+    assert "not counted, though they ask a model: tree" in readable(found)
 
 
 def test_without_a_model_there_is_nothing_to_estimate(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the engine is 'rules', which calls nothing"):
-        estimated(tmp_path, BuildKnowledgeTree())
+        EstimateJob(Store(tmp_path), plan_of(Rules())).run([], Place(root=tmp_path))
 
 
-def test_the_bound_holds_every_try_of_the_most_chunks(tmp_path: Path) -> None:
-    """Six paragraphs: the rules make one chunk of them, a model may make six."""
-    engine = ToyModel(tokenizer="utf8", usd_per_mtok_in=1.0, usd_per_mtok_out=1.0)
+def test_what_the_rules_would_answer_determines_later_prompts(tmp_path: Path) -> None:
+    """Three sections, a chunk of each by the rules, and so three prompts for facts."""
     pico = factory.make(configure("build", [f"root={tmp_path}"])["schema"], "schema")
-    extract = ExtractTriples(engine=engine, ontology=pico, max_tokens=1000)
     stages = [
         Stage("parsed", ParseDocuments(), ("raw",)),
-        Stage("chunks", ChunkBySections(engine=engine, max_tokens=100), ("parsed",)),
-        Stage("triples", extract, ("chunks",)),
+        Stage("chunks", ChunkBySections(engine=MODEL, max_tokens=100), ("parsed",)),
+        Stage("triples", ExtractTriples(engine=MODEL, ontology=pico), ("chunks",)),
     ]
-    plan = Plan("raw", "source", stages)
-    text = "# Title\n\n" + "\n\n".join(f"Paragraph {n} on pain and exercise." for n in range(6))
-    records = [RawRecord("a", "a", "markdown", text.encode())]
-    told = EstimateJob(Store(tmp_path), plan).run(records, Place(root=tmp_path))
-    chunks, triples = told["stages"]["chunks"], told["stages"]["triples"]
-    assert (chunks["calls"], chunks["calls_max"]) == (1, 2)
-    assert (triples["calls"], triples["calls_max"]) == (1, 12)
-    assert triples["tokens_out_max"] == 12 * 1000
-    assert triples["tokens_in_max"] > 6 * (triples["tokens_in"] + 1000)
-    assert told["usd_max"] == pytest.approx(
-        (told["tokens_in_max"] + told["tokens_out_max"]) / 1e6, abs=1e-4
+    body = "\n\n".join(
+        f"## Part {n}\n\nParagraph {n} on pain.\n\nParagraph {n} on exercise." for n in range(3)
     )
+    records = [RawRecord("a", "a", "markdown", f"# Title\n\n{body}".encode())]
+    job = EstimateJob(Store(tmp_path), Plan("raw", "source", stages))
+    found = job.run(records, Place(root=tmp_path))
+    chunks, triples = found["stages"]["chunks"], found["stages"]["triples"]
+    assert (chunks["calls"], triples["calls"], found["calls"]) == (3, 3, 6)
+    assert triples["tokens_in"] > chunks["tokens_in"] > chunks["tokens_out"] > 0
+    usd = (found["tokens_in"] + 10 * found["tokens_out"]) / 1e6
+    assert found["usd"] == pytest.approx(usd, abs=1e-4)
+    assert not list(tmp_path.iterdir()), "an estimate writes nothing"
+
+
+def test_a_prompt_is_counted_once_by_clients_that_share_what_they_saw(tmp_path: Path) -> None:
+    seen: set[bytes] = set()
+    first, second = (CountingClient(MODEL, tmp_path, seen=seen) for _ in range(2))
+    asked = [prompt("one"), prompt("two"), prompt("one")]
+    unknown = first.complete(asked, 0, [True] * 3)
+    assert [each.fault for each in unknown] == [NOT_ASKED] * 3
+    texts = ['{"word": "a"}', "no JSON", '{"word": "a"}']
+    answers = first.stand_in(asked, [Completion()] * 3, texts)
+    assert [each.fault.kind if each.fault else each.value.word for each in answers] == [
+        "a", "invalid_json", "a",
+    ]  # fmt: skip
+    second.complete([prompt("one"), prompt("three")], 0, [True] * 2)
+    assert (first.found.prompts, first.found.calls, second.found.calls) == (3, 2, 1)
+    assert first.found.tokens_out == 4 + 2, "four bytes a token, the same answer once"
+
+
+def test_an_estimate_needs_a_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"engine\.tokenizer: an estimate needs"):
+        CountingClient(ToyModel(), tmp_path)
