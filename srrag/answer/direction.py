@@ -23,17 +23,20 @@ _SAME = re.compile(
     re.IGNORECASE,
 )
 _UP = re.compile(
-    r"\b(?:increas\w*|higher|greater|more|rise[sn]?|rose|elevat\w*|longer|larger|gain\w*|better|"
-    r"superior|enhanc\w*|exceed\w*|stronger|faster|accelerat\w*|highest|longest|later)\b",
+    r"\b(?:increas\w*|higher|greater|more|rise[sn]?|rose|elevat\w*|longer|larger|gain\w*|raise[sd]?|"
+    r"doubled|tripled|enhanc\w*|exceed\w*|stronger|faster|accelerat\w*|highest|longest|later)\b",
     re.IGNORECASE,
 )
 _DOWN = re.compile(
     r"\b(?:decreas\w*|lower\w*|reduc\w*|less|fewer|fell|fall|declin\w*|shorter|smaller|diminish\w*|"
-    r"attenuat\w*|suppress\w*|prevent\w*|worse\w*|inferior|dropp?\w*|alleviat\w*|relie[fv]\w*|"
+    r"attenuat\w*|suppress\w*|prevent\w*|halved|shortened|dropp?\w*|alleviat\w*|relie[fv]\w*|"
     r"lowest|lesser|fewest|shortest|earlier)\b",
     re.IGNORECASE,
 )
-_BETTER = re.compile(r"\b(?:improv\w*|benefi\w*|effective\w*)\b", re.IGNORECASE)
+_BETTER = re.compile(
+    r"\b(?:improv\w*|benefi\w*|effective\w*|better|superior|eased)\b", re.IGNORECASE
+)
+_WORSE = re.compile(r"\b(?:worse\w*|inferior|deteriorat\w*|aggravat\w*)\b", re.IGNORECASE)
 _BAD = re.compile(
     r"\b(?:pain|symptom\w*|disabilit\w*|fatigue|anxiety|depress\w*|risk|mortality|deaths?|loss|"
     r"incidence|complication\w*|adverse|stress|relapse|recurrence|pressure|weight|fat|bmi|"
@@ -68,8 +71,9 @@ def direction(sentence: str, intervention: str, comparator: str, outcome: str) -
     places = _places(sentence, outcome)
     found = [(_near(m.start(), places), "increased") for m in _UP.finditer(sentence)]
     found += [(_near(m.start(), places), "decreased") for m in _DOWN.finditer(sentence)]
-    good: Direction = "decreased" if is_harm(outcome) else "increased"
+    good, bad = ("decreased", "increased") if is_harm(outcome) else ("increased", "decreased")
     found += [(_near(m.start(), places) + 1, good) for m in _BETTER.finditer(sentence)]
+    found += [(_near(m.start(), places) + 1, bad) for m in _WORSE.finditer(sentence)]
     if not found:
         return ""
     said = min(found)[1]
