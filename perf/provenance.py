@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perf.support_pairs import Pair, pairs
 from srrag.evaluate.datasets import evidence_inference
 from srrag.evaluate.near_topic import read_near_topic
 from srrag.evaluate.retrieval import read_qrels
@@ -58,27 +57,6 @@ def sentence_weights(data: Path) -> dict[str, Any]:
     )
 
 
-def support(data: Path, chosen: Sequence[Pair] | None = None) -> dict[str, Any]:
-    """What `perf.support fit` saw: the develop half of its pairs."""
-    seen = chosen or [pair for pair in pairs(data) if not pair.blind]
-    texts = {row["_id"]: row["text"] for row in _rows(data / "bioasq" / "queries.jsonl")}
-    groups = {pair.group: pair.kind for pair in seen}
-    articles = {g for g, kind in groups.items() if not kind.startswith(("ideal", "kqa"))}
-    findings = {pair.group for pair in seen if pair.kind in ("finding", "turned_finding")}
-    prompts = {
-        row["id"]
-        for row in _rows(data / "evidence_inference" / "prompts.jsonl")
-        if row["article_id"] in findings
-    }
-    asked = [texts.get(group, group) for group in groups.keys() - articles]
-    return fitted_on(
-        name="support gate",
-        command="python -m perf.support fit",
-        questions=[*asked, *_prompts(data, prompts)],
-        documents=articles,
-    )
-
-
 def logit(data: Path) -> dict[str, Any]:
     """What `perf.rerank logit` saw: the training side of 400 questions a set."""
     asked: list[str] = []
@@ -116,7 +94,6 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 FITS: dict[tuple[str, str], Callable[[Path], dict[str, Any]]] = {
     ("srrag.answer", "answerable.json"): answerable,
     ("srrag.answer", "sentence_weights.json"): sentence_weights,
-    ("srrag.answer", "support.json"): support,
     ("srrag.rerank", "logits.json"): logit,
 }
 

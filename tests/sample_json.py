@@ -19,6 +19,13 @@ def answer_by_schema(request: dict[str, Any]) -> str:
     return json.dumps(sample_json(schema, text, random.Random(seed)), ensure_ascii=False)
 
 
+def supported(request: dict[str, Any]) -> str:
+    """Call each sentence of a prompt of CheckAnswer supported."""
+    numbers = re.findall(r'^\{"n": (\d+), "text": ', request["messages"][1]["content"], re.M)
+    told = {"reason": "It is there.", "verdict": "full", "correction": "", "cites": []}
+    return json.dumps({"checks": [{"n": int(n), **told} for n in numbers]})
+
+
 def asked_schema(request: dict[str, Any]) -> dict[str, Any] | None:
     """The schema in `response_format`, else one that stands as the system message's last line."""
     asked = request.get("response_format") or {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from srrag.answer.check_support import support_line
 from srrag.answer.provenance import why
+from srrag.answer.settle_checks import support_line
 from srrag.grades import STUDIES
 from srrag.standing import standing_note
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.answer.check_support import CheckSupport
+from srrag.answer.check_answer import CheckAnswer
 from srrag.answer.cited import ChosenAnswer, CitedAnswer, citation_fault, show
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.sentences import plain
@@ -100,7 +100,7 @@ def freed(pipeline: Pipeline) -> Pipeline:
         if type(step) is ComposeAnswer
         else step
         for step in pipeline.answer
-        if not isinstance(step, CheckSupport)  # what a model cites is counted as it comes
+        if not isinstance(step, CheckAnswer)  # what a model cites is counted as it comes
     )
     if not any(isinstance(step, ComposeFreely) for step in answer):
         raise ValueError("pipeline: none of its steps is ComposeAnswer, which could cite freely")

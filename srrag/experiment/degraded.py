@@ -61,7 +61,7 @@ def answer_counts(answers: pa.Table, keys: Mapping[str, str]) -> dict[str, Any]:
 
 
 def support_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum what the support gate checked and dropped; empty if the pipeline has no gate."""
+    """Sum what became of checked sentences; empty if the pipeline checks none."""
     told = [row for row in rows if "support" in row]
     if not told:
         return {}
@@ -70,4 +70,4 @@ def support_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for row in told:
         total.update(row["support"])
         faults.update(each["fault"] for each in row["unsupported"])
-    return {"support": {**total, "dropped": dict(faults.most_common())}}
+    return {"support": {**total, "faults": dict(faults.most_common())}}

@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from srrag.answer.answer_json import answer_json, trace_json
-from srrag.answer.check_support import gate_of
 from srrag.answer.cited import CitedAnswer
 from srrag.answer.provenance_tree import tree
-from srrag.answer.streaming import AnswerStream, uncited_of
+from srrag.answer.streaming import AnswerStream, checked_in, uncited_of
 from srrag.engine.stream import listening
 from srrag.errors import UsageError
 from srrag.ids import content_id
@@ -48,7 +47,7 @@ def ask_aloud(
     """
     pipeline, at = bound.pipeline, bound.place(at)
     asked = question_table([{"query_id": content_id(question), "text": question}])
-    draft = AnswerStream(wrapped(), uncited_of(pipeline), gate_of(pipeline.answer, at))
+    draft = AnswerStream(wrapped(), uncited_of(pipeline), checked_in(pipeline))
     say(f"\n{textwrap.fill(question, _WIDTH)}\n")
     with (
         engines_here(engines_of([pipeline]), at, exclusive=False) as engines,

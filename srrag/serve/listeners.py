@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.check_support import MakeGate
 from srrag.answer.cited import CitedAnswer, Uncited
 from srrag.answer.streaming import AnswerStream
 from srrag.engine.stream import listening
@@ -44,16 +43,16 @@ class Listeners:
         wanted: Callable[[], bool],
         uncited: Uncited = "drop",
         deadline: float = math.inf,
-        gate: MakeGate | None = None,
+        checked: bool = False,
     ) -> None:
         """Bind the observers; `uncited` says how the pipeline treats sentences without citation.
 
-        With the pipeline's support `gate`, a sentence is reported once it has passed the gate.
+        If a later step of the pipeline has each sentence `checked`, the text comes at the end.
         `deadline` is when the last client stops waiting, on the monotonic clock.
         """
         self.ears, self.wanted, self._deadline = ears, wanted, deadline
         self._drafts = {
-            query_id: AnswerStream(partial(_say, hear), uncited, gate)
+            query_id: AnswerStream(partial(_say, hear), uncited, checked)
             for query_id, hear in ears.items()
         }
 

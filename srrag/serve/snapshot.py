@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from srrag.answer.check_support import gate_of
-from srrag.answer.streaming import uncited_of
+from srrag.answer.streaming import checked_in, uncited_of
 from srrag.bind import bind
 from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
@@ -94,7 +93,7 @@ class Snapshot:
         self.texts = TextScores(_encoder_of(settings), at)
         self.terms = {name: terms_of(p) for name, p in settings.pipelines.items()}
         self._uncited = {name: uncited_of(p) for name, p in settings.pipelines.items()}
-        self._gates = {name: gate_of(p.answer, at) for name, p in settings.pipelines.items()}
+        self._checked = {name: checked_in(p) for name, p in settings.pipelines.items()}
         self._warm()
         engines.use()
 
@@ -108,7 +107,9 @@ class Snapshot:
         ears = {str(n): t.item.hear for n, t in enumerate(tickets) if t.item.hear is not None}
         deadline = max(ticket.deadline for ticket in tickets)
         wanted = partial(_any_wanted, tickets)
-        audience = Listeners(ears, wanted, self._uncited[pipeline], deadline, self._gates[pipeline])
+        audience = Listeners(
+            ears, wanted, self._uncited[pipeline], deadline, self._checked[pipeline]
+        )
         try:
             with audience.present(), tallied() as usage:
                 out = function(question_table(rows)).to_pylist()

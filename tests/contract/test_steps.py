@@ -20,11 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import srrag
-from srrag.answer.check_support import CheckSupport
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
-from srrag.answer.judge_support import JudgeSupport
-from srrag.answer.score_support import ScoreSupport
 from srrag.answer.select import SelectEvidence
 from srrag.benchmark.filter_dense import FilterDense
 from srrag.benchmark.grade_support import GradeSupport
@@ -162,10 +159,6 @@ def examples(
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
     free = ComposeFreely(evaluation_only=True)
     found[ComposeFreely] = Example(free, found[ComposeAnswer].table, at)
-    checked = found[CheckSupport]
-    found[JudgeSupport] = Example(JudgeSupport(), checked.step.open(at)(checked.table), at)
-    scored = ScoreSupport(cross_encoder=model)
-    found[ScoreSupport] = Example(scored, found[JudgeSupport].table, at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
     add_benchmark(found, at)

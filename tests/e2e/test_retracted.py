@@ -35,7 +35,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(root: Path, question: str, *more: str) -> dict[str, Any]:
     return jobs.ask.run(configure("ask", [
-        f"root={root}", f"question={question}", "pipeline=bm25", "pipeline.answer.support=null",
+        f"root={root}", f"question={question}", "pipeline=bm25", "pipeline.answer.check=null",
         "pipeline.answer.gate=null", "pipeline.answer.compose.gate=''", *more,
     ]))  # fmt: skip
 

@@ -20,6 +20,7 @@ from tests.sample_json import asked_schema
 pytestmark = pytest.mark.e2e
 ASKED = "Should bed rest be prescribed for acute low back pain in adults?"
 CLAIM = "Yes, there is strong evidence that bed rest heals patients sooner."
+MENDED = "Bed rest is discussed."
 HELPERS = {
     "FindAnchors", "WriteHyde", "Reflect", "FindSnippets", "NoticeMismatch",
 }  # fmt: skip
@@ -35,34 +36,51 @@ def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def misbehaving(request: dict[str, Any]) -> str:
-    """One good sentence, and five that no reader should see; helpers answer with garbage."""
-    if (asked_schema(request) or {}).get("title") != "CitedAnswer":
-        return "none"
+def written(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """One good sentence as the lead, one that goes too far, and two that no reader should see."""
     user = request["messages"][1]["content"]
-    given = [json.loads(line) for line in user.split("\n") if line.startswith('{"n": ')]
-    first = given[0]
+    first = next(json.loads(line) for line in user.split("\n") if line.startswith('{"n": '))
     quote = split_sentences(first["text"])[0].text
-    said = [
+    return [
         {"text": quote, "cites": [first["n"]]},
-        {"text": CLAIM, "cites": [each["n"] for each in given]},
-        {"text": ASKED, "cites": [first["n"]]},
-        {"text": quote, "cites": [first["n"]]},
+        {"text": CLAIM, "cites": [first["n"]]},
         {"text": "Zinc shortens the common cold of 7919 schoolchildren.", "cites": [first["n"]]},
+        {"text": "Book a course at www.clinic.example.", "cites": [first["n"]]},
     ]
-    return json.dumps(
-        {"answer": said, "evidence": [], "limits": [{"text": "Sentence 1.", "cites": [1]}],
-         "insufficient": False, "missing": ""}
-    )  # fmt: skip
 
 
-def only_echoes(request: dict[str, Any]) -> str:
-    """Nothing but the question."""
-    if (asked_schema(request) or {}).get("title") != "CitedAnswer":
-        return "none"
-    said = [{"text": ASKED, "cites": [1]}]
+def checks(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a careful reader says of those sentences, and that the link is all right."""
+    user = request["messages"][1]["content"]
+    told = [json.loads(line) for line in user.split("\n") if line.startswith('{"n": ')]
+    found = []
+    for each in told:
+        verdict = {CLAIM: "partial"}.get(each["text"], "none" if "Zinc" in each["text"] else "full")
+        mended = MENDED if verdict == "partial" else ""
+        found.append(
+            {"n": each["n"], "reason": "Read.", "verdict": verdict, "correction": mended}
+            | {"cites": []}
+        )
+    return found
+
+
+def answering(request: dict[str, Any]) -> str:
+    """A model that answers and checks; its helpers answer with garbage."""
+    match (asked_schema(request) or {}).get("title"):
+        case "CitedAnswer":
+            return json.dumps({"answer": written(request), "evidence": [], "limits": [],
+                               "insufficient": False, "missing": ""})  # fmt: skip
+        case "CheckedAnswer":
+            return json.dumps({"checks": checks(request)})
+    return "none"
+
+
+def refuting(request: dict[str, Any]) -> str:
+    """The same answer, of which nothing is supported."""
+    if (asked_schema(request) or {}).get("title") != "CheckedAnswer":
+        return answering(request)
     return json.dumps(
-        {"answer": said, "evidence": [], "limits": [], "insufficient": False, "missing": ""}
+        {"checks": [each | {"verdict": "none", "correction": ""} for each in checks(request)]}
     )
 
 
@@ -75,32 +93,31 @@ def engine(url: str, folder: Path) -> list[str]:
 def test_nothing_unsupported_is_shown_and_lost_helpers_are_named(
     root: Path, tmp_path: Path
 ) -> None:
-    with serve(Endpoint(script=misbehaving)) as endpoint:
+    with serve(Endpoint(script=answering)) as endpoint:
         with_model = engine(endpoint.url, tmp_path / "completions")
         summary, shown = srrag(
             "ask", f"root={root}", "pipeline=srrag", f"question={ASKED}", *with_model, "trace=true"
         )
-    (only,) = summary["sentences"]
-    assert summary["answer"] == f"{only['text']} [{only['citations'][0]}]"
-    dropped = {each["text"]: each["fault"] for each in summary["support"]["dropped"]}
-    assert dropped == {
-        CLAIM: "cites_everything",
-        ASKED: "echo",
-        only["text"]: "repeated",
-        "Zinc shortens the common cold of 7919 schoolchildren.": "unsupported",
-        "Sentence 1.": "placeholder",
+    quote, mended = (each["text"] for each in summary["sentences"])
+    assert mended == MENDED and summary["answer"] == f"{quote} [1] {MENDED} [1]"
+    told = {
+        each["text"]: (each["fault"], each["repaired"]) for each in summary["support"]["dropped"]
     }
-    assert summary["support"]["kept_sentences"] == 1
-    assert "Left out: 1 sentence" in shown
-    assert not any(text in shown for text in dropped if text not in (ASKED, only["text"]))
+    assert told == {
+        CLAIM: ("partial", MENDED),
+        "Zinc shortens the common cold of 7919 schoolchildren.": ("none", ""),
+        "Book a course at www.clinic.example.": ("link", ""),
+    }
+    assert summary["support"]["kept_sentences"] == 2
+    assert "Put right: 1 sentence" in shown and "Left out: 1 sentence" in shown
+    assert not any(text in shown for text in told)
     assert {each["step"] for each in summary["degraded"]} == HELPERS
     faults = {each["step"]: each["fault"] for each in summary["degraded"]}
     key = "Raise pipeline.rank.search.search.rank.hyde.again (now 1)."
     assert faults["WriteHyde"].endswith(key)
     assert "WriteHyde gave nothing." in shown
     steps = {each["step"]: each for each in summary["trace"]["steps"]}
-    assert steps["CheckSupport"]["items"] == 5
-    assert "fault" in steps["FindSnippets"]
+    assert "fault" in steps["FindSnippets"] and "fault" not in steps["CheckAnswer"]
     assert summary["trace"]["rounds"][0]["fault"]
 
 
@@ -110,13 +127,13 @@ def test_nothing_unsupported_is_shown_and_lost_helpers_are_named(
 def test_a_search_goes_on_without_its_helper(
     root: Path, tmp_path: Path, name: str, step: str
 ) -> None:
-    with serve(Endpoint(script=misbehaving)) as endpoint:
+    with serve(Endpoint(script=answering)) as endpoint:
         with_model = engine(endpoint.url, tmp_path / "completions")
         summary, _ = srrag(
             "ask", f"root={root}", f"pipeline={name}", f"question={ASKED}", *with_model
         )
     assert [each["step"] for each in summary["degraded"]] == [step]
-    assert summary["evidence"] and len(summary["sentences"]) == 1
+    assert summary["evidence"] and len(summary["sentences"]) == 2
 
 
 def test_a_batch_counts_drops_and_has_a_ceiling_of_failures(root: Path, tmp_path: Path) -> None:
@@ -125,11 +142,11 @@ def test_a_batch_counts_drops_and_has_a_ceiling_of_failures(root: Path, tmp_path
     queries.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     out = tmp_path / "out"
     asked = ["answer", f"root={root}", "pipeline=bm25", f"queries={queries}", f"out={out}"]
-    with serve(Endpoint(script=only_echoes)) as endpoint:
+    with serve(Endpoint(script=refuting)) as endpoint:
         with_model = engine(endpoint.url, tmp_path / "completions")
         summary, _ = srrag(*asked, *with_model)
     assert summary["failed"] == 0 and summary["degraded"] == {}
-    assert summary["support"]["dropped"]["echo"] == 1
+    assert summary["support"]["faults"]["none"] >= 3
     lines = (out / "answers.jsonl").read_text("utf-8").splitlines()
     first = next(row for row in map(json.loads, lines) if row["query_id"] == "1")
     assert first["answer"] == ABSTENTION and first["state"] == "not"
@@ -143,34 +160,17 @@ def test_a_batch_counts_drops_and_has_a_ceiling_of_failures(root: Path, tmp_path
     assert borne["failed"] == 2 and borne["ok"]
 
 
-JUDGED = "+pipeline.answer.judge={_target_: JudgeSupport, engine: ${engine}}"
-
-
-@pytest.mark.parametrize("verdict", ["supports", "silent", "garbage"])
-def test_a_model_judges_what_the_rules_let_through(
-    root: Path, tmp_path: Path, verdict: str
+def test_a_check_that_is_lost_leaves_the_answer_but_for_contacts_and_is_told(
+    root: Path, tmp_path: Path
 ) -> None:
-    """It keeps a sentence or drops it; its garbage costs its verdict alone, and is told."""
-
     def script(request: dict[str, Any]) -> str:
-        user = request["messages"][1]["content"]
-        given = [json.loads(line) for line in user.split("\n") if line.startswith('{"n": ')]
-        match (asked_schema(request) or {}).get("title"):
-            case "JudgedSentence" if verdict != "garbage":
-                return json.dumps({"verdicts": [{"n": n["n"], "verdict": verdict} for n in given]})
-            case "CitedAnswer":
-                quote = split_sentences(given[0]["text"])[0].text
-                said = [{"text": f"Overall, {quote}", "cites": [given[0]["n"]]}]
-                return json.dumps({"answer": said, "evidence": [], "limits": [],
-                                   "insufficient": False, "missing": ""})  # fmt: skip
-        return "none"
+        checked = (asked_schema(request) or {}).get("title") == "CheckedAnswer"
+        return "none" if checked else answering(request)
 
     with serve(Endpoint(script=script)) as endpoint:
         with_model = engine(endpoint.url, tmp_path / "completions")
-        summary, shown = srrag("ask", f"root={root}", f"question={ASKED}", *with_model, JUDGED)
-    dropped = [each["fault"] for each in summary["support"]["dropped"]]
-    assert dropped == (["judged"] if verdict == "silent" else [])
-    assert (summary["answer"] == ABSTENTION) == (verdict == "silent")
-    assert ("a model judged" in shown) == (verdict == "silent")
-    lost = [each["step"] for each in summary["degraded"]]
-    assert ("JudgeSupport" in lost) == (verdict == "garbage")
+        summary, shown = srrag("ask", f"root={root}", f"question={ASKED}", *with_model)
+    assert CLAIM in summary["answer"] and "7919" in summary["answer"]
+    assert "www" not in summary["answer"]
+    assert "CheckAnswer" in [each["step"] for each in summary["degraded"]]
+    assert "CheckAnswer gave nothing." in shown

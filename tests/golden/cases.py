@@ -11,11 +11,10 @@ import pyarrow as pa
 import yaml
 
 from srrag.answer import snippets
-from srrag.answer.check_support import CheckSupport
+from srrag.answer.check_answer import CheckAnswer
 from srrag.answer.choose import ChooseOption
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.free_citation import ComposeFreely
-from srrag.answer.judge_support import JudgeSupport
 from srrag.answer.mismatch import NoticeMismatch
 from srrag.answer.paragraph import ComposeParagraph
 from srrag.answer.summarise import SummariseDocuments
@@ -37,19 +36,18 @@ from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.retrieve import ircot
 from srrag.schema import (
     ANCHORS,
-    CHOICE,
+    ANSWER,
     DOCUMENTS,
     EVIDENCE,
     FINDINGS,
     KEYED_UNITS,
     MISMATCHES,
-    NO_CHOICE,
     QUESTIONS,
-    SENTENCES,
     SNIPPETS,
     TOPICS,
     UNITS,
     empty_value,
+    sentence_row,
 )
 from srrag.spec import build
 from tests.golden.bench_cases import BENCH_CASES
@@ -164,21 +162,18 @@ def notice_mismatch(fill: Fill) -> list[Prompt]:
     return NoticeMismatch().prompts(table)
 
 
-def judge_support(fill: Fill) -> list[Prompt]:
-    sentence = {"text": fill("Strength training lowers the index."), "evidence_ids": ["e1"]}
-    return JudgeSupport(engine=HttpEngine(model="m")).prompts(to_judge(fill, [sentence]))
-
-
-def to_judge(fill: Fill, sentences: list[dict[str, Any]]) -> pa.Table:
-    """An answer that has passed the rules."""
-    empty = {field.name: empty_value(field.type) for field in CheckSupport.writes}
-    row = {
-        "text": fill(QUESTION), "evidence": evidence(fill), "answer": "", "sentences": sentences,
-        "state": "answered", "choice": NO_CHOICE, "answer_note": "", **empty,
-    }  # fmt: skip
-    given = {"evidence": EVIDENCE, "sentences": SENTENCES, "choice": CHOICE.type}
-    given |= {field.name: field.type for field in CheckSupport.writes}
-    return pa.table({name: pa.array([value], given.get(name)) for name, value in row.items()})
+def check_answer(fill: Fill) -> list[Prompt]:
+    text = evidence(fill)[0]["text"]
+    place = {"evidence_id": "e1", "start": text.index(". At 3") + 2, "end": len(text)}
+    said = fill("Strength training lowers the index by 31 points.")
+    sentences = [
+        sentence_row(said, ["e1"], places=[place]),
+        sentence_row("It should be offered.", ["e2"], part="evidence"),
+    ]
+    given = pa.schema([*QUESTIONS, pa.field("evidence", EVIDENCE), *ANSWER])
+    told = {"text": fill(QUESTION), "evidence": evidence(fill), "sentences": sentences}
+    table = rows(given, **told)
+    return CheckAnswer(engine=HttpEngine(model="m")).prompts(table)
 
 
 def select_snippets(fill: Fill) -> list[Prompt]:
@@ -293,7 +288,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "choose_option": choose_option,
     "select_snippets": select_snippets,
     "notice_mismatch": notice_mismatch,
-    "judge_support": judge_support,
+    "check_answer": check_answer,
     "picot_anchors": picot,
     "decompose": decomposed,
     "hyde": hypothetical,

@@ -93,7 +93,7 @@ def test_an_answer_shows_what_is_supported_and_says_what_it_lacks(
         assert "error: answer: " in heard or "error: ComposeAnswer" in heard, heard[-2000:]
     totals = CompletionLog(tmp_path / "completions").totals()
     calls = totals.completions + sum(totals.faults.values())
-    prompts = 2 * (1 + 1 + 1 + 1) + 12 + 2
+    prompts = 2 * (1 + 1 + 1 + 1) + 12 + 3
     assert 0 < calls <= TRIES * prompts
     if code:
         return

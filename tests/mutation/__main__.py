@@ -54,8 +54,6 @@ TESTS: dict[str, list[str]] = {
     "answer/cited": ["answer/test_compose.py", "answer/test_free_citation.py"],
     "answer/compose": ["answer/test_compose.py"],
     "answer/select": ["answer/test_select.py"],
-    "answer/judge_support": ["answer/test_judge_support.py"],
-    "answer/support_gate": ["answer/test_support_gate.py"],
     "algo/intervals": ["algo/test_intervals.py", "algo/test_significance.py"],
 }  # fmt: skip
 

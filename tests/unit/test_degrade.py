@@ -131,7 +131,7 @@ def test_summaries_count_questions_and_drops() -> None:
         {
             "trace": [lost],
             "support": {"sentences": 3, "kept_sentences": 1},
-            "unsupported": [{"fault": "echo"}, {"fault": "unsupported"}],
+            "unsupported": [{"fault": "none"}, {"fault": "partial"}],
         },
         {
             "trace": [{"step": "Blank", "fault": ""}],
@@ -146,7 +146,7 @@ def test_summaries_count_questions_and_drops() -> None:
     assert counted["Reflect"] == {"questions": 1, "first": "empty: No."}
     assert support_counts(rows) == {
         "support": {
-            "sentences": 5, "kept_sentences": 3, "dropped": {"echo": 1, "unsupported": 1},
+            "sentences": 5, "kept_sentences": 3, "faults": {"none": 1, "partial": 1},
         }
     }  # fmt: skip
     assert support_counts([{"trace": []}]) == {}

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from srrag.answer.answerable import JudgeAnswerable
-from srrag.answer.check_support import CheckSupport
 from srrag.answer.compose import ComposeAnswer
 from srrag.mentions.tagger import shipped_fitted
 from srrag.provenance import (
@@ -68,7 +67,6 @@ def test_a_block_that_was_cut_is_refused() -> None:
     [
         ("srrag.answer", "answerable.json", "questions"),
         ("srrag.answer", "sentence_weights.json", "questions"),
-        ("srrag.answer", "support.json", "documents"),
         ("srrag.rerank", "logits.json", "questions"),
     ],
 )
@@ -94,4 +92,4 @@ def test_only_packaged_weights_of_the_logit_are_known() -> None:
 
 def test_the_rules_weights_were_fitted_a_models_answers_were_not() -> None:
     assert ComposeAnswer().fitted()[0].name == "sentence weights"
-    assert CheckSupport().fitted()[0].questions and JudgeAnswerable().fitted()[0].questions
+    assert JudgeAnswerable().fitted()[0].questions

@@ -49,7 +49,7 @@ class Metrics:
             registry=own,
         )  # fmt: skip
         self.dropped = Counter(
-            "srrag_support_dropped", "Sentences and citations that the support gate dropped",
+            "srrag_unsupported_sentences", "Sentences of answers that did not stand as written",
             ["pipeline", "fault"], registry=own,
         )  # fmt: skip
         self.lost_steps = Counter(

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.check_support import checked
 from srrag.answer.cited import ABSTENTION
 from srrag.answer.paragraph import ComposeParagraph, quotes
 from srrag.schema import ANSWERABLE, EVIDENCE, empty_value
@@ -57,17 +56,6 @@ def test_rules_quote_every_piece_and_merge_equal_ones() -> None:
     )
     assert [each["evidence_ids"] for each in row["sentences"]] == [["e1", "e2"], ["e3"]]
     assert (row["state"], row["invalid_citations"], row["model"]) == ("answered", 0, "rules")
-
-
-def test_the_support_gate_lets_quotes_pass_without_a_model() -> None:
-    (row,) = by_rules(ComposeParagraph(gate="gate"), table(BULLETS))
-
-    def never(texts: Any) -> Any:
-        raise AssertionError(texts)
-
-    found = checked(row, never)
-    assert found["unsupported"] == []
-    assert found["answer"] == row["answer"]
 
 
 def test_of_a_document_the_sentence_nearest_to_the_question() -> None:

@@ -17,12 +17,12 @@ def asked(root: Path, *overrides: str) -> dict[str, Any]:
 
 def test_the_trace_tells_why_each_window_is_there(fitted_root: Path) -> None:
     summary = asked(fitted_root, "pipeline=srrag", "trace=true")
-    assert summary["off"] == ["WriteHyde", "Reflect"], (
-        "rules make up no passage, and do not reflect"
+    assert summary["off"] == ["WriteHyde", "Reflect", "CheckAnswer"], (
+        "rules make up no passage, do not reflect, and quote"
     )
     traced = summary["trace"]
     names = [item["step"] for item in traced["steps"]]
-    assert names[0] == "IterateRetrieval" and names[-2:] == ["ComposeAnswer", "CheckSupport"]
+    assert names[0] == "IterateRetrieval" and names[-2:] == ["ComposeAnswer", "CheckAnswer"]
     (only,) = traced["rounds"]
     assert only["question"] == QUESTION
     assert [item["step"] for item in only["steps"]][-1] == "SearchTracks"
@@ -43,7 +43,7 @@ def test_the_trace_tells_why_each_window_is_there(fitted_root: Path) -> None:
 
 def test_without_asking_there_is_only_the_time_of_each_step(sample_root: Path) -> None:
     summary = asked(sample_root, "pipeline=hybrid")
-    assert "off" not in summary
+    assert summary["off"] == ["CheckAnswer"]
     assert [set(item) - {"items"} for item in summary["trace"]["steps"]] == [
         {"step", "ms", "rows_in", "rows_out"}
     ] * len(summary["trace"]["steps"])

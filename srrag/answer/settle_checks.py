@@ -1,0 +1,210 @@
+"""What becomes of an answer by the checks on its sentences: each stays, is replaced, or falls."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from srrag.answer.cited import ABSTENTION, PARTIAL
+from srrag.answer.cited_papers import CitedText, cited_papers, places_of, sources_of
+from srrag.answer.sentences import plain
+from srrag.answer.vetoes import LINK, READER, veto
+from srrag.llm.completion import Answer
+from srrag.reading.numbers import lost_numbers
+from srrag.rows import Row
+from srrag.schema import NO_CHOICE, PARTS
+
+LOST_LEAD = "The answer that was written could not be supported by the papers that it cites."
+FAULTS = {
+    "partial": "said more than what was cited",
+    "none": "not stated by what was cited",
+    "contradicted": "contradicted by what was cited",
+    LINK: "with an address or a telephone number",
+    READER: "addressed to the reader",
+}
+"""Why a sentence does not stand as written, in words for the reader."""
+REVISES = (
+    "answer", "sentences", "state", "verdict", "choice", "answer_note", "missing", "findings",
+)  # fmt: skip
+"""The columns of an answer that checks revise."""
+
+MAX_CHECKS = 24
+MAX_CITES = 6
+
+
+class CheckedSentence(Answer):
+    """What the cited papers say of one sentence, and the sentence as they state it."""
+
+    n: Annotated[int, Field(ge=1, le=MAX_CHECKS)]
+    reason: Annotated[str, Field(max_length=400)]
+    verdict: Literal["full", "partial", "none", "contradicted"]
+    correction: Annotated[str, Field(max_length=800)]
+    cites: Annotated[list[Annotated[str, Field(max_length=12)]], Field(max_length=MAX_CITES)]
+
+
+class CheckedAnswer(Answer):
+    """One check a sentence."""
+
+    checks: Annotated[list[CheckedSentence], Field(max_length=MAX_CHECKS)]
+
+    salvage: ClassVar[bool] = True
+
+
+def checked(row: Row, checks: Mapping[int, CheckedSentence]) -> Row:
+    """The columns of an answer that its checks revise, with `support` and `unsupported`.
+
+    `checks` are by number from 1 of what `to_check` returns.
+    """
+    asked = to_check(row)
+    papers = cited_papers(row["evidence"], row["sentences"])
+    by_place = {place: checks.get(n) for n, place in enumerate(asked, 1)}
+    kept: list[Row] = []
+    unsupported: list[Row] = []
+    lead: Settled | None = None
+    for place, sentence in enumerate(row["sentences"]):
+        settled = settle(sentence, by_place.get(place), papers, row["text"])
+        stands = settled.sentence
+        if settled.fault and stands and stands["text"] in [each["text"] for each in kept]:
+            stands = None  # an earlier sentence says it already
+        if lead is None and sentence["part"] == "answer":
+            lead = settled
+        kept += [stands] if stands else []
+        if settled.fault:
+            told = {name: sentence[name] for name in ("text", "evidence_ids")}
+            told |= {"fault": settled.fault, "reason": settled.reason}
+            unsupported.append(told | {"repaired": stands["text"] if stands else ""})
+    counts = {
+        "sentences": len(row["sentences"]),
+        "kept_sentences": len(kept),
+        "repaired_sentences": sum(bool(each["repaired"]) for each in unsupported),
+    }
+    same = {name: row[name] for name in REVISES} | _unvetoed(row)
+    revised = _revised(row, kept, lead) if unsupported else {}
+    return {**same, **revised, "support": counts, "unsupported": unsupported}
+
+
+def _revised(row: Row, kept: list[Row], lead: Settled | None) -> Row:
+    """The columns of an answer of which these sentences are left; `lead` became of its first."""
+    fell = lead is not None and lead.sentence is None
+    turned = lead is not None and lead.fault == "contradicted"
+    if fell:
+        kept = [
+            each | {"part": "limits" if each["part"] == "limits" else "evidence"} for each in kept
+        ]
+    told = any(each["part"] != "limits" for each in kept)
+    closed = row["state"] == "not" or not told
+    head = [ABSTENTION if closed else LOST_LEAD] if fell or not told else []
+    ids = [item["evidence_id"] for item in row["evidence"]]
+    tail = [PARTIAL] if row["answer"].endswith(PARTIAL) and not head else []
+    paragraphs = [*head, *(_paragraph(part, kept, ids) for part in PARTS), *tail]
+    because = f"{LOST_LEAD} {lead.reason}".strip() if lead and fell else ""
+    return {
+        "answer": "\n\n".join(filter(None, paragraphs)),
+        "sentences": kept,
+        "state": "not" if closed else "partly" if fell else row["state"],
+        "verdict": "" if fell or turned else row["verdict"],
+        "choice": NO_CHOICE if fell or turned else row["choice"],
+        "answer_note": " ".join(filter(None, (because, row["answer_note"]))),
+    }
+
+
+def _paragraph(part: str, sentences: Sequence[Row], ids: Sequence[str]) -> str:
+    """The sentences of a part, each with its markers."""
+    return " ".join(
+        f"{each['text']} {''.join(f'[{ids.index(name) + 1}]' for name in each['evidence_ids'])}"
+        for each in sentences
+        if each["part"] == part
+    )
+
+
+def _unvetoed(row: Row) -> Row:
+    """Findings and `missing` without what `veto` holds back."""
+    texts = {item["evidence_id"]: f"{item['title']}\n{item['text']}" for item in row["evidence"]}
+    return {
+        "findings": [
+            each
+            for each in row["findings"]
+            if not veto(each["text"], [row["text"], texts.get(each["evidence_id"], "")])
+        ],
+        "missing": "" if veto(row["missing"], [row["text"], *texts.values()]) else row["missing"],
+    }
+
+
+def to_check(row: Mapping[str, Any]) -> list[int]:
+    """The places of the sentences of an answer that cite evidence, MAX_CHECKS at most."""
+    held = {item["evidence_id"] for item in row["evidence"]}
+    return [
+        place
+        for place, each in enumerate(row["sentences"])
+        if held.intersection(each["evidence_ids"])
+    ][:MAX_CHECKS]
+
+
+class Settled(NamedTuple):
+    """What becomes of a sentence: it stays, is replaced, or falls, where `sentence` is None."""
+
+    sentence: Row | None
+    fault: str = ""
+    reason: str = ""
+
+
+def settle(
+    sentence: Row,
+    found: CheckedSentence | None,
+    papers: Mapping[str, CitedText],
+    question: str,
+) -> Settled:
+    """Decide on a sentence by its check, None where there is none, and by what `veto` finds."""
+    sources = sources_of(sentence, papers, question)
+    fault = veto(sentence["text"], sources)
+    reason = ""
+    if found is not None and found.verdict != "full":
+        fault = fault or found.verdict
+        reason = "" if veto(found.reason, sources) else plain(found.reason)
+    if not fault:
+        return Settled(sentence)
+    corrected = found and correction(sentence, found, papers, question)
+    return Settled(corrected or None, fault, reason)
+
+
+def correction(
+    sentence: Row, found: CheckedSentence, papers: Mapping[str, CitedText], question: str
+) -> Row | None:
+    """The corrected sentence with what it rests on; None if there is none that can stand.
+
+    It rests on what the sentence rests on, unless the check names sentences of the papers shown. It
+    holds no number that neither it nor they hold, and nothing that `veto` holds back.
+    """
+    text = plain(found.correction)
+    if not text:
+        return None
+    places = places_of(found.cites, papers)
+    ids = [*dict.fromkeys(each["evidence_id"] for each in places)]
+    if not ids:
+        ids, places = sentence["evidence_ids"], sentence["places"]
+    new = {**sentence, "text": text, "evidence_ids": ids, "places": places}
+    sources = sources_of(new, papers, question)
+    lost = {*lost_numbers(text, sources)} - {*lost_numbers(sentence["text"], sources)}
+    same = _folded(text) == _folded(sentence["text"]) and ids == sentence["evidence_ids"]
+    return None if same or lost or veto(text, sources) else new
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def support_line(unsupported: Sequence[Row]) -> str:
+    """A line for the reader on what did not stand as written and why; "" if all did."""
+    told = []
+    for word, chosen in (("Put right", True), ("Left out", False)):
+        faults = Counter(each["fault"] for each in unsupported if bool(each["repaired"]) is chosen)
+        listed = [
+            f"{count} sentence{'s' * (count > 1)} ({FAULTS[fault]})"
+            for fault, count in faults.most_common()
+        ]
+        told += [f"{word}: {'; '.join(listed)}."] if listed else []
+    return " ".join(told)
