@@ -125,10 +125,12 @@ def _digest(values: list[object]) -> bytes:
 
 
 def key_of(engine: Engine, prompt: Prompt, attempt: int = 0) -> bytes:
-    """Hash everything that decides an answer: engine, schema, prompt, sampling, draw, attempt."""
+    """Hash everything that decides an answer: engine, guide, prompt, sampling, draw, attempt."""
+    enums = [[[name, list(values)] for name, values in prompt.enums]] if prompt.enums else []
     return _digest(
         [
             _prefix(engine, prompt.schema, prompt.system).hex(),
+            *enums,
             prompt.user,
             [list(turn) for turn in prompt.turns],
             prompt.temperature,

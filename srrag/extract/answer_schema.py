@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -58,8 +58,6 @@ class Proposal(Fact):
 
 class Extraction(Answer):
     """All facts and attributes of one passage, and what its schema lacks."""
-
-    salvage: ClassVar[bool] = True
 
     facts: Annotated[list[Fact], Field(max_length=MAX_FACTS)]
     attributes: Annotated[list[Attribute], Field(max_length=MAX_ATTRIBUTES)]

@@ -10,7 +10,7 @@ import abc
 import contextvars
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Protocol
 import pydantic
 
 from srrag.errors import Halt
+from srrag.llm.fields import Losses, explained
 from srrag.llm.loops import repeated
 from srrag.llm.salvage import salvaged
 
@@ -30,8 +31,8 @@ class Answer(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
-    salvage: ClassVar[bool] = False
-    """Whether the complete items of an answer that was cut off are an answer."""
+    example: ClassVar[dict[str, Any] | None] = None
+    """An answer that is right in another case, which prompts show; it validates."""
 
 
 Enums = tuple[tuple[str, tuple[str, ...]], ...]
@@ -45,8 +46,7 @@ class Prompt:
     `row` is its row in the batch. `slot` distinguishes several prompts of a row, `draw` several
     samples of a prompt. The answer follows `schema`. In a retry, `turns` holds the former answers,
     each with what was wrong with it. `enums` lists the values that guided decoding allows for
-    fields, by "Model.field"; they follow from what the system text says, so they are no part of a
-    completion's key. `question` and `options` are those that the prompt is about, if it is
+    fields, by "Model.field". `question` and `options` are those that the prompt is about, if it is
     about one; recorded answers are found by them, and no key holds them.
     """
 
@@ -72,10 +72,14 @@ class Fault:
     example (it hands back the prompt's), invalid_json, wrong_type, and those of a step's own
     check (ungrounded, nonsense, …). Kinds of failed calls: too_long, refused_call, timeout, server,
     connection, crash.
+
+    Where only some items of an answer's lists are at fault, `items` names them, each by its list
+    and its place in it: a retry asks for them alone, and the others stand.
     """
 
     kind: str
     detail: str
+    items: tuple[tuple[str, int], ...] = ()
 
 
 LOST = (
@@ -93,13 +97,15 @@ NOT_ASKED = Fault("not_asked", "")
 class Completion:
     """The answer to a prompt: either `value`, an instance of the prompt's schema, or a `fault`.
 
-    `paid` is False for an answer that came from the log.
+    `paid` is False for an answer that came from the log. `lost` counts the items of its lists that
+    could not be read.
     """
 
     text: str = ""
     value: Any = None
     fault: Fault | None = None
     paid: bool = False
+    lost: int = 0
 
 
 CUT_OFF = ("length", "looped")
@@ -125,11 +131,12 @@ def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
     if not body:
         kind = "whitespace" if text else "empty"
         return Completion(text, fault=Fault(kind, "The answer held no text."))
+    losses = Losses()
     try:
-        return Completion(text, value=schema.model_validate_json(body))
+        value = schema.model_validate_json(body, context=losses)
+        return Completion(text, value=value, lost=losses.items)
     except pydantic.ValidationError as error:
-        cut = schema.salvage and finish in CUT_OFF
-        if cut and (rescued := salvaged(body, schema)) is not None:
+        if finish in CUT_OFF and (rescued := salvaged(body, schema)) is not None:
             return Completion(text, value=rescued)
         return Completion(text, fault=_fault(text, finish, error))
 
@@ -165,12 +172,14 @@ def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
 class PromptFile:
     """A prompt template: system text, a line `---`, user text; both may contain $names.
 
-    Raises ValueError at first use if the file has no line `---`.
+    `$format` in the system text stands for what the schema says of the answer. Raises ValueError at
+    first use if the file has no line `---`.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Bind the file, which is read at first use."""
+    def __init__(self, path: Path, schema: type[Answer] | None = None) -> None:
+        """Bind the file, which is read at first use, and what it asks for."""
         self.path = path
+        self.schema = schema
 
     @cached_property
     def _templates(self) -> tuple[Template, Template]:
@@ -179,8 +188,15 @@ class PromptFile:
             raise ValueError(f"{self.path}: no line '---' between system and user text")
         return Template(system.strip()), Template(user.strip())
 
-    def system(self, **values: object) -> str:
-        """Fill in the system text; raises KeyError for a name without a value."""
+    def system(
+        self, limits: Mapping[str, int] | None = None, enums: Enums = (), **values: object
+    ) -> str:
+        """Fill in the system text; raises KeyError for a name without a value.
+
+        `limits` and `enums` are those of `explained`.
+        """
+        if self.schema is not None:
+            values["format"] = explained(self.schema, limits, dict(enums))
         return self._templates[0].substitute(values)
 
     def user(self, **values: object) -> str:

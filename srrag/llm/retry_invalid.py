@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from srrag.llm.completion import NOT_ASKED, Client, Completion, Fault, Prompt, Usage, tally
+from srrag.llm.completion import (
+    NOT_ASKED,
+    Answer,
+    Client,
+    Completion,
+    Fault,
+    Prompt,
+    Usage,
+    tally,
+)
 
 AFRESH = ("empty", "whitespace", "truncated", "looped", "example")
 """Kinds of faults whose text a model would only continue, so the retry does not show it."""
@@ -20,7 +29,8 @@ AFRESH_TEMPERATURE = 0.7
 FINAL = ("too_long", "refused_call", "not_recorded", "recorded_fault")
 """Kinds of faults that a retry cannot change."""
 
-_MAX_SHOWN_CHARS = 2000
+_MAX_SHOWN_CHARS = 6000
+"""A longer answer is not shown again: a part of it would be no answer."""
 _MAX_REQUEST_CHARS = 600
 
 Check = Callable[[Prompt, Any], Fault | None]
@@ -33,6 +43,8 @@ class _Question:
     first: Prompt
     prompt: Prompt
     best: Completion = field(default_factory=Completion)
+    fault: Fault | None = None
+    """What the check found in the best answer."""
     paid: int = 0
 
     def take(self, answer: Completion, check: Check) -> bool:
@@ -40,10 +52,13 @@ class _Question:
         self.paid += answer.paid
         if answer.fault == NOT_ASKED:
             return False
-        # An answer that fits its schema beats one that does not; otherwise the later one wins.
-        if self.best.value is None or answer.value is not None:
-            self.best = answer
-        fault = answer.fault or check(self.prompt, answer.value)
+        if self.fault is not None and self.fault.items and answer.value is not None:
+            answer = replace(answer, value=mended(self.best.value, self.fault.items, answer.value))
+        fault = answer.fault or check(self.first, answer.value)
+        if answer.lost:
+            tally(Usage(faults=Counter({"bad_item": answer.lost})))
+        if self._is_better(answer, fault):
+            self.best, self.fault = answer, None if answer.value is None else fault
         if fault is None:
             return False
         tally(Usage(faults=Counter([fault.kind])))
@@ -53,10 +68,63 @@ class _Question:
                 user=f"{self.first.user}\n\n{_AGAIN.get(fault.kind, _request(fault))}",
                 temperature=max(self.first.temperature, AFRESH_TEMPERATURE),
             )
-        elif answer.text.strip():
-            shown = (answer.text.strip()[:_MAX_SHOWN_CHARS], _request(fault))
-            self.prompt = replace(self.prompt, turns=(shown,))
+        elif self.fault is not None and self.fault.items:
+            shown = _only(self.best.value, self.fault.items).model_dump_json()
+            self.prompt = replace(self.first, turns=((shown, _request_items(self.fault)),))
+        elif len(shown := answer.text.strip()) > _MAX_SHOWN_CHARS:
+            self.prompt = replace(self.first, user=f"{self.first.user}\n\n{_request(fault)}")
+        elif shown:
+            self.prompt = replace(self.prompt, turns=((shown, _request(fault)),))
         return fault.kind not in FINAL
+
+    def _is_better(self, answer: Completion, fault: Fault | None) -> bool:
+        """Whether an answer is to be kept instead of the best so far.
+
+        An answer that fits its schema beats one that does not. Then counts how many items of its
+        lists stand, none if the whole answer is at fault; then that nothing is; then the first.
+        """
+        if self.best.value is None or answer.value is None:
+            return self.best.value is None
+        former, later = _standing(self.best.value, self.fault), _standing(answer.value, fault)
+        return later > former
+
+
+def _standing(value: Answer, fault: Fault | None) -> tuple[bool, int, bool]:
+    """How good an answer is: whether it stands, how many items of it do, whether all is right."""
+    if fault is not None and not fault.items:
+        return False, 0, False
+    lists = [item for _, item in value if isinstance(item, list)]
+    good = sum(map(len, lists)) - (len(fault.items) if fault else 0)
+    return fault is None or good > 0, good, fault is None
+
+
+def _only(value: Answer, items: Sequence[tuple[str, int]]) -> Answer:
+    """Return an answer whose lists hold these items alone."""
+    kept = {
+        name: [each for place, each in enumerate(old) if (name, place) in items]
+        for name, old in value
+        if isinstance(old, list)
+    }
+    return value.model_copy(update=kept)
+
+
+def mended(value: Answer, items: Sequence[tuple[str, int]], again: Answer) -> Answer:
+    """Return an answer with the items of another in the places of these.
+
+    Where a list of the other has not as many items as were asked for, all come after the others.
+    """
+    lists: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for name, _ in items):
+        places = [place for each, place in items if each == name]
+        old, new = list(getattr(value, name)), [*getattr(again, name)]
+        if len(new) == len(places):
+            for place, item in zip(places, new, strict=True):
+                old[place] = item
+            new = []
+        else:
+            old = [item for place, item in enumerate(old) if place not in places]
+        lists[name] = old + [item for item in new if item not in old]
+    return value.model_copy(update=lists)
 
 
 def ask(
@@ -66,6 +134,9 @@ def ask(
 
     A useless answer (AFRESH) is not shown: the retry repeats the prompt with a note on the fault,
     and samples.
+
+    Where some items of an answer are at fault, the retry shows and asks for them alone, and takes
+    them into the answer. What stood is never lost by a retry: of two answers the better is kept.
 
     Tries in the log count, unless the client is `fresh`, which grants `again` + 1 new ones. An
     answer that fits its schema but fails the step's `check` is returned if none is better. Raises
@@ -128,6 +199,15 @@ def example_words(system: str) -> frozenset[str]:
 
 
 _DECODER = json.JSONDecoder()
+
+
+def _request_items(fault: Fault) -> str:
+    """The message that asks the model to correct some items of its answer."""
+    return (
+        f"{fault.detail[:_MAX_REQUEST_CHARS]} These items are at fault, the others stand. Answer "
+        "with one JSON object of the schema that holds these items alone, corrected; leave out "
+        "what cannot be."
+    )
 
 
 def _request(fault: Fault) -> str:

@@ -18,7 +18,8 @@ def salvaged(text: str, schema: type[A]) -> A | None:
     """Return an answer with the complete, distinct items of a text's lists, or None.
 
     The text has to end within a list of its outermost object, after at least one complete item.
-    Lists that were not begun are empty; where another field is missing, there is no answer.
+    Lists and texts that were not begun are empty where they may be; where another field is missing,
+    there is no answer.
     """
     cut = _cut(text)
     try:
@@ -28,10 +29,12 @@ def salvaged(text: str, schema: type[A]) -> A | None:
     if not isinstance(value, dict):
         return None
     lists = {name: _distinct(item) for name, item in value.items() if isinstance(item, list)}
-    properties = schema.model_json_schema().get("properties", {})
-    empty: dict[str, Any] = {
-        name: [] for name, field in properties.items() if field.get("type") == "array"
-    }
+    empty: dict[str, Any] = {}
+    for name, field in schema.model_json_schema().get("properties", {}).items():
+        if field.get("type") == "array" and not field.get("minItems"):
+            empty[name] = []
+        elif field.get("type") == "string" and not ({"minLength", "enum"} & field.keys()):
+            empty[name] = ""
     try:
         return schema.model_validate({**empty, **value, **lists})
     except pydantic.ValidationError:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import pytest
 
-from srrag.llm.completion import NOT_ASKED, Completion, Fault, Prompt, read, tallied
+from srrag.llm.completion import NOT_ASKED, Answer, Completion, Fault, Prompt, read, tallied
+from srrag.llm.fields import Items, Text
 from srrag.llm.retry_invalid import ask
 from tests.engines import Word, good, prompt
 
@@ -83,7 +85,7 @@ def test_after_the_last_try_the_fault_stays() -> None:
     [
         ([good("nine"), good("ten")], "ten"),
         ([good("nine"), "no json"], "nine"),
-        ([good("nine"), good("nine lives")], "nine lives"),
+        ([good("nine"), good("nine lives")], "nine"),
         (["no json", good("nine")], "nine"),
     ],
 )
@@ -176,3 +178,62 @@ def test_an_example_is_no_answer() -> None:
     said = replace(asked, user="Is it cold and wet?")
     (answer,) = ask(Prompts([good("cold and wet")]), [said], no_check)
     assert answer.value == Word(word="cold and wet"), "the question says it too"
+
+
+class Line(Answer):
+    text: Annotated[str, Text(3, "words")]
+
+
+class Lines(Answer):
+    lines: Annotated[list[Line], Items(9, "lines", "there is none")]
+
+
+def lines(*texts: str) -> str:
+    return Lines(lines=[Line(text=text) for text in texts]).model_dump_json()
+
+
+def no_nine(prompt: Prompt, value: object) -> Fault | None:
+    assert isinstance(value, Lines)
+    wrong = [place for place, line in enumerate(value.lines) if "nine" in line.text]
+    items = tuple(("lines", place) for place in wrong)
+    return Fault("nonsense", "Nine is no word.", items) if wrong else None
+
+
+def whole(prompt: Prompt, value: object) -> Fault | None:
+    assert isinstance(value, Lines)
+    return Fault("nonsense", "Too few.") if len(value.lines) < 2 else None
+
+
+@pytest.mark.parametrize(
+    ("texts", "kept"),
+    [
+        ([lines("a", "nine", "c"), lines("b")], ["a", "b", "c"]),
+        ([lines("a", "nine", "c"), lines()], ["a", "c"]),
+        ([lines("a", "nine", "c"), "no json"], ["a", "nine", "c"]),
+        ([lines("a", "nine", "c"), lines("nine lives")], ["a", "nine", "c"]),
+        ([lines("a", "nine"), lines("a", "b")], ["a", "b"]),
+        ([lines("nine"), lines()], []),
+    ],
+)
+def test_a_retry_mends_the_items_at_fault_and_loses_none_that_stands(
+    texts: list[str], kept: list[str]
+) -> None:
+    client = Prompts(texts)
+    (answer,) = ask(client, [replace(prompt("a"), schema=Lines)], no_nine)
+    assert [line.text for line in answer.value.lines] == kept
+
+
+def test_a_retry_shows_the_items_at_fault_alone() -> None:
+    client = Prompts([lines("a", *["nine"] * 3, "z" * 9000), lines()])
+    ask(client, [replace(prompt("a"), schema=Lines)], no_nine)
+    ((shown, wrong),) = client.prompts[1].turns
+    assert shown == lines("nine", "nine", "nine")
+    assert "Nine is no word." in wrong
+
+
+def test_an_answer_too_long_to_be_shown_is_not_shown_in_part() -> None:
+    client = Prompts([lines("z" * 9000), lines("a", "b")])
+    (answer,) = ask(client, [replace(prompt("a"), schema=Lines)], whole)
+    assert client.prompts[1].turns == ()
+    assert "Too few." in client.prompts[1].user
+    assert len(answer.value.lines) == 2

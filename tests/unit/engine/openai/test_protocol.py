@@ -222,4 +222,6 @@ def test_the_schema_allows_the_prompt_s_values_alone() -> None:
     field = schema["$defs"]["Item"]["properties"]["minimum"]
     assert field == {"type": "string", "enum": ["b", "a"]}
     assert "enum" not in json.dumps(Shape.model_json_schema()), "the model's own is as it was"
-    assert key_of(HttpEngine(model="m"), prompt) == key_of(HttpEngine(model="m"), CALL.prompt)
+    other = replace(prompt, enums=(("Item.minimum", ("b",)),))
+    keys = {key_of(HttpEngine(model="m"), each) for each in (prompt, other, CALL.prompt)}
+    assert len(keys) == 3, "what guides an answer is part of its key"
