@@ -42,8 +42,8 @@ class CheckAnswer(LLMStep):
 
     whole_chars: int = 3000
     neighbours: int = 2
-    max_tokens: int = 2048
-    """Some 24 sentences of 85 tokens; an answer has up to twelve."""
+    max_tokens: int = 3072
+    """As many checks as there may be, of 125 tokens: a reason, a correction, and what it cites."""
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence", *REVISES)
     revises: ClassVar[tuple[str, ...]] = REVISES
