@@ -1,9 +1,4 @@
-"""The jobs of the `srrag` command, each a module; `run` does one of them from Python.
-
-import jobs
-
-jobs.run("fit_betr", "root=R", "pipeline=srrag")["a"]
-"""
+"""The jobs of the `srrag` command, each a module; `srrag.run` does one of them from Python."""
 
 from __future__ import annotations
 
@@ -54,4 +49,4 @@ def run(job: str, *overrides: str) -> dict[str, Any]:
 
 def job_of(name: str) -> ModuleType:
     """The module of a job: `run(config)`, and OWN_STDOUT where it writes to stdout itself."""
-    return importlib.import_module(f"jobs.{name}")
+    return importlib.import_module(f"{__name__}.{name}")

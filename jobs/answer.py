@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -70,9 +69,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - started, 3),
         "out": str(out),
     }
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("answer", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Any
 
@@ -17,9 +16,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     bound = factory.pipeline_run(config, factory.answering(config))
     naming = partial(named, keys=step_keys(config["pipeline"]))
     return ask_aloud(bound, question, factory.place(config), naming, trace=config["trace"])
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("ask", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from srrag.library.build import build_root
@@ -11,9 +10,3 @@ from srrag.library.build import build_root
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Build what is missing in `root` from `corpus`."""
     return build_root(config)
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("build", run, sys.argv[1:]))

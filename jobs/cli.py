@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 
 import srrag
-from jobs import JOBS, job_of
+
+from . import JOBS, job_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +48,3 @@ def usage() -> str:
             "Exit codes: 0 done, 1 failed, 2 wrong usage, configuration or input.",
         ]
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +64,3 @@ def cluster_probes(config: dict[str, Any]) -> dict[str, doctor.Probe]:
     workers = {name: factory.resources(config, name) for name in config["profile"]["resources"]}
     on_gpus = config["profile"]["device"] != "cpu"
     return cluster.probes(runner, Store(config["root"]).root, expected, workers, on_gpus=on_gpus)
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("doctor", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from srrag.experiment.evaluate import evaluate
@@ -13,9 +12,3 @@ from srrag.experiment.terms import Terms
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Score what `bench` names."""
     return evaluate(Terms.of(config), systems_of(config), estimated=config["estimate"])
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("evaluate", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -68,9 +67,3 @@ def _writer(config: Mapping[str, Any], name: str) -> Callable[[Path], dict[str, 
         return lambda folder: write_submissions(answers, team, folder)
     units = Units(Store(config["root"]).artifacts(config["build"])["units"])
     return lambda folder: write_trec_runs(answers, units, folder)
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("export", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -68,9 +67,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "file": str(out),
         "seconds": round(time.perf_counter() - started, 3),
     }
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("fit_abstain", run, sys.argv[1:]))

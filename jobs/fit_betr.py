@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -72,9 +71,3 @@ def run_pairs(config: dict[str, Any]) -> dict[str, Any]:
         given = config["bench"], bound, factory.place(config), out / "pairs.parquet"
         pairs = make_pairs(*given, **drawn)
     return {**fit_pairs(pairs, out, settings, runner, config["command"]), "out": str(out)}
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("fit_betr", run, sys.argv[1:]))

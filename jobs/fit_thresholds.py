@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -68,9 +67,3 @@ def _quantiles(given: dict[str, Any]) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
             raise UsageError(f"quantiles.{name}={value}: a share from 0 to 1")
     return {name: float(given[name]) for name in QUANTILES}
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("fit_thresholds", run, sys.argv[1:]))

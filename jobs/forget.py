@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from srrag.config import factory
@@ -37,9 +36,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         with store.lock(), store.whole():
             summary["pruned"] = prune(store)
     return summary
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("forget", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from srrag.errors import UsageError
@@ -31,9 +30,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             store.write_marker({"embedder": name, "texts_per_cpu_s": measured})
     say(f"here {arithmetic.priced(measured)}; root={store} has embedder={name}")
     return {"root": str(store), "embedder": name, "texts_per_cpu_s": measured}
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("init", run, sys.argv[1:]))

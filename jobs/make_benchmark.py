@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -71,9 +70,3 @@ def _decision_files(given: Any) -> list[Path]:
     if missing := [path for path in paths if not path.is_file()]:
         raise UsageError(f"decisions={missing[0]} is not a file")
     return paths
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("make_benchmark", run, sys.argv[1:]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 from typing import Any
 
 import srrag
@@ -28,9 +27,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     with srrag.open(config["root"], config["build"]) as root:
         mcp_server(root, pipeline, rest).run("stdio")
     return {"ok": True}
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("mcp", run, sys.argv[1:], own_stdout=OWN_STDOUT))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -51,9 +50,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         f"{summary['merges']} merges, modularity {summary['modularity']}"
     )
     return summary
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("organize", run, sys.argv[1:]))

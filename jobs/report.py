@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,9 +56,3 @@ def _sections(results: Results, config: Mapping[str, Any]) -> list[BenchmarkSect
     options = {key: config[key] for key in ("worst", "resamples", "seed")}
     shown = benches(results.rows, config["metrics"])
     return [section(results, bench, **options) for bench in shown]
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("report", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +63,3 @@ def _existing(path: str, key: str) -> Path:
     if not found.is_file():
         raise UsageError(f"{key}={path}: there is no such file")
     return found
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("review", run, sys.argv[1:]))

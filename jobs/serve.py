@@ -46,9 +46,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         say("stopped")
     seconds = round(time.monotonic() - up, 1)
     return {"url": url, "pipelines": list(settings.pipelines), "seconds": seconds}
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("serve", run, sys.argv[1:]))

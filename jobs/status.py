@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from srrag.errors import UsageError
@@ -39,9 +38,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         return {**summary, "text": text}
     say(text)
     return summary
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("status", run, sys.argv[1:]))

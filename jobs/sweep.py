@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -57,9 +56,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     say(text + readable_systems(order, summary["off"] if off is not None else {}, unfair))
     took = {"out": config["out"], "seconds": round(time.perf_counter() - started, 3)}
     return summary | took
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("sweep", run, sys.argv[1:]))

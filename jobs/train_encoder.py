@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +58,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     summary = training.run(trainer(run_plain, train["workers"], place.threads))
     say(readable(summary))
     return summary
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("train_encoder", run, sys.argv[1:]))

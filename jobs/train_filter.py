@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +38,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     summary = training.run(filter_trainer(train["workers"], threads, out / "state"))
     say(readable(summary))
     return summary
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("train_filter", run, sys.argv[1:]))

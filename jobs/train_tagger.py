@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     )
     say(readable(summary["seeds"]))
     return summary
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("train_tagger", run, sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +41,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             f"{paid['paid_twice']:,} paid twice"
         )
     return result
-
-
-if __name__ == "__main__":
-    from srrag.config.run_job import launch
-
-    sys.exit(launch("verify", run, sys.argv[1:]))

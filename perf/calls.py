@@ -171,7 +171,7 @@ def measure(url: str, corpus: Path, root: Path, profile: str, places: int) -> di
         f"engine.concurrency={places}", *GRAPH,
     ]  # fmt: skip
     process = psutil.Popen(
-        [sys.executable, "-m", "jobs.cli", *arguments],
+        [sys.executable, "-m", "srrag", *arguments],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -87,7 +87,7 @@ class Memory:
 def build(folder: Path) -> str:
     """Build the folder's documents by the command, in a process that gives way; the version."""
     command = [
-        "nice", "-n", "5", sys.executable, "-m", "jobs.cli", "build", f"root={folder}/R",
+        "nice", "-n", "5", sys.executable, "-m", "srrag", "build", f"root={folder}/R",
         "corpus=folder", f"corpus.path={folder}/documents",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)

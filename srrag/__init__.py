@@ -9,7 +9,7 @@ print(root.ask("Does early weight bearing help after an ankle sprain?"))
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,3 +49,16 @@ def build(
 
     build_here(Store(root), build, corpus, path, overrides)
     return Root(root, build)
+
+
+def run(job: str, *overrides: str) -> dict[str, Any]:
+    """Do in this process what `srrag JOB overrides…` does; return the object that it prints.
+
+    Raises UsageError for an unknown job, key or input, and what the job itself raises.
+    """
+    from importlib import import_module
+
+    from srrag.config.places import JOBS
+
+    summary: dict[str, Any] = import_module(JOBS).run(job, *overrides)
+    return summary

@@ -7,15 +7,15 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_module
+from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from srrag.config.places import CONF
 from srrag.errors import UsageError, first_line
 from srrag.kinds import class_of
 from srrag.runner.settled import settled_embedder
@@ -68,7 +68,7 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
 
 def _composed(name: str, overrides: Sequence[str], literal: Iterable[str]) -> DictConfig:
     """The configuration before it is resolved, with local folders in place of addresses."""
-    with initialize_config_module("conf", version_base=None):
+    with initialize_config_dir(str(CONF), version_base=None):
         given = [*map(quoted, overrides), *(f"{key}=_" for key in literal)]
         composed = compose(name, overrides=given)
     for key in ("root", "results", "out"):
@@ -92,7 +92,7 @@ def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
     others = [item for item in overrides if item.partition("=")[0].lstrip("+~") != key]
     held: Any = None
     with suppress(HydraException, OmegaConfBaseException):
-        with initialize_config_module("conf", version_base=None):
+        with initialize_config_dir(str(CONF), version_base=None):
             composed = compose(name, overrides=list(map(quoted, others)))
         held = OmegaConf.select(composed, holder) if holder else composed
     if not isinstance(held, DictConfig):
@@ -169,21 +169,20 @@ def _escaped(match: re.Match[str]) -> str:
 
 def describe(name: str) -> str:
     """The help text of a job: its YAML file with all defaults, and the choices of each group."""
-    folder = Path(__file__).resolve().parents[2] / "conf"
     choices = [
-        f"  {group}: {', '.join(sorted(file.stem for file in (folder / group).glob('*.yaml')))}"
-        for group in dict.fromkeys(_groups(folder, name))
+        f"  {group}: {', '.join(sorted(file.stem for file in (CONF / group).glob('*.yaml')))}"
+        for group in dict.fromkeys(_groups(name))
     ]
-    text = (folder / f"{name}.yaml").read_text("utf-8")
+    text = (CONF / f"{name}.yaml").read_text("utf-8")
     shown = "\nGroups (group=choice):\n" + "\n".join(choices) if choices else ""
     return f"srrag {name} [key=value …]\n\n{text}{shown}"
 
 
-def _groups(folder: Path, name: str) -> Iterator[str]:
+def _groups(name: str) -> Iterator[str]:
     """The groups in the defaults list of a job's file and of the files that it extends."""
-    stated: Any = OmegaConf.to_container(OmegaConf.load(folder / f"{name}.yaml"))
+    stated: Any = OmegaConf.to_container(OmegaConf.load(CONF / f"{name}.yaml"))
     for chosen in stated.get("defaults", []):
         if isinstance(chosen, dict):
             yield str(next(iter(chosen))).partition("@")[0]
         elif chosen != "_self_":
-            yield from _groups(folder, chosen)
+            yield from _groups(chosen)

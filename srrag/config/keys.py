@@ -7,14 +7,13 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from srrag.config.places import CONF
 from srrag.kinds import class_of
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
 SHARED = {
     "root": "artifact folder, or an address like s3://bucket/root",
     "build": "name of the build in the root",

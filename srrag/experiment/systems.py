@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from omegaconf import OmegaConf
 
 from srrag.config import factory
 from srrag.config.compose import with_pipeline
+from srrag.config.places import CONF
 from srrag.experiment.configurations import key_of
 from srrag.experiment.degraded import step_keys
 from srrag.pipeline import Pipeline
@@ -83,7 +83,7 @@ def _baseline(config: dict[str, Any]) -> dict[str, Any]:
 
 def _pipeline(overrides: Sequence[str]) -> str:
     """Return the last pipeline among the overrides, else the default of `srrag evaluate`."""
-    defaults = OmegaConf.load(str(files("conf") / "evaluate.yaml")).defaults
+    defaults = OmegaConf.load(CONF / "evaluate.yaml").defaults
     chosen = [str(each["pipeline"]) for each in defaults if "pipeline" in each]
     chosen += [item.partition("=")[2] for item in overrides if key_of(item) == "pipeline"]
     return chosen[-1]

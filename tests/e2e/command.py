@@ -18,7 +18,7 @@ from jobs.cli import main
 from srrag.figures import schema
 from tests.conftest import REPOSITORY
 
-SRRAG = [sys.executable, "-m", "jobs.cli"]
+SRRAG = [sys.executable, "-m", "srrag"]
 
 
 def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:

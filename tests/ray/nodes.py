@@ -91,7 +91,7 @@ def lose(cluster: Cluster, name: str) -> None:
 @contextmanager
 def serving(cluster: Cluster, *argv: str) -> Iterator[subprocess.Popen[str]]:
     """`srrag serve` on these nodes, in a process of its own, as users run it."""
-    command = [sys.executable, "-m", "jobs.serve", f"ray.address={cluster.address}", *argv]
+    command = [sys.executable, "-m", "srrag", "serve", f"ray.address={cluster.address}", *argv]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as job:
         try:
             yield job

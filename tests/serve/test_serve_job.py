@@ -79,7 +79,7 @@ def test_the_job_serves_on_loopback_alone_drains_and_ends(
     log = tmp_path / "s3%3A%2F%2Fbucket" / "log.jsonl"  # as below a folder that stands for a store
     root = Path(shutil.copytree(sample_root, tmp_path / "root"))
     overrides = [f"root={root}", f"port={port}", f"log={log}", "pipeline=bm25"]
-    command = [sys.executable, "-m", "jobs.serve", *overrides, "stop_after_s=4"]
+    command = [sys.executable, "-m", "srrag", "serve", *overrides, "stop_after_s=4"]
     # As a user's shell has it: what this run set for Rays of its own is no part of the job.
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     with read_only(root), asking(url) as outcomes:
@@ -122,7 +122,8 @@ def test_a_terminated_job_answers_what_it_was_asked(sample_root: Path, tmp_path:
 
     with serve(Endpoint(hold_after=0)) as endpoint:
         command = [
-            sys.executable, "-m", "jobs.serve", f"root={root}", f"port={port}", "pipeline=hybrid",
+            sys.executable, "-m", "srrag", "serve", f"root={root}", f"port={port}",
+            "pipeline=hybrid",
             "engine=http", "engine.model=m", f"engine.base_url={endpoint.url}",
             "engine.api_key_env=null",
         ]  # fmt: skip

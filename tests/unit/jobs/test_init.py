@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import jobs
+import srrag
 from srrag.config.compose import configure
 from srrag.errors import UsageError
 from srrag.model import arithmetic
@@ -35,10 +35,10 @@ def test_a_root_keeps_what_is_fast_where_it_began(tmp_path: Path, machine: Any) 
     root = tmp_path / "R"
     assert backend(root) == "torch" and not root.exists()
     machine(FAST)
-    told = jobs.run("init", f"root={root}")
+    told = srrag.run("init", f"root={root}")
     assert told["embedder"] == "minilm_bf16" and told["texts_per_cpu_s"] == FAST
     machine(SLOW)
-    assert jobs.run("init", f"root={root}")["embedder"] == "minilm_bf16", "another machine"
+    assert srrag.run("init", f"root={root}")["embedder"] == "minilm_bf16", "another machine"
     assert Store(root).settled() == {"embedder": "minilm_bf16", "texts_per_cpu_s": FAST}
     assert backend(root) == "torch-bf16"
     assert backend(root, "question=x", job="ask") == "torch-bf16"
@@ -48,16 +48,16 @@ def test_a_root_keeps_what_is_fast_where_it_began(tmp_path: Path, machine: Any) 
         }  # fmt: skip
     assert backend(root, "embedder=minilm") == "torch", "what a command names counts"
     with pytest.raises(UsageError, match="has embedder=minilm_bf16; another"):
-        jobs.run("init", f"root={root}", "arithmetic=float32")
+        srrag.run("init", f"root={root}", "arithmetic=float32")
 
 
 def test_a_slow_machine_and_a_named_choice(tmp_path: Path, machine: Any) -> None:
     machine(SLOW)
-    assert jobs.run("init", f"root={tmp_path / 'A'}")["embedder"] == "minilm"
-    told = jobs.run("init", f"root={tmp_path / 'B'}", "arithmetic=int8")
+    assert srrag.run("init", f"root={tmp_path / 'A'}")["embedder"] == "minilm"
+    told = srrag.run("init", f"root={tmp_path / 'B'}", "arithmetic=int8")
     assert told["embedder"] == "minilm_int8" and backend(tmp_path / "B") == "torch-int8"
     with pytest.raises(UsageError, match="arithmetic=fp8: auto, float32"):
-        jobs.run("init", f"root={tmp_path / 'C'}", "arithmetic=fp8")
+        srrag.run("init", f"root={tmp_path / 'C'}", "arithmetic=fp8")
 
 
 def test_a_root_that_was_begun_without_it_stays_as_it_is(tmp_path: Path, machine: Any) -> None:
@@ -65,7 +65,7 @@ def test_a_root_that_was_begun_without_it_stays_as_it_is(tmp_path: Path, machine
     build(tmp_path, DOCUMENTS)
     for given in ((), ("arithmetic=float32",)):
         with pytest.raises(UsageError, match="begun without"):
-            jobs.run("init", f"root={tmp_path}", *given)
+            srrag.run("init", f"root={tmp_path}", *given)
     assert settled_embedder(tmp_path) is None and backend(tmp_path) == "torch"
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import jobs
 import srrag
 from jobs import JOBS
 from srrag.errors import UsageError
@@ -79,7 +78,7 @@ def test_each_job_has_a_line_in_the_table_of_calls_and_each_call_exists() -> Non
     assert set(rows) == set(JOBS)
     for job, text in rows.items():
         calls = re.findall(r"`(root|srrag)\.(\w+)\(", text)
-        assert calls or f'`jobs.run("{job}", …)`' in text, job
+        assert calls and ("srrag.run(" not in text or f'`srrag.run("{job}", …)`' in text), job
         for owner, name in calls:
             assert callable(getattr(Root if owner == "root" else srrag, name)), (job, name)
 
@@ -87,12 +86,12 @@ def test_each_job_has_a_line_in_the_table_of_calls_and_each_call_exists() -> Non
 def test_any_job_runs_from_python_and_returns_what_the_command_prints(
     sample_root: Path, tmp_path: Path
 ) -> None:
-    proof = jobs.run("verify", f"root={sample_root}")
+    proof = srrag.run("verify", f"root={sample_root}")
     assert proof["job"] == "verify" and proof["ok"] and proof["checked"] > 0
     arguments = [f"root={sample_root}", "format=json", f"out={tmp_path / 'graph'}"]
-    exported = jobs.run("export", *arguments)
+    exported = srrag.run("export", *arguments)
     assert json.loads((tmp_path / "graph" / "summary.json").read_text()) == exported
     with pytest.raises(UsageError, match="there is no job 'verfy'; jobs: init, build, ask"):
-        jobs.run("verfy")
+        srrag.run("verfy")
     with pytest.raises(UsageError, match="rooot"):
-        jobs.run("verify", "rooot=R")
+        srrag.run("verify", "rooot=R")

@@ -22,7 +22,7 @@ async def talk(root: Path) -> dict[str, Any]:
     """List the tools and call each once, well and wrongly."""
     server = mcp.StdioServerParameters(
         command=sys.executable,
-        args=["-m", "jobs.cli", "mcp", f"root={root}", "pipeline=bm25"],
+        args=["-m", "srrag", "mcp", f"root={root}", "pipeline=bm25"],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         cwd=str(REPOSITORY),
     )
