@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import yaml
 
@@ -15,6 +16,8 @@ from srrag.corpus.record import plain_id
 _MAX_FRONT_CHARS = 16_384
 _MAX_TRAILER_LINES = 20
 _FRONT = re.compile(r"\s*---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+# A key of front matter that is no YAML, such as `title: A brace: a trial`.
+_KEY_LINE = re.compile(r"([A-Za-z][\w -]{0,40}?)[ \t]*:(?:[ \t]+(.*))?")
 _TITLE = re.compile(r"\s*#[ \t]+(\S[^\n]*)(?:\n|\Z)")
 _TRAILER_LINE = re.compile(r"([A-Za-z][\w -]{0,30}):[ \t]*(.*)")
 # A trailer is part of the text: it may name its source but never set its own grade. So its
@@ -58,7 +61,8 @@ def markdown_parts(text: str, metadata: Metadata) -> Parsed:
 def split_front_matter(text: str) -> tuple[Metadata, str]:
     """Split YAML front matter off; anything but a mapping of plain values stays text.
 
-    Only scalars and lists of scalars are taken, so nested aliases cannot blow up.
+    Only scalars and lists of scalars are taken, so nested aliases cannot blow up. A block of keys
+    that is no YAML, as people write it, is read line by line.
     """
     match = _FRONT.match(text, 0, _MAX_FRONT_CHARS)
     if match is None:
@@ -66,10 +70,45 @@ def split_front_matter(text: str) -> tuple[Metadata, str]:
     try:
         record = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError):
-        return {"front_matter_note": "broken YAML, read as text"}, text
+        record = _by_lines(match[1])
+        if record is None:
+            return {"front_matter_note": "broken YAML, read as text"}, text
     if not isinstance(record, dict):
         return {}, text
     return plain_metadata(record), text[match.end() :]
+
+
+def _by_lines(block: str) -> Metadata | None:
+    """Read lines of `key: value`, with what is indented or listed below them; None for prose."""
+    record: Metadata = {}
+    key = ""
+    for line in block.splitlines():
+        said = line.strip()
+        if not said or said.startswith("#"):
+            continue
+        if found := _KEY_LINE.fullmatch(line.rstrip()):
+            key = found[1]
+            record[key] = _value(found[2] or "")
+        elif not key or line[0] not in " \t-":
+            return None
+        elif said.startswith("- "):
+            before = record[key]
+            items = before if isinstance(before, list) else [before] if before else []
+            record[key] = [*items, _value(said[2:])]
+        elif isinstance(record[key], str):
+            record[key] = f"{record[key]} {said}".strip()
+    return record or None
+
+
+def _value(text: str) -> Any:
+    """Return a plain value or a list of some as YAML reads it, anything else as it is written."""
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return text.strip()
+    nested = value if isinstance(value, list) else [value]
+    plain = not any(isinstance(each, (dict, list)) for each in nested)
+    return value if plain and value is not None else text.strip()
 
 
 def front_matter_id(body: bytes) -> str:

@@ -212,6 +212,6 @@ def test_a_killed_build_on_ray_resumes_and_equals_an_undisturbed_one(tmp_path: P
     )
     assert resumed["rows"] == undisturbed["rows"]
     for summary in (resumed, undisturbed):
-        del summary["figures"]["communities"]["encoding_seconds"]
+        del summary["figures"]["names"]["encoding_seconds"]
     assert resumed["figures"] == undisturbed["figures"]
     assert srrag("verify", f"root={roots[0]}")[0]["ok"]

@@ -101,10 +101,45 @@ def test_a_thematic_break_before_prose_is_no_trailer() -> None:
     assert row["text"] == "One.\n\n---\nNote: two.\nAnd three."
 
 
-def test_broken_or_hostile_front_matter_is_text() -> None:
-    assert "key: [" in one("markdown", "---\nkey: [\n---\nBody")["text"]
+@pytest.mark.parametrize(
+    "title",
+    [
+        "A brace for sprain: a trial",
+        "A brace: 12 weeks: a trial",
+        '"A brace": a trial',
+        "[A] brace: b",
+    ],
+)
+def test_front_matter_that_is_no_yaml_keeps_title_and_year(title: str) -> None:
+    for heading in ("", f"# {title}\n\n"):
+        row = one("markdown", f"---\ntitle: {title}\nyear: 2019\n---\n{heading}Pain fell by 5.")
+        assert (row["title"], row["year"]) == (title, 2019)
+        assert row["text"] == "Pain fell by 5.", "the block is no evidence"
+
+
+def test_front_matter_that_is_no_yaml_keeps_lists_comments_and_long_lines() -> None:
+    row = one(
+        "markdown",
+        "---\n# made by hand\ntitle: A brace: a\n  trial in adults\npublication_type:\n- Review\n"
+        "- Guideline: draft\nyear: 2019-05-01\npmid: 77\n---\n# Another heading\n\nText",
+    )
+    assert (row["title"], row["year"], row["pmid"]) == ("A brace: a trial in adults", 2019, "77")
+    assert row["metadata"]["publication_types"] == ["Review", "Guideline: draft"]
+    assert row["text"] == "# Another heading\n\nText"
+
+
+def test_prose_between_two_breaks_is_text() -> None:
+    body = "---\nPain was worse [see: below\nand so on.\n---\nBody"
+    row = one("markdown", body)
+    assert row["text"] == body
+    assert row["metadata"]["front_matter_note"] == "broken YAML, read as text"
+
+
+def test_broken_or_hostile_front_matter_does_nothing() -> None:
+    row = one("markdown", "---\nkey: [\nyear: 2001\n---\nBody")
+    assert (row["text"], row["year"]) == ("Body", 2001)
     tagged = one("markdown", "---\nx: !!python/object/apply:os.system ['true']\n---\nBody")
-    assert "python" in tagged["text"]
+    assert tagged["text"] == "Body"
     aliases = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))
     row = one("markdown", f"---\na0: &a0 [x, x, x]\n{aliases}\n---\nBody")
     assert row["text"] == "Body"
