@@ -13,12 +13,13 @@ from srrag.answer.cited_papers import CitedText, cited_papers
 from srrag.answer.settle_checks import REVISES, CheckedAnswer, CheckedSentence, checked, to_check
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import most_tokens
 from srrag.reading.numbers import lost_numbers
 from srrag.rows import Row, live, with_columns, with_rejects
 from srrag.schema import REJECT, SUPPORT, UNSUPPORTED
 from srrag.step import LLMStep
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "check_answer.md")
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "check_answer.md", CheckedAnswer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,7 @@ class CheckAnswer(LLMStep):
 
     whole_chars: int = 3000
     neighbours: int = 2
-    max_tokens: int = 3072
-    """As many checks as there may be, of 125 tokens: a reason, a correction, and what it cites."""
+    max_tokens: int = most_tokens(CheckedAnswer)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence", *REVISES)
     revises: ClassVar[tuple[str, ...]] = REVISES

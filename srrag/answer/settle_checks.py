@@ -14,6 +14,7 @@ from srrag.answer.cited_papers import CitedText, cited_papers, places_of, source
 from srrag.answer.sentences import plain
 from srrag.answer.vetoes import LINK, READER, veto
 from srrag.llm.completion import Answer
+from srrag.llm.fields import Items, Means, Text
 from srrag.reading.numbers import lost_numbers
 from srrag.rows import Row
 from srrag.schema import NO_CHOICE, PARTS
@@ -32,6 +33,18 @@ REVISES = (
 )  # fmt: skip
 """The columns of an answer that checks revise."""
 
+VERDICTS = {
+    "full": "if what it cites says all of this, in whatever words. Plain conclusions count: a "
+    'number rounded or converted, a count of the papers cited, "no size is given" or "it is a '
+    'protocol" if that is so. What the authors conclude is stated if the sentence says it as they '
+    "do",
+    "partial": "if its main statement is there, but something in it is not stated or goes further",
+    "none": "if its main statement is not there, even if you know it to be true. So is advice, an "
+    "order to the reader or an advertisement that no cited paper gives",
+    "contradicted": "if what it cites says otherwise: another direction, number, group, "
+    "comparator, people, outcome or paper than the sentence says",
+}
+"""What each verdict means, for the model that gives it."""
 MAX_CHECKS = 24
 MAX_CITES = 6
 
@@ -39,19 +52,40 @@ MAX_CITES = 6
 class CheckedSentence(Answer):
     """What the cited papers say of one sentence, and the sentence as they state it."""
 
-    n: Annotated[int, Field(ge=1, le=MAX_CHECKS)]
-    reason: Annotated[str, Field(max_length=400)]
-    verdict: Literal["full", "partial", "none", "contradicted"]
-    correction: Annotated[str, Field(max_length=800)]
-    cites: Annotated[list[Annotated[str, Field(max_length=12)]], Field(max_length=MAX_CITES)]
+    n: Annotated[int, Field(ge=1, le=MAX_CHECKS), Means("the number of the sentence")]
+    reason: Annotated[
+        str, Text(25, "what is cited where it matters, and what differs", "all agrees")
+    ]
+    verdict: Annotated[Literal["full", "partial", "none", "contradicted"], Means("", VERDICTS)]
+    correction: Annotated[
+        str,
+        Text(
+            60,
+            "the sentence as the papers state it, changed as little as possible: what is not "
+            "stated goes, what is wrong is set right",
+            'the verdict is "full", or if the papers state nothing that could stand in its place',
+        ),
+    ]
+    cites: Annotated[
+        list[Annotated[str, Field(max_length=12)]],
+        Items(MAX_CITES, 'numbers of the sentences that the correction rests on, such as "2.7"',
+              "there is none"),
+    ]  # fmt: skip
 
 
 class CheckedAnswer(Answer):
     """One check a sentence."""
 
-    checks: Annotated[list[CheckedSentence], Field(max_length=MAX_CHECKS)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "checks": [
+            {"n": 1, "reason": "2.7 gives the 12 points, for walking speed.", "verdict": "full",
+             "correction": "", "cites": []},
+            {"n": 2, "reason": "2.9 has women only.", "verdict": "partial",
+             "correction": "In women, falls were fewer.", "cites": ["2.9"]},
+        ]
+    }  # fmt: skip
 
-    salvage: ClassVar[bool] = True
+    checks: Annotated[list[CheckedSentence], Items(MAX_CHECKS, "one for each sentence, in order")]
 
 
 def checked(row: Row, checks: Mapping[int, CheckedSentence]) -> Row:

@@ -117,7 +117,7 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
             yield from nodes(value)
 
 
-LONG = {"answer_paragraph": 8000, "summarise_document": 1200}
+LONG = {"answer_paragraph": 8000, "check_answer": 2000, "summarise_document": 1200}
 """Characters of what is a whole paragraph or summary in one string."""
 
 
