@@ -12,7 +12,7 @@ from . import JOBS, job_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a job by name; exit 0 done, 1 failed, 2 wrong usage."""
+    """Run a job by name; exit 0 done, 1 failed, 2 wrong usage, 3 prompts wait for answers."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["--version"]:
         print(f"srrag {srrag.__version__}")
@@ -45,6 +45,7 @@ def usage() -> str:
             "srrag <job> --schema           the JSON Schema of its last line",
             "srrag --version",
             "Progress goes to stderr; the last line on stdout is one JSON object.",
-            "Exit codes: 0 done, 1 failed, 2 wrong usage, configuration or input.",
+            "Exit codes: 0 done, 1 failed, 2 wrong usage, configuration or input,",
+            "3 prompts in files wait for their answers (engine=batch).",
         ]
     )

@@ -14,6 +14,7 @@
     │   └── DispatcherLostError                 the process that sends the calls died
     └── Halt                    (RuntimeError)  ends a run or a batch; no row is at fault
         ├── EngineStopped                       an engine cannot go on: key, budget, too many faults
+        ├── AnswersAwaited                      prompts in files wait for their answers: exit code 3
         ├── ClientGone                          no client waits for the answer any more
         └── Refused                             another deployment refused the work
 

@@ -20,11 +20,12 @@ import pyarrow as pa
 from srrag.config.compose import configure, describe, value_at
 from srrag.errors import UsageError, first_line
 from srrag.figures import schema
+from srrag.llm.completion import AnswersAwaited
 from srrag.runner.progress import say
 from srrag.runner.ray.loopback import keep_ray_here
 from srrag.storage import mirror
 
-DONE, FAILED, WRONG_USAGE = 0, 1, 2
+DONE, FAILED, WRONG_USAGE, AWAITING = 0, 1, 2, 3
 
 Job = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -52,6 +53,9 @@ def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -
             summary = _run(name, job, config)
     except UsageError as error:
         return _fail(error, WRONG_USAGE)
+    except AnswersAwaited as error:
+        say(f"awaiting: {first_line(error)}")
+        return AWAITING
     except KeyboardInterrupt:
         return _fail("interrupted; the same command resumes", FAILED)
     except (ValueError, OSError, RuntimeError, pa.ArrowException) as error:

@@ -74,6 +74,11 @@ class Model(Engine):
         """US dollars per hour of the whole engine, in addition to the price of its tokens."""
         return 0.0
 
+    @property
+    def deferred(self) -> bool:
+        """Whether answers come after the run, from files, instead of during it."""
+        return False
+
     def worker(self) -> Worker | None:
         """The resources of a replica, or None if the session runs in the dispatcher's process."""
         return None

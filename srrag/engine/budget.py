@@ -47,6 +47,8 @@ class Budget:
     max_usd: float | None = None
     tokens: int = 0
     usd: float = 0.0
+    promised: tuple[int, float] = (0, 0.0)
+    """Tokens and US dollars of prompts in files, at most, until the run ends."""
     _reserved: dict[bytes, tuple[int, float]] = field(default_factory=dict)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -54,14 +56,28 @@ class Budget:
         """Wait until the call surely fits the budget; raises EngineStopped if it never will."""
         if self.max_tokens is None and self.max_usd is None:
             return
-        tokens_in, tokens_out = most_tokens_in(call), call.prompt.max_tokens
-        need = tokens_in + tokens_out, engine.price(tokens_in, tokens_out)
+        need = _most(engine, most_tokens_in(call), call.prompt.max_tokens)
         while (key := self._exceeded(need)) is not None:
             if not self._reserved:
                 raise EngineStopped(self._message(key))
             self._settled.clear()
             await self._settled.wait()
         self._reserved[call.key] = need
+
+    def promise(self, engine: Model, tokens_in: int, tokens_out: int) -> None:
+        """Count tokens that will be paid for after this run."""
+        tokens, usd = _most(engine, tokens_in, tokens_out)
+        self.promised = self.promised[0] + tokens, self.promised[1] + usd
+
+    def fits(self, engine: Model, call: Call) -> bool:
+        """Whether the ceiling allows one more call beside what is promised.
+
+        Raises EngineStopped if nothing is promised whose answers could make room.
+        """
+        key = self._exceeded(_most(engine, most_tokens_in(call), call.prompt.max_tokens))
+        if key is not None and not self.promised[0]:
+            raise EngineStopped(self._message(key))
+        return key is None
 
     def settle(self, tokens: int, usd: float) -> None:
         """Add the actual cost of a call."""
@@ -74,8 +90,9 @@ class Budget:
         self._settled.set()
 
     def _exceeded(self, need: tuple[int, float]) -> str | None:
-        tokens = self.tokens + sum(item[0] for item in self._reserved.values()) + need[0]
-        usd = self.usd + sum(item[1] for item in self._reserved.values()) + need[1]
+        open_calls = [*self._reserved.values(), self.promised, need]
+        tokens = self.tokens + sum(item[0] for item in open_calls)
+        usd = self.usd + sum(item[1] for item in open_calls)
         if self.max_tokens is not None and tokens > self.max_tokens:
             return "max_tokens"
         if self.max_usd is not None and usd > self.max_usd:
@@ -88,3 +105,8 @@ class Budget:
             f"{self.usd:.2f} USD, and the next call may not fit; what is paid for is kept, "
             f"and the same command with a higher ceiling goes on"
         )
+
+
+def _most(engine: Model, tokens_in: int, tokens_out: int) -> tuple[int, float]:
+    """Tokens and their price in US dollars."""
+    return tokens_in + tokens_out, engine.price(tokens_in, tokens_out)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from srrag.errors import EngineError
 from srrag.kinds import hashed
@@ -70,6 +70,36 @@ class Session(Protocol):
 
     async def close(self) -> None:
         """Release the session's resources."""
+        ...
+
+
+@runtime_checkable
+class DeferringSession(Session, Protocol):
+    """A session whose answers come after the run: it collects calls in files."""
+
+    @property
+    def submitted(self) -> tuple[int, int]:
+        """The most tokens, in and out, of calls of earlier runs that have no answer yet."""
+        ...
+
+    def find(self, call: Call) -> Reply | None:
+        """Return the answer that came, or the fault that ends the call; None if it has to wait."""
+        ...
+
+    def pending(self, call: Call) -> bool:
+        """Whether an earlier run collected the call, so that it is counted in `submitted`."""
+        ...
+
+    def defer(self, call: Call) -> None:
+        """Collect a call, once."""
+        ...
+
+    def postpone(self, call: Call) -> None:
+        """Note a call that a later run has to collect, since the budget does not allow it now."""
+        ...
+
+    def awaited(self) -> str:
+        """Say, after `close`, in one line what has to be answered; "" for nothing."""
         ...
 
 

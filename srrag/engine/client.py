@@ -13,6 +13,7 @@ from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.errors import EngineError
 from srrag.llm.completion import (
+    AWAITED,
     NOT_ASKED,
     Completion,
     EngineStopped,
@@ -118,7 +119,8 @@ class LogClient:
                 continue
             for call, reply in zip(calls, replies, strict=True):
                 answers[call.key] = _completion(call, reply)
-                tally(_usage(reply, attempt))
+                if reply.fault != AWAITED:
+                    tally(_usage(reply, attempt))
             return answers
         raise EngineStopped(f"{self.engine.name}: its host died {MAX_LOST} times: {reason}")
 

@@ -15,12 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from srrag.engine.base import Model
-from srrag.engine.budget import Budget, open_budget
-from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
+from srrag.engine.budget import Budget, most_tokens_in, open_budget
+from srrag.engine.call import (
+    Call,
+    DeferringSession,
+    Opener,
+    Reply,
+    Session,
+    SessionLostError,
+)
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal
 from srrag.engine.stream import answered
-from srrag.llm.completion import Account, EngineStopped, Fault, Usage, one_line, read
+from srrag.llm.completion import AWAITED, Account, EngineStopped, Fault, Usage, one_line, read
 
 MIN_WATCHED = 200
 """Number of prompts from which on the share of lost ones can end the run."""
@@ -50,6 +57,8 @@ class Dispatcher:
         self._session: Session | None = None
         self._in_flight: dict[bytes, asyncio.Task[Reply]] = {}
         self._stopped: EngineStopped | None = None
+        self.awaited = ""
+        """After `close`: what has to be answered before the next run, in one line."""
 
     async def complete(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer calls concurrently; returns the replies in order.
@@ -85,6 +94,8 @@ class Dispatcher:
         await asyncio.gather(*rest, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
+            if isinstance(self._session, DeferringSession):
+                self.awaited = self._session.awaited()
             self._session = None
 
     async def _joined(self, call: Call) -> Reply:
@@ -108,6 +119,8 @@ class Dispatcher:
                 if (entry := self._journal.find(call.key)) is not None:
                     return _reply(entry)
                 session = await self._up()
+                if isinstance(session, DeferringSession):
+                    return self._found(session, call)
                 await self._budget.reserve(self.engine, call)
                 if self._stopped is not None:
                     raise self._stopped
@@ -122,6 +135,19 @@ class Dispatcher:
             finally:
                 self._budget.release(call)
 
+    def _found(self, session: DeferringSession, call: Call) -> Reply:
+        """Take an answer that came, or have the call collected within the budget."""
+        if (reply := session.find(call)) is not None:
+            return self._booked(call, reply)
+        if session.pending(call):
+            session.defer(call)
+        elif self._budget.fits(self.engine, call):
+            self._budget.promise(self.engine, most_tokens_in(call), call.prompt.max_tokens)
+            session.defer(call)
+        else:
+            session.postpone(call)
+        return Reply(fault=AWAITED)
+
     async def _up(self) -> Session:
         async with self._opening:
             if self._session is None:
@@ -132,6 +158,8 @@ class Dispatcher:
                 except Exception as error:
                     # An engine that does not start is no row's fault: end the run.
                     raise EngineStopped(f"{self.engine.name}: {one_line(error)}") from error
+                if isinstance(self._session, DeferringSession):
+                    self._budget.promise(self.engine, *self._session.submitted)
             return self._session
 
     def _booked(self, call: Call, reply: Reply) -> Reply:
@@ -213,6 +241,10 @@ class Dispatchers:
         """The figures of each engine by name; also seals a journal that has grown old."""
         self._journal.seal_if_due()
         return {engine.name: host.figures() for engine, host in self._hosts.items()}
+
+    def awaited(self) -> str:
+        """Say, after `close`, what has to be answered before the next run; "" for nothing."""
+        return "; ".join(host.awaited for host in self._hosts.values() if host.awaited)
 
     async def close(self) -> dict[str, dict[str, Any]]:
         """Close every dispatcher, then the journal; returns the figures."""

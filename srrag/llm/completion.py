@@ -92,6 +92,9 @@ LOST = (
 NOT_ASKED = Fault("not_asked", "")
 """The fault of a prompt that is not in the log and that the engine may not be asked."""
 
+AWAITED = Fault("awaited", "")
+"""The fault of a prompt that went into a file of prompts, and whose answer comes later."""
+
 
 @dataclass(frozen=True)
 class Completion:
@@ -333,3 +336,7 @@ def one_line(error: object, most_chars: int = 500) -> str:
 
 class EngineStopped(Halt):
     """Ends the run because the endpoint is gone or the budget is spent, never because of a row."""
+
+
+class AnswersAwaited(Halt):
+    """Ends the run until prompts that it wrote to files are answered; says which (exit code 3)."""

@@ -10,8 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from srrag.llm.completion import (
+    AWAITED,
     NOT_ASKED,
     Answer,
+    AnswersAwaited,
     Client,
     Completion,
     Fault,
@@ -50,7 +52,7 @@ class _Question:
     def take(self, answer: Completion, check: Check) -> bool:
         """Record an answer; returns True if the prompt is worth a retry."""
         self.paid += answer.paid
-        if answer.fault == NOT_ASKED:
+        if answer.fault in (NOT_ASKED, AWAITED):
             return False
         if self.fault is not None and self.fault.items and answer.value is not None:
             answer = replace(answer, value=mended(self.best.value, self.fault.items, answer.value))
@@ -140,17 +142,20 @@ def ask(
 
     Tries in the log count, unless the client is `fresh`, which grants `again` + 1 new ones. An
     answer that fits its schema but fails the step's `check` is returned if none is better. Raises
-    EngineStopped.
+    EngineStopped, and AnswersAwaited once every prompt that can be asked now is.
     """
     questions = [_Question(prompt, prompt) for prompt in prompts]
     pending = questions
-    attempt = 0
+    attempt = awaited = 0
     while pending:
         may_call = [attempt <= again or (client.fresh and q.paid <= again) for q in pending]
         answers = client.complete([q.prompt for q in pending], attempt, may_call)
+        awaited += sum(answer.fault == AWAITED for answer in answers)
         answers = [_own(q.first, answer) for q, answer in zip(pending, answers, strict=True)]
         pending = [q for q, a in zip(pending, answers, strict=True) if q.take(a, check)]
         attempt += 1
+    if awaited:
+        raise AnswersAwaited(f"{awaited} prompts wait for an answer")
     return [question.best for question in questions]
 
 

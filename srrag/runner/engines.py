@@ -19,7 +19,7 @@ from srrag.engine.dispatcher import Dispatchers
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.lock import LogLock
 from srrag.engine.loop import EngineLoop
-from srrag.llm.completion import Engine, EngineStopped, Rules
+from srrag.llm.completion import AnswersAwaited, Engine, EngineStopped, Rules
 from srrag.step import Build, Place, Step, within
 
 Figures = dict[str, dict[str, Any]]
@@ -84,6 +84,20 @@ def check_held(lock: LogLock | None) -> None:
 
 
 @contextmanager
+def awaiting(awaited: Callable[[], str]) -> Iterator[None]:
+    """End a run with AnswersAwaited if prompts wait for their answers: `awaited` says which."""
+    cut: AnswersAwaited | None = None
+    try:
+        yield
+    except AnswersAwaited as error:
+        cut = error
+    if told := awaited():
+        raise AnswersAwaited(told) from None
+    if cut is not None:
+        raise cut
+
+
+@contextmanager
 def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> Iterator[Engines]:
     """Run engines on a thread of this process, and release them at the end.
 
@@ -110,7 +124,8 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
             check_held(held)
             return hosts.figures()
 
-        try:
-            yield Engines({engine: client(engine) for engine in models}, figures)
-        finally:
-            loop.run(hosts.close())
+        with awaiting(hosts.awaited):
+            try:
+                yield Engines({engine: client(engine) for engine in models}, figures)
+            finally:
+                loop.run(hosts.close())

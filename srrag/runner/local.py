@@ -14,6 +14,7 @@ from functools import partial
 from itertools import zip_longest
 
 from srrag.engine.base import Model
+from srrag.llm.completion import AnswersAwaited
 from srrag.runner.engines import Engines, engines_here, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress
@@ -44,8 +45,9 @@ class LocalRunner:
         with engines_here(engines_of([stage.step for stage in stages]), at) as engines:
             calls = CallProgress(engines.figures)
             here = replace(at, clients=engines.clients)
+            waiting: set[tuple[str, str]] = set()
             for group in at_once(stages):
-                self._run_stages(plan, store, group, missing, len(parts), calls, here)
+                self._run_stages(plan, store, group, missing, len(parts), calls, here, waiting)
 
     def session(self) -> AbstractContextManager[None]:
         """Do nothing; a local run needs no cluster."""
@@ -68,12 +70,21 @@ class LocalRunner:
         total: int,
         calls: CallProgress,
         at: Place,
+        waiting: set[tuple[str, str]],
     ) -> None:
-        """Run one stage, or several that ask models, on the parts that each of them lacks."""
+        """Run one stage, or several that ask models, on the parts that each of them lacks.
+
+        `waiting` collects the parts of a stage whose prompts wait for answers; later stages pass
+        them over, and the end of the engines says so.
+        """
         runs = []
         for stage in stages:
-            run = self._opened(plan, store, stage, total - len(missing[stage.name]), total, at)
-            runs.append([partial(run, part) for part in missing[stage.name]])
+            waiting |= {(stage.name, p) for name, p in waiting if name == stage.inputs[0]}
+            lacking = [p for p in missing[stage.name] if (stage.name, p) not in waiting]
+            run = self._opened(
+                plan, store, stage, total - len(missing[stage.name]), total, at, waiting
+            )
+            runs.append([partial(run, part) for part in lacking])
         # Alternate between the stages, so that all engines work at the same time.
         work = [each for column in zip_longest(*runs) for each in column if each is not None]
         if engines_of([stage.step for stage in stages]):
@@ -83,7 +94,14 @@ class LocalRunner:
                 each()
 
     def _opened(
-        self, plan: Plan, store: Store, stage: Stage, already: int, total: int, at: Place
+        self,
+        plan: Plan,
+        store: Store,
+        stage: Stage,
+        already: int,
+        total: int,
+        at: Place,
+        waiting: set[tuple[str, str]],
     ) -> Callable[[str], None]:
         """Open a stage; returns the function that runs it on a part."""
         fingerprint = plan.fingerprint(stage.name)
@@ -92,7 +110,11 @@ class LocalRunner:
         function = stage.step.open(replace(at, threads=self.threads or stage.resources.threads))
 
         def run(part: str) -> None:
-            run_part(store, stage, fingerprint, source, part, function, progress.rows)
+            try:
+                run_part(store, stage, fingerprint, source, part, function, progress.rows)
+            except AnswersAwaited:
+                waiting.add((stage.name, part))
+                return
             progress.update(progress.done + 1)
 
         return run

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from srrag.errors import Halt
 from srrag.isolate import isolated
-from srrag.llm.completion import Usage, one_line, tallied
+from srrag.llm.completion import AnswersAwaited, Usage, one_line, tallied
 from srrag.schema import conform, empty_column
 from srrag.stage import Stage
 from srrag.step import Function, OpenedLLMStep
@@ -208,15 +208,23 @@ def _results(
     """
     size = 1 if attempt.careful else max(1, stage.resources.batch_rows)
 
+    awaited: list[AnswersAwaited] = []
+
     def run(start: int) -> tuple[pa.Table, list[str], Usage, int]:
         rows = table.slice(start, size)
         with tallied() as usage:
-            return *guarded(function, stage, (start, rows), attempt), usage, start + rows.num_rows
+            try:
+                done = guarded(function, stage, (start, rows), attempt)
+            except AnswersAwaited as error:  # the other batches have prompts to collect, too
+                awaited.append(error)
+                done = stage.step.writes.empty_table(), []
+            return *done, usage, start + rows.num_rows
 
     starts = iter(range(0, table.num_rows, size))
     asks = isinstance(function, OpenedLLMStep) and function.client is not None
     if attempt.careful or not asks:
         yield from map(run, starts)
+        _raise(awaited)
         return
     with ThreadPoolExecutor(BATCHES_IN_FLIGHT, thread_name_prefix="batch") as pool:
         waiting = deque(pool.submit(run, start) for start in islice(starts, BATCHES_IN_FLIGHT))
@@ -224,6 +232,12 @@ def _results(
             result = waiting.popleft().result()
             waiting.extend(pool.submit(run, start) for start in islice(starts, 1))
             yield result
+    _raise(awaited)
+
+
+def _raise(errors: Sequence[Exception]) -> None:
+    if errors:
+        raise errors[0]
 
 
 def guarded(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.bind import bind
-from srrag.llm.completion import Usage, one_line
+from srrag.llm.completion import AnswersAwaited, Usage, one_line
 from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
 from srrag.runner.question_parts import part_names, write_source
@@ -69,6 +69,8 @@ class Sweep:
         try:
             self.run(questions, at)
             return {}
+        except AnswersAwaited:
+            raise
         except Exception as error:
             say(f"{one_line(error)}; each configuration is now run alone")
         at, parts = self.place(at), list(dict.fromkeys(self.parts(questions)))
@@ -80,6 +82,8 @@ class Sweep:
                 try:
                     self.runner.run(self.plan.only(path), self.store, parts, at)
                     continue
+                except AnswersAwaited:
+                    raise
                 except Exception as error:
                     known = one_line(error)
                     broken[next(name for name in path if self._lacks(name, parts))] = known

@@ -40,6 +40,8 @@ class SharedEngines:
             return
         at = replace(settings.at, root=Store(settings.root).root)
         check_prices(models, at)
+        if any(model.deferred for model in models):
+            raise ValueError("engine.folder: a server cannot wait for answers in files")
         folder = log_folder(at)
         chosen = {model: (openers or {}).get(model, model.open) for model in models}
         self._hosts = Dispatchers(chosen, folder, at.account)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
+import pyarrow as pa
 import pytest
 import ray
 
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.llm.completion import Account, EngineStopped
+from srrag.engine.openai.engine import HttpEngine
+from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
 from srrag.runner.local import LocalRunner
 from srrag.runner.ray.data import RayDataRunner
-from srrag.step import Place
+from srrag.schema import relation
+from srrag.stage import Resources
+from srrag.step import Function, Place, Step
 from srrag.storage.store import Store
-from tests.engines import AskNumbers, EchoModel
+from tests.batch_runner import completed, of_openai, requests
+from tests.engines import AskNumbers, EchoModel, good
 from tests.toys import number_parts, plan
 
 pytestmark = pytest.mark.ray
@@ -135,3 +143,51 @@ def test_two_runs_do_not_share_a_log(ray_cluster: None, tmp_path: Path) -> None:
     with LogLock(tmp_path / "completions"), pytest.raises(ValueError, match="completions"):
         run(tmp_path, EchoModel())
     assert ray.is_initialized()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spell(Step):
+    """Counts the letters of words, in a pool of its own."""
+
+    reads: ClassVar[tuple[str, ...]] = ("raw_id", "word")
+    writes: ClassVar[pa.Schema] = relation(("raw_id", pa.string()), ("letters", pa.int64()))
+
+    def open(self, at: Place) -> Function:
+        def run(batch: pa.Table) -> pa.Table:
+            letters = [len(word) for word in batch["word"].to_pylist()]
+            columns = {"raw_id": batch["raw_id"], "letters": letters, "reject": [None] * len(batch)}
+            return pa.table(columns, schema=self.writes)
+
+        return run
+
+
+def test_prompts_of_all_parts_wait_in_files_and_the_run_goes_on_from_the_answers(
+    ray_cluster: None, tmp_path: Path
+) -> None:
+    engine = HttpEngine(model="m", folder=str(tmp_path / "batch"))
+    store = Store(tmp_path / "root")
+    store.create()
+    parts = number_parts(store, SIZES)
+    plan_ = plan(AskNumbers(engine=engine), Spell(), batch_rows=5, cpus=0.1, workers=2)
+    plan_.stages[1] = replace(plan_.stages[1], resources=Resources(cpus=0.2))
+    at = Place(root=store.root)
+    for missing in (COUNT, 20):
+        with pytest.raises(
+            AnswersAwaited, match=rf"prompts-0001.jsonl.* {missing}\b|\({missing}\)"
+        ):
+            RayDataRunner().run(plan_, store, parts, at)
+        rows = [
+            of_openai(request, 200, completed(request, good(user)))
+            for request in requests(tmp_path / "batch")
+            for user in [request["body"]["messages"][1]["content"]]
+            if missing != COUNT or int(user[1:-1]) >= 20
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / "batch" / f"out-{missing}.jsonl").write_text(text, "utf-8")
+        assert len(store.parts("s2", plan_.fingerprint("s2"))) == (0 if missing == COUNT else 3)
+    RayDataRunner().run(plan_, store, parts, at)
+    assert words(store, plan_, parts) == expected()
+    assert len(store.parts("s2", plan_.fingerprint("s2"))) == len(parts)
+    totals = CompletionLog(store.root / "completions").totals()
+    assert (totals.completions, totals.paid_twice) == (COUNT, 0)
+    assert len(requests(tmp_path / "batch")) == COUNT

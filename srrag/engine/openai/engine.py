@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from srrag.engine.base import Model
@@ -34,6 +35,8 @@ class HttpEngine(Model):
     strict: bool = True
     bounds: str = "items"
 
+    folder: str | None = place_field(None)
+    """Folder of batch files: prompts go there, and answers come from there, instead of by HTTP."""
     base_url: str = place_field("http://127.0.0.1:8000/v1")
     api_key_env: str | None = place_field(None)
     """Name of the environment variable that holds the API key; null for an endpoint without one."""
@@ -76,14 +79,23 @@ class HttpEngine(Model):
         for name in ("tokens_per_s_in", "tokens_per_s_out"):
             value = getattr(self, name)
             rules[name] = (value is None or value > 0, "is null or above 0")
+        if self.folder is not None:
+            rules["folder"] = (bool(self.folder.strip()), "is empty")
         for name, (holds, rule) in rules.items():
             if not holds:
                 raise ValueError(f"engine http: {name} {rule}")
+        if self.folder is not None:  # processes of a cluster may work elsewhere
+            object.__setattr__(self, "folder", str(Path(self.folder).expanduser().absolute()))
 
     @property
     def name(self) -> str:
         """The kind "http", the model and its revision."""
         return f"http: {self.model}" + (f"@{self.revision}" if self.revision else "")
+
+    @property
+    def deferred(self) -> bool:
+        """Whether prompts go to files."""
+        return self.folder is not None
 
     def key(self) -> str:
         """Read the API key from the environment, or return "" if the endpoint needs none.
@@ -104,6 +116,10 @@ class HttpEngine(Model):
 
     async def open(self) -> Session:
         """Open a session without sending anything; raises EngineStopped if the key is unset."""
+        if self.folder is not None:
+            from srrag.engine.openai.batch_session import BatchSession
+
+            return await BatchSession.open(self, Path(self.folder))
         from srrag.engine.openai.session import HttpSession
 
         return HttpSession(self)

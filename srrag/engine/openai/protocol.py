@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
 
@@ -17,6 +17,9 @@ from srrag.engine.call import Call, Reply, allowed, schema_json
 from srrag.errors import EngineError
 from srrag.llm.completion import Answer, Enums, Fault, one_line
 from srrag.llm.loops import ended
+
+if TYPE_CHECKING:
+    from srrag.engine.openai.engine import HttpEngine
 
 MAX_BODY_BYTES = 8 * 1024**2
 MAX_WAIT_S = 120.0
@@ -107,6 +110,11 @@ class Dialect:
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return json.dumps(body, separators=(",", ":")).encode("ascii")
+
+
+def dialect(engine: HttpEngine) -> Dialect:
+    """How an engine wants requests."""
+    return Dialect(engine.model, engine.structured, engine.strict, engine.bounds)
 
 
 def appended(schema: type[Answer], structured: str) -> str:
@@ -255,7 +263,7 @@ def read_event(line: bytes) -> Event:
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> AttemptError:
     """Make the error for a response whose status is not 200."""
     text = body.decode("utf-8", "replace")
-    detail = f"HTTP {status}: {_message(text)}"
+    detail = f"HTTP {status}: {message_of(text)}"
     if status in HOPELESS or '"insufficient_quota"' in text:
         why = HOPELESS.get(status, "the quota is spent")
         return AttemptError("refused_call", f"{why} ({detail})", passing=False, hopeless=True)
@@ -270,7 +278,8 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes) -> AttemptE
     return AttemptError(kind, detail, passing=False)
 
 
-def _message(text: str) -> str:
+def message_of(text: str) -> str:
+    """The message in the body of an error, or the body itself."""
     try:
         error = json.loads(text)
     except ValueError:

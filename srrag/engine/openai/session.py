@@ -49,9 +49,7 @@ class HttpSession:
         self._engine = engine
         self._key = engine.key()
         self._url = engine.base_url.rstrip("/") + "/chat/completions"
-        self._dialect = protocol.Dialect(
-            engine.model, engine.structured, engine.strict, engine.bounds
-        )
+        self._dialect = protocol.dialect(engine)
         self._breaker = CircuitBreaker(
             engine.base_url, engine.breaker_failures, grace_s=engine.breaker_grace_s
         )

@@ -6,6 +6,7 @@ Neighbouring stages with the same resources share a pool of actors. A finished s
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import socket
@@ -26,7 +27,7 @@ import ray.data
 from ray.util.annotations import RayDeprecationWarning
 
 from srrag.engine.base import Model
-from srrag.llm.completion import EngineStopped, one_line
+from srrag.llm.completion import AnswersAwaited, EngineStopped, one_line
 from srrag.runner.engines import Engines, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.ray.capacity import capacity
@@ -89,7 +90,12 @@ class PartWorker:
 
     def _run(self, work: StageWork, part: str) -> None:
         name, fingerprint = work.stage.name, work.fingerprint
-        if not self.store.has_part(name, fingerprint, part):
+        if self.store.has_part(name, fingerprint, part):
+            return
+        waits = any(isinstance(each, Model) and each.deferred for each in self.at.clients)
+        if waits and not self.store.has_part(*work.source, part):
+            return  # its prompts wait for answers, which the end of the engines says
+        with contextlib.suppress(AnswersAwaited):
             function = self.functions[name]
             run_part(self.store, work.stage, fingerprint, work.source, part, function)
 

@@ -23,8 +23,16 @@ from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
 from srrag.engine.client import DispatcherLostError, LogClient
 from srrag.engine.dispatcher import Dispatchers
-from srrag.llm.completion import Account, EngineStopped, Fault, one_line
-from srrag.runner.engines import Engines, Figures, check_held, check_prices, locked_log, log_folder
+from srrag.llm.completion import Account, Engine, EngineStopped, Fault, one_line
+from srrag.runner.engines import (
+    Engines,
+    Figures,
+    awaiting,
+    check_held,
+    check_prices,
+    locked_log,
+    log_folder,
+)
 from srrag.runner.ray.replicas import EngineReplica, ReplicaSession
 from srrag.step import Place
 
@@ -75,9 +83,10 @@ class DispatcherActor:
         """See Hosts.figures."""
         return self._hosts.figures()
 
-    async def close(self) -> Figures:
-        """See Hosts.close."""
-        return await self._hosts.close()
+    async def close(self) -> str:
+        """Close every host; returns what has to be answered before the next run."""
+        await self._hosts.close()
+        return self._hosts.awaited()
 
 
 def _opener(engine: Model, handles: Sequence[ActorHandle[Any]]) -> Opener:
@@ -126,17 +135,13 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
                 last.update(ray.get(host.figures.remote(), timeout=5.0))
             return last
 
+        clients: dict[Engine, LogClient] = {
+            each: LogClient(each, log_folder(at), _Send(host, each.started), at.account.fresh)
+            for each in models
+        }
         try:
-            yield Engines(
-                {
-                    each: LogClient(
-                        each, log_folder(at), _Send(host, each.started), at.account.fresh
-                    )
-                    for each in models
-                },
-                figures,
-            )
-            ray.get(host.close.remote())
+            with awaiting(lambda: str(ray.get(host.close.remote()))):
+                yield Engines(clients, figures)
         finally:
             for actor in (host, *(handle for handles in replicas.values() for handle in handles)):
                 ray.kill(actor)

@@ -1,0 +1,126 @@
+"""Builds and questions whose answers come from batch files, in rounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.batch_runner import Request, answer, by_rules, completed, of_vllm, requests
+from tests.conftest import REPOSITORY
+from tests.e2e.answered import GRAPH, assert_equal_tables, build, logged, sends, write_rehab
+from tests.e2e.command import SRRAG, srrag
+from tests.endpoint import Endpoint, serve
+from tests.endpoint_script import answer_by_rules, answer_with_slips
+
+pytestmark = pytest.mark.e2e
+AWAITING = 3
+WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "communities")]
+
+
+def from_files(arguments: Sequence[str], folder: Path) -> list[str]:
+    """The same command with batch files in place of an endpoint."""
+    kept = [each for each in arguments if not each.startswith(("engine=", "engine.base_url="))]
+    return [*kept, "engine=batch", f"engine.folder={folder}"]
+
+
+def rounds(
+    arguments: Sequence[str], folder: Path, row: Callable[[Request], Any] = by_rules
+) -> tuple[dict[str, Any], list[str]]:
+    """Answer the files and give the command again until it is done; returns its lines, too."""
+    lines: list[str] = []
+    while True:
+        done = subprocess.run(
+            [*SRRAG, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
+        )
+        if done.returncode == 0:
+            return json.loads(done.stdout.splitlines()[-1]), lines
+        assert done.returncode == AWAITING, done.stderr[-2000:]
+        told = [line for line in done.stderr.splitlines() if line.startswith("awaiting: ")]
+        assert len(told) == 1 and "Traceback" not in done.stderr
+        lines += told
+        assert answer(folder, row), told
+
+
+def asked_once(folder: Path) -> bool:
+    return set(Counter(request["custom_id"] for request in requests(folder)).values()) == {1}
+
+
+def test_a_build_from_files_is_the_build_of_an_endpoint(shared_data: Path, tmp_path: Path) -> None:
+    """Even with answers that slip; then the endpoint itself finds nothing left to pay for."""
+    corpus, folder = write_rehab(shared_data, tmp_path / "rehab.jsonl", 30, 20), tmp_path / "batch"
+    options = [*GRAPH, "max_failed_share=1"]
+    with serve(Endpoint(script=answer_with_slips)) as endpoint:
+        online = build(tmp_path / "online", corpus, endpoint.url, *options)
+        whole, _ = srrag(*online)
+        summary, lines = rounds(
+            from_files(build(tmp_path / "root", corpus, endpoint.url, *options), folder),
+            folder,
+            lambda r: of_vllm(r, completed(r, answer_with_slips(r["body"]))),
+        )
+        assert_equal_tables(tmp_path / "root", tmp_path / "online")
+        assert logged(tmp_path / "root") == logged(tmp_path / "online")
+        assert summary["rejects"] == whole["rejects"]
+        assert any(summary["rejects"].values()), "slips were among the answers"
+        assert len(lines) == 6, "three stages, each with a second try"
+        assert asked_once(folder)
+        called = sends(endpoint.url)
+        srrag(*build(tmp_path / "root", corpus, endpoint.url, *options))
+        assert sends(endpoint.url) == called
+
+
+def test_questions_are_asked_from_files(shared_data: Path, tmp_path: Path) -> None:
+    corpus, folder = write_rehab(shared_data, tmp_path / "rehab.jsonl", 30, 20), tmp_path / "batch"
+    with serve(Endpoint(script=answer_by_rules)) as endpoint:
+        srrag(*build(tmp_path / "root", corpus, endpoint.url, *WITH_UNITS))
+    queries = tmp_path / "queries.jsonl"
+    texts = ["Does exercise reduce pain in adults?", "Does exercise improve function in adults?"]
+    queries.write_text(
+        "".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate(texts))
+    )
+    model = [f"root={tmp_path / 'root'}", "pipeline=bm25", "engine.model=toy"]
+    files = ["engine=batch", f"engine.folder={folder}"]
+    out = f"out={tmp_path / 'answers'}"
+    summary, lines = rounds(["answer", f"queries={queries}", *model, *files, out], folder)
+    assert (summary["questions"], summary["failed"]) == (2, 0)
+    assert summary["usage"]["answers"]["calls"] == len(requests(folder)) == 2 * len(lines)
+    assert "2 prompts" in lines[0]
+    one, lines = rounds(["ask", *model, *files, "question=Is exercise safe for adults?"], folder)
+    assert one["model"] == "http: toy" and lines
+    again, lines = rounds(["ask", *model, *files, f"question={texts[0]}"], folder)
+    assert not lines and again["usage"]["cached"] > 0
+    assert asked_once(folder)
+
+
+def test_a_build_that_is_killed_again_and_again_asks_nothing_twice(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    corpus, folder = write_rehab(shared_data, tmp_path / "rehab.jsonl", 30, 20), tmp_path / "batch"
+    command = from_files(build(tmp_path / "root", corpus, "", *GRAPH), folder)
+    for number in range(4):
+        process = subprocess.Popen(
+            [*SRRAG, *command],
+            cwd=REPOSITORY,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        time.sleep(3.0 + 0.7 * number)
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        if folder.exists() and number % 2:
+            answer(folder)
+    rounds(command, folder)
+    assert asked_once(folder)
+    assert set(logged(tmp_path / "root").values()) == {1}
+    with serve(Endpoint(script=answer_by_rules)) as endpoint:
+        srrag(*build(tmp_path / "online", corpus, endpoint.url, *GRAPH))
+    assert_equal_tables(tmp_path / "root", tmp_path / "online")
