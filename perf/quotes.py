@@ -88,7 +88,7 @@ def collect(data: Path, rehab_root: str, bioasq_root: str, cache: Path) -> None:
             [f"bench.path={data / name}", f"root={root}", f"pipeline={pipeline}", *leave],
         )
         made = factory.make(config["pipeline"], "pipeline")
-        bound = factory.pipeline_run(config, made, evaluating=True)
+        bound = factory.pipeline_run(config, made)
         asked = [
             {"query_id": row["_id"], "text": row["text"]}
             for row in lines(data / name / "queries.jsonl")

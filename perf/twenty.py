@@ -31,7 +31,7 @@ def main(root: str, near_topic: str, rehab: str, pipeline: str = "hybrid_maxsim"
     chosen = first(read_near_topic(Path(near_topic), Path(rehab), "blind"))
     arguments = [f"root={root}", f"bench.path={near_topic}", f"pipeline={pipeline}"]
     config = configure("evaluate", arguments)
-    bound = factory.pipeline_run(config, factory.answering(config), evaluating=True)
+    bound = factory.pipeline_run(config, factory.answering(config))
     asked = question_table({"query_id": each.query_id, "text": each.text} for each in chosen)
     rows = {row["query_id"]: row for row in bound.run(asked, factory.place(config)).to_pylist()}
     for number, each in enumerate(chosen, 1):

@@ -17,8 +17,6 @@ import importlib
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import entry_points
-from types import MappingProxyType
-from typing import Any
 
 GROUP = "srrag"
 """The group of entry points."""
@@ -44,7 +42,6 @@ MODULES: dict[str, str] = {
     "ClassifyStatements": "srrag.evaluate.judges.must_have",
     "CompleteDocuments": "srrag.retrieve.complete_documents",
     "ComposeAnswer": "srrag.answer.compose",
-    "ComposeFreely": "srrag.answer.free_citation",
     "ComposeParagraph": "srrag.answer.paragraph",
     "CrossEncoderModel": "srrag.model.cross_encoder",
     "CutBigUnits": "srrag.corpus.big_units",
@@ -104,7 +101,6 @@ MODULES: dict[str, str] = {
     "JudgePicot": "srrag.evaluate.judges.picot_match",
     "JudgePrecision": "srrag.evaluate.judges.precision",
     "JudgePreference": "srrag.evaluate.judges.preference",
-    "JudgeUsefulness": "srrag.evaluate.judges.usefulness",
     "LocalRunner": "srrag.runner.local",
     "MarkDistinctive": "srrag.evaluate.judges.checkable_statements",
     "MeasureEvidence": "srrag.evaluate.judges.context",
@@ -168,102 +164,6 @@ MODULES: dict[str, str] = {
 }
 """The module of each kind."""
 
-ADDRESSES: dict[str, str] = {
-    "srrag.answer.compose.ComposeAnswer": "ComposeAnswer",
-    "srrag.answer.extract.ExtractRule": "ExtractRule",
-    "srrag.answer.free.ComposeFreely": "ComposeFreely",
-    "srrag.answer.mismatch.NoticeMismatch": "NoticeMismatch",
-    "srrag.answer.select.SelectEvidence": "SelectEvidence",
-    "srrag.answer.snippets.FindSnippets": "FindSnippets",
-    "srrag.answer.unaided.AnswerUnaided": "AnswerUnaided",
-    "srrag.bench.filter_dense.FilterDense": "FilterDense",
-    "srrag.bench.grade_support.GradeSupport": "GradeSupport",
-    "srrag.bench.sample.SampleSeeds": "SampleSeeds",
-    "srrag.bench.split_nuggets.SplitNuggets": "SplitNuggets",
-    "srrag.bench.write_question.WriteQuestion": "WriteQuestion",
-    "srrag.bench.write_reference.WriteReference": "WriteReference",
-    "srrag.completion.Rules": "Rules",
-    "srrag.corpus.chunk.ChunkBySections": "ChunkBySections",
-    "srrag.corpus.grade_documents.GradeDocuments": "GradeDocuments",
-    "srrag.corpus.parse.ParseDocuments": "ParseDocuments",
-    "srrag.corpus.read_beir.ReadBeir": "ReadBeir",
-    "srrag.corpus.read_folder.ReadFolder": "ReadFolder",
-    "srrag.corpus.read_jsonl.ReadJsonl": "ReadJsonl",
-    "srrag.corpus.read_pubmed.ReadPubmed": "ReadPubmed",
-    "srrag.corpus.windows.CutWindows": "CutWindows",
-    "srrag.engine.http.HttpEngine": "HttpEngine",
-    "srrag.engine.vllm.VllmEngine": "VllmEngine",
-    "srrag.evaluate.accuracy.JudgeAccuracy": "JudgeAccuracy",
-    "srrag.evaluate.alignment.AlignCitations": "AlignCitations",
-    "srrag.evaluate.choice.JudgeChoice": "JudgeChoice",
-    "srrag.evaluate.citations.JudgeCitations": "JudgeCitations",
-    "srrag.evaluate.claims.SplitClaims": "SplitClaims",
-    "srrag.evaluate.completeness.JudgeCompleteness": "JudgeCompleteness",
-    "srrag.evaluate.context.MeasureEvidence": "MeasureEvidence",
-    "srrag.evaluate.distinctive.MarkDistinctive": "MarkDistinctive",
-    "srrag.evaluate.factuality.JudgeFactuality": "JudgeFactuality",
-    "srrag.evaluate.faithfulness.JudgeFaithfulness": "JudgeFaithfulness",
-    "srrag.evaluate.must_have.ClassifyStatements": "ClassifyStatements",
-    "srrag.evaluate.nuggets.JudgeNuggets": "JudgeNuggets",
-    "srrag.evaluate.picot_match.JudgePicot": "JudgePicot",
-    "srrag.evaluate.relevancy.GuessQuestions": "GuessQuestions",
-    "srrag.evaluate.relevancy.MeasureRelevancy": "MeasureRelevancy",
-    "srrag.evaluate.selection.MeasureSelection": "MeasureSelection",
-    "srrag.evaluate.similarity.MeasureSimilarity": "MeasureSimilarity",
-    "srrag.evaluate.support.FindSupport": "FindSupport",
-    "srrag.expand.decompose.DecomposeQuestion": "DecomposeQuestion",
-    "srrag.expand.hyde.WriteHyde": "WriteHyde",
-    "srrag.expand.picot_anchors.FindAnchors": "FindAnchors",
-    "srrag.expand.rationale.WriteRationale": "WriteRationale",
-    "srrag.expand.reformulate.Reformulate": "Reformulate",
-    "srrag.extract.find_mentions.FindByRules": "FindByRules",
-    "srrag.extract.find_mentions.FindByTagger": "FindByTagger",
-    "srrag.extract.ontology.Ontology": "Ontology",
-    "srrag.extract.schema_growth.GrowSchema": "GrowSchema",
-    "srrag.extract.triples.ExtractTriples": "ExtractTriples",
-    "srrag.index.dense.BuildDenseIndex": "BuildDenseIndex",
-    "srrag.index.encode.EncodeWindows": "EncodeWindows",
-    "srrag.index.graph.BuildGraphIndex": "BuildGraphIndex",
-    "srrag.index.graph_reader.GraphLimits": "GraphLimits",
-    "srrag.index.graph_reader.GraphWeights": "GraphWeights",
-    "srrag.index.sparse.BuildSparseIndex": "BuildSparseIndex",
-    "srrag.index.tokens.BuildTokenIndex": "BuildTokenIndex",
-    "srrag.index.units.BuildUnits": "BuildUnits",
-    "srrag.model.cross_encoder.CrossEncoderModel": "CrossEncoderModel",
-    "srrag.model.encoder.Encoder": "Encoder",
-    "srrag.organize.communities.DetectCommunities": "DetectCommunities",
-    "srrag.organize.entities.MergeEntities": "MergeEntities",
-    "srrag.organize.knowledge_tree.BuildKnowledgeTree": "BuildKnowledgeTree",
-    "srrag.organize.synonyms.MergeSynonyms": "MergeSynonyms",
-    "srrag.pipeline.Pipeline": "Pipeline",
-    "srrag.pipeline.Segment": "PipelineSlice",
-    "srrag.rerank.betr.RerankBETR": "RerankBETR",
-    "srrag.rerank.bi_encoder.RerankBiEncoder": "RerankBiEncoder",
-    "srrag.rerank.cross_encoder.RerankCrossEncoder": "RerankCrossEncoder",
-    "srrag.rerank.filter_evidence.FilterEvidence": "FilterEvidence",
-    "srrag.rerank.maxsim.RerankMaxSim": "RerankMaxSim",
-    "srrag.retrieve.fuse.FuseRanks": "FuseRanks",
-    "srrag.retrieve.ircot.Reflect": "Reflect",
-    "srrag.retrieve.iterate.IterateRetrieval": "IterateRetrieval",
-    "srrag.retrieve.questions.EncodeQuestions": "EncodeQuestions",
-    "srrag.retrieve.questions.EncodeSubQuestions": "EncodeSubQuestions",
-    "srrag.retrieve.questions.EncodeTexts": "EncodeTexts",
-    "srrag.retrieve.search_dense.SearchDense": "SearchDense",
-    "srrag.retrieve.search_graph.SearchGraph": "SearchGraph",
-    "srrag.retrieve.search_sparse.SearchSparse": "SearchSparse",
-    "srrag.retrieve.tracks.SearchTracks": "SearchTracks",
-    "srrag.retrieve.tracks.Track": "Track",
-    "srrag.runner.local.LocalRunner": "LocalRunner",
-    "srrag.runner.ray_data.RayDataRunner": "RayDataRunner",
-}
-"""The addresses that release 0.1 wrote, in place of kinds, into manifests, logs and users' files.
-
-Fingerprints still use these addresses, so that builds and paid answers of 0.1 stay valid. The list
-is a historical record: never add or remove an entry.
-"""
-
-HASHED = MappingProxyType({kind: address for address, kind in ADDRESSES.items()})
-
 
 @lru_cache(maxsize=1)
 def extensions() -> Mapping[str, str]:
@@ -291,13 +191,13 @@ def kind_of(cls: type) -> str:
 
 
 def class_of(name: str) -> type:
-    """Return the class of a kind, or of an address in srrag (of today or of release 0.1).
+    """Return the class of a kind, or of its address in srrag.
 
     Raises ValueError for any other name, with similar names, and for a class that cannot be
     imported.
     """
-    kind = ADDRESSES.get(name, name)
-    module, _, last = kind.rpartition(".")
+    kind = name
+    module, _, last = name.rpartition(".")
     if module and MODULES.get(last) == module:
         kind = last
     if kind in MODULES:
@@ -314,26 +214,3 @@ def class_of(name: str) -> type:
         raise ValueError(f"_target_ {name!r}: {error}") from error
     assert isinstance(cls, type)
     return cls
-
-
-def renamed(value: Any) -> Any:
-    """Rewrite a stored spec in the kinds of today; release 0.1 wrote addresses."""
-    return _mapped(value, ADDRESSES)
-
-
-def hashed(value: Any) -> Any:
-    """Rewrite a spec as it is hashed, with the addresses of release 0.1 for the kinds it had."""
-    return _mapped(value, HASHED)
-
-
-def _mapped(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, Mapping):
-        return {
-            key: names.get(item, item)
-            if key == "_target_" and isinstance(item, str)
-            else _mapped(item, names)
-            for key, item in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [_mapped(item, names) for item in value]
-    return value

@@ -18,7 +18,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from srrag.kinds import class_of, hashed, kind_of
+from srrag.kinds import class_of, kind_of
 
 
 def place_field(default: Any = dataclasses.MISSING) -> Any:
@@ -157,6 +157,6 @@ def fingerprint(*values: Any) -> str:
     """Hash JSON-able values and specs to 20 hex digits."""
     digest = hashlib.blake2b(digest_size=10)
     for value in values:
-        digest.update(canonical(hashed(value)).encode())
+        digest.update(canonical(value).encode())
         digest.update(b"\0")
     return digest.hexdigest()

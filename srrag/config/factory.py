@@ -19,7 +19,7 @@ from srrag.runner.runner import Runner
 from srrag.schema import RAW
 from srrag.spec import build, construct, fingerprint, spec
 from srrag.stage import Plan, Resources, Stage
-from srrag.step import Place, Step, within
+from srrag.step import Place, Step
 from srrag.storage.mirror import located
 from srrag.storage.store import Store
 
@@ -172,12 +172,10 @@ def pipeline(config: Mapping[str, Any], key: str = "pipeline") -> Pipeline:
     return Pipeline(rank=own.rank, answer=tuple(steps))
 
 
-def pipeline_run(
-    config: Mapping[str, Any], pipeline: Pipeline, *, evaluating: bool = False
-) -> PipelineRun:
+def pipeline_run(config: Mapping[str, Any], pipeline: Pipeline) -> PipelineRun:
     """Bind a pipeline to the build that a configuration names, as `bound` does."""
     given = config["root"], config["build"], pipeline, runner(config), partial(resources, config)
-    return bound(*given, evaluating=evaluating)
+    return bound(*given)
 
 
 def bound(
@@ -186,15 +184,8 @@ def bound(
     pipeline: Pipeline,
     runner: Runner,
     resources: Callable[[str, Any], Resources],
-    *,
-    evaluating: bool = False,
 ) -> PipelineRun:
-    """Bind a pipeline to a build of a root; raises UsageError if they do not fit.
-
-    Unless `evaluating`, it refuses steps that only evaluations may use, such as free citation.
-    """
-    if not evaluating and any(getattr(step, "evaluation_only", False) for step in within(pipeline)):
-        raise UsageError("pipeline: it cites freely, which is for `srrag evaluate` alone")
+    """Bind a pipeline to a build of a root; raises UsageError if they do not fit."""
     if root is None:
         raise UsageError("root= is missing: the build that the pipeline reads")
     store = Store(root)

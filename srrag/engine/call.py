@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from srrag.errors import EngineError
-from srrag.kinds import hashed
 from srrag.llm.completion import Answer, Engine, Enums, Fault, Prompt
 from srrag.spec import canonical, spec
 
@@ -141,7 +140,7 @@ def allowed(schema: Any, enums: Enums) -> Any:
 
 @lru_cache(maxsize=64)
 def _engine_json(engine: Engine) -> str:
-    return canonical(hashed(spec(engine)))
+    return canonical(spec(engine))
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.free_citation import freed
 from srrag.errors import UsageError, reading
 from srrag.evaluate.cases import Cases, make_cases, read_answers, read_gold_answers, read_ids
 from srrag.evaluate.chance import chance, readable_chance
@@ -47,9 +46,6 @@ RANKING = "ranking"
 """The heading of the ranking's figures among those of the judges."""
 _SHOWN_FAILURES = 20
 _APART = ("without_gold", "answers_without_question")
-FREE = (
-    "bench.free_citations: answers may cite what is not in the evidence, for this evaluation alone"
-)
 
 
 def evaluate_answers(terms: Terms, compared: Sequence[System]) -> dict[str, Any]:
@@ -227,10 +223,6 @@ def answered_systems(
 ) -> dict[str, tuple[Cases, Evaluated]]:
     """Return the answers of the system, and of its baseline if there is one."""
     bench = terms.bench
-    if bench["free_citations"]:
-        if bench["answers"] or bench["baseline_answers"]:
-            raise UsageError("bench.free_citations: stored answers are what they are")
-        say(FREE)
     stored = {"pipeline": bench["answers"], "baseline": bench["baseline_answers"]}
     return {
         role: _answers(terms, system, gold, path)
@@ -344,13 +336,7 @@ def _answers(
             "bench.path holds no question texts: answer them by `srrag answer`, and give "
             "bench.answers"
         )
-    made = system.answering()
-    if terms.bench["free_citations"]:
-        try:
-            made = freed(made)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-    bound = terms.running.bound(terms.root, terms.build, made, evaluating=True)
+    bound = terms.running.bound(terms.root, terms.build, system.answering())
     asked, started = question_table(gold), time.perf_counter()
     answers = bound.run(asked, terms.running.place)
     seconds, usage = time.perf_counter() - started, bound.usage(asked)

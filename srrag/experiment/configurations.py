@@ -203,7 +203,7 @@ def _composed(
     config = configure("evaluate", argv)
     check_numbers(config, resamples=1, seed=0)
     pipeline = asked(factory.pipeline(config))
-    run = factory.pipeline_run(config, pipeline, evaluating=True)
+    run = factory.pipeline_run(config, pipeline)
     at = run.place(factory.place(config))
     check_prices(engines_of([run.pipeline]), at)
     return Configuration(name, overrides, argv, config, run)

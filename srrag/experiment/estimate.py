@@ -93,7 +93,7 @@ def estimate_evaluation(terms: Terms, compared: Sequence[System]) -> dict[str, A
     check_estimated(terms.bench)
     bench, running = read_bench(terms), terms.running
     runs = {
-        each.name: running.bound(terms.root, terms.build, bench.asked(each.make()), evaluating=True)
+        each.name: running.bound(terms.root, terms.build, bench.asked(each.make()))
         for each in compared
     }
     return estimate(runs, bench.questions, running.place, bench)

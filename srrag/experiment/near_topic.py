@@ -160,7 +160,7 @@ def evaluate_near_topic(terms: Terms, compared: Sequence[System]) -> dict[str, A
 
 def _ask(terms: Terms, system: System, questions: list[NearTopic]) -> Evaluated:
     """Run a pipeline on all questions."""
-    bound = terms.running.bound(terms.root, terms.build, system.answering(), evaluating=True)
+    bound = terms.running.bound(terms.root, terms.build, system.answering())
     asked = _question_table(questions)
     began = time.perf_counter()
     table = bound.run(asked, terms.running.place)

@@ -29,9 +29,6 @@ class Running:
         resources = partial(factory.resources, config)
         return cls(factory.runner(config), resources, factory.place(config))
 
-    def bound(
-        self, root: str | None, build: str, pipeline: Pipeline, *, evaluating: bool = False
-    ) -> PipelineRun:
+    def bound(self, root: str | None, build: str, pipeline: Pipeline) -> PipelineRun:
         """Bind a pipeline to a build of a root, as `factory.bound` does."""
-        given = root, build, pipeline, self.runner, self.resources
-        return factory.bound(*given, evaluating=evaluating)
+        return factory.bound(root, build, pipeline, self.runner, self.resources)

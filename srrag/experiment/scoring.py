@@ -9,7 +9,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from srrag.answer.free_citation import freed
 from srrag.errors import UsageError
 from srrag.evaluate.cases import make_cases
 from srrag.evaluate.datasets.shape import gold_rows
@@ -126,8 +125,6 @@ class Answers:
 
     def asked(self, pipeline: Pipeline) -> Pipeline:
         """Return the whole pipeline."""
-        if self.terms.bench["free_citations"]:
-            pipeline = freed(pipeline)
         if "answer" not in pipeline.writes.names:
             raise ValueError("pipeline: none of its steps writes an answer")
         return pipeline

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.encode_names import EncodeNames
 from srrag.ids import file_sha256
-from srrag.kinds import renamed
 from srrag.schema import EDGES, ENTITIES
 from srrag.spec import spec
 from srrag.step import Place, PreviousVersion
@@ -128,7 +127,7 @@ def organized(
 def _stands(folder: Path, made_by: Mapping[str, Any]) -> bool:
     """Whether the folder is complete and the same encoder made it."""
     path = folder / "manifest.json"
-    if not mirror.exists(path) or not made_by.items() <= renamed(read_json(path)).items():
+    if not mirror.exists(path) or not made_by.items() <= read_json(path).items():
         return False
     try:
         check_files(folder)

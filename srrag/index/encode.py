@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.kinds import renamed
 from srrag.model.encoder import Encoder
 from srrag.schema import VECTORS
 from srrag.spec import spec
@@ -153,7 +152,7 @@ def _parts_of(root: Path, identity: object) -> list[Path]:
     return [
         manifest.parent / name
         for manifest in mirror.found(root / "stages", "manifest.json", depth=2)
-        if renamed(read_json(manifest).get("spec")) == identity
+        if read_json(manifest).get("spec") == identity
         for name in _standing(mirror.sizes(manifest.parent))
     ]
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.bind import bind
-from srrag.kinds import renamed
 from srrag.llm.completion import Usage
 from srrag.pipeline import Pipeline
 from srrag.runner.runner import Runner
@@ -66,7 +65,7 @@ def check_encoder(
     if entry is None:
         return
     manifest = read_json(store.stage_dir(stage, entry["fingerprint"]) / "manifest.json")
-    built = renamed(manifest["spec"]).get("encoder", {})
+    built = manifest["spec"].get("encoder", {})
     if canonical(_fields(built)) != canonical(_fields(encoder)):
         raise ValueError(
             f"embedder: the questions' is {canonical(_fields(encoder))}, "

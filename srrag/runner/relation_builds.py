@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from srrag.ids import file_sha256
-from srrag.kinds import renamed
 from srrag.llm.completion import Usage, tallied
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
@@ -169,7 +168,7 @@ class RelationBuilds:
         if not _stands(folder):
             return None
         manifest = read_json(folder / "manifest.json")
-        made_by = (renamed(manifest["spec"]), manifest["identity"])
+        made_by = (manifest["spec"], manifest["identity"])
         if made_by != (spec(stage.run), stage.run.identity()) or "contents" not in manifest:
             return None
         steps = {item.name for item in self.plan.steps}

@@ -20,8 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import srrag
-from srrag.answer.compose import ComposeAnswer
-from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.select import SelectEvidence
 from srrag.benchmark.filter_dense import FilterDense
 from srrag.benchmark.grade_support import GradeSupport
@@ -40,7 +38,6 @@ from srrag.evaluate.judges.form import MeasureForm
 from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
 from srrag.evaluate.judges.hallucination import MeasureHallucination
 from srrag.evaluate.judges.preference import JudgePreference
-from srrag.evaluate.judges.usefulness import JudgeUsefulness
 from srrag.evaluate.preference import pair_evidence
 from srrag.evaluate.references import resource_path
 from srrag.experiment.judging import judges, sources
@@ -157,8 +154,6 @@ def examples(
     kept = FilterEvidence(model=trained, hits="hits", into="hits_kept")
     found[FilterEvidence] = Example(kept, judge.open(at)(found[SelectEvidence].table), at)
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
-    free = ComposeFreely(evaluation_only=True)
-    found[ComposeFreely] = Example(free, found[ComposeAnswer].table, at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
     add_benchmark(found, at)
@@ -234,7 +229,6 @@ def add_judges(found: dict[type[Step], Example], at: Place, qrels: Path) -> None
             made[name] = step.open(at)(made[source])
             found[type(step)] = Example(step, made[source], at)
     found[MeasureForm] = Example(MeasureForm(), cases, at)
-    found[JudgeUsefulness] = Example(JudgeUsefulness(), cases, at)
     paired = pair_evidence(cases, cases.slice(0, 0))
     found[JudgePreference] = Example(JudgePreference(), paired, at)
     found[MeasureHallucination] = Example(MeasureHallucination(), cases, at)

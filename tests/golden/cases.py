@@ -14,7 +14,6 @@ from srrag.answer import snippets
 from srrag.answer.check_answer import CheckAnswer
 from srrag.answer.choose import ChooseOption
 from srrag.answer.compose import ComposeAnswer
-from srrag.answer.free_citation import ComposeFreely
 from srrag.answer.mismatch import NoticeMismatch
 from srrag.answer.paragraph import ComposeParagraph
 from srrag.answer.summarise import SummariseDocuments
@@ -143,11 +142,6 @@ def answer_question(fill: Fill) -> list[Prompt]:
 
 def choose_option(fill: Fill) -> list[Prompt]:
     return ChooseOption().prompts(to_answer(fill))
-
-
-def answer_freely(fill: Fill) -> list[Prompt]:
-    step = ComposeFreely(snippets="snippets", mismatches="mismatches", evaluation_only=True)
-    return step.prompts(to_answer(fill))
 
 
 def notice_mismatch(fill: Fill) -> list[Prompt]:
@@ -284,7 +278,6 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "grade_document": grade_document,
     "extract_triples": extract_triples,
     "answer_question": answer_question,
-    "answer_freely": answer_freely,
     "choose_option": choose_option,
     "select_snippets": select_snippets,
     "notice_mismatch": notice_mismatch,

@@ -24,7 +24,6 @@ from srrag.evaluate.judges.picot_match import JudgePicot
 from srrag.evaluate.judges.precision import JudgePrecision
 from srrag.evaluate.judges.preference import JudgePreference
 from srrag.evaluate.judges.relevancy import GuessQuestions
-from srrag.evaluate.judges.usefulness import JudgeUsefulness
 from srrag.llm.completion import Prompt
 from srrag.schema import EVIDENCE, empty_value
 
@@ -105,7 +104,6 @@ JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "split_claims": lambda fill: SplitClaims().prompts(case(fill)),
     "judge_precision": compared,
     "judge_preference": preferred,
-    "judge_usefulness": lambda fill: JudgeUsefulness().prompts(case(fill)),
     "verify_claims": lambda fill: JudgeFaithfulness().prompts(case(fill, claims=claims(fill))),
     "judge_evidence": lambda fill: FindSupport().prompts(case(fill, nuggets=nuggets(fill))),
     "classify_statements": classified,

@@ -10,10 +10,8 @@ import pytest
 from srrag.corpus.parse import ParseDocuments
 from srrag.engine.call import _engine_json, _prefix, key_of
 from srrag.engine.openai.engine import HttpEngine
-from srrag.index.encode import EncodeWindows
-from srrag.kinds import ADDRESSES, MODULES, class_of
-from srrag.model.encoder import Encoder
-from srrag.spec import build, fingerprint, spec
+from srrag.kinds import MODULES, class_of
+from srrag.spec import fingerprint, spec
 from tests.golden.cases import CASES
 from tests.golden.identities import FILE, identities
 
@@ -39,20 +37,3 @@ def test_a_step_and_an_engine_that_move_keep_every_key(monkeypatch: pytest.Monke
 def test_every_kind_lies_where_the_table_says() -> None:
     for kind in MODULES:
         assert class_of(kind).__name__ == kind
-    assert set(ADDRESSES.values()) <= set(MODULES)
-
-
-@pytest.mark.parametrize("address", sorted(ADDRESSES))
-def test_an_address_of_release_0_1_names_its_class(address: str) -> None:
-    assert class_of(address) is class_of(ADDRESSES[address])
-
-
-def test_what_release_0_1_wrote_can_be_made_again() -> None:
-    """A spec with addresses gives the object that its kinds give."""
-    encoder = Encoder(model="m", revision="r")
-    now = spec(EncodeWindows(encoder=encoder))
-    named = {kind: address for address, kind in ADDRESSES.items()}
-    then = {**now, "_target_": named["EncodeWindows"]}
-    then["encoder"] = {**now["encoder"], "_target_": named["Encoder"]}
-    assert build(then) == build(now)
-    assert fingerprint(then) == fingerprint(now)

@@ -51,7 +51,7 @@ TESTS: dict[str, list[str]] = {
     "serve/api_keys": ["serve/test_api_keys.py"],
     "serve/batcher": ["serve/test_batcher.py"],
     "serve/snapshot": ["serve/test_snapshot.py"],
-    "answer/cited": ["answer/test_compose.py", "answer/test_free_citation.py"],
+    "answer/cited": ["answer/test_compose.py"],
     "answer/compose": ["answer/test_compose.py"],
     "answer/select": ["answer/test_select.py"],
     "algo/intervals": ["algo/test_intervals.py", "algo/test_significance.py"],

@@ -16,7 +16,6 @@ from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.client import LogClient
 from srrag.engine.log.journal import read_journal
 from srrag.engine.log.listing import LogListingReader, journal_file
-from srrag.kinds import renamed
 from srrag.llm.completion import Client, Completion, Engine, Prompt
 from srrag.runner.engines import engines_of
 from srrag.runner.part import live
@@ -78,7 +77,7 @@ def _asking(store: Store) -> Iterator[tuple[LLMStep, Model, list[str]]]:
     seen = []
     for path in sorted((store.root / "stages").glob("*/*/manifest.json")):
         manifest = read_json(path)
-        made_by = (renamed(manifest["spec"]), manifest["identity"], manifest["inputs"])
+        made_by = (manifest["spec"], manifest["identity"], manifest["inputs"])
         if "files" in manifest or made_by in seen:
             continue
         seen.append(made_by)

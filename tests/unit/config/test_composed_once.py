@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_module
+from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
+from srrag.config.places import CONF
 from tests.composed_once import composed_once, loaded_once
 from tests.conftest import REPOSITORY
 
@@ -25,7 +26,7 @@ CASES = [
 @pytest.mark.parametrize(("job", "overrides"), CASES)
 def test_it_composes_what_hydra_does(job: str, overrides: list[str], tmp_path: Path) -> None:
     elsewhere = [item.replace("root=/", f"root={tmp_path}/") for item in overrides]
-    with initialize_config_module("conf", version_base=None):
+    with initialize_config_dir(str(CONF), version_base=None):
         for asked in (overrides, elsewhere, overrides):
             found, expected = remembered(job, asked), compose(job, overrides=asked)
             assert found == expected and OmegaConf.is_struct(found)
@@ -36,7 +37,7 @@ def test_it_composes_what_hydra_does(job: str, overrides: list[str], tmp_path: P
 
 @pytest.mark.parametrize("wrong", ["corpsu=/x", "corpus=/x", "root.x=/y"])
 def test_what_is_wrong_is_told_as_ever(wrong: str) -> None:
-    with initialize_config_module("conf", version_base=None):
+    with initialize_config_dir(str(CONF), version_base=None):
         said = []
         for each in (compose, remembered, remembered):
             with pytest.raises(HydraException) as caught:

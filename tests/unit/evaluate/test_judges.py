@@ -28,7 +28,6 @@ from srrag.evaluate.judges.precision import JudgePrecision
 from srrag.evaluate.judges.relevancy import GuessQuestions, MeasureRelevancy
 from srrag.evaluate.judges.selection import MeasureSelection
 from srrag.evaluate.judges.similarity import MeasureSimilarity
-from srrag.evaluate.judges.usefulness import JudgeUsefulness
 from srrag.evaluate.scores import figure, score
 from srrag.llm.completion import read
 from srrag.step import Place
@@ -439,17 +438,3 @@ def test_the_f1_of_hallucinated_claims_by_hand() -> None:
     assert figure(found, resamples=10, seed=0)["value"] == pytest.approx(4 / 6, abs=1e-4)
     silent = table(*(case(query_id=q, choice=-1, **options) for q in chosen))
     assert set(values(by_rules(judge, silent))["hallucination_f1"]) == {0.0}
-
-
-def test_usefulness_is_a_score_a_piece() -> None:
-    judge, cases = JudgeUsefulness(), table(case(text="Does walking help tendons?"))
-    assert len(judge.prompts(cases)) == 2
-    assert STATED in judge.prompts(cases)[0].user
-    first, second = '{"reason": "", "score": 10}', '{"reason": "", "score": 11}'
-    rows = with_answers(judge, cases, first, second)
-    assert [row["value"] for row in rows] == [10.0, 0.0]
-    assert [row["reject"] is None for row in rows] == [True, False]
-    lexical = values(by_rules(judge, cases))["usefulness"]
-    assert lexical == [3.0, 3.0]  # "tendon" here, "walking" there, of three words
-    assert len(JudgeUsefulness(depth=1).prompts(cases)) == 1
-    assert values(by_rules(judge, table(case(evidence=[])))) == {"usefulness": [0.0]}
