@@ -86,8 +86,6 @@ test-llm: $(BIN)/.vllm
 bench: venv
 	$(BIN)/python -m perf.build
 	$(BIN)/python -m perf.communities $(GRAPHS) --n 10000 --seeds 10 11 12 13 14
-	$(BIN)/python -m perf.paper_graph $(GRAPHS)
-	$(BIN)/python -m perf.graph_search --questions 100
 	$(BIN)/python -m perf.update $(GRAPHS) --repeats 2
 
 # Mutants of the core that unit tests kill; MODULES="storage/ runner/part" for some.

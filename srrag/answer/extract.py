@@ -319,7 +319,7 @@ def _cites(candidate: Candidate, shown: Sequence[str]) -> list[int]:
 
 @cache
 def packaged_weights() -> tuple[float, ...]:
-    """Weights of FEATURES, then the intercept, fitted by `python -m perf.quotes fit`.
+    """Weights of FEATURES, then the intercept, fitted by `python -m srrag.lab.fits.quotes fit`.
 
     Raises ValueError if the file is for other features.
     """

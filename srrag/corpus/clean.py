@@ -1,8 +1,7 @@
 """Text cleaning: pure functions from string to string (SR-RAG, section 4.1).
 
-`unescape` decodes mark-up once; the `tidy_*` functions that follow are idempotent and never change
-a digit. `clean_*` runs both, so never clean a text twice: it may hold entities after the first pass
-("&quot;", written "&amp;quot;").
+`unescape` decodes mark-up, and only once: a text may hold entities after the first pass ("&quot;",
+written "&amp;quot;"). The `tidy_*` functions that follow are idempotent and never change a digit.
 """
 
 from __future__ import annotations
@@ -43,16 +42,6 @@ def tidy_document(text: str) -> str:
     lines = drop_references(drop_running_lines(drop_notices(lines)))
     joined = "\n".join(line.rstrip() for line in lines)
     return unicodedata.normalize("NFC", _BLANK_LINES.sub("\n\n", joined).strip())
-
-
-def clean_inline(text: str) -> str:
-    """Clean a snippet or a title: one line, units left as they are."""
-    return tidy_inline(unescape(text))
-
-
-def clean_document(text: str) -> str:
-    """Clean the text of a document whose format keeps entities encoded (Markdown, plain, JSON)."""
-    return tidy_document(unescape(text))
 
 
 def _one_blank(line: str) -> str:

@@ -117,10 +117,6 @@ class LoadedEncoder:
         """Tokens of each text, uncut and without special tokens or prefix, int64 (texts,)."""
         return self.tokenizer.count(texts)
 
-    def token_offsets(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Character start and end of each token of each text, uncut: int64 (tokens, 2)."""
-        return self.tokenizer.spans(texts)
-
     def _tokenise(self, texts: Sequence[str], role: Role) -> Tokens:
         prefix = self.encoder.query_prefix if role == "query" else self.encoder.passage_prefix
         tokens = self.tokenizer.tokenise([prefix + text for text in texts] if prefix else texts)

@@ -235,9 +235,3 @@ def pack(detail: Mapping[str, Any]) -> str:
     text = json.dumps(detail, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     return base64.b64encode(deflate.compress(text.encode()) + deflate.flush()).decode()
-
-
-def unpack(packed: str) -> dict[str, Any]:
-    """The inverse of `pack`."""
-    detail: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed), -zlib.MAX_WBITS))
-    return detail

@@ -32,7 +32,7 @@ class RerankBiEncoder(Reranker):
     the log odds of relevance, so that grade biases (Eq. 9), margins and floors have the same unit.
 
     The defaults come from a logistic regression for the packaged encoder on the training questions
-    of two benchmarks, weighted equally: `python -m perf.rerank logit D/rehab R1 D/bioasq R2
+    of two benchmarks, weighted equally: `python -m srrag.lab.fits.logits D/rehab R1 D/bioasq R2
     --questions 400`. With BM25 it gives 1.887, 13.721, .122 and −12.179; with BM25 and without
     MaxSim 10.375, 0, .165 and −9.27.
     """

@@ -110,11 +110,6 @@ class EvidenceWalk:
         self._of_entity = np.argsort(self._pairs[:, 1], kind="stable")
         self.num_studies: Ints = np.bincount(self._pairs[:, 1], minlength=len(graph.ids))
 
-    def rows_of_type(self, kind: str) -> Ints:
-        """The entities of a type but values of attributes, whether they clear the bar or not."""
-        is_type = pc.equal(self._types, kind).to_numpy()
-        return np.flatnonzero(is_type & ~self._is_value)
-
     def shown(self, row: int) -> bool:
         """Whether an entity clears the bar."""
         return bool(self.good[row]) and self._spelling.knows(self._names[row].as_py())

@@ -20,8 +20,8 @@ from srrag.runner.ray.train import train_on_ray
 from srrag.runner.ray.tune import tune_on_ray
 from srrag.train.betr.fit import BetrSettings, BetrTask, run_plain
 from srrag.train.betr.pair_file import read_pairs
-from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
 from tests.ray.checkpoints import wait_until_heard
+from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

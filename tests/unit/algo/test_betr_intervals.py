@@ -14,7 +14,7 @@ from srrag.algo.betr import (
     solve_exact,
 )
 from srrag.algo.betr_intervals import Draws, _information, draw, intervals, nearest, query_scores
-from srrag.train.betr.simulate import TABLE_1, simulate_pairs
+from tests.simulated_pairs import TABLE_1, simulate_pairs
 
 SEEDS = 200
 

@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.corpus.clean import (
-    clean_document,
-    clean_inline,
     tidy_document,
     tidy_inline,
     unescape,
@@ -31,6 +29,14 @@ PIECES = st.sampled_from(
 )
 # fmt: on
 TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=40).map("".join))
+
+
+def clean_inline(text: str) -> str:
+    return tidy_inline(unescape(text))
+
+
+def clean_document(text: str) -> str:
+    return tidy_document(unescape(text))
 
 
 def digits(text: str) -> str:

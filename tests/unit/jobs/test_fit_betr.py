@@ -10,8 +10,8 @@ import pytest
 import jobs.fit_betr
 from srrag.config.compose import configure
 from srrag.errors import UsageError
-from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
 from tests.e2e.command import check_summary
+from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 
 def fitted(*overrides: str) -> dict[str, Any]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from srrag.figures import Figure
-from srrag.report.drilldown import Drilldown, drilldown, unpack
+from srrag.report.drilldown import Drilldown, drilldown
 from srrag.report.results import Results, read_results, scored, write_answers, write_results
 from srrag.report.view import benches
 from srrag.schema import HITS
@@ -19,6 +23,11 @@ from tests.unit.report.toy_results import HOSTILE, toy_gold, toy_rows, write_toy
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return read_results(write_toy(tmp_path))
+
+
+def unpack(packed: str) -> dict[str, Any]:
+    detail: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed), -zlib.MAX_WBITS))
+    return detail
 
 
 def of(results: Results, number: int, worst: int | None = None) -> Drilldown:

@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 from srrag.model.filter import Base
 from srrag.train.betr import fit as betr
 from srrag.train.betr.pair_file import read_pairs
-from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
 from srrag.train.checkpoint import trained_weights
 from srrag.train.encoder import training as encoder
 from srrag.train.filter import training as evidence_filter
@@ -22,6 +21,7 @@ from srrag.train.tagger import training as tagger
 from srrag.train.tagger.abstracts import fingerprint_of, read_abstracts
 from srrag.train.tagger.task import TaggerSettings, TaggerTask
 from tests import encoder_toys, tagger_toys
+from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 from tests.together import work_together
 from tests.unit.train import filter_toys
 

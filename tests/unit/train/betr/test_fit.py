@@ -24,8 +24,8 @@ from srrag.train.betr.fit import (
     stalled,
 )
 from srrag.train.betr.pair_file import read_pairs
-from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
 from srrag.train.group import Alone
+from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 PAPER = BetrSettings(objective="paper")
 POSTERIOR = BetrSettings(objective="posterior")

@@ -11,7 +11,7 @@ import pytest
 from srrag.algo.betr import make_pairs
 from srrag.train.betr import pair_file
 from srrag.train.betr.pair_file import contradictions, read_pairs
-from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
+from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 GOOD = {
     "query_id": ["a", "b", "a"],

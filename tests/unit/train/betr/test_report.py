@@ -12,7 +12,7 @@ from srrag.ids import file_sha256
 from srrag.storage.atomic_write import read_json
 from srrag.train.betr.fit import BetrSettings, Certainty, Fit, certainty, fit
 from srrag.train.betr.report import check_wandb, table_1, write_report
-from srrag.train.betr.simulate import TABLE_1, simulate_pairs
+from tests.simulated_pairs import TABLE_1, simulate_pairs
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

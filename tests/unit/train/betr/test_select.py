@@ -11,7 +11,7 @@ from srrag.algo.betr import Floats
 from srrag.train.betr.fit import BetrSettings, BetrTask, run_task
 from srrag.train.betr.pair_file import PairFile, read_pairs
 from srrag.train.betr.select import FitOutcome, Fitter, choose, choose_and_fit
-from srrag.train.betr.simulate import TABLE_1, pairs_table, simulate_pairs
+from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 
 def selected(

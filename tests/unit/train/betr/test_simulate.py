@@ -5,7 +5,7 @@ import pytest
 
 from srrag.algo.betr import make_pairs
 from srrag.train.betr.fit import BetrSettings, fit
-from srrag.train.betr.simulate import TABLE_1, simulate_candidates
+from tests.simulated_pairs import TABLE_1, simulate_candidates
 
 
 def test_candidates_are_relevant_as_planted() -> None:

@@ -1,9 +1,6 @@
-"""What the two rerankers are worth, and where the bi-encoder's weights come from.
+"""Fit the weights of the bi-encoder logit on the training questions of public sets.
 
-    python -m perf.rerank logit D/rehab R1 D/bioasq R2 --questions 400
-        the weights, fitted to the training questions of these sets
-    python -m perf.rerank keep D/rehab R1
-        nDCG and recall by how many windows the coarse ranking keeps
+    python -m srrag.lab.fits.logits D/rehab R1 D/bioasq R2 --questions 400
 
 Each folder is followed by the root of a finished build of its corpus. The last line on stdout is
 one JSON object.
@@ -17,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +23,6 @@ import pyarrow as pa
 from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
 from srrag.evaluate.splits import SPLITS, split_of
 from srrag.formats import read_queries
-from srrag.hits import unpack_hits
 from srrag.pipeline import Pipeline
 from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.rerank.maxsim import RerankMaxSim
@@ -39,24 +34,16 @@ from srrag.step import Place
 from srrag.storage.store import Store
 from srrag.units import Units
 
-KEEP = (10, 25, 50, 100, 200, 400)
-MARGINS = (0.0, 0.1287, 0.2575, 0.5151, 1.0, 2.0, 4.0)
-SAMPLE = "pkg://srrag/sample/questions.jsonl"
-FOLDS = 5
-WITH_BM25 = {"scale": 1.887, "late": 13.721, "lexical": 0.122, "shift": -12.179}
 RANKING = (
     EncodeQuestions(),
     SearchSparse(),
     SearchDense(),
     FuseRanks(channels=("hits_sparse", "hits_dense"), into="hits_fused"),
     RerankMaxSim(hits="hits_fused", blend=(), depth=0, into="hits_coarse"),
-    RerankBiEncoder(hits="hits_coarse", into="hits_cosine", scale=1.0, late=0.0, shift=0.0),
-    RerankBiEncoder(hits="hits_coarse", into="hits_lexical", **WITH_BM25),
-    RerankBiEncoder(hits="hits_coarse", into="hits"),
+    RerankBiEncoder(hits="hits_coarse", into="hits", scale=1.0, late=0.0, shift=0.0),
 )
-COLUMNS = ["query_id", "query_token_scales", "hits_sparse", "hits_coarse", "hits_cosine"]
+COLUMNS = ["query_id", "query_token_scales", "hits_sparse", "hits_coarse", "hits"]
 FEATURES = ("cosine", "mean MaxSim", "BM25")
-LISTS = ("hits_fused", "hits_coarse", "hits_lexical", "hits")
 CANDIDATES = 100
 
 
@@ -84,7 +71,7 @@ def logit(places: Sequence[tuple[Path, Path]], most: int) -> dict[str, Any]:
     qrels: Qrels = {}
     for folder, root in places:
         judged, asked = judged_queries(folder, most)
-        table, units, _ = ranked(root, asked)
+        table, units = ranked(root, asked)
         rows += [features(row, units, folder, judged) for row in table.select(COLUMNS).to_pylist()]
         qrels |= judged
     train, test = ([r for r in rows if split_of(r.query_id) == side] for side in SPLITS)
@@ -124,7 +111,7 @@ def features(row: dict[str, Any], units: Units, folder: Path, qrels: Qrels) -> R
     """The first 100 of a question's coarse ranking."""
     ids = [hit["unit_id"] for hit in row["hits_coarse"][:CANDIDATES]]
     late = np.array([hit["score"] for hit in row["hits_coarse"][:CANDIDATES]])
-    cosine = {hit["unit_id"]: hit["score"] for hit in row["hits_cosine"]}
+    cosine = {hit["unit_id"]: hit["score"] for hit in row["hits"]}
     lexical = {hit["unit_id"]: hit["score"] for hit in row["hits_sparse"]}
     tokens = max(1, len(row["query_token_scales"]) // 2)
     columns = [[cosine[u] for u in ids], late / tokens, [lexical.get(u, 0.0) for u in ids]]
@@ -148,73 +135,23 @@ def judged_queries(folder: Path, most: int = 0) -> tuple[Qrels, list[dict[str, A
     return {row["query_id"]: qrels[row["query_id"]] for row in asked}, asked
 
 
-def ranked(root: Path, questions: Sequence[dict[str, Any]]) -> tuple[pa.Table, Units, Place]:
+def ranked(root: Path, questions: Sequence[dict[str, Any]]) -> tuple[pa.Table, Units]:
     """The questions with every column of the two-stage ranking, 64 at a time."""
     at = Place(artifacts=Store(root).artifacts("default"), root=root, threads=1)
     run = Pipeline(rank=RANKING).open(at)
     table = question_table(questions)
     parts = [run(table.slice(start, 64)) for start in range(0, table.num_rows, 64)]
-    return pa.concat_tables(parts), Units(at.artifact("units")), at
-
-
-def keep(folder: Path, root: Path, most: int) -> dict[str, Any]:
-    """nDCG@10 and recall of documents by what the coarse ranking keeps of the fused one."""
-    qrels, asked = judged_queries(folder, most)
-    table, units, _ = ranked(root, asked)
-    lists = {name: listed(table, name) for name in LISTS}
-    documents = dict.fromkeys(unit for rows in lists.values() for row in rows for unit in row)
-    known = dict(zip(documents, units.document_keys(list(documents)).to_pylist(), strict=True))
-    ids = table["query_id"].to_pylist()
-
-    def documents_judged(rows: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        found = [dict.fromkeys(known[unit] for unit in row) for row in rows]
-        run = {
-            q: {d: 1 / (n + 1) for n, d in enumerate(row)}
-            for q, row in zip(ids, found, strict=True)
-        }
-        values = per_question(qrels, run)
-        sets = dict(zip(ids, found, strict=True))
-        shares = [np.mean([d in sets[q] for d, r in qrels[q].items() if r]) for q in sorted(qrels)]
-        return {
-            "nDCG@10": values["nDCG@10"],
-            "MRR@10": values["MRR@10"],
-            "recall": np.array(shares),
-        }
-
-    systems = {
-        "fused": documents_judged(lists["hits_fused"]),
-        "coarse": documents_judged(lists["hits_coarse"]),
-    }
-    for size in KEEP:
-        heads = (set(row[:size]) for row in lists["hits_coarse"])
-        fine = [
-            [u for u in row if u in head] for row, head in zip(lists["hits"], heads, strict=True)
-        ]
-        systems[f"keep {size}, fine"] = documents_judged(fine)
-    systems["all, fine with BM25"] = documents_judged(lists["hits_lexical"])
-    systems["all, fine"] = documents_judged(lists["hits"])
-    means = {n: {m: round(float(v.mean()), 4) for m, v in s.items()} for n, s in systems.items()}
-    return {"questions": len(qrels), "systems": means}
-
-
-def listed(table: pa.Table, column: str) -> list[list[str]]:
-    """Unit ids of each question."""
-    ids, _, offsets = unpack_hits(table[column])
-    return [ids[start:end].to_pylist() for start, end in pairwise(offsets)]
+    return pa.concat_tables(parts), Units(at.artifact("units"))
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Fit, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("logit", "keep"))
     parser.add_argument("places", nargs="+", type=Path, help="folder, root, folder, root, …")
     parser.add_argument("--questions", type=int, default=0, help="so many at random; 0: all")
     given = parser.parse_args()
-    if given.what == "logit":
-        places = list(zip(given.places[::2], given.places[1::2], strict=True))
-        figures = logit(places, given.questions)
-    else:
-        figures = keep(*given.places, given.questions)
+    places = list(zip(given.places[::2], given.places[1::2], strict=True))
+    figures = logit(places, given.questions)
     print(json.dumps(figures, indent=2), file=sys.stderr)
     print(json.dumps(figures))
 

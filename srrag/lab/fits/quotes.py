@@ -1,9 +1,12 @@
 """Answers by rules: fit what sentences are chosen by, and measure them on three public sets.
 
-    python -m perf.quotes collect DATA REHAB_ROOT BIOASQ_ROOT CACHE   # evidence, once
-    python -m perf.quotes fit DATA CACHE OUT.json                     # the weights of a sentence
-    python -m perf.quotes baselines DATA CACHE                        # first and last sentence
-    python -m perf.quotes score DATA CACHE                            # cross-fitted figures
+    python -m srrag.lab.fits.quotes collect DATA REHAB_ROOT BIOASQ_ROOT CACHE
+    python -m srrag.lab.fits.quotes fit DATA CACHE OUT.json
+    python -m srrag.lab.fits.quotes baselines DATA CACHE
+    python -m srrag.lab.fits.quotes score DATA CACHE
+
+`collect` keeps the evidence, once; `fit` writes the weights of a sentence; `baselines` scores the
+first and the last sentence; `score` prints cross-fitted figures.
 
 DATA holds evidence_inference/, bioasq/ and rehab/. Questions are split into folds by the hash of
 their article (Evidence Inference) or id; weights are fitted on Evidence Inference without the
@@ -22,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from perf import provenance
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.terms import terms
 from srrag.answer import extract as extracting
@@ -34,6 +36,7 @@ from srrag.answer.sentences import plain, split_sentences
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.ids import content_id, file_sha256
+from srrag.lab.fits import provenance
 from srrag.provenance import KEY
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json
@@ -179,7 +182,7 @@ _SCORER: list[Any] = []
 
 def _scorer() -> Any:
     if not _SCORER:
-        from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-not-found]
+        from rouge_score.rouge_scorer import RougeScorer
 
         _SCORER.append(RougeScorer(["rouge2"], use_stemmer=True))
     return _SCORER[0]
@@ -193,7 +196,7 @@ def rouge_su4(ideal: str, text: str) -> float:
 
 
 def _skips(text: str) -> Counter[Any]:
-    from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-not-found]
+    from rouge_score.tokenizers import DefaultTokenizer
 
     stemmer = DefaultTokenizer(use_stemmer=True)
     words = stemmer.tokenize(text)

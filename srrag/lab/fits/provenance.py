@@ -1,4 +1,4 @@
-"""`python -m perf.provenance DATA`: write into the packaged fits what they were fitted on.
+"""Write into the packaged fits what they saw: `python -m srrag.lab.fits.provenance DATA`.
 
 DATA is the folder of public data sets. Nothing is fitted: the questions, articles and pairs that
 each fit saw are read again, by the rules of the command that fitted it.
@@ -25,7 +25,7 @@ from srrag.mentions.tagger import with_fitted
 from srrag.provenance import KEY, fitted_on
 
 LOGIT_QUESTIONS = 400
-"""Of each set, drawn by `perf.rerank logit D/rehab R1 D/bioasq R2 --questions 400`."""
+"""Of each set, drawn by `srrag.lab.fits.logits D/rehab R1 D/bioasq R2 --questions 400`."""
 
 
 def answerable(data: Path) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def answerable(data: Path) -> dict[str, Any]:
 
 
 def sentence_weights(data: Path) -> dict[str, Any]:
-    """What `perf.quotes fit` saw: prompts outside rehab, and one in three questions of BioASQ."""
+    """What the fit of quotes saw: prompts outside rehab, and one in three questions of BioASQ."""
     articles = {row["id"]: row for row in _rows(data / "evidence_inference" / "articles.jsonl")}
     prompts = [
         row
@@ -51,14 +51,14 @@ def sentence_weights(data: Path) -> dict[str, Any]:
     ]
     return fitted_on(
         name="sentence weights",
-        command="python -m perf.quotes fit",
+        command="python -m srrag.lab.fits.quotes fit",
         questions=[*asked, *_prompts(data, {row["id"] for row in prompts})],
         documents={row["article_id"] for row in prompts},
     )
 
 
 def logit(data: Path) -> dict[str, Any]:
-    """What `perf.rerank logit` saw: the training side of 400 questions a set."""
+    """What `srrag.lab.fits.logits` saw: the training side of 400 questions a set."""
     asked: list[str] = []
     for name in ("rehab", "bioasq"):
         qrels = read_qrels(data / name / "qrels" / "test.tsv")
@@ -66,7 +66,7 @@ def logit(data: Path) -> dict[str, Any]:
         order = np.random.default_rng(0).permutation(len(rows))[:LOGIT_QUESTIONS]
         drawn = [rows[n] for n in order]
         asked += [row["text"] for row in drawn if split_of(row["query_id"]) == SPLITS[0]]
-    command = "python -m perf.rerank logit D/rehab R1 D/bioasq R2 --questions 400"
+    command = "python -m srrag.lab.fits.logits D/rehab R1 D/bioasq R2 --questions 400"
     return fitted_on(name="bi-encoder logit", command=command, questions=asked)
 
 

@@ -1,11 +1,8 @@
-"""Simulate pairs and candidates with known biases, to test what a fit recovers and gains."""
+"""Pairs with known biases, to test what a fit recovers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from scipy.special import expit
 
@@ -44,30 +41,3 @@ def pairs_table(pairs: Pairs) -> pa.Table:
         letters.take(pa.array(pairs.cell % NUM_GRADES)),
     ]
     return pa.table(columns, schema=PAIRS)
-
-
-@dataclass(frozen=True)
-class SimulatedCandidates:
-    """The candidates of simulated questions: (questions, candidates) each."""
-
-    score: Floats
-    grade: npt.NDArray[np.int64]
-    """Rank of the grade: A = 0 … E = 4."""
-    relevant: npt.NDArray[np.bool_]
-
-
-def simulate_candidates(
-    u: Floats, *, num_queries: int, per_query: int = 100, a: float = 1.0, shift: float = -4.0,
-    seed: int = 0,
-) -> SimulatedCandidates:  # fmt: skip
-    """Candidates that are relevant with probability σ(a·s + u_grade + shift), grades at random.
-
-    If exactly one of two candidates is relevant, it is the first one with the probability of Eq. 3.
-    `u` (5,) are the planted biases; scores are normal with standard deviation 2, like logits.
-    """
-    draw = np.random.default_rng(seed)
-    shape = (num_queries, per_query)
-    grade = draw.integers(0, NUM_GRADES, shape)
-    score = 2.0 * draw.standard_normal(shape)
-    relevant = draw.random(shape) < expit(a * score + u[grade] + shift)
-    return SimulatedCandidates(score, grade, relevant)
