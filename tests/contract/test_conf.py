@@ -22,9 +22,9 @@ HOST = {
     "pipeline": "evaluate", "bench": "evaluate", "engine": "build",
     "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build", "aliases": "build",
     "index": "build",
-    "hyperrelations": "build",
+    "hyperrelations": "build", "answering": "evaluate",
 }  # fmt: skip
-APART = {"plan", "engine", "mentions", "late", "aliases", "index", "hyperrelations"}
+APART = {"plan", "engine", "mentions", "late", "aliases", "index", "hyperrelations", "answering"}
 """Groups whose choices need certain choices of other groups; all others are composed together."""
 NEEDED = {
     "init": ["root=R"],
@@ -74,6 +74,8 @@ def test_each_job_composes_and_its_parts_build(job: str) -> None:
 def chosen(group: str, choice: str) -> list[str]:
     """The override of a choice, and what it needs."""
     overrides = [f"{group}={choice}"]
+    if group == "answering":
+        overrides = [f"answering@answering.Rules={choice}"]
     if group == "corpus" and choice != "sample":
         overrides.append("corpus.path=/nowhere")
     if group == "engine" and choice != "rules":

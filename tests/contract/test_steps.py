@@ -20,6 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import srrag
+from srrag.answer.check_answer import CheckAnswer
+from srrag.answer.gather_papers import GatherPapers
+from srrag.answer.read_and_answer import ReadAndAnswer
 from srrag.answer.select import SelectEvidence
 from srrag.benchmark.filter_dense import FilterDense
 from srrag.benchmark.grade_support import GradeSupport
@@ -154,6 +157,9 @@ def examples(
     kept = FilterEvidence(model=trained, hits="hits", into="hits_kept")
     found[FilterEvidence] = Example(kept, judge.open(at)(found[SelectEvidence].table), at)
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
+    add_examples(
+        found, (GatherPapers(), ReadAndAnswer(), CheckAnswer()), found[SelectEvidence].table, at
+    )
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
     add_benchmark(found, at)

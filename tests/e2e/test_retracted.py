@@ -35,8 +35,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(root: Path, question: str, *more: str) -> dict[str, Any]:
     return jobs.ask.run(configure("ask", [
-        f"root={root}", f"question={question}", "pipeline=bm25", "pipeline.answer.check=null",
-        "pipeline.answer.gate=null", "pipeline.answer.compose.gate=''", *more,
+        f"root={root}", f"question={question}", "pipeline=bm25",
+        "answering.Rules.gate=null", "answering.Rules.compose.gate=''", *more,
     ]))  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from srrag.answer.choose import ChooseOption
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.mismatch import NoticeMismatch
 from srrag.answer.paragraph import ComposeParagraph
+from srrag.answer.read_and_answer import ReadAndAnswer
 from srrag.answer.summarise import SummariseDocuments
 from srrag.answer.unaided import AnswerUnaided
 from srrag.corpus.chunk import ChunkBySections
@@ -138,6 +139,10 @@ def to_answer(fill: Fill) -> pa.Table:
 def answer_question(fill: Fill) -> list[Prompt]:
     step = ComposeAnswer(snippets="snippets", mismatches="mismatches")
     return step.prompts(to_answer(fill))
+
+
+def read_and_answer(fill: Fill) -> list[Prompt]:
+    return ReadAndAnswer().prompts(to_answer(fill))
 
 
 def choose_option(fill: Fill) -> list[Prompt]:
@@ -278,6 +283,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "grade_document": grade_document,
     "extract_triples": extract_triples,
     "answer_question": answer_question,
+    "read_and_answer": read_and_answer,
     "choose_option": choose_option,
     "select_snippets": select_snippets,
     "notice_mismatch": notice_mismatch,

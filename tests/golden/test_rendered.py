@@ -117,7 +117,12 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
             yield from nodes(value)
 
 
-LONG = {"answer_paragraph": 8000, "check_answer": 2000, "summarise_document": 1200}
+LONG = {
+    "read_and_answer": 2000,
+    "answer_paragraph": 8000,
+    "check_answer": 2000,
+    "summarise_document": 1200,
+}
 """Characters of what is a whole paragraph or summary in one string."""
 
 

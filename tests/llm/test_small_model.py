@@ -118,7 +118,7 @@ def test_a_file_of_questions_is_balanced(
     asked.write_text("".join(json.dumps(row) + "\n" for row in rows))
     made, _ = srrag(
         "answer", *ask_settings(root, engine, tmp_path), "pipeline=bm25", f"queries={asked}",
-        "max_failed_share=1", "++pipeline.answer.compose.max_tokens=300", f"out={tmp_path}/out",
+        "max_failed_share=1", "+answering.model.read.max_tokens=600", f"out={tmp_path}/out",
     )  # fmt: skip
     answers = pq.read_table(tmp_path / "out" / "answers.parquet").to_pylist()
     assert [row["query_id"] for row in answers] == ["1", "2"]
@@ -143,7 +143,8 @@ def test_a_judge_judges_or_says_that_it_did_not(
         "evaluate", "bench=answers", f"bench.path={bench}", f"root={root}", "pipeline=bm25",
         f"completions={tmp_path}/completions", *engine, "resamples=10",
         *(f"bench.judges.{name}=null" for name in others),
-        "++pipeline.answer.compose.engine={_target_: Rules}", f"out={tmp_path}/out",
+        "pipeline.answer=${answering.Rules}", "answering.Rules.compose.engine={_target_: Rules}",
+        f"out={tmp_path}/out",
     )  # fmt: skip
     assert judged
     totals = CompletionLog(tmp_path / "completions").totals()

@@ -85,7 +85,7 @@ def collect(data: Path, rehab_root: str, bioasq_root: str, cache: Path) -> None:
         ("rehab", rehab_root, "hybrid_maxsim"),
         ("bioasq", bioasq_root, "hybrid_maxsim"),
     ):
-        leave = [f"pipeline.answer.{step}=null" for step in ANSWERING]
+        leave = [f"answering.Rules.{step}=null" for step in ANSWERING]
         config = configure(
             "evaluate",
             [f"bench.path={data / name}", f"root={root}", f"pipeline={pipeline}", *leave],

@@ -31,7 +31,7 @@ def test_lists_multiply_rows_and_each_other() -> None:
 
 
 def test_lists_alone_make_rows_and_a_rows_own_list_goes_before() -> None:
-    lists = ["pipeline=bm25,dense", "pipeline.answer.select.k=4,8"]
+    lists = ["pipeline=bm25,dense", "answering.Rules.select.k=4,8"]
     assert [name for name, _ in named({}, lists)] == [
         "bm25, k=4", "bm25, k=8", "dense, k=4", "dense, k=8",
     ]  # fmt: skip

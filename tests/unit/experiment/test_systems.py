@@ -13,7 +13,7 @@ from srrag.experiment.systems import systems_of
     [
         ([], ("hybrid",)),
         (["pipeline=dense", "pipeline=bm25", "baseline=srrag"], ("bm25", "srrag")),
-        (["++pipeline.answer.select.k=4", "baseline=hybrid"], ("hybrid", "hybrid (2)")),
+        (["+answering.Rules.select.k=4", "baseline=hybrid"], ("hybrid", "hybrid (2)")),
         (["bench.answers=a/one.parquet"], ("one",)),
         (["bench.answers=a/one.parquet", "baseline=bm25"], ("one", "bm25")),
         (["bench.answers=a/x.parquet", "bench.baseline_answers=b/x.parquet"],

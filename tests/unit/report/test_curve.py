@@ -29,7 +29,7 @@ def row(name: str, value: float | None, *overrides: str, **more: Any) -> Row:
 
 def toy() -> BenchmarkView:
     """Two systems by k, of one of which a value is missing, and a baseline without k."""
-    k = "pipeline.answer.select.k"
+    k = "answering.Rules.select.k"
     rows = [row("none", 0.3)]
     rows += [row(f"plain, k={n}", v, "p=plain", f"{k}={n}", baseline="none")
              for n, v in ((8, 0.6), (1, 0.4), (2, 0.5))]  # fmt: skip
@@ -74,7 +74,7 @@ def test_the_same_figures_are_the_same_bytes(tmp_path: Path) -> None:
 def test_a_page_with_curves_is_valid_and_escapes_names() -> None:
     from srrag.report.page import _environment
 
-    k = "pipeline.answer.select.k"
+    k = "answering.Rules.select.k"
     name = HOSTILE[:40]
     (bench,) = benches([row(f"{name}, k={n}", 0.5, f"{k}={n}") for n in (1, 2)])
     macros = (

@@ -71,7 +71,6 @@ def test_a_request_chooses_its_pipeline_and_may_ask_why(client: TestClient) -> N
         "NoticeMismatch",
         "JudgeAnswerable",
         "ComposeAnswer",
-        "CheckAnswer",
     ]
     assert [each["unit_id"] for each in reply["why"]] == [e["unit_id"] for e in reply["evidence"]]
 

@@ -1,0 +1,203 @@
+"""What a model answers that has read papers: findings first, then state, answer and limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from srrag.answer.cited import MAX_OPTIONS
+from srrag.llm.completion import Answer
+from srrag.llm.fields import Items, Means, Text
+
+KINDS = {
+    "result": "what the paper found itself, or concludes from it",
+    "recommendation": "of a guideline",
+    "planned": "what is to be studied",
+    "method": "whom a finished study treated, how and how long",
+    "background": "what it says of others' work",
+}
+STATES = {
+    "answered": 'if results or recommendations settle what was asked, whichever way: "no '
+    'difference", "equivalent" and one small trial settle it too',
+    "partly": "if they settle only a part of it, or it only for other people, or another "
+    "comparator, outcome or time than asked",
+    "not": "if none of them bears on it: plans, methods and background settle nothing",
+}
+VERDICTS = {
+    "yes": "",
+    "no": "it is not so, or the opposite is",
+    "no difference": "compared, and not shown to differ, or equivalent",
+    "mixed": "results contradict one another",
+    "unclear": "only a trend, or too little to tell",
+    "": 'for a question such as which, how or what, and with the state "not"',
+}
+
+
+def _as_text(value: Any) -> Any:
+    """A number that a model wrote without quotation marks, as it stands."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+Number = Annotated[str, BeforeValidator(_as_text), Field(max_length=16)]
+
+
+class Finding(Answer):
+    """What sentences of a paper say to the question, and of what kind that is."""
+
+    sentences: Annotated[list[Number], Items(4, 'the numbers of its sentences, such as "2.7"')]
+    says: Annotated[str, Text(15, "what they say, with the figures")]
+    kind: Annotated[
+        Literal["result", "recommendation", "planned", "method", "background"], Means("", KINDS)
+    ]
+
+
+class Statement(Answer):
+    """A sentence of the answer, and the numbers of the sentences that state it."""
+
+    text: Annotated[str, Text(45, "the sentence, without any number of a sentence in it")]
+    sentences: Annotated[
+        list[Number],
+        Items(
+            8,
+            "the numbers of all sentences that state it; that of a paper alone, such as "
+            '"2", for what the paper does not say ("It gives no size.")',
+        ),
+    ]
+
+
+_AS_THERE = Items(8, "as in `answer`")
+
+
+class StudyStatement(Answer):
+    """A sentence on one study."""
+
+    text: Annotated[str, Text(35, "the sentence")]
+    sentences: Annotated[list[Number], _AS_THERE]
+
+
+class Limit(Answer):
+    """A sentence on what weakens an answer."""
+
+    text: Annotated[str, Text(25, "the sentence")]
+    sentences: Annotated[list[Number], _AS_THERE]
+
+
+class _Read(Answer):
+    findings: Annotated[
+        list[Finding],
+        Items(
+            12,
+            "go through the papers one by one: every paper that bears on the question has a "
+            "finding, one on another treatment, disease or outcome has none",
+            "none does",
+        ),
+    ]
+    state: Annotated[Literal["answered", "partly", "not"], Means("", STATES)]
+    verdict: Annotated[
+        Literal["yes", "no", "no difference", "mixed", "unclear", ""],
+        Means("what the answer is to a question of yes or no", VERDICTS),
+    ]
+
+
+class _Chosen(Answer):
+    choice: Annotated[
+        int,
+        Field(ge=0, le=MAX_OPTIONS),
+        Means(
+            "the number of the option that the papers support, from 1; 0 for none. The first "
+            "sentence of `answer` then repeats its words"
+        ),
+    ]
+
+
+class _Told(Answer):
+    answer: Annotated[
+        list[Statement],
+        Items(
+            3,
+            "the first sentence answers the question as it was asked, and names the people, "
+            "treatment, comparator and outcome with its time, and the size of the effect with "
+            "interval or p where they are given",
+            'the state is "not"',
+        ),
+    ]
+    evidence: Annotated[
+        list[StudyStatement],
+        Items(
+            6,
+            "a study each, the highest grade first: what supports, qualifies or contradicts the "
+            "answer, and does not stand in it",
+            'there is nothing to add, or the state is "not"',
+        ),
+    ]
+    limits: Annotated[
+        list[Limit],
+        Items(
+            3,
+            "where the evidence differs from the question, and what weakens it",
+            'there are none, or the state is "not"',
+        ),
+    ]
+    missing: Annotated[
+        str,
+        Text(
+            40,
+            'what the papers do not tell of what was asked; with the state "not", also what the '
+            "nearest of them cover",
+            "nothing is missing",
+        ),
+    ]
+
+
+_EXAMPLE: dict[str, Any] = {
+    "findings": [
+        {
+            "sentences": ["1.6"],
+            "says": "1.2 against 1.9 new carious surfaces at 2 years, P = 0.01",
+            "kind": "result",
+        },
+        {
+            "sentences": ["3.4"],
+            "says": "92 children at low risk: not significantly fewer, 0.4 against 0.5",
+            "kind": "result",
+        },
+    ],
+    "state": "answered",
+    "verdict": "yes",
+    "choice": 1,
+    "answer": [
+        {
+            "text": "In children of 2 to 5 years, fluoride varnish twice a year left fewer new "
+            "carious surfaces at 2 years than no varnish: 1.2 against 1.9 (P = 0.01).",
+            "sentences": ["1.3", "1.6"],
+        }
+    ],
+    "evidence": [
+        {
+            "text": "In 92 children at low risk it did not differ significantly from no varnish "
+            "(0.4 against 0.5).",
+            "sentences": ["3.2", "3.4"],
+        }
+    ],
+    "limits": [{"text": "No trial followed children beyond 2 years.", "sentences": ["1", "3"]}],
+    "missing": "Nothing on children with braces.",
+}
+
+
+class PapersAnswer(_Told, _Read):
+    """An answer from papers, in the order in which a model writes it."""
+
+    example: ClassVar[dict[str, Any] | None] = {
+        name: value for name, value in _EXAMPLE.items() if name != "choice"
+    }
+
+
+class ChosenFromPapers(PapersAnswer, _Told, _Chosen, _Read):
+    """An answer to a question with options."""
+
+    example: ClassVar[dict[str, Any] | None] = _EXAMPLE
+
+
+SILENT = {"findings": [], "state": "not", "verdict": "", "answer": [], "evidence": [], "limits": []}
+"""What tells nothing, but for `missing` and `choice`."""
