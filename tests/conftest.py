@@ -236,8 +236,12 @@ def fitted_root(sample_root: Path, built_once: Callable[..., Path]) -> Path:
         rows = resource_path("pkg://srrag/sample/questions.jsonl").read_text("utf-8").splitlines()
         (few := root.with_suffix(".jsonl")).write_text("\n".join(rows[::3]), "utf-8")
         quick = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20"]
-        for name in ("hybrid_maxsim", "srrag", "srrag_no_colbert"):
-            argv = [f"root={root}", f"pipeline={name}", f"bench.path={few}", *quick]
+        no_colbert = [
+            "pipeline=srrag_graph", "pipeline.rank.weigh=null",
+            "+pipeline.rank.fine.reranker.computed=[dense]", f"out={root}/jobs/fit_betr/no_colbert",
+        ]  # fmt: skip
+        for chosen in (["pipeline=hybrid_maxsim"], ["pipeline=srrag"], no_colbert):
+            argv = [f"root={root}", *chosen, f"bench.path={few}", *quick]
             jobs.fit_betr.run({**configure("fit_betr", argv), "command": "test"})
 
     return built_once("fitted", fill)

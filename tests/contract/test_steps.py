@@ -80,9 +80,9 @@ QUESTIONS = [
     {"query_id": "4", "text": "What is the capital of the moon?"},
 ]
 PIPELINES = [
-    "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_features", "hybrid_maxsim",
+    "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_maxsim",
     "hybrid_graph", "hybrid_betr", "rationale", "reformulate", "srrag_graph", "unaided", "mcq",
-    "biogen_b", "biogen_d",
+    "biogen_b", "biogen_c",
 ]  # fmt: skip
 
 

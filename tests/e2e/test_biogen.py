@@ -33,7 +33,7 @@ def test_an_answer_says_which_wording_found_its_evidence(sample_root: Path) -> N
 
 def test_rows_become_runs_and_submissions(sample_root: Path, tmp_path: Path) -> None:
     root = linked(sample_root, tmp_path / "root")
-    rows = ("+sweep.rows.b=pipeline=biogen_b", "+sweep.rows.d=pipeline=biogen_d")
+    rows = ("+sweep.rows.b=pipeline=biogen_b", "+sweep.rows.d=pipeline=biogen_c")
     off = [f"bench.judges.{name}=null" for name in JUDGES]
     judge = "+bench.judges.form={_target_:MeasureForm}"
     summary, _ = srrag(

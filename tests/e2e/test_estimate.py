@@ -59,7 +59,7 @@ def values(told: dict[str, Any]) -> list[float]:
 
 @pytest.mark.parametrize(
     "pipeline",
-    [["hybrid_maxsim"], ["srrag", "pipeline.rank.search.rounds=2"], ["biogen_e"], ["unaided"]],
+    [["hybrid_maxsim"], ["srrag", "pipeline.rank.search.rounds=2"], ["biogen_b"], ["unaided"]],
     ids=lambda given: given[0],
 )
 def test_what_was_answered_costs_nothing_more(
@@ -110,11 +110,11 @@ def test_judges_count_and_rows_share_what_they_share(root: Path, questions: Path
         "estimate=true", "bench=answers", f"bench.path={questions}", "bench.limit=3",
         "controls=false",
     )  # fmt: skip
-    alone = run("answer", root, NOWHERE, bench[0], f"queries={questions}", "pipeline=biogen_e")
-    one = run("evaluate", root, NOWHERE, *bench, "pipeline=biogen_e")
+    alone = run("answer", root, NOWHERE, bench[0], f"queries={questions}", "pipeline=biogen_b")
+    one = run("evaluate", root, NOWHERE, *bench, "pipeline=biogen_b")
     assert one["calls"]["value"] > alone["calls"]["value"] / 2 + 3, "the judges of 3 questions"
     two = run(
-        "sweep", root, NOWHERE, *bench, "pipeline=biogen_e",
+        "sweep", root, NOWHERE, *bench, "pipeline=biogen_b",
         "pipeline.answer.bullets.diversity=0.85,0.5",
     )  # fmt: skip
     assert len(two["pipelines"]) == 2

@@ -65,24 +65,32 @@ def test_with_a_model_every_step_asks_it_and_nothing_is_paid_twice(root: Path, u
     assert again["answer"] == summary["answer"]
 
 
-@pytest.mark.parametrize("name", ["srrag_no_hyde", "srrag_no_colbert"])
-def test_an_ablation_says_what_it_lacks(root: Path, name: str) -> None:
-    summary, _ = srrag("ask", f"root={root}", f"pipeline={name}", QUESTION, "trace=true")
+SEARCH = "pipeline.rank.search.search.rank"
+NO_HYDE = [f"{SEARCH}.{part}=null" for part in ("hyde", "encode_hyde", "retrieve.channels.hyde")]
+NO_COLBERT = ["pipeline.rank.weigh=null", "+pipeline.rank.fine.reranker.computed=[dense]"]
+NO_COLBERT_MODEL = "pipeline.rank.fine.model=${root}/jobs/fit_betr/no_colbert/betr.json"
+
+
+@pytest.mark.parametrize("ablation", [NO_HYDE, [*NO_COLBERT, NO_COLBERT_MODEL]])
+def test_an_ablation_says_what_it_lacks(root: Path, ablation: list[str]) -> None:
+    asked = [f"root={root}", "pipeline=srrag_graph", *ablation, QUESTION, "trace=true"]
+    summary, _ = srrag("ask", *asked)
     assert cited_within(summary) and summary["evidence"]
     steps = [item["step"] for item in summary["trace"]["steps"]]
-    assert ("WeighTokens" in steps) == (name == "srrag_no_hyde")
-    assert ("WriteHyde" in summary["off"]) == (name == "srrag_no_colbert")
+    assert ("WeighTokens" in steps) == (ablation is NO_HYDE)
+    assert ("WriteHyde" in summary["off"]) == (ablation is not NO_HYDE)
 
 
 def test_parameters_of_another_reranker_are_refused(root: Path) -> None:
     model = f"pipeline.rank.fine.model={root}/jobs/fit_betr/srrag/betr.json"
-    said = fault("ask", f"root={root}", "pipeline=srrag_no_colbert", model, QUESTION)
+    said = fault("ask", f"root={root}", "pipeline=srrag_graph", *NO_COLBERT, model, QUESTION)
     assert "was fitted to the scores of" in said
 
 
 def test_the_neutral_schema_asks_a_build_of_its_own(root: Path) -> None:
-    said = fault("ask", f"root={root}", "pipeline=srrag_neutral_schema", QUESTION, code=2)
+    neutral = ("pipeline=srrag_graph", "schema=neutral", "build=neutral")
+    said = fault("ask", f"root={root}", *neutral, QUESTION, code=2)
     assert "neutral" in said
     srrag("build", f"root={root}", "schema=neutral", "build=neutral")
-    summary, _ = srrag("ask", f"root={root}", "pipeline=srrag_neutral_schema", QUESTION)
+    summary, _ = srrag("ask", f"root={root}", *neutral, QUESTION)
     assert summary["evidence"] and cited_within(summary)
