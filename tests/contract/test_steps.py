@@ -55,6 +55,8 @@ from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.rerank.filter_evidence import FilterEvidence
 from srrag.rerank.judge_evidence import JudgeEvidence
 from srrag.retrieve.branches import SearchBranches
+from srrag.retrieve.fuse import FuseRanks
+from srrag.retrieve.fuse_scores import FuseScores
 from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.retrieve.iterate import IterateRetrieval
 from srrag.retrieve.pool import PoolHits
@@ -80,8 +82,8 @@ QUESTIONS = [
     {"query_id": "4", "text": "What is the capital of the moon?"},
 ]
 PIPELINES = [
-    "bm25", "dense", "hybrid", "hybrid_weighted", "hybrid_maxsim",
-    "hybrid_graph", "hybrid_betr", "rationale", "reformulate", "srrag_graph", "unaided", "mcq",
+    "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_betr",
+    "hybrid_graph", "rationale", "reformulate", "srrag_graph", "unaided", "mcq",
     "biogen_b", "biogen_c",
 ]  # fmt: skip
 
@@ -160,6 +162,7 @@ def examples(
     add_examples(
         found, (GatherPapers(), ReadAndAnswer(), CheckAnswer()), found[SelectEvidence].table, at
     )
+    found[FuseScores] = Example(FuseScores(), found[FuseRanks].table, at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
     add_benchmark(found, at)

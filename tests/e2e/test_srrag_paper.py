@@ -87,8 +87,12 @@ def test_the_chain_runs_on_a_plain_root_with_a_trained_filter(
     base = Base(model=str(tiny_encoder(tmp_path / "base")), max_tokens=48)
     decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.5)
     write_model(root / "jobs" / "train_filter" / "model", base, {}, decision, {})
-    short = "pipeline.rank.fine.reranker.cross_encoder.max_tokens=48"
-    settings = [f"root={root}", "pipeline=srrag_paper_small", short]
+    coarse, fine = "pipeline.rank.coarse", "pipeline.rank.fine.reranker"
+    settings = [
+        f"root={root}", "pipeline=srrag_paper", f"{coarse}.encoder=null", f"{coarse}.index=tokens",
+        f"{coarse}.encoded=vectors", f"+{fine}.titles=false", f"{fine}.cross_encoder.max_tokens=48",
+        f"{fine}.cross_encoder.model={root}/jobs/train_filter/model",
+    ]  # fmt: skip
     srrag("fit_betr", *few(tmp_path), *settings)
     told, _ = srrag("ask", f"question={QUESTION}", "trace=true", *settings)
     steps = [each["step"] for each in told["trace"]["steps"]]
