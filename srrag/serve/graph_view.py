@@ -1,4 +1,4 @@
-"""Lets people explore a build's graph: search for entities, and draw their neighbourhoods."""
+"""Lets people explore a build's graph: search for entities, and what lies around them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from srrag.export.graph import open_graph
 from srrag.export.page import page_content
-from srrag.export.select import Selection, around, folded, nearest, select_community
+from srrag.export.select import around, folded, nearest
 from srrag.serve.concepts_shown import BAR
 from srrag.serve.graph_walk import EvidenceWalk, Quote, Study
 from srrag.storage.store import Store
@@ -47,20 +47,11 @@ class Named(Entity):
     column: int = Field(description="0 population or condition, 1 intervention, 2 outcome")
 
 
-class Community(BaseModel):
-    """A community by its best connected entities."""
-
-    id: str
-    names: list[str]
-    size: int
-
-
 class Names(BaseModel):
     """Where to begin."""
 
     bar: str = Field(description="which entities are shown, in words")
     entities: list[Named]
-    communities: list[Community]
 
 
 class NodeJson(BaseModel):
@@ -80,7 +71,6 @@ class NodeJson(BaseModel):
     x: float
     y: float
     r: float
-    community: str | None
 
 
 class Relation(BaseModel):
@@ -95,23 +85,17 @@ class Relation(BaseModel):
     more: int
 
 
-class Drawing(BaseModel):
-    """A part of the graph, with places for its nodes."""
+class Around(BaseModel):
+    """The neighbourhood of an entity, with places for its nodes."""
 
+    entity: Entity
+    version: str
     title: str
     note: str
     total: int = Field(description="nodes of the whole, of which the first are shown")
     nodes: list[NodeJson]
     edges: list[Relation]
     documents: list[Study]
-    explore: bool
-
-
-class Around(Drawing):
-    """The neighbourhood of an entity."""
-
-    entity: Entity
-    version: str
 
 
 class GraphView:
@@ -136,13 +120,12 @@ class GraphView:
         """Find concepts whose name contains a text; exact names first, then by studies.
 
         Only what clears the bar is found. If no name contains the text, returns those with the
-        most similar names. For "" returns what most studies name, of each column, and the largest
-        communities.
+        most similar names. For "" returns what most studies name, of each column.
         """
         key = folded(pa.chunked_array([[text]]))[0].as_py()
         if not key:
             found = [self._named(rows) for rows in self.walk.most_studied(_PER_COLUMN)]
-            return {"bar": BAR, "entities": found, "communities": self._communities()}
+            return {"bar": BAR, "entities": found}
         holds = pc.match_substring(self._keys, key).to_numpy() & ~self._is_value
         if not holds.any():
             close = pa.array(nearest(self.entity_names, self._keys, key), pa.string())
@@ -152,7 +135,7 @@ class GraphView:
         order = np.lexsort((rows, -self.walk.num_studies[rows], ~exact))
         groups = self.walk.merged(rows[order][:_MATCHES])
         listed = [self._named(self.walk.same(rows[0])) for rows in groups[:_LISTED]]
-        return {"bar": BAR, "entities": listed, "communities": []}
+        return {"bar": BAR, "entities": listed}
 
     def row_of(self, entity_id: str) -> int | None:
         """The row of an entity, or None."""
@@ -174,45 +157,14 @@ class GraphView:
         if row < 0:
             return None
         chosen = around(self.graph, np.array([row]), self.entity_names[row].as_py(), hops)
-        return self._content(chosen, max_nodes)
-
-    def community(self, community_id: str, max_nodes: int) -> Row | None:
-        """Lay out a community for a page; None if there is no such community."""
-        if community_id not in self.graph.community_ids:
-            return None
-        return self._content(select_community(self.graph, community_id), max_nodes)
-
-    def _content(self, selection: Selection, max_nodes: int) -> Row:
         with self._drawing:
-            content = page_content(self.graph, selection, min(max_nodes, MAX_NODES))
-        ids = pa.array([node["id"] for node in content["nodes"]], self.graph.ids.type)
-        rows = pc.index_in(ids, value_set=self.graph.ids).to_numpy()
-        named = self.graph.community_names(rows).to_pylist()
-        for node, community_id in zip(content["nodes"], named, strict=True):
-            node["community"] = community_id
-        return {**content, "explore": True}
+            return page_content(self.graph, chosen, min(max_nodes, MAX_NODES))
 
     def _named(self, rows: Sequence[int]) -> Row:
         name, aliases = self.walk.label(rows)
         column, studies = self.walk.key(rows[0])[0], self.walk.count(rows)
         told = {**self._entity(rows[0]), "name": name}
         return {**told, "aliases": aliases, "studies": studies, "column": column}
-
-    def _communities(self) -> list[Row]:
-        member = self.graph.community
-        sizes = np.bincount(member[member >= 0], minlength=len(self.graph.community_ids))
-        found = []
-        for number in np.argsort(-sizes, kind="stable")[:_LISTED].tolist():
-            rows = np.flatnonzero((member == number) & self.walk.good)
-            top = rows[np.argsort(-self.walk.num_studies[rows], kind="stable")][:9]
-            labels = [self.walk.label(group)[0] for group in self.walk.merged(top)]
-            names = list({name.casefold(): name for name in labels}.values())[:3]
-            if not names:
-                continue
-            found.append(
-                {"id": self.graph.community_ids[number], "names": names, "size": int(sizes[number])}
-            )
-        return found
 
     def _entity(self, row: int) -> Row:
         return {

@@ -165,15 +165,6 @@ def test_a_question_is_opened_by_keyboard(browser: Browser, url: str) -> None:
         assert page.evaluate("document.activeElement.id") == "asked"
 
 
-BELOW_BUTTONS = """() => {
-  const over = document.querySelector("#zoom").getBoundingClientRect();
-  return [...document.querySelectorAll(".point")].map((each) => each.getBoundingClientRect())
-    .filter((each) => each.left < over.right && each.right > over.left
-      && each.top < over.bottom && each.bottom > over.top)
-    .map((each) => [each.left, each.top]);
-}"""
-
-
 def concepts(page: Page, column: int) -> Locator:
     return page.locator(".column").nth(column).locator(".concept")
 
@@ -235,58 +226,9 @@ def test_a_line_opens_the_studies_that_name_both_its_ends(browser: Browser, url:
         accessible(page)
 
 
-BELOW_BUTTONS = """() => {
-  const over = document.querySelector("#zoom").getBoundingClientRect();
-  return [...document.querySelectorAll(".point")].map((each) => each.getBoundingClientRect())
-    .filter((each) => each.left < over.right && each.right > over.left
-      && each.top < over.bottom && each.bottom > over.top)
-    .map((each) => [each.left, each.top]);
-}"""
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_all_relations_of_an_entity_are_drawn(
-    browser: Browser, url: str, tmp_path: Path, view: str
-) -> None:
-    with visit(browser, f"{url}graph", view) as page:
-        accessible(page)
-        picture(page, f"graph-begin-{view}", tmp_path)
-        page.fill("#name", "low back pain")
-        settled(page)
-        with arrival(page):
-            page.locator("#begin li a", has_text="low back pain").first.click()
-        page.locator(".concept", has_text="low back pain").first.click()
-        with arrival(page):
-            page.click("text=All its relations")
-        assert "low back pain" in page.inner_text("h1")
-        assert "low back pain" in page.title()
-        assert page.evaluate(BELOW_BUTTONS) == [], "no entity lies under the buttons"
-        page.locator(".point:not(.centre):not(.value)").first.focus()
-        page.keyboard.press("Enter")
-        accessible(page)
-        picture(page, f"drawing-{view}", tmp_path)
-        title = page.inner_text("h1")
-        with arrival(page):
-            page.click("text=Centre the graph here")
-        assert page.inner_text("h1") != title
-        page.go_back()
-        settled(page)
-        assert page.inner_text("h1") == title
-
-
-def test_a_community_of_the_graph_is_drawn_and_who_is_not_there_is_named(
-    browser: Browser, url: str, tmp_path: Path
-) -> None:
+def test_an_entity_that_is_not_there_is_named(browser: Browser, url: str) -> None:
     with visit(browser, f"{url}graph", faults=True) as page:
-        with arrival(page):
-            page.locator("#begin h2", has_text="Largest communities").locator(
-                "+ ul a"
-            ).first.click()
-        assert page.inner_text("h1").startswith("Community “")
-        picture(page, "community", tmp_path)
-        page.goto(f"{url}drawing?entity=nobody")
-        settled(page)
-        assert page.locator("#fault").is_visible()
+        accessible(page)
         page.goto(f"{url}graph?entity=nobody")
         settled(page)
         assert page.locator("#fault").is_visible()

@@ -366,15 +366,6 @@ function sourceLine(node) {
   return [source.pmid ? `PMID ${source.pmid}` : source.source_id, source.year || null]
     .filter(Boolean).join(" · ");
 }
-// On a server the graph goes on beyond what is shown.
-function explore(node) {
-  if (!content.explore || node.attribute) return null;
-  const link = (what, id, text) => element("a", {
-    href: `drawing?${what}=${encodeURIComponent(id)}`, textContent: text });
-  return element("p", { className: "explore" }, link("entity", node.id, "Centre the graph here"),
-    element("a", { href: `graph?entity=${encodeURIComponent(node.id)}`, textContent: "Walk from here" }),
-    node.community ? link("community", node.community, "Show its community") : null);
-}
 function nodePanel(node, number) {
   const isDocument = node.type === "Document";
   const links = neighbours[number].map((item) => row(nodes[item.node],
@@ -387,7 +378,6 @@ function nodePanel(node, number) {
       ? ` Document · ${MEANING[node.grade || "none"]}`
       : `${words(node.type)} · ${several(node.count, "mention")} in ${several(node.num_documents, "document")}`),
     isDocument ? element("p", { className: "kind", textContent: sourceLine(node) }) : tally(node.grades),
-    explore(node),
     ...mentionList(node, isDocument ? "Sentences used" : "Mentions, best evidence first", !isDocument),
     ...(links.length ? [element("h3", { textContent: "Relations shown here" }),
       element("ul", { className: "rows" }, ...links)] : []),

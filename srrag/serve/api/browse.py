@@ -12,7 +12,7 @@ from srrag.serve.api.question import passing_of
 from srrag.serve.api.responses import with_known_sources
 from srrag.serve.errors import ApiError
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
-from srrag.serve.graph_view import MAX_NODES, Around, Drawing, GraphView, Names
+from srrag.serve.graph_view import MAX_NODES, Around, GraphView, Names
 from srrag.serve.graph_walk import MAX_STUDIES, Walk
 from srrag.serve.runs import (
     State,
@@ -148,7 +148,7 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
 
     @app.get("/v1/graph_view/names", responses=shown("names", Names))
     def names(text: _Text = "") -> Json:
-        """Entities by a part of their name, and the largest communities."""
+        """Entities by a part of their name."""
         return view().names(text)
 
     @app.get("/v1/graph_walk", responses=shown("graph_walk", Walk))
@@ -167,23 +167,3 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
         if (row := found.row_of(entity)) is None:
             raise ApiError(404, "not_found", "there is no such entity", "entity")
         return found.walk.of_entity(row, text)
-
-    @app.get("/v1/graph_view", responses=shown("graph_view", Drawing))
-    def graph_view(
-        entity: _Id = "",
-        community: _Id = "",
-        hops: _Hops = 1,
-        max_nodes: _MaxNodes = 120,
-    ) -> Json:
-        """A neighbourhood or a community as a drawing: places, relations, sentences."""
-        if bool(entity) == bool(community):
-            raise ApiError(400, "invalid", "name an entity or a community", "entity")
-        found = (
-            view().around_entity(entity, hops, max_nodes)
-            if entity
-            else view().community(community, max_nodes)
-        )
-        if found is None:
-            what = "entity" if entity else "community"
-            raise ApiError(404, "not_found", f"there is no such {what}", what)
-        return found

@@ -44,7 +44,7 @@ let turn = 0; // a later text makes an earlier one's names stale
 
 async function begin(text) {
   const own = ++turn;
-  const { bar, entities, communities } = await read(`v1/graph_view/names?text=${encodeURIComponent(text)}`);
+  const { bar, entities } = await read(`v1/graph_view/names?text=${encodeURIComponent(text)}`);
   if (own !== turn) return;
   tellBar(bar);
   const lists = make("div", { className: "lists" });
@@ -52,7 +52,6 @@ async function begin(text) {
     make("section", {}, make("h2", {}, title), make("ul", {}, ...items)));
   if (text) add(`Like “${text}”`, entities.map(concept));
   else COLUMNS.forEach((name, n) => add(name, entities.filter((each) => each.column === n).map(concept)));
-  add("Largest communities", communities.map(community));
   if (!entities.length) {
     lists.append(make("p", {}, text ? `Nothing that is shown here is called “${text}”.`
       : "No name of this graph clears the bar below."));
@@ -68,10 +67,6 @@ const concept = ({ id, name, studies, aliases }) => make("li", {},
   make("a", { href: `graph?entity=${encodeURIComponent(id)}` }, name),
   make("span", { className: "facts" }, ` ${several(studies, "paper")}`),
   aliases.length ? make("span", { className: "also" }, `also ${short(aliases.join(", "), 80)}`) : null);
-
-const community = ({ id, names, size }) => make("li", {},
-  make("a", { href: `drawing?community=${encodeURIComponent(id)}` }, short(names.join(" · "), 120)),
-  make("span", { className: "facts" }, ` ${several(size, "entity", "entities")}`));
 
 at("name").addEventListener("input", afterTyping(() => {
   const text = at("name").value.trim();

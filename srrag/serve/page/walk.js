@@ -153,8 +153,8 @@ function drawPanel(held) {
   const order = held.sort((a, b) => rank(a) - rank(b) || walk.documents[b].year - walk.documents[a].year);
   const items = order.map((n) => study(n, picked));
   const last = picked.at(-1);
-  const link = (page, text) => make("a", { href: `${page}?entity=${encodeURIComponent(walk.concepts[last].id)}` }, text);
-  const onward = picked.length === 1 ? make("p", { className: "onward" }, link("graph", "All papers that name it"), link("drawing", "All its relations")) : null;
+  const onward = picked.length === 1 ? make("p", { className: "onward" }, make("a",
+    { href: `graph?entity=${encodeURIComponent(walk.concepts[last].id)}` }, "All papers that name it")) : null;
   const undo = make("button", { type: "button", className: "plain" }, "Show all");
   undo.addEventListener("click", clear);
   const parts = [
