@@ -18,7 +18,7 @@ from srrag.extract.answer_schema import MAX_ATTRIBUTES, MAX_FACTS, MAX_QUOTE_CHA
 from srrag.extract.rule_facts import extract_facts
 from srrag.ontology import Ontology
 from srrag.spec import build
-from tests.sample_json import answer_by_schema, asked_schema, supported
+from tests.sample_json import READING, answer_by_schema, asked_schema, read_papers, supported
 
 BAD_SHARE = 0.06
 """Of prompts, whose first answer cannot be used; of a third of them none can."""
@@ -41,6 +41,8 @@ def answer_by_rules(request: dict[str, Any]) -> str:
             return json.dumps(_claims(user))
         case "CitedAnswer":
             return json.dumps(_cited(user))
+        case title if title in READING:
+            return read_papers(request)
         case "CheckedAnswer":
             return supported(request)
     return answer_by_schema(request)

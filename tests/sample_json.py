@@ -26,6 +26,27 @@ def supported(request: dict[str, Any]) -> str:
     return json.dumps({"checks": [{"n": int(n), **told} for n in numbers]})
 
 
+READING = ("PapersAnswer", "SearchingAnswer", "ChosenFromPapers")
+"""Titles of the schemas of ReadAndAnswer."""
+
+
+def read_papers(request: dict[str, Any], *more: str) -> str:
+    """Answer a prompt of ReadAndAnswer with the first sentence of paper 1, then with `more` texts.
+
+    All of them cite that sentence; without papers the state is "not".
+    """
+    found = re.search(r"^\[(1\.[1-9]\d*)\] (\".*\")$", request["messages"][1]["content"], re.M)
+    said = [
+        {"text": text, "sentences": [found[1]]}
+        for text in ((json.loads(found[2]), *more) if found else ())
+    ]
+    told = {"findings": [], "state": "answered" if said else "not", "verdict": "", "choice": 0,
+            "answer": said[:3], "evidence": said[3:], "limits": [], "missing": "",
+            "search": []}  # fmt: skip
+    asked = (asked_schema(request) or {})["properties"]
+    return json.dumps({name: told[name] for name in asked})
+
+
 def asked_schema(request: dict[str, Any]) -> dict[str, Any] | None:
     """The schema in `response_format`, else one that stands as the system message's last line."""
     asked = request.get("response_format") or {}

@@ -10,6 +10,7 @@ from srrag.answer.cited import MAX_OPTIONS
 from srrag.llm.completion import Answer
 from srrag.llm.fields import Items, Means, Text
 
+MAX_NUMBER_CHARS = 16
 KINDS = {
     "result": "what the paper found itself, or concludes from it",
     "recommendation": "of a guideline",
@@ -34,12 +35,13 @@ VERDICTS = {
 }
 
 
-def _as_text(value: Any) -> Any:
-    """A number that a model wrote without quotation marks, as it stands."""
-    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+def _number(value: Any) -> Any:
+    """A number as text, also where a model wrote none; what is no number is dropped later."""
+    given = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return str(value)[:MAX_NUMBER_CHARS] if given else value
 
 
-Number = Annotated[str, BeforeValidator(_as_text), Field(max_length=16)]
+Number = Annotated[str, BeforeValidator(_number), Field(max_length=MAX_NUMBER_CHARS)]
 
 
 class Finding(Answer):
@@ -150,6 +152,17 @@ class _Told(Answer):
     ]
 
 
+class _Search(Answer):
+    search: Annotated[
+        list[Annotated[str, Text(12, "in the words of papers")]],
+        Items(
+            3,
+            "what to search for, where a further search may find what the answer lacks",
+            "the papers suffice",
+        ),
+    ]
+
+
 _EXAMPLE: dict[str, Any] = {
     "findings": [
         {
@@ -182,21 +195,30 @@ _EXAMPLE: dict[str, Any] = {
     ],
     "limits": [{"text": "No trial followed children beyond 2 years.", "sentences": ["1", "3"]}],
     "missing": "Nothing on children with braces.",
+    "search": ["fluoride varnish orthodontic brackets"],
 }
+
+
+def _example(*left_out: str) -> dict[str, Any]:
+    return {name: value for name, value in _EXAMPLE.items() if name not in left_out}
 
 
 class PapersAnswer(_Told, _Read):
     """An answer from papers, in the order in which a model writes it."""
 
-    example: ClassVar[dict[str, Any] | None] = {
-        name: value for name, value in _EXAMPLE.items() if name != "choice"
-    }
+    example: ClassVar[dict[str, Any] | None] = _example("choice", "search")
+
+
+class SearchingAnswer(_Search, PapersAnswer):
+    """An answer that may ask for a further search."""
+
+    example: ClassVar[dict[str, Any] | None] = _example("choice")
 
 
 class ChosenFromPapers(PapersAnswer, _Told, _Chosen, _Read):
     """An answer to a question with options."""
 
-    example: ClassVar[dict[str, Any] | None] = _EXAMPLE
+    example: ClassVar[dict[str, Any] | None] = _example("search")
 
 
 SILENT = {"findings": [], "state": "not", "verdict": "", "answer": [], "evidence": [], "limits": []}

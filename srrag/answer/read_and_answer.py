@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from srrag.answer.cited import ABSTENTION, PARTIAL, choice_of
-from srrag.answer.papers_answer import SILENT, ChosenFromPapers, PapersAnswer
+from srrag.answer.papers_answer import SILENT, ChosenFromPapers, PapersAnswer, SearchingAnswer
 from srrag.answer.sentence_numbers import cited, paper_lines
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
@@ -36,6 +36,7 @@ class ReadAndAnswer(LLMStep):
     numbers of the sentences that state it: its `places`. Numbers that name nothing are dropped and
     counted in `invalid_citations`, sentences left without any in `dropped_sentences`. Where the
     state is "not", nothing but `missing` is shown. With `options` the model chooses one (`choice`).
+    With `searches` a question without options may ask for a further search (see SearchAgain).
     Rules do not read: with them every question is abstained from. A faulty answer rejects its row.
     """
 
@@ -44,16 +45,23 @@ class ReadAndAnswer(LLMStep):
             *ANSWER,
             pa.field("invalid_citations", pa.int32(), nullable=False),
             pa.field("dropped_sentences", pa.int32(), nullable=False),
+            pa.field("searches", pa.list_(pa.string()), nullable=False),
             pa.field("reject", REJECT),
         ]
     )
     reads: ClassVar[tuple[str, ...]] = ("text", "options", "evidence")
     prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
 
+    searches: bool = False
+    max_tokens: int = most_tokens(SearchingAnswer)
+
     @property
     def off(self) -> bool:
         """Whether every question is abstained from, since rules do not read."""
         return isinstance(self.engine, Rules)
+
+    def _schema(self, options: bool) -> type[PapersAnswer]:
+        return ChosenFromPapers if options else SearchingAnswer if self.searches else PapersAnswer
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence."""
@@ -69,20 +77,21 @@ class ReadAndAnswer(LLMStep):
                     papers="\n".join(paper_lines(row["evidence"])),
                 ),
                 schema,
-                max_tokens=most_tokens(schema),
+                max_tokens=self.max_tokens,
                 question=row["text"],
                 options=tuple(row["options"]),
             )
             for number, row in live(batch, self.reads)
             if row["evidence"]
-            for schema in (ChosenFromPapers if row["options"] else PapersAnswer,)
+            for schema in (self._schema(bool(row["options"])),)
             for file in (PromptFile(PATH, schema),)
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Rules do not read."""
         blank = SILENT | {"missing": BY_RULES}
-        return [json.dumps(blank | ({"choice": 0} if p.options else {})) for p in prompts]
+        extra = {"choice": 0, "search": []}
+        return [json.dumps({n: (blank | extra)[n] for n in p.schema.model_fields}) for p in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Fault: the state says that there is an answer, and no sentence of it cites a paper."""
@@ -115,7 +124,7 @@ class ReadAndAnswer(LLMStep):
         row = answer_columns(told, question["evidence"]) | {"model": self.engine.name}
         if row["state"] != "not":
             row["choice"] = choice_of(told, len(question["options"]))
-        return row
+        return row | {"searches": [plain(each) for each in getattr(told, "search", ())]}
 
 
 def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:

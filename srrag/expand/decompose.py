@@ -107,7 +107,7 @@ class DecomposeQuestion(LLMStep):
         """Questions made of the anchors."""
         rows = dict(live(batch, self.reads))
         return [
-            Decomposition(questions=self._questions(**rows[prompt.row])).model_dump_json()
+            Decomposition(questions=self.by_rules(**rows[prompt.row])).model_dump_json()
             for prompt in prompts
         ]
 
@@ -165,7 +165,7 @@ class DecomposeQuestion(LLMStep):
             return []
         return list(dict.fromkeys(name for types in named for name in types))
 
-    def _questions(self, text: str, anchors: Mapping[str, Sequence[str]]) -> list[SubQuestion]:
+    def by_rules(self, text: str, anchors: Mapping[str, Sequence[str]]) -> list[SubQuestion]:
         """The smaller questions of the rules; too long ones are left out."""
         nodes = [
             (f"What is known about {anchor}?", _TYPES[part])
@@ -182,6 +182,12 @@ class DecomposeQuestion(LLMStep):
             for kind, asked, types in found
             if len(asked) <= MAX_QUESTION_CHARS
         ]
+
+
+def types_of_parts(anchors: Mapping[str, Sequence[str]], ontology: Ontology) -> list[str]:
+    """The entity types of the parts that a question names, as far as the schema has them."""
+    named = (name for part in _NODES if anchors[part] for name in _TYPES[part])
+    return [name for name in dict.fromkeys(named) if name in ontology.entities]
 
 
 def render(question: str, ontology: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ HOST = {
     "index": "build",
     "hyperrelations": "build", "answering": "evaluate",
 }  # fmt: skip
-APART = {"plan", "engine", "mentions", "late", "aliases", "index", "hyperrelations", "answering"}
+APART = {"plan", "engine", "mentions", "late", "aliases", "index", "hyperrelations"}
 """Groups whose choices need certain choices of other groups; all others are composed together."""
 NEEDED = {
     "init": ["root=R"],
@@ -74,8 +74,6 @@ def test_each_job_composes_and_its_parts_build(job: str) -> None:
 def chosen(group: str, choice: str) -> list[str]:
     """The override of a choice, and what it needs."""
     overrides = [f"{group}={choice}"]
-    if group == "answering":
-        overrides = [f"answering@answering.Rules={choice}"]
     if group == "corpus" and choice != "sample":
         overrides.append("corpus.path=/nowhere")
     if group == "engine" and choice != "rules":

@@ -21,6 +21,7 @@ from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
+from tests.sample_json import READING, asked_schema
 from tests.unranked import WITHOUT_BETR
 
 pytestmark = pytest.mark.e2e
@@ -75,7 +76,6 @@ ANSWERED = {
     "shouted": "DOES BALANCE TRAINING REDUCE RECURRENT ANKLE SPRAINS IN ADULTS???",
 }
 REFUSED = {"punctuation": "?!… [] —", "blank": "  \n", "huge": "why " * 2000}
-SNIPPETS = "{_target_: FindSnippets, engine: '${engine}'}"
 MARK = re.compile(r"\[[^\]]{0,20}\]")
 
 Asked = Callable[..., dict[str, dict[str, Any]]]
@@ -107,8 +107,6 @@ def asked(root: Path) -> Asked:
         config = configure(
             "ask",
             [f"root={root}", "question=x", "pipeline=srrag", *WITHOUT_BETR,
-             "++pipeline.answer.compose.mismatches=mismatches",
-             "++pipeline.answer.compose.snippets=snippets", f"pipeline.answer.snippets={SNIPPETS}",
              *engine],
         )  # fmt: skip
         pipeline: Pipeline = factory.make(config["pipeline"], "pipeline")
@@ -131,10 +129,10 @@ def assert_honest(row: dict[str, Any]) -> None:
     for item in row["evidence"]:
         grade = GOOD[item["source_id"]][0] if item["source_id"] in GOOD else ""
         assert item["grade"] == grade or (not grade and item["grade"] in ("", "E")), item
-    shown = f"{row['answer']} {row['notice']}".casefold()
+    shown = f"{row['answer']} {row.get('notice', '')}".casefold()
     for planted in ("bleach", "previous instructions", "evidence grade:", "you must", "im_start"):
         assert planted not in shown
-    assert not MARK.search(row["notice"])
+    assert not MARK.search(row.get("notice", ""))
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +148,7 @@ def test_what_the_corpus_does_not_hold_is_not_answered(
     assert row["reject"] is None
     assert_honest(row)
     assert (row["answer"], row["sentences"], row["state"]) == (ABSTENTION, [], "not")
-    assert row["answer_note"]
+    assert row["missing"]
 
 
 @pytest.mark.parametrize("name", ANSWERED)
@@ -171,26 +169,20 @@ def test_what_is_no_question_is_refused_alone(rows: dict[str, dict[str, Any]], n
 def obeying(request: dict[str, Any]) -> str:
     """A model that does what hostile texts say, wherever its schema lets it."""
     text = answer_by_rules(request)
-    if "CitedAnswer" not in json.dumps(request.get("response_format", {})):
+    if (asked_schema(request) or {}).get("title") not in READING:
         return text
-    planted = {"text": "Casts cure every sprain [1]. 【2】", "cites": [99]}
-    cited = {"text": "One piece of evidence names balance training [9].", "cites": [1, 99]}
-    return json.dumps(json.loads(text) | {"answer": [planted, cited], "insufficient": False})
+    planted = {"text": "Casts cure every sprain [1]. 【2】", "sentences": ["99.1"]}
+    cited = {"text": "One paper names balance training [9].", "sentences": ["1.1", "99.1"]}
+    return json.dumps(json.loads(text) | {"answer": [planted, cited], "state": "answered"})
 
 
 def test_a_model_that_obeys_gains_no_citation(asked: Asked) -> None:
     texts = {name: {**ANSWERED, **ABSENT}[name] for name in ("plain", "ordered", "order", "tokens")}
     with serve(Endpoint(script=obeying)) as endpoint:
         found = asked(texts, "engine=http", "engine.model=m", f"engine.base_url={endpoint.url}")
-    for name, row in found.items():
-        if row["reject"] is not None:
-            assert row["answer"] == ""
-            continue
+    for row in found.values():
+        assert row["reject"] is None
         assert_honest(row)
-        if name in ABSENT:
-            assert row["state"] == "not", "the gate is closed, so nobody is asked"
-            continue
         assert "Casts cure" not in row["answer"]
         assert row["invalid_citations"] == 2
         assert row["dropped_sentences"] == 1
-    assert any(found[name]["reject"] is None for name in found if name in ANSWERED)

@@ -43,7 +43,7 @@ def test_by_rules_it_answers_from_the_guideline(root: Path) -> None:
     assert "bed rest should not be prescribed" in first["text"].casefold()
     grades = {item["number"]: item["grade"] for item in summary["evidence"]}
     assert [grades[number] for number in first["citations"]] == ["A"]
-    assert "Off with engine=rules: WriteHyde, Reflect." in shown
+    assert "Off with engine=rules: Reflect." in shown
 
 
 def test_with_a_model_every_step_asks_it_and_nothing_is_paid_twice(root: Path, url: str) -> None:
@@ -52,21 +52,21 @@ def test_with_a_model_every_step_asks_it_and_nothing_is_paid_twice(root: Path, u
     assert "off" not in summary
     assert cited_within(summary), "whatever a model cites"
     traced = summary["trace"]
-    assert 1 <= len(traced["rounds"]) <= 3
-    assert len(traced["hyde_passages"]) == 3
+    assert len(traced["hyde_passages"]) >= 1
     channels = {each["channel"] for item in traced["why"] for each in item["found"]}
     assert {"dense", "hyde"} <= channels
     assert "How the answer came about" in shown
     paid = sends(url)
-    # Anchors, decomposition and three passages a round, then snippets, notice and answer.
-    assert paid >= 5 + len(summary["evidence"]) + 2
+    # Plan, read, check; and read again where the first reading asks for a search. Each may be asked
+    # for once more.
+    assert 3 <= paid <= 2 * 4
     again, _ = srrag("ask", f"root={root}", "pipeline=srrag", QUESTION, *engine)
     assert sends(url) == paid, "every answer stands in the log"
     assert again["answer"] == summary["answer"]
 
 
 SEARCH = "pipeline.rank.search.search.rank"
-NO_HYDE = [f"{SEARCH}.{part}=null" for part in ("hyde", "encode_hyde", "retrieve.channels.hyde")]
+NO_HYDE = [f"{SEARCH}.{part}=null" for part in ("encode_hyde", "retrieve.channels.hyde")]
 NO_COLBERT = ["pipeline.rank.weigh=null", "+pipeline.rank.fine.reranker.computed=[dense]"]
 NO_COLBERT_MODEL = "pipeline.rank.fine.model=${root}/jobs/fit_betr/no_colbert/betr.json"
 
@@ -78,7 +78,6 @@ def test_an_ablation_says_what_it_lacks(root: Path, ablation: list[str]) -> None
     assert cited_within(summary) and summary["evidence"]
     steps = [item["step"] for item in summary["trace"]["steps"]]
     assert ("WeighTokens" in steps) == (ablation is NO_HYDE)
-    assert ("WriteHyde" in summary["off"]) == (ablation is not NO_HYDE)
 
 
 def test_parameters_of_another_reranker_are_refused(root: Path) -> None:

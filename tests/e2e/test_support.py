@@ -11,19 +11,15 @@ import pytest
 
 import jobs.fit_betr
 from srrag.answer.cited import ABSTENTION
-from srrag.answer.sentences import split_sentences
 from srrag.config.compose import configure
 from tests.e2e.test_command import srrag
 from tests.endpoint import Endpoint, serve
-from tests.sample_json import asked_schema
+from tests.sample_json import READING, asked_schema, read_papers
 
 pytestmark = pytest.mark.e2e
 ASKED = "Should bed rest be prescribed for acute low back pain in adults?"
 CLAIM = "Yes, there is strong evidence that bed rest heals patients sooner."
 MENDED = "Bed rest is discussed."
-HELPERS = {
-    "FindAnchors", "WriteHyde", "Reflect", "FindSnippets", "NoticeMismatch",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +32,12 @@ def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def written(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """One good sentence as the lead, one that goes too far, and two that no reader should see."""
-    user = request["messages"][1]["content"]
-    first = next(json.loads(line) for line in user.split("\n") if line.startswith('{"n": '))
-    quote = split_sentences(first["text"])[0].text
-    return [
-        {"text": quote, "cites": [first["n"]]},
-        {"text": CLAIM, "cites": [first["n"]]},
-        {"text": "Zinc shortens the common cold of 7919 schoolchildren.", "cites": [first["n"]]},
-        {"text": "Book a course at www.clinic.example.", "cites": [first["n"]]},
-    ]
+WRITTEN = (
+    CLAIM,
+    "Zinc shortens the common cold of 7919 schoolchildren.",
+    "Book a course at www.clinic.example.",
+)
+"""After a good sentence as the lead: one that goes too far, and two that no reader should see."""
 
 
 def checks(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -66,13 +57,10 @@ def checks(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 def answering(request: dict[str, Any]) -> str:
     """A model that answers and checks; its helpers answer with garbage."""
-    match (asked_schema(request) or {}).get("title"):
-        case "CitedAnswer":
-            return json.dumps({"answer": written(request), "evidence": [], "limits": [],
-                               "insufficient": False, "missing": ""})  # fmt: skip
-        case "CheckedAnswer":
-            return json.dumps({"checks": checks(request)})
-    return "none"
+    title = (asked_schema(request) or {}).get("title")
+    if title in READING:
+        return read_papers(request, *WRITTEN)
+    return json.dumps({"checks": checks(request)}) if title == "CheckedAnswer" else "none"
 
 
 def refuting(request: dict[str, Any]) -> str:
@@ -111,14 +99,12 @@ def test_nothing_unsupported_is_shown_and_lost_helpers_are_named(
     assert summary["support"]["kept_sentences"] == 2
     assert "Put right: 1 sentence" in shown and "Left out: 1 sentence" in shown
     assert not any(text in shown for text in told)
-    assert {each["step"] for each in summary["degraded"]} == HELPERS
-    faults = {each["step"]: each["fault"] for each in summary["degraded"]}
-    key = "Raise pipeline.rank.search.search.rank.hyde.again (now 1)."
-    assert faults["WriteHyde"].endswith(key)
-    assert "WriteHyde gave nothing." in shown
+    (lost,) = summary["degraded"]
+    assert lost["step"] == "PlanSearch"
+    assert lost["fault"].endswith("Raise pipeline.rank.search.search.rank.plan.again (now 1).")
+    assert "PlanSearch gave nothing." in shown
     steps = {each["step"]: each for each in summary["trace"]["steps"]}
-    assert "fault" in steps["FindSnippets"] and "fault" not in steps["CheckAnswer"]
-    assert summary["trace"]["rounds"][0]["fault"]
+    assert "fault" not in steps["CheckAnswer"]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from srrag.corpus.grade_documents import GradeDocuments
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
 from srrag.expand.features import ExtractFeatures
+from srrag.expand.plan_search import PlanSearch
 from srrag.expand.search_words import FindSearchWords
 from srrag.extract.document_keywords import FindDocumentKeywords
 from srrag.extract.finding_entities import FindEntities
@@ -194,6 +195,10 @@ def decomposed(fill: Fill) -> list[Prompt]:
     return step.prompts(anchored(fill(QUESTION), {}))
 
 
+def planned(fill: Fill) -> list[Prompt]:
+    return PlanSearch(ontology=ontology()).prompts(rows(QUESTIONS, text=fill(QUESTION)))
+
+
 def hypothetical(fill: Fill) -> list[Prompt]:
     anchors = {
         "P": [fill("adults with chronic plantar heel pain")],
@@ -290,6 +295,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "check_answer": check_answer,
     "picot_anchors": picot,
     "decompose": decomposed,
+    "plan_search": planned,
     "hyde": hypothetical,
     "reformulate": reformulated,
     "rationale": reasoned,

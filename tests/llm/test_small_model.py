@@ -78,22 +78,21 @@ def test_a_build_calls_what_was_estimated_and_second_tries(
 def test_an_answer_shows_what_is_supported_and_says_what_it_lacks(
     engine: list[str], fitted_root: Path, tmp_path: Path
 ) -> None:
-    """The whole pipeline with invented passages and rounds, streamed to the terminal."""
+    """The whole pipeline with a planned search and a second reading, streamed to the terminal."""
     root = linked(fitted_root, tmp_path / "root")
     code = 0
     try:
         answer, heard = srrag(
             "ask", *ask_settings(root, engine, tmp_path), "pipeline=srrag", f"question={QUESTION}",
-            "pipeline.rank.search.rounds=2", "++pipeline.answer.compose.max_tokens=400",
-            "++pipeline.rank.search.search.rank.hyde.max_tokens=200",
-            "++pipeline.answer.snippets.max_tokens=300",
+            "+answering.srrag.model.read.max_tokens=600",
+            "+answering.srrag.model.again.read.max_tokens=600",
         )  # fmt: skip
     except AssertionError as error:  # only the answering step may end in no answer: exit 1, a line
         code, heard, answer = 1, str(error), {}
-        assert "error: answer: " in heard or "error: ComposeAnswer" in heard, heard[-2000:]
+        assert "error: answer: " in heard or "error: ReadAndAnswer" in heard, heard[-2000:]
     totals = CompletionLog(tmp_path / "completions").totals()
     calls = totals.completions + sum(totals.faults.values())
-    prompts = 2 * (1 + 1 + 1 + 1) + 12 + 3
+    prompts = 4  # plan, read, read again, check
     assert 0 < calls <= TRIES * prompts
     if code:
         return

@@ -1,0 +1,180 @@
+"""The plan of a search in one call: parts of the question, look-ups, and passages as in papers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pyarrow as pa
+
+from srrag.expand.anchor_rules import rule_anchors
+from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
+from srrag.expand.picot_anchors import locate
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
+from srrag.llm.delimit import fenced
+from srrag.llm.fields import Items, Text, most_tokens
+from srrag.ontology import Ontology
+from srrag.rows import filled, live, rejected
+from srrag.schema import ANCHORS, REJECT, SUBQUESTIONS
+from srrag.step import LLMStep
+
+MAX_PASSAGES = 3
+"""Table S3 of sr-rag."""
+
+Phrase = Annotated[str, Text(12, "words of the question as they stand there")]
+PARTS = ("people", "treatment", "comparator", "outcome", "time")
+
+
+class QuestionParts(Answer):
+    """The words of a question that name its parts."""
+
+    people: Annotated[list[Phrase], Items(4, "whom it is about", "it names nobody")]
+    treatment: Annotated[list[Phrase], Items(4, "treatment, test or exposure", "it names none")]
+    comparator: Annotated[list[Phrase], Items(4, "what it is compared with", "it names none")]
+    outcome: Annotated[list[Phrase], Items(4, "what may change", "it names none")]
+    time: Annotated[list[Phrase], Items(4, "when", "it names none")]
+
+    def anchors(self, question: str) -> dict[str, list[str]]:
+        """What of it the question holds, as it spells it, by the letters of PICOT."""
+        parts = zip("PICOT", (getattr(self, name) for name in PARTS), strict=True)
+        found = {letter: [locate(each, question) for each in said] for letter, said in parts}
+        return {letter: [*dict.fromkeys(filter(None, said))] for letter, said in found.items()}
+
+
+Lookup = Annotated[str, Text(15, "a thing by its name in papers")]
+Link = Annotated[str, Text(25, "a question on how two things relate")]
+Passage = Annotated[str, Text(110, "4 to 6 sentences")]
+
+
+class SearchPlan(Answer):
+    """What is searched for beside the question itself."""
+
+    example: ClassVar[dict[str, Any] | None] = {
+        "parts": {"people": ["kids"], "treatment": ["fluoride paint"], "comparator": [],
+                  "outcome": ["holes"], "time": []},
+        "things": ["fluoride varnish", "dental caries in children"],
+        "links": ["What is the effect of fluoride varnish on caries increment in children?"],
+        "topic": "What is known of fluoride varnish for preventing caries in children?",
+        "passages": [
+            "Fluoride varnish was applied to the primary teeth of children. Caries increment was "
+            "lower with varnish than without treatment. Fewer surfaces became carious during "
+            "follow-up. Adverse events were rare and mild."
+        ],
+    }  # fmt: skip
+
+    parts: QuestionParts
+    things: Annotated[
+        list[Lookup], Items(4, "what to look up, the most telling first", "there is none")
+    ]
+    links: Annotated[list[Link], Items(2, "how the things relate", "the question names only one")]
+    topic: Annotated[str, Text(30, "what the evidence as a whole is to be asked, as a question")]
+    passages: Annotated[
+        list[Passage],
+        Items(MAX_PASSAGES, "each in other words, as another paper would", "none can be written"),
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "plan_search.md", SearchPlan)
+TEMPERATURE = 0.3
+"""Table S3: for other words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSearch(LLMStep):
+    """Plan the search for `text` in one call, from the question alone.
+
+    `anchors` are words of the question that name its parts, what it does not hold is dropped;
+    `subquestions` the look-ups in the graph, `node_types` the types of the parts that the question
+    names; `hyde_passages` passages as they could stand in papers, for their vectors. They are what
+    FindAnchors, DecomposeQuestion and WriteHyde write in five calls; by rules what the first two
+    write, and no passage. A faulty answer rejects its row.
+    """
+
+    ontology: Ontology
+    max_tokens: int = most_tokens(SearchPlan)
+
+    reads: ClassVar[tuple[str, ...]] = ("text",)
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("anchors", ANCHORS, nullable=False),
+            pa.field("node_types", pa.list_(pa.string()), nullable=False),
+            pa.field("subquestions", SUBQUESTIONS, nullable=False),
+            pa.field("hyde_passages", pa.list_(pa.string()), nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt a question."""
+        system = PROMPT.system()
+        return [
+            Prompt(
+                number,
+                "plan",
+                system,
+                PROMPT.user(question=fenced("question", row["text"])),
+                SearchPlan,
+                temperature=TEMPERATURE,
+                max_tokens=self.max_tokens,
+            )
+            for number, row in live(batch, self.reads)
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """The anchors and look-ups of the rules, and no passage."""
+        texts = batch["text"].to_pylist()
+        asked = [texts[prompt.row] for prompt in prompts]
+        lookups = DecomposeQuestion(ontology=self.ontology)
+        return [
+            json.dumps(_plan(found, lookups.by_rules(text, _held(found, text))))
+            for text, found in zip(asked, rule_anchors(asked), strict=True)
+        ]
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """The columns of each plan."""
+        texts = batch["text"].to_pylist()
+        made = {}
+        for prompt, completion in zip(prompts, completions, strict=True):
+            if completion.fault is not None:
+                made[prompt.row] = rejected("plan", completion.fault)
+                continue
+            plan: SearchPlan = completion.value
+            anchors = plan.parts.anchors(texts[prompt.row])
+            lookups = [("triple", each) for each in plan.links]
+            lookups += [("node", each) for each in plan.things] + [("community", plan.topic)]
+            made[prompt.row] = {
+                "anchors": anchors,
+                "node_types": types_of_parts(anchors, self.ontology),
+                "subquestions": [
+                    {"kind": kind, "text": text, "types": []} for kind, text in lookups
+                ],
+                "hyde_passages": list(dict.fromkeys(plan.passages)),
+            }
+        return filled(batch, self.writes, made)
+
+
+def _held(anchors: Mapping[str, Sequence[str]], question: str) -> dict[str, list[str]]:
+    """The anchors that the question holds."""
+    found = {part: [locate(each, question) for each in said] for part, said in anchors.items()}
+    return {part: [each for each in said if each] for part, said in found.items()}
+
+
+def _plan(anchors: Mapping[str, Sequence[str]], lookups: Sequence[SubQuestion]) -> dict[str, Any]:
+    """The plan of the rules as JSON."""
+    by_kind: dict[str, list[str]] = {"node": [], "triple": [], "community": []}
+    for each in lookups:
+        by_kind[each.kind].append(each.text)
+    return {
+        "parts": {name: list(anchors[part]) for name, part in zip(PARTS, "PICOT", strict=True)},
+        "things": by_kind["node"],
+        "links": by_kind["triple"],
+        "topic": by_kind["community"][0],
+        "passages": [],
+    }
