@@ -72,6 +72,11 @@ def cited(numbers: Iterable[str], evidence: Sequence[Row]) -> Cited:
     return Cited([*ids], [dict(zip(names, each, strict=True)) for each in places], invalid)
 
 
+def paper_of(number: str) -> int:
+    """The paper that a number names, 0 if it is no number."""
+    return next(iter(_read([number])))[0]
+
+
 def _read(numbers: Iterable[str]) -> Iterator[tuple[int, int | None]]:
     """Paper and sentence of each number; a paper 0, which there is not, for what is no number."""
     for text in numbers:

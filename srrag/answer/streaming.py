@@ -10,7 +10,16 @@ import pydantic_core
 
 from srrag.answer.cited import CitedAnswer, CitedSentence, Shown, Uncited, show
 from srrag.answer.compose import ComposeAnswer
-from srrag.llm.completion import Prompt
+from srrag.answer.papers_answer import (
+    ChosenFromPapers,
+    Finding,
+    PapersAnswer,
+    SearchingAnswer,
+    Statement,
+)
+from srrag.answer.sentence_numbers import paper_of
+from srrag.answer.sentences import plain
+from srrag.llm.completion import Answer, Prompt
 from srrag.pipeline import Pipeline
 from srrag.schema import PARTS
 from srrag.step import LLMStep
@@ -18,16 +27,21 @@ from srrag.step import LLMStep
 AGAIN = "\n\n[That answer was not good enough; it is written once more.]\n\n"
 INSTEAD = "\n\n[The answer that counts:]\n\n"
 
-_EVIDENCE_LINE = re.compile(r'^\{"n": ', re.MULTILINE)
+STREAMED: tuple[type[Answer], ...] = (
+    CitedAnswer, PapersAnswer, SearchingAnswer, ChosenFromPapers,
+)  # fmt: skip
+"""The schemas whose answers an AnswerStream reads."""
+
+_EVIDENCE_LINE = re.compile(r'^(?:\{"n": |Paper \d)', re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
 class AnswerStream:
-    """Reads the JSON of a CitedAnswer piece by piece and writes its text as it comes.
+    """Reads the JSON of an answer (STREAMED) piece by piece and writes its text as it comes.
 
-    A sentence is written once its citations are known, so each has its markers, and only markers of
-    evidence that was given. This is a draft; `finish` completes it with the final answer. It serves
-    one question only.
+    Findings are told as soon as each is complete. A sentence is written once its citations are
+    known, so each has its markers, and only markers of evidence that was given. This is a draft;
+    `finish` completes it with the final answer. It serves one question only.
     """
 
     def __init__(
@@ -35,26 +49,35 @@ class AnswerStream:
         write: Callable[[str], object],
         uncited: Uncited = "drop",
         checked: bool = False,
+        find: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
         """Take the function that receives the text, and how sentences without citation are treated.
 
-        If a later step has each sentence `checked`, the text comes at the end.
+        `find` receives each finding: text, kind and the number of its paper. If a later step has
+        each sentence `checked`, the text comes at the end.
         """
         self._write = write
         self._uncited = uncited
         self._held = checked
-        self._attempt = 0
+        self._find = find
+        self._asked = ("", 0)
         self._json = ""
         self._shown = ""
+        self._found = 0
 
     def __call__(self, prompt: Prompt, attempt: int, piece: str) -> None:
-        """Take the next piece of the answer to a prompt of ComposeAnswer."""
-        if attempt != self._attempt:
+        """Take the next piece of the answer to a prompt of ComposeAnswer or ReadAndAnswer."""
+        if (prompt.user, attempt) != self._asked:
             if self._shown:
                 self._write(AGAIN)
-            self._attempt, self._json, self._shown = attempt, "", ""
+            self._asked, self._json, self._shown, self._found = (prompt.user, attempt), "", "", 0
         self._json += piece
         given = len(_EVIDENCE_LINE.findall(prompt.user))
+        if self._find is not None:
+            findings = findings_so_far(self._json, given)
+            for finding in findings[self._found :]:
+                self._find(finding)
+            self._found = max(self._found, len(findings))
         text = "" if self._held else text_so_far(self._json, given, self._uncited)
         if text.startswith(self._shown) and text != self._shown:
             self._write(text[len(self._shown) :])
@@ -71,6 +94,25 @@ class AnswerStream:
 def text_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> str:
     """The text of the sentences that stand complete at the beginning of a JSON text."""
     return "\n\n".join(shown_so_far(text, num_evidence, uncited).paragraphs)
+
+
+def findings_so_far(text: str, num_papers: int) -> list[dict[str, Any]]:
+    """The findings that stand complete at the beginning of a JSON text, each with its paper."""
+    said, whole = _parsed(_CONTROL.sub(" ", text[max(text.find("{"), 0) :]))
+    listed = said.get("findings") if isinstance(said, dict) else None
+    if not isinstance(listed, list):
+        return []
+    found = []
+    for item in listed if whole or len(said) > 1 else listed[:-1]:
+        try:
+            finding = Finding.model_validate(item)
+        except pydantic_core.ValidationError:
+            continue
+        papers = [n for n in map(paper_of, finding.sentences) if 1 <= n <= num_papers]
+        if papers:
+            told = {"text": plain(finding.says), "kind": finding.kind, "number": papers[0]}
+            found.append(told)
+    return found
 
 
 def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Shown:
@@ -108,11 +150,20 @@ def _complete(said: dict[str, Any], whole: bool) -> Iterator[tuple[str, CitedSen
         last = not whole and name == [*said][-1]
         for sentence in sentences[:-1] if last else sentences:
             try:
-                yield name, CitedSentence.model_validate(sentence)
+                yield name, _sentence(sentence)
             except pydantic_core.ValidationError:
                 return
         if last:
             return
+
+
+def _sentence(said: Any) -> CitedSentence:
+    """A sentence with the numbers of its evidence, whichever way it gives them."""
+    if not isinstance(said, dict) or "sentences" not in said:
+        return CitedSentence.model_validate(said)
+    statement = Statement.model_validate(said)
+    papers = [number for number in map(paper_of, statement.sentences) if number]
+    return CitedSentence.model_construct(None, text=statement.text, cites=papers)
 
 
 def uncited_of(pipeline: Pipeline) -> Uncited:

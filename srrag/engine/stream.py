@@ -30,10 +30,10 @@ class StreamingSession(Session, Protocol):
 
 @dataclass
 class _Ear:
-    """An observer, the schema of the answers that it observes, and the error that it raised."""
+    """An observer, the schemas of the answers that it observes, and the error that it raised."""
 
     listen: Listen
-    schema: type[Answer]
+    schemas: tuple[type[Answer], ...]
     error: Exception | None = None
 
     def hear(self, call: Call, piece: str) -> None:
@@ -49,13 +49,13 @@ _ear: ContextVar[_Ear | None] = ContextVar("ear", default=None)
 
 
 @contextmanager
-def listening(listen: Listen, schema: type[Answer]) -> Iterator[None]:
-    """Observe the answers of this schema to prompts sent in this context (thread or task).
+def listening(listen: Listen, *schemas: type[Answer]) -> Iterator[None]:
+    """Observe the answers of these schemas to prompts sent in this context (thread or task).
 
     Only new answers of engines in this process are streamed; answers from the log or from another
     process arrive whole. An error of the observer is raised when the block ends.
     """
-    ear = _Ear(listen, schema)
+    ear = _Ear(listen, schemas)
     token = _ear.set(ear)
     try:
         yield
@@ -68,7 +68,7 @@ def listening(listen: Listen, schema: type[Answer]) -> Iterator[None]:
 async def answered(session: Session, call: Call) -> Reply:
     """Answer a call, streaming it if this context has an observer and the session can stream."""
     ear = _ear.get()
-    if ear is None or call.prompt.schema is not ear.schema:
+    if ear is None or call.prompt.schema not in ear.schemas:
         return await session.complete(call)
     async with aclosing(pieces(session, call)) as items:
         async for item in items:

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from srrag.answer.answer_json import answer_json, trace_json
-from srrag.answer.cited import CitedAnswer
 from srrag.answer.provenance_tree import tree
-from srrag.answer.streaming import AnswerStream, checked_in, uncited_of
+from srrag.answer.streaming import STREAMED, AnswerStream, checked_in, uncited_of
 from srrag.engine.stream import listening
 from srrag.errors import UsageError
 from srrag.ids import content_id
@@ -47,12 +46,12 @@ def ask_aloud(
     """
     pipeline, at = bound.pipeline, bound.place(at)
     asked = question_table([{"query_id": content_id(question), "text": question}])
-    draft = AnswerStream(wrapped(), uncited_of(pipeline), checked_in(pipeline))
+    draft = AnswerStream(wrapped(), uncited_of(pipeline), checked_in(pipeline), _tell_finding)
     say(f"\n{textwrap.fill(question, _WIDTH)}\n")
     with (
         engines_here(engines_of([pipeline]), at, exclusive=False) as engines,
         tallied() as usage,
-        listening(draft, CitedAnswer),
+        listening(draft, *STREAMED),
     ):
         row = pipeline.open(replace(at, clients=engines.clients))(asked).to_pylist()[0]
     if row["reject"] is not None:
@@ -69,6 +68,11 @@ def ask_aloud(
         say(tree(summary["trace"]))
     summary["usage"] = usage.as_dict()
     return summary
+
+
+def _tell_finding(finding: dict[str, Any]) -> None:
+    """Say what a paper says, while the answer is still written."""
+    say(textwrap.fill(f"· {finding['text']} [{finding['number']}]", _WIDTH, subsequent_indent="  "))
 
 
 def wrapped() -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""Reports progress to a request while its answer is made: steps, evidence and draft tokens."""
+"""Reports progress to a request while its answer is made: steps, evidence, findings, draft."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.cited import CitedAnswer, Uncited
-from srrag.answer.streaming import AnswerStream
+from srrag.answer.cited import Uncited
+from srrag.answer.streaming import STREAMED, AnswerStream
 from srrag.engine.stream import listening
 from srrag.errors import Halt
 from srrag.pipeline import Pipeline, added
 from srrag.step import Function, Place, StepWrapper, bare
 
 Event = tuple[str, Any]
-"""Name (stage, evidence or token) and data of an event."""
+"""Name (stage, evidence, finding or token) and data of an event."""
 
 _PIECE = re.compile(r".+?(?:\]\s+|\Z)", re.DOTALL)
 
@@ -52,7 +52,7 @@ class Listeners:
         """
         self.ears, self.wanted, self._deadline = ears, wanted, deadline
         self._drafts = {
-            query_id: AnswerStream(partial(_say, hear), uncited, checked)
+            query_id: AnswerStream(partial(_say, hear), uncited, checked, partial(_find, hear))
             for query_id, hear in ears.items()
         }
 
@@ -82,7 +82,7 @@ class Listeners:
             with ExitStack() as stack:
                 if len(self._drafts) == 1:
                     (draft,) = self._drafts.values()
-                    stack.enter_context(listening(draft, CitedAnswer))
+                    stack.enter_context(listening(draft, *STREAMED))
                 yield
         finally:
             _audience.reset(token)
@@ -100,6 +100,11 @@ def _say(hear: Hear, text: str) -> None:
     """Send a text as token events, in pieces that end with citations."""
     for piece in _PIECE.findall(text):
         hear(("token", piece))
+
+
+def _find(hear: Hear, finding: dict[str, Any]) -> None:
+    """Send what a paper says, while the answer is still written."""
+    hear(("finding", finding))
 
 
 @dataclass(frozen=True, kw_only=True)

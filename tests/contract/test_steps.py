@@ -23,6 +23,7 @@ import srrag
 from srrag.answer.check_answer import CheckAnswer
 from srrag.answer.gather_papers import GatherPapers
 from srrag.answer.read_and_answer import ReadAndAnswer
+from srrag.answer.search_again import SearchAgain
 from srrag.answer.select import SelectEvidence
 from srrag.benchmark.filter_dense import FilterDense
 from srrag.benchmark.grade_support import GradeSupport
@@ -43,6 +44,9 @@ from srrag.evaluate.judges.hallucination import MeasureHallucination
 from srrag.evaluate.judges.preference import JudgePreference
 from srrag.evaluate.preference import pair_evidence
 from srrag.evaluate.references import resource_path
+from srrag.expand.decompose import DecomposeQuestion
+from srrag.expand.hyde import WriteHyde
+from srrag.expand.picot_anchors import FindAnchors
 from srrag.experiment.judging import judges, sources
 from srrag.index.textbook_tree import BuildTextbookTree
 from srrag.llm.completion import read
@@ -159,9 +163,13 @@ def examples(
     kept = FilterEvidence(model=trained, hits="hits", into="hits_kept")
     found[FilterEvidence] = Example(kept, judge.open(at)(found[SelectEvidence].table), at)
     found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
-    add_examples(
-        found, (GatherPapers(), ReadAndAnswer(), CheckAnswer()), found[SelectEvidence].table, at
-    )
+    search = Pipeline(rank=(SearchSparse(into="hits"),))
+    again = SearchAgain(search=search, papers=GatherPapers(), read=ReadAndAnswer())
+    reading = (GatherPapers(), ReadAndAnswer(searches=True), again, CheckAnswer())
+    add_examples(found, reading, found[SelectEvidence].table, at)
+    ontology = factory.make(config["schema"], "schema")
+    apart = (FindAnchors(), DecomposeQuestion(ontology=ontology), WriteHyde())
+    add_examples(found, apart, question_table(QUESTIONS), at)
     found[FuseScores] = Example(FuseScores(), found[FuseRanks].table, at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)

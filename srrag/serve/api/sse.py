@@ -15,7 +15,7 @@ KEEP_ALIVE = ": still at it\n\n"
 async def answer_events(
     asked: PendingQuestion, explained: bool, clinical: bool = False
 ) -> AsyncIterator[str]:
-    """Yield the events `stage`, `evidence` and `token`, then `final` or `error`.
+    """Yield the events `stage`, `evidence`, `finding` and `token`, then `final` or `error`.
 
     Tokens belong to a draft that the pipeline may still change; only `final` counts.
     """

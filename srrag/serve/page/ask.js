@@ -63,6 +63,7 @@ async function* events(response) {
 
 function hear(name, data, wanted) {
   if (name === "stage") at("progress").textContent = `${stepName(data.step)} …`;
+  if (name === "finding") at("progress").textContent = `${data.text} [${data.number}]`;
   if (name === "token") showDraft(data.text, draft.evidence);
   if (name === "evidence") showDraft("", data.evidence);
   if (name === "error") fail(data.error);

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.answer.cited import CitedAnswer, show
+from srrag.answer.papers_answer import PapersAnswer
 from srrag.answer.streaming import AGAIN, INSTEAD, AnswerStream, text_so_far
 from srrag.llm.completion import Prompt
 
@@ -87,3 +88,48 @@ def test_another_attempt_is_announced() -> None:
     bad, good = json.dumps(said([1], [], missing="")), json.dumps(said([2], missing=""))
     assert streamed(bad, good, answer="S1. [2]") == f"S1. [1]{AGAIN}S1. [2]"
     assert streamed("no", good, answer="S1. [2]") == "S1. [2]"
+
+
+READ = {
+    "findings": [
+        {"sentences": ["2.3"], "says": "pain fell by 2 points", "kind": "result"},
+        {"sentences": ["9.9"], "says": "a paper that is not there", "kind": "result"},
+    ],
+    "state": "answered",
+    "verdict": "yes",
+    "answer": [{"text": "It helps.", "sentences": ["2.3", "1.1"]}],
+    "evidence": [],
+    "limits": [{"text": "One trial is small.", "sentences": ["1"]}],
+    "missing": "",
+}
+PAPERS = 'Question: "Q"\nPapers, 2 in all:\nPaper 1; 2015\n[1.1] "A."\nPaper 2\n[2.3] "B."'
+
+
+def read_aloud(checked: bool) -> tuple[str, list[Any]]:
+    written: list[str] = []
+    found: list[Any] = []
+    stream = AnswerStream(written.append, checked=checked, find=found.append)
+    prompt = Prompt(0, "read", "", PAPERS, PapersAnswer)
+    for character in json.dumps(READ):
+        stream(prompt, 0, character)
+        assert found or not written, "findings come before the answer"
+    return "".join(written), found
+
+
+def test_findings_come_first_and_then_the_sentences_with_the_numbers_of_papers() -> None:
+    text, found = read_aloud(checked=False)
+    assert found == [{"text": "pain fell by 2 points", "kind": "result", "number": 2}]
+    assert text == "It helps. [2][1]\n\nOne trial is small. [1]"
+
+
+def test_a_checked_answer_waits_and_its_findings_do_not() -> None:
+    text, found = read_aloud(checked=True)
+    assert (text, len(found)) == ("", 1)
+
+
+def test_a_second_reading_begins_anew() -> None:
+    written: list[str] = []
+    stream = AnswerStream(written.append)
+    for user in (PAPERS, PAPERS + '\n[2.4] "C."'):
+        stream(Prompt(0, "read", "", user, PapersAnswer), 0, json.dumps(READ))
+    assert written[1] == AGAIN and written[0] == written[2]

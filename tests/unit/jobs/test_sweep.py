@@ -17,7 +17,7 @@ from srrag.experiment.terms import Terms
 from srrag.report.results import read_results
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
-from tests.sample_json import asked_schema
+from tests.sample_json import READING, asked_schema
 
 SAMPLE = Path(__file__).parents[3] / "srrag" / "sample" / "questions.jsonl"
 
@@ -90,7 +90,10 @@ def test_seeds_are_rows_with_answers_of_their_own_and_are_summed_up(
     """The judge answers nonsense: that is said before any figure."""
 
     def script(request: dict[str, Any]) -> str:
-        if asked_schema(request).get("title") == "CitedAnswer":  # type: ignore[union-attr]
+        title = asked_schema(request).get("title")  # type: ignore[union-attr]
+        if title == "CheckedAnswer":
+            return answer_by_rules(request)
+        if title in READING:
             asked.append((request["seed"], request["temperature"]))
             return answer_by_rules(request)
         judged.append(request["temperature"])

@@ -23,12 +23,11 @@ from srrag.serve.settings import ServeSettings
 from srrag.serve.snapshot import PipelineJob, PipelineResult, opening_fault
 from srrag.storage.atomic_write import commit_json
 from tests.endpoint import Endpoint, serve
-from tests.sample_json import asked_schema, supported
+from tests.sample_json import asked_schema, read_papers, supported
 from tests.unit.serve.serving import (
     CAST,
     CitingModel,
     CitingSession,
-    cited,
     citing,
     events,
     served,
@@ -146,11 +145,11 @@ def test_a_stuck_batch_fails_the_health_check(sample_root: Path) -> None:
 
 
 def answers(request: dict[str, Any]) -> str:
-    """A cited answer of two quotes, one of which also cites what is not there; all is supported."""
+    """A cited answer, of which a sentence also cites what is not there; all is supported."""
     if (asked_schema(request) or {}).get("title") == "CheckedAnswer":
         return supported(request)
-    answer = json.loads(cited(request["messages"][1]["content"]))
-    answer["evidence"][0]["cites"].append(99)
+    answer = json.loads(read_papers(request, "It is so.", "It was so."))
+    answer["answer"][1]["sentences"].append("99.1")
     return json.dumps(answer)
 
 
