@@ -48,7 +48,7 @@ CANDIDATES = 100
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedQuestion:
     """A question's first 100 of the coarse ranking: its set, documents, relevance and FEATURES."""
 
     query_id: str
@@ -67,7 +67,7 @@ def logit(places: Sequence[tuple[Path, Path]], most: int) -> dict[str, Any]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
 
-    rows: list[Ranked] = []
+    rows: list[RankedQuestion] = []
     qrels: Qrels = {}
     for folder, root in places:
         judged, asked = judged_queries(folder, most)
@@ -96,7 +96,7 @@ def logit(places: Sequence[tuple[Path, Path]], most: int) -> dict[str, Any]:
     return figures
 
 
-def joined(rows: Sequence[Ranked]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def joined(rows: Sequence[RankedQuestion]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features, relevance and weight of all windows; the weights of a set add up to its share."""
     sizes = Counter(row.folder for row in rows)
     weight = [
@@ -107,7 +107,7 @@ def joined(rows: Sequence[Ranked]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, y, np.concatenate(weight)
 
 
-def features(row: dict[str, Any], units: Units, folder: Path, qrels: Qrels) -> Ranked:
+def features(row: dict[str, Any], units: Units, folder: Path, qrels: Qrels) -> RankedQuestion:
     """The first 100 of a question's coarse ranking."""
     ids = [hit["unit_id"] for hit in row["hits_coarse"][:CANDIDATES]]
     late = np.array([hit["score"] for hit in row["hits_coarse"][:CANDIDATES]])
@@ -117,7 +117,7 @@ def features(row: dict[str, Any], units: Units, folder: Path, qrels: Qrels) -> R
     columns = [[cosine[u] for u in ids], late / tokens, [lexical.get(u, 0.0) for u in ids]]
     documents, judged = units.document_keys(ids).to_pylist(), qrels[row["query_id"]]
     relevant = np.array([judged.get(document, 0) > 0 for document in documents])
-    return Ranked(row["query_id"], folder, documents, relevant, np.array(columns).T)
+    return RankedQuestion(row["query_id"], folder, documents, relevant, np.array(columns).T)
 
 
 def by_score(documents: Sequence[str], scores: np.ndarray) -> dict[str, float]:

@@ -57,7 +57,7 @@ Pick = Callable[[str, Sequence[Passage], int], Extract]
 
 
 @dataclass(frozen=True)
-class Asked:
+class LabelledQuestion:
     """A question with its evidence, its fold, and what its answer is compared with."""
 
     kind: str
@@ -101,7 +101,7 @@ def collect(data: Path, rehab_root: str, bioasq_root: str, cache: Path) -> None:
         commit_json(cache / f"{name}.json", kept)
 
 
-def read_all(data: Path, cache: Path) -> list[Asked]:
+def read_all(data: Path, cache: Path) -> list[LabelledQuestion]:
     """The questions of all three sets."""
     return [
         *_evidence_inference(data / "evidence_inference"),
@@ -110,7 +110,7 @@ def read_all(data: Path, cache: Path) -> list[Asked]:
     ]
 
 
-def _evidence_inference(path: Path) -> Iterable[Asked]:
+def _evidence_inference(path: Path) -> Iterable[LabelledQuestion]:
     """Prompts with a label, each beside its own abstract with its sections."""
     articles = {row["id"]: row for row in lines(path / "articles.jsonl")}
     for row in lines(path / "prompts.jsonl"):
@@ -134,10 +134,12 @@ def _evidence_inference(path: Path) -> Iterable[Asked]:
         gold = {**row, "rehab": article["rehab"]}
         documents = (row["article_id"],) * len(passages)
         fold = fold_of(row["article_id"])
-        yield Asked("evidence_inference", row["id"], text, passages, documents, fold, gold)
+        yield LabelledQuestion(
+            "evidence_inference", row["id"], text, passages, documents, fold, gold
+        )
 
 
-def _found(data: Path, cache: Path, name: str) -> Iterable[Asked]:
+def _found(data: Path, cache: Path, name: str) -> Iterable[LabelledQuestion]:
     """Questions with found evidence; of rehab those whose answer a passage holds (grade 2)."""
     answers = {row["id"]: row for row in lines(data / name / "answers.jsonl")}
     qrels: dict[str, dict[str, int]] = {}
@@ -154,10 +156,10 @@ def _found(data: Path, cache: Path, name: str) -> Iterable[Asked]:
             "holds": {d for d, g in qrels.get(query, {}).items() if g == best[query]},
             "documents": set(qrels.get(query, {})),
         }
-        yield Asked(name, query, row["text"], passages, documents, fold_of(query), gold)
+        yield LabelledQuestion(name, query, row["text"], passages, documents, fold_of(query), gold)
 
 
-def target(each: Asked, text: str) -> float:
+def target(each: LabelledQuestion, text: str) -> float:
     """Return the target score of a sentence as the first one of the answer."""
     if each.kind == "bioasq":
         return max((rouge2(ideal, text) for ideal in each.gold["ideal"]), default=0.0)
@@ -205,7 +207,7 @@ def _skips(text: str) -> Counter[Any]:
     return Counter([*words, *pairs])
 
 
-def learn(asked: Sequence[Asked]) -> dict[int, list[float]]:
+def learn(asked: Sequence[LabelledQuestion]) -> dict[int, list[float]]:
     """Weights by the fold left out (-1: none), with the intercept; ridge on both sets at once."""
     rows: dict[str, list[Any]] = {"x": [], "y": [], "w": [], "fold": []}
     for each in asked:
@@ -238,7 +240,7 @@ def _ridge(x: Any, y: Any, w: Any) -> list[float]:
     return [*map(float, weights), float(middle - mean @ weights)]
 
 
-def score(asked: Sequence[Asked], pick: Pick) -> dict[str, list[float]]:
+def score(asked: Sequence[LabelledQuestion], pick: Pick) -> dict[str, list[float]]:
     """The figures, a value a question."""
     values: dict[str, list[float]] = {}
     for each in asked:
