@@ -26,6 +26,9 @@ Chosen, with GIVEN_WEIGHT, the window and the table of synonyms, on those physic
 K-QA whose question has an even CRC-32 (95 of 244 pairs); the others were not looked at. They stand
 in `srrag/evaluate/judges/rules.json`, so that an evaluation keeps their questions apart.
 """
+
+SENTENCE_THRESHOLD = 0.6
+"""The same for a single sentence or claim: stricter; chosen, not tuned."""
 GIVEN_WEIGHT = 0.7
 """Weight of a word that the question holds already: any answer repeats it."""
 WINDOW_SENTENCES = 3

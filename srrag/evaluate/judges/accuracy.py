@@ -48,7 +48,6 @@ class JudgeAccuracy(Judge):
 
     trials: int = 5
     temperature: float = 0.1
-    threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
         """Raise ValueError for trials that say nothing."""
@@ -76,7 +75,7 @@ class JudgeAccuracy(Judge):
         pair = (case["answer"], case["ideal_answer"])
         text, claims = pair if number == 0 else pair[::-1]
         stated = [
-            entails(text, claim, case["text"], self.threshold).verdict == "supported"
+            entails(text, claim, case["text"], THRESHOLD).verdict == "supported"
             for claim in sentences(claims)
         ]
         rating: Rating = "none" if not any(stated) else "full" if all(stated) else "partial"

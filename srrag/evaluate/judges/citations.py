@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from srrag.algo.entailment import entails
+from srrag.algo.entailment import SENTENCE_THRESHOLD, entails
 from srrag.evaluate.judgements import (
     REASON,
     Case,
@@ -60,9 +60,6 @@ class JudgeCitations(Judge):
     schema: ClassVar[type[Answer]] = CitationVerdict
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    threshold: float = 0.6
-    """Stricter than for nuggets, which are compared with a whole answer; chosen, not tuned."""
-
     def asks(self, case: Case) -> list[tuple[str, str]]:
         """A prompt a citation."""
         system = PROMPT.system()
@@ -82,7 +79,7 @@ class JudgeCitations(Judge):
         """Compare the words of the sentence with those of the evidence."""
         sentence, evidence = _citations(case)[number]
         text = f"{evidence['title']}\n{evidence['text']}"
-        found = entails(text, sentence["text"], threshold=self.threshold)
+        found = entails(text, sentence["text"], threshold=SENTENCE_THRESHOLD)
         return CitationVerdict(reason=found.reason, verdict=_OF_RULE[found.verdict])
 
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:

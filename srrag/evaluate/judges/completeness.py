@@ -66,8 +66,6 @@ class JudgeCompleteness(Judge):
     schema: ClassVar[type[Answer]] = CompletenessVerdict
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    threshold: float = THRESHOLD
-
     def asks(self, case: Case) -> list[tuple[str, str]]:
         """A prompt a vital nugget."""
         if case["missing"]:
@@ -78,7 +76,7 @@ class JudgeCompleteness(Judge):
 
     def rule(self, case: Case, number: int) -> CompletenessVerdict:
         """Compare the words of the nugget with those of the answer."""
-        found = entails(case["answer"], must_have(case)[number], case["text"], self.threshold)
+        found = entails(case["answer"], must_have(case)[number], case["text"], THRESHOLD)
         return CompletenessVerdict(reason=found.reason, verdict=_OF_RULE[found.verdict])
 
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:

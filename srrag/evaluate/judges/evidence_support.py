@@ -43,7 +43,6 @@ class FindSupport(Preparation):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     depth: int | None = None
-    threshold: float = THRESHOLD
     max_tokens: int = 384
 
     def __post_init__(self) -> None:
@@ -82,12 +81,12 @@ class FindSupport(Preparation):
                 for n, item in enumerate(best(case, self.depth), start=1)
                 if self._states(item["text"], statement, case["text"])
             ]
-            reason = f"passages with {self.threshold:.0%} of the statement's words"
+            reason = f"passages with {THRESHOLD:.0%} of the statement's words"
             answers.append(Support(reason=reason, supported_by=supported).model_dump_json())
         return answers
 
     def _states(self, text: str, statement: str, question: str) -> bool:
-        return entails(text, statement, question, self.threshold).verdict == "supported"
+        return entails(text, statement, question, THRESHOLD).verdict == "supported"
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.algo.entailment import entails
+from srrag.algo.entailment import SENTENCE_THRESHOLD, entails
 from srrag.evaluate.judgements import (
     Case,
     Judge,
@@ -79,8 +79,6 @@ class JudgeFactuality(Judge):
 
     depth: int | None = None
     """Of FindSupport."""
-    threshold: float = 0.6
-    """As for citations."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a depth that FindSupport cannot have."""
@@ -107,11 +105,11 @@ class JudgeFactuality(Judge):
         return FactVerdicts(verdicts=verdicts)
 
     def _stated(self, case: Case, claim: str) -> tuple[bool, str]:
-        said = entails(_reference(case), claim, threshold=self.threshold)
+        said = entails(_reference(case), claim, threshold=SENTENCE_THRESHOLD)
         if said.verdict != "neutral":
             return said.verdict == "supported", f"reference: {said.reason}"[:200]
         for n, item in enumerate(case["evidence"], start=1):
-            found = entails(f"{item['title']}\n{item['text']}", claim, threshold=self.threshold)
+            found = entails(f"{item['title']}\n{item['text']}", claim, threshold=SENTENCE_THRESHOLD)
             if found.verdict == "supported":
                 return True, f"evidence {n}: {found.reason}"[:200]
         return False, "neither reference nor evidence state it"

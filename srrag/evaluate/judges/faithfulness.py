@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.algo.entailment import entails
+from srrag.algo.entailment import SENTENCE_THRESHOLD, entails
 from srrag.evaluate.judgements import (
     Case,
     Judge,
@@ -57,9 +57,6 @@ class JudgeFaithfulness(Judge):
     max_tokens: ClassVar[int] = 2048
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    threshold: float = 0.6
-    """As for citations."""
-
     def asks(self, case: Case) -> list[tuple[str, str]]:
         """One prompt, if there are claims."""
         if not case["claims"]:
@@ -76,7 +73,9 @@ class JudgeFaithfulness(Judge):
         verdicts = []
         for n, claim in enumerate(case["claims"], start=1):
             found = [
-                entails(f"{item['title']}\n{item['text']}", claim["text"], threshold=self.threshold)
+                entails(
+                    f"{item['title']}\n{item['text']}", claim["text"], threshold=SENTENCE_THRESHOLD
+                )
                 for item in case["evidence"]
             ]
             best = max(found, key=lambda e: (e.verdict == "supported", e.score), default=None)

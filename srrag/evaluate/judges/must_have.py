@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.algo.entailment import entails
+from srrag.algo.entailment import THRESHOLD, entails
 from srrag.evaluate.judgements import Case
 from srrag.evaluate.judges.judge_statements import MarkStatements
 from srrag.llm.completion import Fault, PromptFile
@@ -32,8 +32,6 @@ class ClassifyStatements(MarkStatements):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     prompt_file: ClassVar[PromptFile] = PROMPT
 
-    threshold: float = 0.43
-
     def statements(self, case: Case) -> list[str]:
         """Those of the ideal answer."""
         claims: list[str] = case["gold_claims"]
@@ -45,8 +43,8 @@ class ClassifyStatements(MarkStatements):
 
     def rule(self, case: Case, n: int, statement: str) -> bool:
         """Look for the words of the question."""
-        found = entails(statement, case["text"], threshold=self.threshold)
-        return n == 1 or found.score >= self.threshold
+        found = entails(statement, case["text"], threshold=THRESHOLD)
+        return n == 1 or found.score >= THRESHOLD
 
     def take(self, batch: pa.Table, marks: Mapping[int, list[bool] | Fault]) -> pa.Table:
         """Make nuggets, or reject the case."""

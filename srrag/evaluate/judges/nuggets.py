@@ -60,7 +60,6 @@ class JudgeNuggets(Judge):
     schema: ClassVar[type[Answer]] = NuggetVerdict
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    threshold: float = THRESHOLD
     words: int | None = 250
 
     def asks(self, case: Case) -> list[tuple[str, str]]:
@@ -77,7 +76,7 @@ class JudgeNuggets(Judge):
     def rule(self, case: Case, number: int) -> NuggetVerdict:
         """Compare the words of the nugget with those of the answer."""
         nugget = case["nuggets"][number]["text"]
-        found = entails(self._judged(case), nugget, case["text"], self.threshold)
+        found = entails(self._judged(case), nugget, case["text"], THRESHOLD)
         return NuggetVerdict(reason=found.reason, verdict=_OF_RULE[found.verdict])
 
     def _judged(self, case: Case) -> str:

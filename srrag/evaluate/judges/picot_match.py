@@ -24,6 +24,9 @@ WITH_MISSING = Metric("picot_match_missing_counted", _NEEDS, pooled=True)
 Found = Annotated[str, StringConstraints(max_length=300)]
 Why = Annotated[str, StringConstraints(max_length=200)]
 
+FIELD_THRESHOLD = 0.5
+"""Share of its words that an answer has to hold, for the rules to match a field."""
+
 
 class FieldMatch(Answer):
     """What an answer states of one field, and whether that is what was expected."""
@@ -59,7 +62,6 @@ class JudgePicot(Judge):
     max_tokens: ClassVar[int] = 768
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    threshold: float = 0.5
     words: int | None = 250
     """Only so many words of an answer are judged; null: all."""
 
@@ -83,9 +85,11 @@ class JudgePicot(Judge):
         expected = case["picot"][name]
         if not expected:
             return FieldMatch(found="", reason="the gold lacks this field", match=False)
-        found = entails(first_words(case["answer"], self.words), expected, threshold=self.threshold)
+        found = entails(
+            first_words(case["answer"], self.words), expected, threshold=FIELD_THRESHOLD
+        )
         # A denied field is named all the same: whether the answer agrees is not asked here.
-        matches = found.score >= self.threshold
+        matches = found.score >= FIELD_THRESHOLD
         return FieldMatch(
             found=expected[:300] if matches else "", reason=found.reason[:200], match=matches
         )

@@ -62,8 +62,6 @@ class JudgePrecision(Judge):
     max_tokens: ClassVar[int] = 2048
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    threshold: float = THRESHOLD
-    """As for nuggets."""
     stated: float = 0.6
     """As for citations."""
 
@@ -95,7 +93,7 @@ class JudgePrecision(Judge):
         made = [
             number
             for number, fact in enumerate(_facts(case), start=1)
-            if entails(claim, fact, case["text"], self.threshold).verdict == "supported"
+            if entails(claim, fact, case["text"], THRESHOLD).verdict == "supported"
         ]
         gold = "\n".join(filter(None, (case["ideal_answer"], *_facts(case))))
         found = entails(gold, claim, threshold=self.stated)
