@@ -12,9 +12,8 @@ import pyarrow as pa
 from srrag.answer.gather_papers import GatherPapers
 from srrag.answer.read_and_answer import ReadAndAnswer
 from srrag.pipeline import Pipeline
-from srrag.retrieve.questions import question_table
 from srrag.rows import Row
-from srrag.schema import HITS
+from srrag.schema import HITS, QUESTIONS, empty_value
 from srrag.step import Function, Place, Step
 
 _REVISES = tuple(
@@ -63,10 +62,15 @@ class SearchAgain(Step):
 
         def run(batch: pa.Table) -> pa.Table:
             rows = batch.select(names).to_pylist()
-            asked = [(n, text) for n, row in enumerate(rows) for text in row["searches"]]
+            asked = [
+                (n, text)
+                for n, row in enumerate(rows)
+                for text in row["searches"]
+                if any(char.isalnum() for char in text)
+            ]
             if not asked:
                 return batch
-            made = search(question_table([{"query_id": "", "text": text} for _, text in asked]))
+            made = search(_questions([text for _, text in asked]))
             found: dict[int, list[list[Row]]] = {}
             for (n, _), hits in zip(asked, made["hits"].to_pylist(), strict=True):
                 found.setdefault(n, []).append(hits[: self.k])
@@ -87,6 +91,11 @@ class SearchAgain(Step):
             return batch
 
         return run
+
+
+def _questions(texts: Sequence[str]) -> pa.Table:
+    blank = {item.name: empty_value(item.type) for item in QUESTIONS} | {"reject": None}
+    return pa.Table.from_pylist([blank | {"text": text} for text in texts], schema=QUESTIONS)
 
 
 def merged(answered: Row, found: Sequence[Sequence[Row]], before: Sequence[Row]) -> Iterator[Row]:
