@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from srrag.answer.cited import MAX_SENTENCE_CHARS
-from srrag.answer.outcome_kinds import named_terms
 from srrag.answer.sentence_features import PLAN
 from srrag.answer.sentences import Role, plain, split_sentences
 from srrag.grades import GRADES
+from srrag.reading.outcome_kinds import named_terms
 from srrag.rows import Row
 
 GRADE_STEP = 0.95

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from srrag.algo.terms import terms
 from srrag.answer.candidates import Candidate, Passage, candidates
-from srrag.answer.direction import Direction, direction
 from srrag.answer.extract import ExtractRule
-from srrag.answer.outcome_kinds import named_terms
 from srrag.answer.sentence_features import asked_outcome
 from srrag.answer.sentences import plain
+from srrag.reading.outcome_kinds import named_terms
+from srrag.reading.statement import Direction, read_statement
 from srrag.schema import NO_CHOICE
 
 POLAR = frozenset(("yes", "no", "maybe"))
@@ -26,15 +26,6 @@ QUESTION_WEIGHT, FINDING_WEIGHT = 0.3, 0.1
 outcome."""
 
 _BEGINS = re.compile(r"\W*(yes|no|maybe)\b", re.IGNORECASE)
-_NEGATES = re.compile(
-    r"\b(?:no|not|nor|never|neither|none|without|cannot)\b|n['’]t\b", re.IGNORECASE
-)
-_SAME = re.compile(
-    r"\bno\b.{0,30}\b(?:differen|chang|effect)|\b(?:unchanged|similar|same|equal|stayed|remained)",
-    re.IGNORECASE,
-)
-_UP = re.compile(r"\b(?:increas|rise|rose|higher|greater|more\b|went up)", re.IGNORECASE)
-_DOWN = re.compile(r"\b(?:decreas|fall|fell|lower|reduc|declin|less\b|went down)", re.IGNORECASE)
 _EFFECT = re.compile(
     r"\beffects? of (?P<I>.+?),? (?:compared (?:with|to)|versus|vs\.?) (?P<C>.+?),? "
     r"on (?P<O>.+?)\W*$",
@@ -85,19 +76,14 @@ def stance(text: str) -> str:
     """The yes, no or maybe that a text begins with; else no if it negates, and yes if not."""
     if begins := _BEGINS.match(text):
         return begins[1].casefold()
-    return "no" if _NEGATES.search(text) else "yes"
+    return "no" if read_statement(text).negated else "yes"
 
 
 def directions(options: Sequence[str]) -> list[Direction]:
     """The direction that each option names; [] unless each names another one."""
-    found: list[Direction] = []
-    for option in options:
-        if _SAME.search(option):
-            found.append("same")
-        elif bool(_UP.search(option)) != bool(_DOWN.search(option)):
-            found.append("increased" if _UP.search(option) else "decreased")
-    distinct = len(found) == len(options) == len(set(found))
-    return found if distinct and len(found) > 1 else []
+    found = [read_statement(option).direction for option in options]
+    apart = len(set(found)) == len(found) > 1 and "unclear" not in found
+    return found if apart else []
 
 
 def by_direction(question: str, told: Sequence[Direction], passages: Sequence[Passage]) -> Chosen:
@@ -113,8 +99,10 @@ def by_direction(question: str, told: Sequence[Direction], passages: Sequence[Pa
     found.sort(key=lambda each: -_on_question(each, asked.outcome, question))
     texts = [(each.core, each.passage) for each in found]
     texts += [(plain(passages[n].text), n) for n in paper]
+    outcome = "" if asked.outcome == question else asked.outcome
     for text, passage in texts:
-        if said := direction(text, *asked):
+        said = read_statement(text, outcome, asked.intervention, asked.comparator).direction
+        if said != "unclear":
             index = told.index(said) if said in told else NO_CHOICE
             return Chosen(index, text, (passage + 1,))
     return Chosen(NO_CHOICE, "No sentence of the first paper tells a direction.")

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from srrag.algo.terms import terms
 from srrag.answer.candidates import TO_A_MODEL
-from srrag.answer.lettered import LETTERED, lettered
-from srrag.answer.outcome_kinds import kinds_of
 from srrag.answer.sentences import cut_sentences
+from srrag.reading.lettered import LETTERED, lettered
+from srrag.reading.outcome_kinds import kinds_of
 
 Floats = npt.NDArray[np.float64]
 

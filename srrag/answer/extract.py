@@ -15,11 +15,11 @@ from srrag.algo.terms import terms
 from srrag.answer.answerable import packaged_model
 from srrag.answer.candidates import Candidate, Passage, candidates, is_title
 from srrag.answer.coverage import GENERAL, TextSource, held, typos, without_orders
-from srrag.answer.direction import direction
-from srrag.answer.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
 from srrag.answer.sentences import plain
 from srrag.provenance import Fitted, packaged_fit
+from srrag.reading.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
+from srrag.reading.statement import read_statement
 
 PACKAGED = "sentence_weights.json"
 LEAST_SCORE = 0.01
@@ -123,9 +123,10 @@ class ExtractRule:
         if asked.coverage < self.min_coverage or not usable.any():
             return Extract([], asked.coverage, asked.absent)
         score = self._scores(asked, passages, found, usable)
+        named = asked_outcome(question)
         chosen, differ = _opposed(
             self._diverse(score, self._lead(score, asked, passages, found, effect), found),
-            asked.outcome, passages, found, asked_outcome(question),
+            asked.outcome, passages, found, "" if named == question else named,
         )  # fmt: skip
         shown = [plain(passage.text) for passage in passages]
         choices = [ChosenSentence(found[i].text, _cites(found[i], shown)) for i in chosen]
@@ -296,11 +297,12 @@ def _opposed(
     if not chosen or outcome[chosen[0]] < DIFFER_OUTCOME:
         return chosen, []
     lead, *others = chosen
-    said = direction(found[lead].core, "", "", named)
+    said = read_statement(found[lead].core, named).direction
     for i in others:
-        other = direction(found[i].core, "", "", named)
+        other = read_statement(found[i].core, named).direction
         apart = _other_paper(passages[found[i].passage], passages[found[lead].passage])
-        if apart and said and other and said != other and outcome[i] >= DIFFER_OUTCOME:
+        differs = said != other and "unclear" not in (said, other)
+        if apart and differs and outcome[i] >= DIFFER_OUTCOME:
             return [lead, i, *(each for each in others if each != i)], [lead, i]
     return chosen, []
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from srrag.answer.outcome_kinds import NAMES, named_terms
 from srrag.answer.sentences import Role
+from srrag.reading.effects import cues
+from srrag.reading.outcome_kinds import NAMES, named_terms
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,11 +36,6 @@ PLAN = re.compile(
     r" (?:will|evaluate[sd]?|investigate[sd]?|examine[sd]?|assesse[sd]|sought|compared|aimed|tested"
     r"|determined?|explored?|describes?)|to (?:evaluate|investigate|examine|assess|determine"
     r"|compare|explore|test) (?:the|whether|if|how))\b",
-    re.IGNORECASE,
-)
-DIRECTION = re.compile(
-    r"\b(?:increas\w*|decreas\w*|reduc\w*|improv\w*|higher|lower|greater|less|fewer|more|better"
-    r"|worse\w*|differ\w*|similar|comparable|superior|inferior|unchanged|no effect|affect\w*)\b",
     re.IGNORECASE,
 )
 NUMBERS = re.compile(r"\bp\s?[<=>≤]|\bCI\b|confidence interval|\d\s?%|±|\b[OHR]R\b", re.IGNORECASE)
@@ -89,7 +85,7 @@ def features(found: Sequence[Seen]) -> Floats:
 
 
 def _row(each: Seen) -> list[float]:
-    directed, counted = bool(DIRECTION.search(each.text)), bool(NUMBERS.search(each.text))
+    directed, counted = bool(cues(each.text)), bool(NUMBERS.search(each.text))
     words = each.text.count(" ") + 1
     return [
         each.own,

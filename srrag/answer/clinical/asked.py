@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from srrag.answer.direction import Direction, is_harm
 from srrag.answer.mismatch_rules import conditions_in
 from srrag.answer.populations import traits
 from srrag.answer.sentence_features import asked_outcome
+from srrag.reading.lexicon import lexicon
+from srrag.reading.statement import Direction, polarity, read_statement
 
 Part = Literal["P", "I", "C", "O"]
 PARTS: Mapping[Part, str] = {
@@ -36,25 +37,6 @@ _WHERE = re.compile(
 )
 _YES_NO = re.compile(
     r"\W*(?:does|do|did|can|could|is|are|was|were|should|may|might|will|would|has|have)\b",
-    re.IGNORECASE,
-)
-_LESS = re.compile(
-    r"\b(?:reduc\w+|decreas\w+|lower\w*|prevent\w*|alleviat\w+|reliev\w+|shorten\w*|diminish\w*"
-    r"|attenuat\w+|less|fewer|suppress\w*)\b",
-    re.IGNORECASE,
-)
-_MORE = re.compile(
-    r"\b(?:increas\w+|rais\w+|higher|more|longer|greater|elevat\w+|worse\w*|accelerat\w+"
-    r"|exacerbat\w+)\b",
-    re.IGNORECASE,
-)
-_GOOD = re.compile(
-    r"\b(?:improv\w+|benefi\w+|effective\w*|efficacious|help\w*|better|superior|enhanc\w+|work)\b",
-    re.IGNORECASE,
-)
-_ANY = re.compile(
-    r"\b(?:affect\w*|influence\w*|associat\w+|relat\w+|differ\w*|chang\w+|alter\w*|impact\w*"
-    r"|correlat\w+|predict\w*|modif\w+|cause\w*)\b",
     re.IGNORECASE,
 )
 
@@ -90,12 +72,12 @@ class AskedQuestion:
 
         Nothing to a yes/no question that claims nothing of a named outcome.
         """
-        if not said or (self.yes_no and not self.claim):
+        if said == "unclear" or (self.yes_no and not self.claim):
             return ""
         if not self.claim:
-            return {"increased": "higher", "decreased": "lower", "same": "no difference"}[said]
+            return {"increased": "higher", "decreased": "lower"}.get(said, said)
         if self.claim == "any":
-            return "no" if said == "same" else "yes"
+            return "no" if said == "no difference" else "yes"
         return "yes" if said == self.claim else "no"
 
 
@@ -128,10 +110,10 @@ def _whom(words: str) -> bool:
 
 
 def _claim(text: str, outcome: str) -> Claim:
-    """What a yes/no question claims, by the first word that tells a direction."""
-    better: Claim = "decreased" if is_harm(outcome) else "increased"
-    kinds: Sequence[tuple[re.Pattern[str], Claim]] = (
-        (_LESS, "decreased"), (_MORE, "increased"), (_GOOD, better), (_ANY, "any"),
-    )  # fmt: skip
-    found = [(match.start(), claim) for pattern, claim in kinds if (match := pattern.search(text))]
-    return min(found)[1] if found else ""
+    """What a yes/no question claims: a direction of its outcome, or that there is an effect."""
+    said = read_statement(text, outcome).direction
+    if said in ("increased", "decreased"):
+        return said
+    if lexicon("helps").search(text):
+        return "decreased" if polarity(outcome) == "bad" else "increased"
+    return "any" if lexicon("change").search(text) else ""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from srrag.answer.clinical.asked import AskedQuestion, Part
 from srrag.answer.clinical.paper import CitedPaper, PaperSentence, states
 from srrag.answer.clinical.words import held_words
-from srrag.answer.direction import Direction, direction, is_harm, names_direction
 from srrag.answer.sentences import cut_sentences
+from srrag.reading.statement import Direction, Statement, read_statement
 
 LEAST_SHARE = 0.5
 """Least share of the words of intervention, comparison and population that a paper must hold."""
@@ -35,57 +35,6 @@ _ANY_OUTCOME = re.compile(
 _SHORT = re.compile(r"\(([^\s()]{2,12})\)")
 """A short form that a question defines."""
 _WORDS = re.compile(r"[^\s(),;:]+")
-BETWEEN_SAME = re.compile(
-    r"\bno\b[^.;]{0,60}\b(?:differences?|between-group)\b[^.;]{0,60}"
-    r"\b(?:between|among|groups?)\b",
-    re.IGNORECASE,
-)
-"""A sentence that finds no difference between groups."""
-_CLAUSE = re.compile(
-    r"; |, (?=(?:while|whereas|but|although|though|however|yet|despite)\b)|(?<=\w) (?=whereas\b)"
-    r"|(?<=^Although )|(?<=^Despite )|, (?=(?:and )?(?:there (?:was|were)|no)\b)"
-)
-_TAKEN_BACK = re.compile(
-    r"\bdifferences? (?:was|were|is|are) (?:not|non)"
-    r"|\bnot reach(?:ed)? (?:statistical )?significance"
-    r"|\bno (?:statistically )?(?:significant )?(?:between-group )?differences?"
-    r" (?:(?:was|were) )?(?:observed|found|seen|noted|between (?:the )?groups)"
-    r"|\bbetween-group differences? did not",
-    re.IGNORECASE,
-)
-_WITHIN = re.compile(
-    r"\b(?:both|all|either|each)(?: \w+){0,2} (?:groups?|arms?|conditions)\b", re.IGNORECASE
-)
-_FALL = r"(?:reductions?|decreases?|declines?|drops?|loss(?:es)?)"
-_RISE = r"(?:increases?|improvements?|gains?|rises?)"
-_LESS_OF = (
-    (re.compile(r"\b(reduc\w+|decreas\w+|declin\w+) (?:\w+ )?more\b", re.I), r"\1"),
-    (re.compile(rf"\b(?:greater|larger|higher|more|bigger) ({_FALL})\b", re.I), r"\1"),
-    (re.compile(rf"\b(?:less|smaller|lower|lesser) {_FALL}\b", re.I), "increase"),
-    (re.compile(rf"\b(?:less|smaller|lower|lesser) {_RISE}\b", re.I), "decrease"),
-)
-"""A greater reduction is less, and a smaller one more."""
-_SIGNIFICANT = re.compile(r"\bp\s?(?:<|≤|=\s?0?[.·]0[0-4])|\bsignifican", re.IGNORECASE)
-_HEDGED = re.compile(
-    r"\b(?:trend\w*|tend\w*|numerical\w*|slight\w*|marginal\w*|may|might|suggest\w*"
-    r"|non-?significan\w*|not? (?:\w+ ){0,3}significan\w*|subgroups?|except|only|unlike|but not"
-    r"|among (?:those|patients|wom|men)|in (?:patients|women|men|those) (?:with|who))\b"
-    r"|\bNS\b|\bp\s?(?:>|≥|=\s?0?[.·](?:[1-9]|0[5-9]))",
-    re.IGNORECASE,
-)
-"""A trend, what did not reach significance, or some of the people only: no clear direction."""
-_NOT_SIGNIFICANT = re.compile(
-    r"\b(?:no|not|nor|non|neither|without|did ?n[o']t)\b[^.;,]{0,40}\bsignifican\w*"
-    r"|\bnon-?significan\w*",
-    re.IGNORECASE,
-)
-_ELSEWHERE = re.compile(
-    r"\b(?:but|although|though|whereas|while|except|only)\b"
-    r"|\b(?:all|both|either)(?: \w+){0,2} (?:drugs?|treatments?|interventions?|doses|regimens)\b",
-    re.IGNORECASE,
-)
-"""A sentence that says something else as well, or compares treatments with one another."""
-_FALLS = re.compile(r"\bfall(?:s|ing|en)?\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -147,16 +96,16 @@ def _stance(asked: AskedQuestion, paper: CitedPaper, quoted: Sequence[str]) -> P
     sentences = [each for each in paper.sentences if states(each)]
     shares = on_outcome(asked, [each.text for each in sentences])
     near = [each.text for each, share in zip(sentences, shares, strict=True) if share]
-    agrees = len({reported(asked, each) for each in near} - {""}) < 2
+    agrees = len({stated(asked, each).direction for each in near} - {"unclear"}) < 2
     for quote in quoted if paper.cited else ():
         core = key_sentence(asked, quote)
-        said = reported(asked, core)
+        said = stated(asked, core).direction
         own = any(each.text in quote for each in sentences)
         if own and asked.answer_of(said) and on_outcome(asked, [core])[0]:
             return _of(asked, paper, core, said, agrees)
     told: list[tuple[tuple[float, ...], PaperSentence, Direction]] = []
     for sentence, share in zip(sentences, shares, strict=True):
-        said = reported(asked, sentence.text)
+        said = stated(asked, sentence.text).direction
         if asked.answer_of(said) and share:
             order = (_ROLE_ORDER[sentence.role], -round(share, 6), sentence.place)
             told.append((order, sentence, said))
@@ -172,7 +121,8 @@ def _of(
     return PaperStance(
         paper.number, bool(paper.cited), paper.item["grade"], paper.title, said,
         asked.answer_of(said), sentence,
-        bool(direction_in(asked, sentence)) and (agrees or bool(BETWEEN_SAME.search(sentence))),
+        direction_in(asked, sentence) != "unclear"
+        and (agrees or stated(asked, sentence).between_groups),
     )  # fmt: skip
 
 
@@ -201,10 +151,11 @@ def key_sentence(asked: AskedQuestion, quote: str) -> str:
     """
     parts = cut_sentences(quote) or [quote]
     shares = on_outcome(asked, parts)
+    told = [stated(asked, part) for part in parts]
     order = [
         (
-            not (asked.C and share and BETWEEN_SAME.search(part)),
-            not (share and reported(asked, part)),
+            not (asked.C and share and told[n].between_groups),
+            not (share and told[n].direction != "unclear"),
             -round(share, 6),
             n,
         )
@@ -214,45 +165,22 @@ def key_sentence(asked: AskedQuestion, quote: str) -> str:
 
 
 def direction_in(asked: AskedQuestion, sentence: str) -> Direction:
-    """The direction that a sentence clearly reports for the asked outcome, else "".
+    """The direction that a sentence clearly reports for the asked outcome, else "unclear".
 
-    More or less is clear where the sentence names the intervention, says that the difference is
-    significant and which way it goes, and hedges nothing; no difference where nothing else is said
-    to differ. Without these about half of the words were wrong by experts' labels (docs/page.md).
+    More or less is clear only where the sentence names the intervention.
     """
-    said = reported(asked, sentence)
-    if not said:
-        return ""
-    if said == "same":
-        other = _SIGNIFICANT.search(_NOT_SIGNIFICANT.sub("", sentence))
-        return "" if other or _ELSEWHERE.search(sentence) else said
-    clear = _SIGNIFICANT.search(sentence) and not _HEDGED.search(sentence)
-    clear = clear and (is_harm(asked.outcome) or names_direction(sentence))
-    return said if clear and held_words(asked.I, [sentence])[0].share >= LEAST_NAMED else ""
+    said = stated(asked, sentence)
+    if not said.clear:
+        return "unclear"
+    if said.direction != "no difference":
+        named = held_words(asked.I, [sentence])[0].share >= LEAST_NAMED
+        return said.direction if named else "unclear"
+    return said.direction
 
 
-def reported(asked: AskedQuestion, sentence: str) -> Direction:
-    """The direction that a sentence reports for the asked outcome, "" if no word tells.
-
-    Of its clauses the one counts that names the outcome, unless another says that the difference
-    is none. What changed in both groups tells nothing
-    of a comparison, and falls that a question asks about are no direction.
-    """
-    if _FALLS.search(asked.text):
-        sentence = _FALLS.sub("tumble", sentence)
-    for pattern, said in _LESS_OF:
-        sentence = pattern.sub(said, sentence)
-    if _TAKEN_BACK.search(sentence):
-        return "same"
-    clauses = [each for each in _CLAUSE.split(sentence) if each.strip()]
-    shares = [each.share for each in held_words(asked.outcome, clauses)]
-    named = [c for c, share in zip(clauses, shares, strict=True) if share >= LEAST_OUTCOME]
-    clause = named[0] if named else sentence
-    said = direction(clause, asked.I, asked.C, asked.outcome)
-    within = asked.C and _WITHIN.search(clause) and not BETWEEN_SAME.search(sentence)
-    if within and direction(sentence, asked.I, asked.C, asked.outcome) != "same":
-        return ""
-    return said
+def stated(asked: AskedQuestion, sentence: str) -> Statement:
+    """What a sentence states of the asked outcome."""
+    return read_statement(sentence, asked.outcome if asked.O else "", asked.I, asked.C)
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from srrag.answer.clinical.stance import (
     fitting,
     key_sentence,
     on_outcome,
-    reported,
     stances,
+    stated,
 )
 from srrag.answer.clinical.untold import UntoldPoint, untold_points
 from srrag.answer.sentences import cut_sentences
@@ -170,7 +170,7 @@ def _reports(asked: AskedQuestion, line: BottomLine, fits: set[int]) -> str:
     """What the words of a line say to the question, be it clear or not."""
     if not on_outcome(asked, [line.text])[0] or not fits & {*line.citations}:
         return ""
-    return asked.answer_of(reported(asked, key_sentence(asked, line.text)))
+    return asked.answer_of(stated(asked, key_sentence(asked, line.text)).direction)
 
 
 def _line(asked: AskedQuestion, sentence: Row, fits: set[int]) -> BottomLine:
@@ -219,7 +219,7 @@ def _certainty(
     top = [paper for paper in behind or cited if paper.item["grade"] == best]
     claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
     clear = sum(each.clear for each in found)
-    mixed = all(direction_in(asked, each.sentence) for each in found)
+    mixed = all(direction_in(asked, each.sentence) != "unclear" for each in found)
     agree = _agree(agreed, clear, len(found), mixed) if asked.O or found else ""
     lower = LOWER if counts and best != next(iter(counts)) else ""
     sentence = " ".join(filter(None, (_counted(counts), lower, agree)))

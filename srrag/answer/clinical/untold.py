@@ -13,7 +13,7 @@ from srrag.answer.clinical.guideline import claimed_guideline
 from srrag.answer.clinical.match import PartMatch
 from srrag.answer.clinical.paper import CitedPaper
 from srrag.answer.clinical.stance import PapersAgree
-from srrag.answer.direction import is_harm
+from srrag.reading.statement import polarity
 from srrag.standing import mark
 
 Row = Mapping[str, Any]
@@ -52,7 +52,7 @@ def untold_points(
         *_spread(matches, cited),
         *_guideline(papers, cited),
         *(_effect(findings) if asked.O else ()),
-        *(() if is_harm(asked.outcome) else _harm(cited)),
+        *(() if polarity(asked.outcome) == "bad" else _harm(cited)),
         *_age(papers, cited),
     ]
 

@@ -29,7 +29,6 @@ from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.terms import terms
 from srrag.answer import extract as extracting
 from srrag.answer.candidates import LEANS, Passage, candidates, passage_of
-from srrag.answer.direction import direction
 from srrag.answer.extract import Extract, ExtractRule, seen
 from srrag.answer.sentence_features import FEATURES, features
 from srrag.answer.sentences import plain, split_sentences
@@ -38,6 +37,7 @@ from srrag.config.compose import configure
 from srrag.ids import content_id, file_sha256
 from srrag.lab.fits import provenance
 from srrag.provenance import KEY
+from srrag.reading.statement import read_statement
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json
 
@@ -51,7 +51,7 @@ RIGHT_DIRECTION = 0.3
 LABELS = {
     "significantly increased": "increased",
     "significantly decreased": "decreased",
-    "no significant difference": "same",
+    "no significant difference": "no difference",
 }
 Pick = Callable[[str, Sequence[Passage], int], Extract]
 
@@ -164,9 +164,14 @@ def target(each: LabelledQuestion, text: str) -> float:
     if each.kind == "bioasq":
         return max((rouge2(ideal, text) for ideal in each.gold["ideal"]), default=0.0)
     row = each.gold
-    told = direction(text, row["intervention"], row["comparator"], row["outcome"])
+    told = _told(text, row)
     shared = max((_dice(e["text"], text) for e in row["evidence"]), default=0.0)
     return shared + RIGHT_DIRECTION * (told == LABELS[row["label"]]) * (shared > 0.2)
+
+
+def _told(text: str, row: Mapping[str, Any]) -> str:
+    """The direction that a sentence tells of a prompt's outcome."""
+    return read_statement(text, row["outcome"], row["intervention"], row["comparator"]).direction
 
 
 def _dice(a: str, b: str) -> float:
@@ -254,13 +259,13 @@ def score(asked: Sequence[LabelledQuestion], pick: Pick) -> dict[str, list[float
         add("severed", float(any(bool(LEANS.match(c.text)) for c in choices)))
         if each.kind == "evidence_inference":
             row = each.gold
-            told = direction(first, row["intervention"], row["comparator"], row["outcome"])
+            told = _told(first, row)
             right = float(told == LABELS[row["label"]])
             add("direction", right)
             if row["evidence_in_abstract"]:
                 add("direction_in_abstract", right)
                 best = max(row["evidence"], key=lambda e: len(e["text"]))["text"]
-                gold = direction(best, row["intervention"], row["comparator"], row["outcome"])
+                gold = _told(best, row)
                 add("direction_of_gold", float(gold == LABELS[row["label"]]))
             continue
         cited = {each.documents[n - 1] for c in choices[:1] for n in c.cites}

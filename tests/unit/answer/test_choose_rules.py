@@ -39,9 +39,9 @@ def test_the_sentence_on_the_outcome_decides_and_is_cited() -> None:
 
 
 def test_options_are_read_as_directions_only_if_each_names_another() -> None:
-    assert directions(LABELS) == ["increased", "decreased", "same"]
+    assert directions(LABELS) == ["increased", "decreased", "no difference"]
     assert directions(["It rose", "It fell", "It stayed the same"]) == [
-        "increased", "decreased", "same",
+        "increased", "decreased", "no difference",
     ]  # fmt: skip
     assert directions(["higher dose", "greater dose"]) == []
     assert directions(["increase", "decrease", "aspirin"]) == []

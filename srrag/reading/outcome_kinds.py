@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from srrag.algo.terms import terms
-from srrag.answer.lettered import lettered
+from srrag.reading.lettered import lettered
 
 KINDS = {
     "harm": "harm harmful harmless safe safely safety unsafe danger dangerous adverse complication "

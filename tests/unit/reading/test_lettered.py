@@ -4,7 +4,7 @@ import pytest
 
 from srrag.answer.candidates import Passage
 from srrag.answer.extract import ExtractRule
-from srrag.answer.lettered import lettered
+from srrag.reading.lettered import lettered
 
 
 @pytest.mark.parametrize(
