@@ -63,7 +63,7 @@ class Statement(Answer):
         Items(
             8,
             "the numbers of all sentences that state it; that of a paper alone, such as "
-            '"2", for what the paper does not say ("It gives no size.")',
+            '"2", only for a sentence on what the paper does not say ("It gives no size.")',
         ),
     ]
 
