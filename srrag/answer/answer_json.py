@@ -78,7 +78,7 @@ def degraded(row: Mapping[str, Any]) -> list[Row]:
 
 
 def _support(row: Mapping[str, Any]) -> Row:
-    """Counts and drops of the support gate with a line for the reader; {} without a gate."""
+    """What became of checked sentences, with a line for the reader; {} without a check."""
     if "support" not in row:
         return {}
     dropped = row["unsupported"]

@@ -1,4 +1,4 @@
-"""The support gate and lost helpers, from the command line, with a model that misbehaves."""
+"""The check of an answer and lost helpers, from the command line, with a model that misbehaves."""
 
 from __future__ import annotations
 

@@ -105,9 +105,9 @@ class AnswerJson(BaseModel):
         default_factory=list, description="papers found but not cited: retracted, deleted, …"
     )
     support: Row | None = Field(
-        None, description="sentences and citations that the support gate saw, kept and dropped"
+        None, description="sentences as written, and those that a check kept or put right"
     )
-    support_note: str = Field("", description="what the gate left out, for the reader")
+    support_note: str = Field("", description="what a check put right or left out, for the reader")
     degraded: list[Row] = Field(
         default_factory=list, description="steps that this answer went on without, and why"
     )
