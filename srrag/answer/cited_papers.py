@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from srrag.answer.protocol import has_no_results
 from srrag.grades import STUDIES
 from srrag.llm.delimit import quoted
 from srrag.reading.sentences import sentence_spans
@@ -33,6 +34,7 @@ class CitedText(NamedTuple):
             "year": self.item["year"] or None,
             "title": self.item["title"],
             "design": STUDIES.get(self.item["grade"], ""),
+            "results": not has_no_results(self.item["title"], self.item["text"]),
         }
         near = [*range(1, len(self.spans) + 1)]
         if self.cited and len(self.item["text"]) > whole_chars:

@@ -107,7 +107,7 @@ def sentences_shown(table: pa.Table) -> list[dict[str, Any]]:
 def test_one_prompt_shows_all_sentences_and_the_cited_papers_alone_by_sentence() -> None:
     trial, review = papers_shown(answered())
     assert trial == {
-        "paper": 1, "year": 2015, "title": "A trial", "design": "randomised trial",
+        "paper": 1, "year": 2015, "title": "A trial", "design": "randomised trial", "results": True,
         "sentences": {
             "1.1": "Forty-eight adults with plantar heel pain were randomised.",
             "1.2": "At 3 months the Foot Function Index was 29 points lower with strength training "
