@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +12,6 @@ from srrag.reading.sentences import sentence_spans
 from srrag.rows import Row
 
 GAP = "…"
-_PLACE = re.compile(r"\[?(\d{1,3})(?:\.(\d{1,4}))?\]?")
 
 
 class CitedText(NamedTuple):
@@ -83,16 +81,3 @@ def sources_of(sentence: Row, papers: Mapping[str, CitedText], question: str) ->
     cited = [papers[each].item for each in sentence["evidence_ids"] if each in papers]
     told = [f"{item['title']}\n{item['year'] or ''}\n{item['text']}" for item in cited]
     return [question, *told]
-
-
-def places_of(cites: Sequence[str], papers: Mapping[str, CitedText]) -> list[Row]:
-    """The places of sentences by number, such as "2.7"; one that no paper has costs itself."""
-    by_number = {paper.number: paper for paper in papers.values()}
-    places = []
-    for cite in cites:
-        named = _PLACE.fullmatch(cite.strip())
-        paper = by_number.get(int(named[1])) if named else None
-        if named and paper and named[2] and 1 <= int(named[2]) <= len(paper.spans):
-            low, high = paper.spans[int(named[2]) - 1]
-            places.append({"evidence_id": paper.item["evidence_id"], "start": low, "end": high})
-    return places

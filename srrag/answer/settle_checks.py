@@ -10,14 +10,16 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from srrag.answer.cited import ABSTENTION, PARTIAL
-from srrag.answer.cited_papers import CitedText, cited_papers, places_of, sources_of
+from srrag.answer.cited_papers import CitedText, cited_papers, sources_of
+from srrag.answer.read_and_answer import answer_text
+from srrag.answer.sentence_numbers import cited
 from srrag.answer.sentences import plain
 from srrag.answer.vetoes import LINK, READER, veto
 from srrag.llm.completion import Answer
 from srrag.llm.fields import Items, Means, Text
 from srrag.reading.numbers import lost_numbers
 from srrag.rows import Row
-from srrag.schema import NO_CHOICE, PARTS
+from srrag.schema import NO_CHOICE
 
 LOST_LEAD = "The answer that was written could not be supported by the papers that it cites."
 FAULTS = {
@@ -100,7 +102,7 @@ def checked(row: Row, checks: Mapping[int, CheckedSentence]) -> Row:
     unsupported: list[Row] = []
     lead: Settled | None = None
     for place, sentence in enumerate(row["sentences"]):
-        settled = settle(sentence, by_place.get(place), papers, row["text"])
+        settled = settle(sentence, by_place.get(place), papers, row)
         stands = settled.sentence
         if settled.fault and stands and stands["text"] in [each["text"] for each in kept]:
             stands = None  # an earlier sentence says it already
@@ -132,27 +134,18 @@ def _revised(row: Row, kept: list[Row], lead: Settled | None) -> Row:
     told = any(each["part"] != "limits" for each in kept)
     closed = row["state"] == "not" or not told
     head = [ABSTENTION if closed else LOST_LEAD] if fell or not told else []
-    ids = [item["evidence_id"] for item in row["evidence"]]
+    numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], 1)}
     tail = [PARTIAL] if row["answer"].endswith(PARTIAL) and not head else []
-    paragraphs = [*head, *(_paragraph(part, kept, ids) for part in PARTS), *tail]
+    body = [answer_text(kept, numbers, "")] if kept else []
     because = f"{LOST_LEAD} {lead.reason}".strip() if lead and fell else ""
     return {
-        "answer": "\n\n".join(filter(None, paragraphs)),
+        "answer": "\n\n".join([*head, *body, *tail]),
         "sentences": kept,
         "state": "not" if closed else "partly" if fell else row["state"],
         "verdict": "" if fell or turned else row["verdict"],
         "choice": NO_CHOICE if fell or turned else row["choice"],
         "answer_note": " ".join(filter(None, (because, row["answer_note"]))),
     }
-
-
-def _paragraph(part: str, sentences: Sequence[Row], ids: Sequence[str]) -> str:
-    """The sentences of a part, each with its markers."""
-    return " ".join(
-        f"{each['text']} {''.join(f'[{ids.index(name) + 1}]' for name in each['evidence_ids'])}"
-        for each in sentences
-        if each["part"] == part
-    )
 
 
 def _unvetoed(row: Row) -> Row:
@@ -190,10 +183,10 @@ def settle(
     sentence: Row,
     found: CheckedSentence | None,
     papers: Mapping[str, CitedText],
-    question: str,
+    row: Row,
 ) -> Settled:
     """Decide on a sentence by its check, None where there is none, and by what `veto` finds."""
-    sources = sources_of(sentence, papers, question)
+    sources = sources_of(sentence, papers, row["text"])
     fault = veto(sentence["text"], sources)
     reason = ""
     if found is not None and found.verdict != "full":
@@ -201,12 +194,12 @@ def settle(
         reason = "" if veto(found.reason, sources) else plain(found.reason)
     if not fault:
         return Settled(sentence)
-    corrected = found and correction(sentence, found, papers, question)
+    corrected = found and correction(sentence, found, papers, row)
     return Settled(corrected or None, fault, reason)
 
 
 def correction(
-    sentence: Row, found: CheckedSentence, papers: Mapping[str, CitedText], question: str
+    sentence: Row, found: CheckedSentence, papers: Mapping[str, CitedText], row: Row
 ) -> Row | None:
     """The corrected sentence with what it rests on; None if there is none that can stand.
 
@@ -216,12 +209,13 @@ def correction(
     text = plain(found.correction)
     if not text:
         return None
-    places = places_of(found.cites, papers)
-    ids = [*dict.fromkeys(each["evidence_id"] for each in places)]
+    named = cited(found.cites, row["evidence"])
+    ids = [each for each in named.evidence_ids if each in papers]
+    places = [each for each in named.places if each["evidence_id"] in papers]
     if not ids:
         ids, places = sentence["evidence_ids"], sentence["places"]
     new = {**sentence, "text": text, "evidence_ids": ids, "places": places}
-    sources = sources_of(new, papers, question)
+    sources = sources_of(new, papers, row["text"])
     lost = {*lost_numbers(text, sources)} - {*lost_numbers(sentence["text"], sources)}
     same = _folded(text) == _folded(sentence["text"]) and ids == sentence["evidence_ids"]
     return None if same or lost or veto(text, sources) else new
