@@ -54,7 +54,7 @@ class Finding(Answer):
     ]
 
 
-class Statement(Answer):
+class CitingSentence(Answer):
     """A sentence of the answer, and the numbers of the sentences that state it."""
 
     text: Annotated[str, Text(45, "the sentence, without any number of a sentence in it")]
@@ -115,7 +115,7 @@ class _Chosen(Answer):
 
 class _Told(Answer):
     answer: Annotated[
-        list[Statement],
+        list[CitingSentence],
         Items(
             3,
             "the first sentence answers the question as it was asked, and names the people, "
@@ -219,7 +219,3 @@ class ChosenFromPapers(PapersAnswer, _Told, _Chosen, _Read):
     """An answer to a question with options."""
 
     example: ClassVar[dict[str, Any] | None] = _example("search")
-
-
-SILENT = {"findings": [], "state": "not", "verdict": "", "answer": [], "evidence": [], "limits": []}
-"""What tells nothing, but for `missing` and `choice`."""

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.answer.candidates import passage_of
+from srrag.answer.choose_rules import choose
 from srrag.answer.cited import ABSTENTION, PARTIAL, choice_of
-from srrag.answer.papers_answer import SILENT, ChosenFromPapers, PapersAnswer, SearchingAnswer
-from srrag.answer.sentence_numbers import cited, paper_lines
+from srrag.answer.extract import ExtractRule, sentence_weights_fitted
+from srrag.answer.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
+from srrag.answer.sentence_numbers import cited, number_of_sentences, paper_lines
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import most_tokens
+from srrag.provenance import Fitted
 from srrag.rows import Row, filled, live, rejected
 from srrag.schema import ANSWER, NO_CHOICE, PARTS, REJECT, sentence_row
 from srrag.step import LLMStep
 
 PATH = Path(__file__).parent / "prompts" / "read_and_answer.md"
 NO_PAPERS = "No paper was found."
-BY_RULES = "Rules do not read papers: this needs a model (engine=…)."
+NOTHING_TO_QUOTE = "No sentence of the papers speaks of what was asked."
+MOST_QUOTES = 4
 UNCITED = "No sentence of the answer cites a paper."
 
 
@@ -37,7 +42,7 @@ class ReadAndAnswer(LLMStep):
     counted in `invalid_citations`, sentences left without any in `dropped_sentences`. Where the
     state is "not", nothing but `missing` is shown. With `options` the model chooses one (`choice`).
     With `searches` a question without options may ask for a further search (see SearchAgain).
-    Rules do not read: with them every question is abstained from. A faulty answer rejects its row.
+    The rules quote (ExtractRule). A faulty answer rejects its row.
     """
 
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -54,11 +59,11 @@ class ReadAndAnswer(LLMStep):
 
     searches: bool = False
     max_tokens: int = most_tokens(SearchingAnswer)
+    rule: ExtractRule = field(default_factory=ExtractRule)
 
-    @property
-    def off(self) -> bool:
-        """Whether every question is abstained from, since rules do not read."""
-        return isinstance(self.engine, Rules)
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the rules' sentence weights were fitted on; nothing for a model."""
+        return (sentence_weights_fitted(),) if isinstance(self.engine, Rules) else ()
 
     def _schema(self, options: bool) -> type[PapersAnswer]:
         return ChosenFromPapers if options else SearchingAnswer if self.searches else PapersAnswer
@@ -88,10 +93,32 @@ class ReadAndAnswer(LLMStep):
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Rules do not read."""
-        blank = SILENT | {"missing": BY_RULES}
-        extra = {"choice": 0, "search": []}
-        return [json.dumps({n: (blank | extra)[n] for n in p.schema.model_fields}) for p in prompts]
+        """Quote the papers, each quote by the number of its sentence."""
+        rows = dict(live(batch, self.reads))
+        return [json.dumps(self._ruled(prompt, rows[prompt.row])) for prompt in prompts]
+
+    def _ruled(self, prompt: Prompt, question: Row) -> dict[str, Any]:
+        passages = [passage_of(item) for item in question["evidence"]]
+        choices = self.rule(question["text"], passages).choices[:MOST_QUOTES]
+        numbers = number_of_sentences(question["evidence"]) if choices else {}
+        told: list[dict[str, Any]] = [
+            {
+                "text": each.text,
+                "sentences": [numbers.get((n, each.text), str(n)) for n in each.cites],
+            }
+            for each in choices
+        ]
+        blank = {"findings": [], "verdict": "", "limits": [], "search": [], "choice": 0}
+        if "choice" in prompt.schema.model_fields:
+            chosen = choose(question["text"], question["options"], passages)
+            blank["choice"] = chosen.option + 1
+        answer = blank | {
+            "state": "answered" if told else "not",
+            "answer": told[:1],
+            "evidence": told[1:],
+            "missing": "" if told else NOTHING_TO_QUOTE,
+        }
+        return {name: answer[name] for name in prompt.schema.model_fields}
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Fault: the state says that there is an answer, and no sentence of it cites a paper."""

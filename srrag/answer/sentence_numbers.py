@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from srrag.answer.protocol import has_no_results
+from srrag.answer.sentences import plain
 from srrag.grades import STUDIES
 from srrag.llm.delimit import quoted
 from srrag.reading.sentences import sentence_spans
@@ -46,6 +47,15 @@ def paper_lines(evidence: Sequence[Row]) -> Iterator[str]:
         for place, (start, end) in enumerate(sentence_spans(item["text"]), 1):
             text = " ".join(item["text"][start:end].split())
             yield quoted(text) if text.startswith("#") else f"[{number}.{place}] {quoted(text)}"
+
+
+def number_of_sentences(evidence: Sequence[Row]) -> dict[tuple[int, str], str]:
+    """The number of each sentence, by the number of its paper and its text as answers show it."""
+    return {
+        (number, plain(item["text"][start:end])): f"{number}.{place}"
+        for number, item in enumerate(evidence, 1)
+        for place, (start, end) in enumerate(sentence_spans(item["text"]), 1)
+    }
 
 
 def cited(numbers: Iterable[str], evidence: Sequence[Row]) -> Cited:

@@ -12,10 +12,10 @@ from srrag.answer.cited import CitedAnswer, CitedSentence, Shown, Uncited, show
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.papers_answer import (
     ChosenFromPapers,
+    CitingSentence,
     Finding,
     PapersAnswer,
     SearchingAnswer,
-    Statement,
 )
 from srrag.answer.sentence_numbers import paper_of
 from srrag.answer.sentences import plain
@@ -161,7 +161,7 @@ def _sentence(said: Any) -> CitedSentence:
     """A sentence with the numbers of its evidence, whichever way it gives them."""
     if not isinstance(said, dict) or "sentences" not in said:
         return CitedSentence.model_validate(said)
-    statement = Statement.model_validate(said)
+    statement = CitingSentence.model_validate(said)
     papers = [number for number in map(paper_of, statement.sentences) if number]
     return CitedSentence.model_construct(None, text=statement.text, cites=papers)
 

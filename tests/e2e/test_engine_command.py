@@ -191,12 +191,12 @@ def test_questions_are_answered_with_citations_and_their_cost(
     assert first["sentences"][0]["citations"] == [1]
     shown_text = " ".join(first["evidence"][0]["text"].split())
     assert first["sentences"][0]["text"].rstrip(".") in shown_text
-    assert (first["usage"]["calls"], first["usage"]["cached"]) == (1, 0)
+    assert (first["usage"]["calls"], first["usage"]["cached"]) == (2, 0), "read and check"
     assert first["usage"]["tokens_in"] > first["usage"]["tokens_out"] > 0
     assert "Written by: http: toy" in shown
     called = sends(ground.url)
     again, _ = srrag(*asked)
-    assert (again["usage"]["calls"], again["usage"]["cached"], sends(ground.url)) == (0, 1, called)
+    assert (again["usage"]["calls"], again["usage"]["cached"], sends(ground.url)) == (0, 2, called)
     assert again["sentences"] == first["sentences"]
 
     queries = tmp_path / "queries.jsonl"
@@ -208,7 +208,7 @@ def test_questions_are_answered_with_citations_and_their_cost(
     summary, _ = srrag("answer", f"root={root}", f"queries={queries}", f"out={out}", *model)
     assert (summary["answered"], summary["failed"]) == (2, 0)
     usage = summary["usage"]["answers"]
-    assert (usage["calls"], usage["cached"]) == (1, 1), "the first was asked before"
+    assert (usage["calls"], usage["cached"]) == (2, 2), "the first was asked before"
     lines = [json.loads(line) for line in (out / "answers.jsonl").read_text().splitlines()]
     assert lines[0]["sentences"] == first["sentences"]
     assert all(line["model"] == "http: toy" for line in lines)

@@ -87,7 +87,9 @@ def test_the_calls_of_an_answer_come_true(root: Path, questions: Path) -> None:
         told = run("answer", root, endpoint.url, "estimate=true", *asked)
         run("answer", root, endpoint.url, *asked)
         spent = endpoint.calls.total(), endpoint.tokens_in
-    assert spent == pytest.approx(values(told)[:2], rel=0.02)
+    calls, tokens_in, *_ = values(told)
+    assert spent[0] == calls
+    assert spent[1] == pytest.approx(tokens_in, rel=0.2), "a check holds what the answer cites"
     assert told["usd"] is None, "no price is known"
 
 

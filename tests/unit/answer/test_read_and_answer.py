@@ -8,7 +8,7 @@ import pytest
 
 from srrag.answer.cited import ABSTENTION, PARTIAL
 from srrag.answer.papers_answer import ChosenFromPapers, PapersAnswer
-from srrag.answer.read_and_answer import BY_RULES, NO_PAPERS, ReadAndAnswer
+from srrag.answer.read_and_answer import NO_PAPERS, ReadAndAnswer
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Fault, read
 from srrag.schema import EVIDENCE, NO_CHOICE, empty_value
@@ -144,11 +144,17 @@ def test_without_papers_nobody_is_asked() -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("yes", "no")])
-def test_rules_do_not_read(options: tuple[str, ...]) -> None:
-    step = ReadAndAnswer()
-    assert step.off
-    row = step.open(Place())(questions(options=options)).to_pylist()[0]
-    assert (row["answer"], row["state"], row["missing"]) == (ABSTENTION, "not", BY_RULES)
+def test_the_rules_quote_sentences_with_their_places(options: tuple[str, ...]) -> None:
+    text = "Adults were randomised. Training reduced heel pain at 3 months. Nobody was harmed."
+    paper = BLANK | {"evidence_id": "a", "title": "Training for heel pain", "text": text}
+    table = questions(options=options).drop_columns(["evidence"])
+    table = table.append_column("evidence", pa.array([[paper]], EVIDENCE))
+    row = ReadAndAnswer().open(Place())(table).to_pylist()[0]
+    assert (row["state"], row["model"], row["reject"]) == ("answered", "rules", None)
+    assert row["sentences"][0]["text"] == "Training reduced heel pain at 3 months."
+    for sentence in row["sentences"]:
+        (place,) = sentence["places"]
+        assert text[place["start"] : place["end"]] == sentence["text"]
 
 
 def test_a_faulty_answer_rejects_its_row() -> None:
