@@ -12,7 +12,7 @@ from srrag.runner.ray.data import RayDataRunner
 from srrag.runner.settled import settled_embedder
 from srrag.storage.store import Store
 
-_STAGES = ("parsed", "documents", "chunks", "windows", "triples", "vectors")
+_STAGES = ("parsed", "documents", "chunks", "windows", "extracts", "vectors")
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

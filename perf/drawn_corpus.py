@@ -22,7 +22,16 @@ from srrag.step import Function, Place, Step
 WINDOWS_PER_DOCUMENT, WORDS_PER_WINDOW, FACTS_PER_WINDOW = 4, 60, 2
 DIMENSION, TOPICS, VOCABULARY = 384, 2000, 500_000
 GRAPH = ("names", "communities", "tree", "graph")
-LEFT_OUT = ("chunks", "parsed", "titles", "notices", "standing", "schema_growth")
+LEFT_OUT = (
+    "chunks",
+    "extracts",
+    "findings",
+    "parsed",
+    "titles",
+    "notices",
+    "standing",
+    "schema_growth",
+)
 
 
 def words_of(ranks: np.ndarray) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 DOCUMENT = "Document"
@@ -9,6 +10,8 @@ DOCUMENT = "Document"
 HAS_ATTRIBUTE = "has_attribute"
 """The built-in relation from an entity to the value of one of its attributes."""
 ANY = "any"
+FOLLOWING = ("compares_to", "has_timepoint", "reports_outcome", "targets_arm", "uses_intervention")
+"""Relations that follow from findings and from what a document has, where a schema has findings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,13 +19,16 @@ class Ontology:
     """S = <S_e, S_r, S_attr> with the types allowed at each end (SR-RAG Eq. 10, 11).
 
     `relations` maps a relation to its allowed `head` and `tail` types. `attributes` maps an
-    attribute to the types that may have it; ["any"] means all types and the document. Raises
-    ValueError that names the relation or attribute with an unknown type.
+    attribute to the types that may have it; ["any"] means all types and the document. `findings`
+    names the relation from an intervention to an outcome that a finding of each direction is; empty
+    if the schema has no findings. Raises ValueError that names the relation or attribute with an
+    unknown type.
     """
 
     entities: list[str]
     relations: dict[str, dict[str, list[str]]]
     attributes: dict[str, list[str]] = field(default_factory=dict)
+    findings: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise ValueError if an end refers to an unknown type."""
@@ -41,6 +47,36 @@ class Ontology:
             for kind in owners:
                 if kind != ANY and kind not in known:
                     raise ValueError(f"ontology: attribute {name!r} has unknown type {kind!r}")
+        for name in self.findings.values():
+            if name in self.relations:
+                raise ValueError(f"ontology: relation {name!r} follows from findings")
+
+    @property
+    def told(self) -> dict[str, list[str]]:
+        """The relations that have to be stated, with the types of their heads.
+
+        Left out are those of a document that the type of their tail implies, and those that follow
+        from findings.
+        """
+        implied = {kind: self.implied(kind) for kind in self.entities}
+        told = {}
+        for name, ends in sorted(self.relations.items()):
+            follows = all(implied[kind] == name for kind in ends["tail"] if kind in implied)
+            heads = [kind for kind in ends["head"] if kind != DOCUMENT or not follows]
+            if heads and not (self.findings and name in FOLLOWING):
+                told[name] = heads
+        return told
+
+    def implied(self, kind: str) -> str | None:
+        """Return the relation that a document has to an entity of a type just by telling of it.
+
+        Of those that the schema admits, the first with this type as its first tail, else the first.
+        """
+        tails = {
+            name: ends["tail"] for name, ends in self.relations.items() if DOCUMENT in ends["head"]
+        }
+        leads = [name for name, kinds in tails.items() if kinds[:1] == [kind]]
+        return next(iter([*leads, *(name for name, kinds in tails.items() if kind in kinds)]), None)
 
     def knows_type(self, kind: str) -> bool:
         """Whether a type may be an end of a fact."""
@@ -56,11 +92,29 @@ class Ontology:
         owners = self.attributes.get(attribute, [])
         return entity_type in owners or (ANY in owners and self.knows_type(entity_type))
 
+    def outline(self, without: Sequence[str] = ()) -> str:
+        """Render what has to be stated, for extraction: types, relations that no type implies, and
+        attributes by the types that share them. The document may have every attribute.
+        """
+        lines = ["Types: " + ", ".join(self.entities), "Relations:"]
+        for name, heads in self.told.items():
+            tails = self.relations[name]["tail"]
+            lines.append(f"- {name}: {', '.join(heads)} -> {', '.join(tails)}")
+        shared: dict[str, list[str]] = {}
+        for name, owners in sorted(self.attributes.items()):
+            if name not in without:
+                kinds = ", ".join(kind for kind in owners if kind != DOCUMENT) or DOCUMENT
+                shared.setdefault(kinds, []).append(name)
+        lines.append("Attributes:")
+        lines += [f"- of {kinds}: {', '.join(names)}" for kinds, names in shared.items()]
+        return "\n".join(lines)
+
     def describe(self) -> str:
         """Render the schema as lines for a prompt; equal ontologies give equal text."""
         lines = ["Entity types: " + ", ".join(self.entities), "", "Relations (head -> tail):"]
         for name, ends in sorted(self.relations.items()):
             lines.append(f"- {name}: {' | '.join(ends['head'])} -> {' | '.join(ends['tail'])}")
+        lines += [f"- {name}: Intervention -> Outcome" for name in self.findings.values()]
         lines += ["", "Attributes (of which types):"]
         for name, owners in sorted(self.attributes.items()):
             lines.append(f"- {name}: {' | '.join(owners)}")

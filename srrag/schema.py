@@ -97,6 +97,64 @@ TRIPLES = relation(
     ("grade", _STRING),
 )
 
+# What is told in a stretch of a document: facts as in TRIPLES and findings as in FINDINGS, without
+# ids and places in the corpus; `reason` is "" for what stands.
+FACT = pa.struct(
+    [
+        *(
+            pa.field(name, _STRING)
+            for name in ("kind", "head", "head_type", "relation", "tail", "tail_type")
+        ),
+        pa.field("char_start", _INT),
+        pa.field("char_end", _INT),
+        pa.field("quote", _STRING),
+        pa.field("confidence", _FLOAT),
+        pa.field("reason", _STRING),
+    ]
+)
+_STRINGS = pa.list_(_STRING)
+STATED = pa.struct(
+    [
+        pa.field("kind", _STRING),
+        pa.field("interventions", _STRINGS),
+        pa.field("comparators", _STRINGS),
+        pa.field("outcome", _STRING),
+        pa.field("times", _STRINGS),
+        pa.field("people", _STRINGS),
+        pa.field("direction", _STRING),
+        pa.field("effect", _STRING),
+        pa.field("interval", _STRING),
+        pa.field("p", _STRING),
+        pa.field("places", pa.list_(pa.struct([("start", _INT), ("end", _INT)]))),
+        pa.field("quote", _STRING),
+        pa.field("confidence", _FLOAT),
+        pa.field("reason", _STRING),
+    ]
+)
+EXTRACTS = relation(
+    ("unit_id", _STRING),
+    ("doc_id", _STRING),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("text", _STRING),
+    ("grade", _STRING),
+    ("facts", pa.list_(FACT)),
+    ("findings", pa.list_(STATED)),
+)
+
+# What a document reports on one outcome: `kind` is found, concluded, planned or background,
+# `direction` better, worse, more, less, "no difference" or unclear, of the outcome under the
+# interventions against the comparators. Effect, interval and p stand as printed, "" where none is
+# told; `people` names those that it holds for, if not all. `places` are the sentences that state
+# it, as characters of the document's text, and `quote` their words.
+FINDINGS = relation(
+    ("finding_id", _STRING),
+    ("doc_id", _STRING),
+    ("unit_id", _STRING),
+    ("grade", _STRING),
+    *((field.name, field.type) for field in STATED if field.name != "reason"),
+)
+
 # The keywords of a document (EbmKG, section 3.2), shared by its units.
 KEYWORD = pa.struct([pa.field(name, _STRING) for name in ("name", "type", "mesh")])
 KEYED_DOCUMENTS = relation(
@@ -120,7 +178,7 @@ KEYED_UNITS = relation(
 
 # Pieces of evidence (EbmKG, Eq. 1) of a unit on a keyword, `label` the hyper-relation. The span
 # counts characters of the document's text, −1 and −1 for a text that is not verbatim.
-FINDINGS = relation(
+KEYWORD_FINDINGS = relation(
     ("evidence_id", _STRING),
     ("doc_id", _STRING),
     ("unit_id", _STRING),
@@ -135,7 +193,7 @@ FINDINGS = relation(
 
 # Findings with the entities that they name (EbmKG, Eq. 2), `mesh` "" for what MeSH does not have.
 INCIDENCE = relation(
-    *((field.name, field.type) for field in FINDINGS if field.name != "reject"),
+    *((field.name, field.type) for field in KEYWORD_FINDINGS if field.name != "reject"),
     ("entities", pa.list_(KEYWORD)),
 )
 

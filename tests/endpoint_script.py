@@ -14,8 +14,9 @@ from typing import Any
 
 from srrag.config.compose import configure
 from srrag.corpus.chunk import estimate_tokens, pack_blocks
-from srrag.extract.answer_schema import MAX_ATTRIBUTES, MAX_FACTS, MAX_QUOTE_CHARS
-from srrag.extract.rule_facts import extract_facts
+from srrag.extract.numbered import NumberedBlock
+from srrag.extract.rule_lines import rule_lines
+from srrag.mentions.find import find_mentions
 from srrag.ontology import Ontology
 from srrag.spec import build
 from tests.sample_json import READING, answer_by_schema, asked_schema, read_papers, supported
@@ -23,8 +24,6 @@ from tests.sample_json import READING, answer_by_schema, asked_schema, read_pape
 BAD_SHARE = 0.06
 """Of prompts, whose first answer cannot be used; of a third of them none can."""
 TARGET_TOKENS = 320
-
-Claim = dict[str, Any]
 
 _ONCE_MORE = re.compile(r"\n\n[^\n]+ Answer once more, with one JSON object [^\n]+\Z")
 
@@ -38,7 +37,7 @@ def answer_by_rules(request: dict[str, Any]) -> str:
         case "GradeAnswer":
             return json.dumps({"grade": "", "reason": "no rule found a study design"})
         case "Extraction":
-            return json.dumps(_claims(user))
+            return json.dumps(_extraction(user))
         case "CitedAnswer":
             return json.dumps(_cited(user))
         case title if title in READING:
@@ -74,13 +73,13 @@ def _asked(request: dict[str, Any]) -> tuple[str, bool]:
 
 
 def _with_wrong_claims(text: str) -> str:
-    """A few claims with a quote that is nowhere, or of an unknown type: those are rejected."""
+    """A few lines of a sentence that is not there, or of an unknown type: those are rejected."""
     answer = json.loads(text)
-    facts = answer.get("facts", [])
-    if len(facts) > 5:
-        facts[1]["quote"] = "words that no passage holds"
-    if len(facts) > 10:
-        facts[3]["tail_type"] = "Starship"
+    lines = answer.get("entities", [])
+    if len(lines) > 5:
+        lines[1] = re.sub(r"@\d+", "@999", lines[1])
+    if len(lines) > 10:
+        lines[3] = re.sub(r" \w+:", " Starship:", lines[3], count=1)
     return json.dumps(answer)
 
 
@@ -90,20 +89,20 @@ def _groups(user: str) -> list[list[int]]:
     return pack_blocks(sizes, [block["kind"] for block in blocks], TARGET_TOKENS)
 
 
-def _claims(user: str) -> dict[str, list[Claim]]:
-    found = re.fullmatch(r"Section: (.*?)\n<passage>\n(.*)\n</passage>", user, re.DOTALL)
+def _extraction(user: str) -> dict[str, list[str]]:
+    found = re.search(r"<document>\n(.*)\n</document>", user, re.DOTALL)
     assert found, user[:200]
-    section, passage = json.loads(found[1]), found[2]
-    ((facts, attributes),) = extract_facts([passage], [section], [False], ["document"], _pico())
-    return {
-        "facts": _short(facts)[:MAX_FACTS],
-        "attributes": _short(attributes)[:MAX_ATTRIBUTES],
-        "proposals": [],
-    }
-
-
-def _short(claims: list[Claim]) -> list[Claim]:
-    return [claim for claim in claims if len(claim["quote"]) <= MAX_QUOTE_CHARS]
+    text, spans = "", {}
+    for number, sentence in re.findall(r"^\[(\d+)\] (.*)$", found[1], re.MULTILINE):
+        if number != "0":
+            spans[int(number)] = (len(text), len(text) + len(sentence))
+            text += f"{sentence}\n"
+    lines: list[str] = []
+    if spans:
+        (lines,) = rule_lines([NumberedBlock(text, "", (), spans)], _pico(), find_mentions)
+    related = [line for line in lines if ":" not in line.split("@")[0]]
+    entities = [line for line in lines if line not in related]
+    return {"entities": entities, "relations": related, "findings": [], "proposals": []}
 
 
 @cache

@@ -129,12 +129,20 @@ def schema_json(schema: type[Answer]) -> str:
 
 
 def allowed(schema: Any, enums: Enums) -> Any:
-    """Return a JSON schema in which the named fields ("Model.field") allow these values alone."""
+    """Return a JSON schema in which the named fields ("Model.field") allow these values alone.
+
+    Of a list of texts, the values are regular expressions, one of which each item follows.
+    """
     shape = copy.deepcopy(schema)
     models = {**shape.get("$defs", {}), shape.get("title", ""): shape}
     for name, values in enums:
         model, _, field = name.partition(".")
-        models[model]["properties"][field] = {"type": "string", "enum": list(values)}
+        properties = models[model]["properties"]
+        if properties[field].get("items", {}).get("type") == "string":
+            either = "|".join(f"({value})" for value in values)
+            properties[field]["items"]["pattern"] = f"^({either})$"
+        else:
+            properties[field] = {"type": "string", "enum": list(values)}
     return shape
 
 

@@ -1,4 +1,4 @@
-"""The texts behind a graph: documents, and the chunks in which facts were found, part by part."""
+"""The texts behind a graph: documents, and the stretches where facts were found, part by part."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ class Texts:
 
 def open_texts(parts: Mapping[str, Sequence[Path]]) -> Texts:
     """Find the texts among the parts of a build; raises ValueError that names what is missing."""
-    for stage in ("chunks", "documents"):
+    # Builds of version 0.2 and before, and made graphs, found their facts in chunks.
+    units = "extracts" if "extracts" in parts else "chunks"
+    for stage in (units, "documents"):
         if stage not in parts:
             raise ValueError(f"stage {stage!r} is not in this build; its texts are needed here")
-    return Texts(unit_parts=parts["chunks"], document_parts=parts["documents"])
+    return Texts(unit_parts=parts[units], document_parts=parts["documents"])
 
 
 def _rows(

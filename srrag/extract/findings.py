@@ -16,7 +16,7 @@ from srrag.ids import content_id
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.rows import Row, live
-from srrag.schema import FINDINGS
+from srrag.schema import KEYWORD_FINDINGS
 from srrag.step import Function, LLMStep, Place
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "findings.md")
@@ -58,7 +58,7 @@ class ExtractFindings(LLMStep):
     reads: ClassVar[tuple[str, ...]] = (
         "unit_id", "doc_id", "char_start", "text", "grade", "keywords", "reject",
     )  # fmt: skip
-    writes: ClassVar[pa.Schema] = FINDINGS
+    writes: ClassVar[pa.Schema] = KEYWORD_FINDINGS
     keeps_rows: ClassVar[bool] = False
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
@@ -175,7 +175,7 @@ def _named(names: Sequence[str], text: str) -> str:
 
 
 def finding(row: Mapping[str, Any], combination: Combination, text: str, span: Span | None) -> Row:
-    """A row of FINDINGS; `span` is in the unit, None for a text that is not verbatim."""
+    """A row of KEYWORD_FINDINGS; `span` is in the unit, None for a text that is not verbatim."""
     name, kind, label = combination
     shift = row["char_start"]
     start, end = (-1, -1) if span is None else (shift + span[0], shift + span[1])
@@ -196,7 +196,7 @@ def finding(row: Mapping[str, Any], combination: Combination, text: str, span: S
 
 
 def _table(rows: Iterator[Row] | Sequence[Row]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=FINDINGS)
+    return pa.Table.from_pylist(list(rows), schema=KEYWORD_FINDINGS)
 
 
 def _place(prompt: Prompt) -> int:

@@ -36,7 +36,8 @@ class Answer(pydantic.BaseModel):
 
 
 Enums = tuple[tuple[str, tuple[str, ...]], ...]
-"""Allowed values of fields of an answer, each named as "Model.field"."""
+"""Allowed values of fields of an answer, each named as "Model.field"; of a list of texts, regular
+expressions for its items."""
 
 
 @dataclass(frozen=True)

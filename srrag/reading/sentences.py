@@ -28,6 +28,15 @@ _NUMBERED = re.compile(
 )
 """Abbreviations only before a number: "There was no." and "at its max." end a sentence."""
 _INITIAL = re.compile(r"(?:(?:^|[\s(.])([^\W\d_]\w*)[ \t]+)?(?<![^\s(])[A-Z]$")
+_LABEL = re.compile(
+    r"(?:(?:materials?|patients|subjects|participants|study|main|primary|trial|data|key)\s+(?:and|&)?"
+    r"\s*)?(?:background|introduction|objectives?|aims?|purpose|hypothes[ie]s|context|importance|"
+    r"designs?|settings?|methods?|methodology|participants|patients|subjects|interventions?|"
+    r"(?:outcomes? )?measure(?:s|ments)?|outcomes?|results?|findings?|conclusions?|discussion|"
+    r"interpretation|limitations?|significance|funding|registration)[.:]",
+    re.IGNORECASE,
+)
+"""The name of a section before its text: a sentence with it, not one of its own."""
 _WORD = re.compile(r"[^\W\d_]+")
 _LETTER = re.compile(r"[^\W\d_]")
 _TOLD = re.compile(r"\w")
@@ -86,12 +95,17 @@ def _cut(text: str, start: int, end: int) -> Iterator[Span]:
             looked = stop.start()
             continue
         looked = start
-        if stop.end() < end and _ends(text, start, stop):
+        if stop.end() < end and _ends(text, start, stop) and not _is_label(text, start, stop):
             yield _trimmed(text, start, stop.end())
             start = looked = stop.end()
     low, high = _trimmed(text, start, end)
     if low < high:
         yield low, high
+
+
+def _is_label(text: str, start: int, stop: re.Match[str]) -> bool:
+    low, high = _trimmed(text, start, min(stop.end(), start + _BEFORE_CHARS))
+    return _LABEL.fullmatch(text, low, high) is not None
 
 
 def _ends(text: str, start: int, stop: re.Match[str]) -> bool:

@@ -19,7 +19,7 @@ from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
 ESTIMATE = [*GRAPH, "estimate=true", "engine.tokenizer=utf8"]
-STAGES = ("documents", "chunks", "triples")
+STAGES = ("documents", "chunks", "extracts")
 WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "communities")]
 """A build for questions by words alone, in which no encoder has a part."""
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -105,12 +105,12 @@ def test_a_changed_parser_and_an_overlapping_corpus_pay_for_what_is_new(
 ) -> None:
     root, made = built
     shutil.copytree(root, tmp_path / "root")
-    strict = "+stages.triples.run.min_confidence=0.75"
+    strict = "+stages.extracts.run.min_confidence=0.75"
     summary, _ = srrag(*build(tmp_path / "root", ground.corpus, NOWHERE, *WITH_UNITS, strict))
-    usage = summary["usage"]["triples"]
+    usage = summary["usage"]["extracts"]
     assert summary["rejects"]["triples"]["low_confidence"] > 0
-    assert (usage["calls"], summary["reused"]["chunks"], summary["reused"]["triples"]) == (0, 1, 0)
-    assert usage["cached"] >= made["build"]["usage"]["triples"]["calls"]
+    assert (usage["calls"], summary["reused"]["chunks"], summary["reused"]["extracts"]) == (0, 1, 0)
+    assert usage["cached"] >= made["build"]["usage"]["extracts"]["calls"]
 
     larger = write_rehab(shared_data, tmp_path / "larger.jsonl", 33, 0)
     called = sends(ground.url)
@@ -119,7 +119,7 @@ def test_a_changed_parser_and_an_overlapping_corpus_pay_for_what_is_new(
     assert summary["documents"] == 33
     assert summary["usage"]["chunks"]["cached"] > 20
     assert (
-        0 < sends(ground.url) - called == summary["calls"] < summary["usage"]["triples"]["cached"]
+        0 < sends(ground.url) - called == summary["calls"] < summary["usage"]["extracts"]["cached"]
     )
     assert not (tmp_path / "other" / "completions").exists()
 
@@ -129,7 +129,7 @@ def test_what_was_bad_is_asked_anew_only_when_told_to(shared_data: Path, tmp_pat
     options = [*GRAPH, "max_failed_share=1"]
     with started(tmp_path, "--script", "rules", "--faults", "nonsense=0.5") as (_, url):
         first, _ = srrag(*build(tmp_path / "root", corpus, url, *options))
-    bad = first["rejects"]["triples"]["invalid_json"]
+    bad = first["rejects"]["extracts"]["invalid_json"]
     assert bad > 0
     (tmp_path / "port").unlink()
     port = url.split(":")[2].partition("/")[0]

@@ -73,9 +73,9 @@ def undisturbed(shared_data: Path, built_once: Callable[..., Path]) -> Undisturb
         summary = summary_of(folder / "root")
         assert summary["triples"] > 100
         assert {"invalid_json", "wrong_type", "ungrounded", "unknown_type"} <= {
-            *summary["rejects"]["triples"]
+            *summary["rejects"]["extracts"]
         }
-        stages = ("documents", "chunks", "triples")
+        stages = ("documents", "chunks", "extracts")
         assert min(summary["usage"][name]["calls"] for name in stages) > 20
         assert len({name for name in tables(folder / "root") if name.startswith("chunks/")}) == 2
         keys = logged(folder / "root")
@@ -146,7 +146,7 @@ def killed_and_resumed(undisturbed: Undisturbed, tmp_path: Path, kills: int, see
         release(url)
         finish(command)
         assert_as_undisturbed(root, url, undisturbed, kills)
-    assert summary_of(root)["usage"]["triples"]["cached"] > 0
+    assert summary_of(root)["usage"]["extracts"]["cached"] > 0
 
 
 @pytest.mark.long(150, "four starts of the command, two of them killed")
@@ -267,7 +267,7 @@ def test_faults_of_the_endpoint_leave_no_trace_but_in_the_usage(
     sent = ("rate_limit", "error", "drop", "half_body", "half_json", "garbage")
     answered = ("empty", "nonsense")
     faults = ",".join(f"{kind}=0.03" for kind in (*sent, *answered))
-    patient = [f"+stages.{name}.run.again=3" for name in ("documents", "chunks", "triples")]
+    patient = [f"+stages.{name}.run.again=3" for name in ("documents", "chunks", "extracts")]
     summaries, struck = [], []
     for name, options in (("whole", []), ("faulty", ["--faults", faults, "--retry-after", "0.2"])):
         folder = tmp_path / name

@@ -62,7 +62,7 @@ def test_an_encoder_learns_from_a_benchmark_and_serves_a_build(root: Path, tmp_p
         "train.batch=16", "train.learning_rate=1e-9", f"out={tmp_path / 'out'}",
     )  # fmt: skip
     used = [*choice, f"embedder.model={summary['model']}", f"root={tmp_path / 'root'}"]
-    srrag("build", *used, "stages.triples=null")
+    srrag("build", *used, "stages.extracts=null")
     scored, _ = srrag("evaluate", *used, "bench=sample", "pipeline=dense")
     assert scored["in_sample"]["parts"] == {"embedder": summary["questions"]}
 

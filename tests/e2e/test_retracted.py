@@ -22,7 +22,7 @@ RETRACTED = "Does blue-lamp therapy relieve knee pain?"
 def built(root: Path, *more: str) -> dict[str, Any]:
     return run_build(configure("build", [
         f"root={root}", "corpus=pubmed", f"corpus.path={CORPUS}", "stages.vectors=null",
-        "stages.triples=null", *more,
+        "stages.extracts=null", *more,
     ]))  # fmt: skip
 
 

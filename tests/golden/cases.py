@@ -27,9 +27,9 @@ from srrag.expand.features import ExtractFeatures
 from srrag.expand.plan_search import PlanSearch
 from srrag.expand.search_words import FindSearchWords
 from srrag.extract.document_keywords import FindDocumentKeywords
+from srrag.extract.extract_documents import ExtractDocuments
 from srrag.extract.finding_entities import FindEntities
 from srrag.extract.findings import ExtractFindings
-from srrag.extract.triples import ExtractTriples
 from srrag.llm import describe
 from srrag.llm.completion import Answer, Prompt
 from srrag.ontology import Ontology
@@ -40,13 +40,12 @@ from srrag.schema import (
     ANSWER,
     DOCUMENTS,
     EVIDENCE,
-    FINDINGS,
     KEYED_UNITS,
+    KEYWORD_FINDINGS,
     MISMATCHES,
     QUESTIONS,
     SNIPPETS,
     TOPICS,
-    UNITS,
     empty_value,
     sentence_row,
 )
@@ -117,9 +116,10 @@ def grade_document(fill: Fill) -> list[Prompt]:
     return GradeDocuments().prompts(rows(DOCUMENTS, title=title, text=text))
 
 
-def extract_triples(fill: Fill) -> list[Prompt]:
-    table = rows(UNITS, view="chunk", section=fill(SECTION), text=fill(PASSAGE))
-    return ExtractTriples(ontology=ontology()).prompts(table)
+def extract_document(fill: Fill) -> list[Prompt]:
+    text = f"{fill(PASSAGE)}\n\n## {fill(SECTION)}\n\nNo harm was seen."
+    table = rows(DOCUMENTS, title=fill(TITLE), text=text)
+    return ExtractDocuments(ontology=ontology()).prompts(table)
 
 
 def to_answer(fill: Fill) -> pa.Table:
@@ -268,7 +268,7 @@ def findings(fill: Fill) -> list[Prompt]:
 
 
 def finding_entities(fill: Fill) -> list[Prompt]:
-    return FindEntities().prompts(rows(FINDINGS, text=fill(PASSAGE)))
+    return FindEntities().prompts(rows(KEYWORD_FINDINGS, text=fill(PASSAGE)))
 
 
 def search_words(fill: Fill) -> list[Prompt]:
@@ -286,7 +286,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "answer_paragraph": answer_paragraph,
     "group_blocks": group_blocks,
     "grade_document": grade_document,
-    "extract_triples": extract_triples,
+    "extract_document": extract_document,
     "answer_question": answer_question,
     "read_and_answer": read_and_answer,
     "choose_option": choose_option,

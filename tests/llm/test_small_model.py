@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.long(900, "a real model writes on two cores")]
 SAMPLE = Path(__file__).parents[2] / "srrag" / "sample" / "documents"
 QUESTION = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 TRIES = 2
-SHORT = ["++stages.triples.run.max_tokens=300", "++stages.chunks.run.max_tokens=100",
+SHORT = ["++stages.extracts.run.max_tokens=300", "++stages.chunks.run.max_tokens=100",
          "stages.windows=null"]  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_a_build_calls_what_was_estimated_and_second_tries(
     chunks = told["stages"]["chunks"]["calls"]
     assert chunks <= made["usage"]["chunks"]["calls"] <= TRIES * chunks
     out = [made["tokens_out"], told["tokens_out"]]
-    print(f"tokens out, expected: {out}; faults {made['usage']['triples']['faults']}")
+    print(f"tokens out, expected: {out}; faults {made['usage']['extracts']['faults']}")
     proof, _ = srrag("verify", f"root={root}")
     assert proof["ok"] and proof["completions"]["paid_twice"] == 0
     pointer = json.loads((root / "builds" / "default.json").read_text())["stages"]["triples"]

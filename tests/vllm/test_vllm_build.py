@@ -28,7 +28,7 @@ def options(root: Path, model: Path, *more: str) -> list[str]:
         "engine.device=cpu", "engine.dtype=float32", "engine.enforce_eager=true",
         "engine.kv_cache_gb=0.5", "engine.max_num_seqs=64", "max_failed_share=1",
         # Answers of a random model run to their limits: short ones prove as much.
-        "++stages.triples.run.max_tokens=256", "++stages.chunks.run.max_tokens=256", *more,
+        "++stages.extracts.run.max_tokens=256", "++stages.chunks.run.max_tokens=256", *more,
     ]  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_every_row_is_parsed_or_rejected(built: tuple[Path, dict[str, Any]]) -> 
     proof, _ = srrag("verify", f"root={root}")
     assert proof["ok"]
     assert proof["completions"]["paid_twice"] == 0
-    used = [summary["usage"][stage] for stage in ("chunks", "triples")]
+    used = [summary["usage"][stage] for stage in ("chunks", "extracts")]
     assert all(stage["calls"] > 0 for stage in used)
     assert any(stage["faults"] for stage in used), "a random model makes mistakes"
     rejects = pq.read_table(root / "builds" / "default.rejects.parquet")

@@ -35,7 +35,7 @@ NUMBERS = frozenset(
 DROPPED: Mapping[str, frozenset[str]] = {
     "all": frozenset(),
     "items": LENGTHS,
-    "none": LENGTHS | NUMBERS,
+    "none": LENGTHS | NUMBERS | {"pattern"},
 }
 """Schema keywords that are left out, by the value of `HttpEngine.bounds`."""
 DETAIL_CHARS = 300

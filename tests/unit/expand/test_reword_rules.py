@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     for n, text in enumerate(PAPERS):
         (folder / "corpus" / f"{n}.md").write_text(f"# Report {n}\n\n{text}\n")
     overrides = ["corpus=folder", f"corpus.path={folder / 'corpus'}", f"root={folder / 'root'}"]
-    run_build(configure("build", [*overrides, "stages.vectors=null", "stages.triples=null"]))
+    run_build(configure("build", [*overrides, "stages.vectors=null", "stages.extracts=null"]))
     return Place(artifacts=Store(folder / "root").artifacts("default"))
 
 

@@ -145,14 +145,15 @@ def test_a_build_by_the_tagger_says_so(tagger: Path, tmp_path: Path) -> None:
     # Grading, chunking and windows are by rules either way, and are not done again.
     for stage in ("parsed", "documents", "chunks", "windows"):
         assert one[stage] == two[stage]
-    assert one["triples"]["fingerprint"] != two["triples"]["fingerprint"]
-    folder = store.stage_dir("triples", two["triples"]["fingerprint"])
+    assert one["extracts"]["fingerprint"] != two["extracts"]["fingerprint"]
+    folder = store.stage_dir("extracts", two["extracts"]["fingerprint"])
     assert read_json(folder / "manifest.json")["spec"]["mentions"]["revision"] == check_sealed(
         tagger
     )
-    facts = pq.read_table(sorted(folder.glob("*.parquet"))[0]).to_pylist()
+    rows = pq.read_table(sorted(folder.glob("*.parquet"))[0]).to_pylist()
+    facts = [fact for row in rows for fact in row["facts"]]
     assert facts
-    assert not [fact for fact in facts if fact["reject"]]
+    assert not [fact for fact in facts if fact["reason"]]
 
 
 def test_a_passages_facts_do_not_depend_on_its_neighbours(tagger: Path, tmp_path: Path) -> None:
@@ -161,19 +162,21 @@ def test_a_passages_facts_do_not_depend_on_its_neighbours(tagger: Path, tmp_path
     built(root, "mentions=tagger", f"mentions.model={tagger}")
     store = Store(root)
     stages = store.read_pointer("default")["stages"]
-    chunks = stages["chunks"]
-    table = store.read_part("chunks", chunks["fingerprint"], chunks["parts"][0]).slice(0, 30)
-    folder = store.stage_dir("triples", stages["triples"]["fingerprint"])
+    documents = stages["documents"]
+    table = store.read_part("documents", documents["fingerprint"], documents["parts"][0])
+    table = table.slice(0, 30)
+    folder = store.stage_dir("extracts", stages["extracts"]["fingerprint"])
     step = build(read_json(folder / "manifest.json")["spec"])
     placed = replace(step, mentions=replace(step.mentions, folder=str(tagger)))
     facts = pickle.loads(pickle.dumps(placed)).open(Place())
     whole = facts(table).to_pylist()
     halves = [*facts(table.slice(0, 11)).to_pylist(), *facts(table.slice(11)).to_pylist()]
     assert whole
-    assert [{**row, "confidence": 0} for row in whole] == [
-        {**row, "confidence": 0} for row in halves
+    told = [[fact for row in rows for fact in row["facts"]] for rows in (whole, halves)]
+    assert [{**row, "confidence": 0} for row in told[0]] == [
+        {**row, "confidence": 0} for row in told[1]
     ]
-    confidences = [[row["confidence"] for row in rows] for rows in (whole, halves)]
+    confidences = [[row["confidence"] for row in rows] for rows in told]
     assert confidences[0] == pytest.approx(confidences[1], abs=1e-3)
     assert facts(table.slice(0, 0)).num_rows == 0
 

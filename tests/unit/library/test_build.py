@@ -12,7 +12,7 @@ from srrag.errors import UsageError
 from srrag.library.root import Root
 from tests.conftest import REPOSITORY
 
-CHEAP = ["stages.triples=null", "stages.vectors=null", "stages.titles=null"]
+CHEAP = ["stages.extracts=null", "stages.vectors=null", "stages.titles=null"]
 """BM25 alone: nothing is encoded."""
 
 

@@ -22,6 +22,8 @@ def cut(text: str) -> list[str]:
         "1. Participants were adults",
         "Is it so? yes, it is.",
         "S. aureus, E. coli and p53 were found.",
+        "Outcome Measures. Pain was the primary outcome.",
+        "Material and Methods. We drew lots.",
     ],
 )
 def test_a_stop_inside_a_sentence_does_not_end_it(whole: str) -> None:
@@ -32,6 +34,7 @@ def test_a_stop_inside_a_sentence_does_not_end_it(whole: str) -> None:
     ("text", "first"),
     [
         ("Pain fell in group A. The index rose.", "Pain fell in group A."),
+        ("There were no results. Pain fell.", "There were no results."),
         ("They took vitamin C. Pain fell.", "They took vitamin C."),
         ("Was there harm? No. There was none.", "Was there harm?"),
         ("There was no harm, no. The trial ended.", "There was no harm, no."),

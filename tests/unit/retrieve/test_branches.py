@@ -39,7 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     ]
     (folder / "corpus" / "corpus.jsonl").write_text("\n".join(lines))
     overrides = ["corpus=beir", f"corpus.path={folder / 'corpus'}", f"root={folder / 'root'}"]
-    run_build(configure("build", [*overrides, "stages.vectors=null", "stages.triples=null"]))
+    run_build(configure("build", [*overrides, "stages.vectors=null", "stages.extracts=null"]))
     return Place(artifacts=Store(folder / "root").artifacts("default"))
 
 

@@ -41,7 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     for name, text in TEXTS.items():
         (folder / "corpus" / f"{name}.md").write_text(f"# Report {name}\n\n{text}\n")
     overrides = ["corpus=folder", f"corpus.path={folder / 'corpus'}", f"root={folder / 'root'}"]
-    overrides += ["stages.vectors=null", "stages.triples=null"]
+    overrides += ["stages.vectors=null", "stages.extracts=null"]
     run_build(configure("build", overrides))
     return Place(artifacts=Store(folder / "root").artifacts("default"))
 

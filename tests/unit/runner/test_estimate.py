@@ -11,7 +11,7 @@ from srrag.config.compose import configure
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.record import RawRecord
-from srrag.extract.triples import ExtractTriples
+from srrag.extract.extract_documents import ExtractDocuments
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.encode_names import EncodeNames
 from srrag.graph.entities import MergeEntities
@@ -60,7 +60,7 @@ def test_what_the_rules_would_answer_determines_later_prompts(tmp_path: Path) ->
     stages = [
         Stage("parsed", ParseDocuments(), ("raw",)),
         Stage("chunks", ChunkBySections(engine=MODEL, max_tokens=100), ("parsed",)),
-        Stage("triples", ExtractTriples(engine=MODEL, ontology=pico), ("chunks",)),
+        Stage("extracts", ExtractDocuments(engine=MODEL, ontology=pico), ("parsed",)),
     ]
     body = "\n\n".join(
         f"## Part {n}\n\nParagraph {n} on pain.\n\nParagraph {n} on exercise." for n in range(3)
@@ -68,9 +68,9 @@ def test_what_the_rules_would_answer_determines_later_prompts(tmp_path: Path) ->
     records = [RawRecord("a", "a", "markdown", f"# Title\n\n{body}".encode())]
     job = EstimateJob(Store(tmp_path), Plan("raw", "source", stages))
     found = job.run(records, Place(root=tmp_path))
-    chunks, triples = found["stages"]["chunks"], found["stages"]["triples"]
-    assert (chunks["calls"], triples["calls"], found["calls"]) == (3, 3, 6)
-    assert triples["tokens_in"] > chunks["tokens_in"] > chunks["tokens_out"] > 0
+    chunks, extracts = found["stages"]["chunks"], found["stages"]["extracts"]
+    assert (chunks["calls"], extracts["calls"], found["calls"]) == (3, 1, 4)
+    assert extracts["tokens_in"] > chunks["tokens_in"] > chunks["tokens_out"] > 0
     usd = (found["tokens_in"] + 10 * found["tokens_out"]) / 1e6
     assert found["usd"] == pytest.approx(usd, abs=1e-4)
     assert not list(tmp_path.iterdir()), "an estimate writes nothing"

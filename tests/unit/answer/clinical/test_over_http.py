@@ -32,7 +32,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     root = tmp_path_factory.mktemp("worse")
     (papers := root / "papers").mkdir()
     (papers / "brace.md").write_text(PAPER, "utf-8")
-    quick = ["stages.vectors=null", "stages.triples=null"]
+    quick = ["stages.vectors=null", "stages.extracts=null"]
     run_build(
         configure("build", [f"root={root / 'R'}", "corpus=folder", f"corpus.path={papers}", *quick])
     )

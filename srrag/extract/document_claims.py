@@ -1,0 +1,297 @@
+"""Turn the lines of an answer into facts and findings with their places in the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from srrag.extract.lines import AttributeLine, Bad, EntityLine, FindingLine, RelationLine, Told
+from srrag.extract.numbered import NumberedBlock, Stretch
+from srrag.mentions.values import timepoint
+from srrag.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
+
+Row = dict[str, Any]
+DERIVED = ("timepoint_value", "timepoint_unit")
+"""Attributes that follow from the name of a Timepoint; a model does not write them."""
+OTHER_NAME = "other_name"
+CONCLUDED = 0.5
+"""Confidence of the edge of what is only concluded."""
+_BEYOND = ("unknown_type", "unknown_relation", "unknown_attribute")
+
+
+@dataclass(frozen=True)
+class DocumentClaims:
+    """Reads the lines of one block of a document.
+
+    `known` are the entities of earlier blocks by id, `long` the long forms of abbreviations.
+    """
+
+    ontology: Ontology
+    block: NumberedBlock
+    doc_id: str
+    known: Mapping[int, EntityLine]
+    long: Mapping[str, str]
+
+    def entities(self, told: Told) -> dict[int, EntityLine]:
+        """All entities that a line may name by id, with the long form of a short name as name."""
+        return {
+            **self.known,
+            **{number: self._full(each) for number, each in told.entities.items()},
+        }
+
+    def facts(self, told: Told) -> list[Row]:
+        """Columns of TRIPLES for each claim, each once; `reason` is "" for what stands."""
+        here = self.entities(told)
+        compared = {
+            number for each in told.findings if each.comparators for number in each.outcomes
+        }
+        rows = [
+            *self._entities(told, here),
+            *(row for each in told.attributes for row in self._attribute(each, here)),
+            *(row for each in told.relations for row in self._relation(each, here)),
+            *(row for each in told.findings for row in self._edges(each, here, compared)),
+            *(_unread(each) for each in told.bad),
+        ]
+        return list({tuple(row.values()): row for row in rows}.values())
+
+    def findings(self, told: Told) -> list[Row]:
+        """Columns of FINDINGS, one row an outcome of a finding."""
+        here = self.entities(told)
+        return [row for each in told.findings for row in self._finding(each, here)]
+
+    def proposals(self, told: Told, answer: Told) -> list[Row]:
+        """Columns of TRIPLES of what a model proposes for the schema, with the reason `proposed`.
+
+        Proposed lines refer to entities of the `answer`.
+        """
+        here = {**self.entities(answer), **told.entities}
+        rows = [row for each in told.relations for row in self._relation(each, here)]
+        rows += [row for each in told.attributes for row in self._attribute(each, here)]
+        rows += [
+            self._row("entity", each, each, "", each, self.block.place(each.at, [_called(each)]))
+            for each in told.entities.values()
+            if each.type not in self.ontology.entities
+        ]
+        return [
+            row | {"reason": "proposed"}
+            for row in rows
+            if row["reason"] in _BEYOND and row["quote"]
+        ]
+
+    def _full(self, entity: EntityLine) -> EntityLine:
+        long = self.long.get(entity.name)
+        if long is None:
+            return entity
+        names = dict.fromkeys([entity.name, *entity.names])
+        return replace(entity, name=long, names=tuple(name for name in names if name != long))
+
+    def _entities(self, told: Told, here: Mapping[int, EntityLine]) -> Iterator[Row]:
+        """What a document has by telling of it, unless a relation to the document is stated."""
+        stated = {tail for each in told.relations if 0 in each.heads for tail in each.tails}
+        for number in told.entities:
+            entity = here[number]
+            names = [_called(entity)]
+            if not self.ontology.knows_type(entity.type) or entity.type == DOCUMENT:
+                yield self._row("entity", entity, entity, "", entity, None, "unknown_type")
+                continue
+            relation = self.ontology.implied(entity.type)
+            places = self.block.places(entity.at, names)
+            if not places:
+                yield self._row("entity", entity, entity, "", entity, None, "ungrounded")
+            if places and (number in stated or relation is None):
+                yield self._row("entity", entity, entity, "", entity, places[0])
+            elif relation is not None:
+                for each in places:
+                    yield self._row("relation", entity, None, relation, entity, each)
+            for name in entity.names:
+                if place := self.block.place(entity.at, [[name, entity.name]]):
+                    yield self._value(entity, OTHER_NAME, name, entity.confidence, place)
+            yield from self._timepoint(entity)
+
+    def _timepoint(self, entity: EntityLine) -> Iterator[Row]:
+        point = timepoint(entity.name.lower()) if entity.type == "Timepoint" else None
+        place = self.block.place(entity.at, [_called(entity)])
+        for attribute, value in zip(DERIVED, point or (), strict=False):
+            if place and self.ontology.admits_attribute(entity.type, attribute):
+                yield self._value(entity, attribute, value, entity.confidence, place)
+
+    def _attribute(self, line: AttributeLine, here: Mapping[int, EntityLine]) -> Iterator[Row]:
+        owner = here.get(line.owner)
+        if owner is None and line.owner != 0:
+            yield _unread(Bad(f"{line.owner}.{line.attribute}", "unknown_id"))
+            return
+        called = [line.value, *(_called(owner) if owner else [])]
+        place = self.block.place(line.at, [called])
+        reason = "" if place else "ungrounded"
+        known = line.attribute in self.ontology.attributes
+        if not self.ontology.admits_attribute(owner.type if owner else DOCUMENT, line.attribute):
+            # What a type cannot have is still true of the document.
+            owner = None
+            fits = self.ontology.admits_attribute(DOCUMENT, line.attribute)
+            reason = reason or ("" if fits else "type_mismatch" if known else "unknown_attribute")
+        if reason == "unknown_attribute":
+            owner = here.get(line.owner)
+        yield self._value(owner, line.attribute, line.value, line.confidence, place, reason)
+
+    def _relation(self, line: RelationLine, here: Mapping[int, EntityLine]) -> Iterator[Row]:
+        for one in line.heads:
+            for other in line.tails:
+                if not {one, other} <= {0, *here} or one == other:
+                    yield _unread(Bad(f"{one} {line.relation} {other}", "unknown_id"))
+                    continue
+                head, tail = here.get(one), here.get(other)
+                types = _type(head), _type(tail)
+                reason = ""
+                if line.relation not in self.ontology.relations:
+                    reason = "unknown_relation"
+                elif not self.ontology.admits(types[0], line.relation, types[1]):
+                    reason = "type_mismatch"
+                    if self.ontology.admits(types[1], line.relation, types[0]):
+                        head, tail, reason = tail, head, ""
+                names = [_called(each) for each in (head, tail) if each]
+                place = self.block.place(line.at, names)
+                yield self._row(
+                    "relation", line, head, line.relation, tail, place,
+                    reason or ("" if place else "ungrounded"),
+                )  # fmt: skip
+
+    def _edges(
+        self, line: FindingLine, here: Mapping[int, EntityLine], compared: set[int]
+    ) -> Iterator[Row]:
+        """The edges of the graph that follow from a finding.
+
+        A plan and the work of others have none between intervention and outcome, nor has a change
+        from before of an outcome that is `compared` with something elsewhere.
+        """
+        mine = line.kind in ("found", "concluded")
+        relation = self.ontology.findings.get(line.direction) if mine else None
+        for outcome in _those(line.outcomes, here):
+            told = line.comparators or line.kind == "concluded" or outcome.id not in compared
+            for one in _those(line.interventions, here):
+                if relation and told and one.id != outcome.id:
+                    sure = min(line.confidence, CONCLUDED if line.kind == "concluded" else 1.0)
+                    yield from self._edge(line, one, relation, outcome, sure)
+            if line.kind in ("found", "planned"):
+                for time in _those(line.times, here):
+                    yield from self._admitted(line, outcome, "has_timepoint", time)
+        if line.kind in ("found", "planned"):
+            for one in _those(line.interventions, here):
+                for other in _those(line.comparators, here):
+                    yield from self._admitted(line, one, "compares_to", other)
+
+    def _admitted(
+        self, line: FindingLine, head: EntityLine, relation: str, tail: EntityLine
+    ) -> Iterator[Row]:
+        if head.id != tail.id and self.ontology.admits(head.type, relation, tail.type):
+            yield from self._edge(line, head, relation, tail, line.confidence)
+
+    def _edge(
+        self, line: FindingLine, head: EntityLine, relation: str, tail: EntityLine, sure: float
+    ) -> Iterator[Row]:
+        if place := self.block.place(line.at, [_called(head), _called(tail)]):
+            yield self._row("relation", replace(line, confidence=sure), head, relation, tail, place)
+
+    def _finding(self, line: FindingLine, here: Mapping[int, EntityLine]) -> Iterator[Row]:
+        numbers = [number for number in self.block.known(line.at) if number]
+        spans = [self.block.spans[number] for number in numbers]
+        ids = {*line.interventions, *line.comparators, *line.outcomes, *line.times, *line.people}
+        reason = "" if spans else "ungrounded"
+        if not ids <= {0, *here}:
+            reason = "unknown_id"
+        sized = len(line.outcomes) == 1
+        for outcome in line.outcomes:
+            yield {
+                "kind": line.kind,
+                "interventions": _names(line.interventions, here),
+                "comparators": _names(line.comparators, here),
+                "outcome": here[outcome].name if outcome in here else "",
+                "times": _names(line.times, here),
+                "people": _names(line.people, here),
+                "direction": line.direction,
+                "effect": line.effect if sized else "",
+                "interval": line.interval if sized else "",
+                "p": line.p if sized else "",
+                "places": [{"start": low, "end": high} for low, high in spans],
+                "quote": " ".join(self.block.text[low:high] for low, high in spans),
+                "confidence": line.confidence,
+                "reason": reason,
+            }
+
+    def _row(
+        self,
+        kind: str,
+        line: Any,
+        head: EntityLine | None,
+        relation: str,
+        tail: EntityLine | None,
+        place: Stretch | None,
+        reason: str = "",
+    ) -> Row:
+        """A fact; None is the document. A fact of kind `entity` has a head alone."""
+        alone = kind == "entity"
+        return {
+            "kind": kind,
+            "head": head.name if head else self.doc_id,
+            "head_type": _type(head),
+            "relation": relation,
+            "tail": "" if alone else tail.name if tail else self.doc_id,
+            "tail_type": "" if alone else _type(tail),
+            **_placed(place, self.block.start),
+            "confidence": line.confidence,
+            "reason": reason,
+        }
+
+    def _value(
+        self,
+        owner: EntityLine | None,
+        attribute: str,
+        value: str,
+        sure: float,
+        place: Stretch | None,
+        reason: str = "",
+    ) -> Row:
+        return {
+            "kind": "attribute",
+            "head": owner.name if owner else self.doc_id,
+            "head_type": _type(owner),
+            "relation": HAS_ATTRIBUTE,
+            "tail": value,
+            "tail_type": attribute,
+            **_placed(place, self.block.start),
+            "confidence": sure,
+            "reason": reason,
+        }
+
+
+def _placed(place: Stretch | None, start: int) -> Row:
+    place = place or Stretch(start, start, "")
+    return {"char_start": place.start, "char_end": place.end, "quote": place.quote}
+
+
+def _unread(bad: Bad) -> Row:
+    """The row of a line that is no claim; `quote` is the line."""
+    return {
+        **dict.fromkeys(("kind", "head", "head_type", "relation", "tail", "tail_type"), ""),
+        "char_start": 0,
+        "char_end": 0,
+        "quote": bad.line,
+        "confidence": 0.0,
+        "reason": bad.reason,
+    }
+
+
+def _called(entity: EntityLine) -> list[str]:
+    return [entity.name, *entity.names]
+
+
+def _type(entity: EntityLine | None) -> str:
+    return entity.type if entity else DOCUMENT
+
+
+def _those(ids: tuple[int, ...], here: Mapping[int, EntityLine]) -> list[EntityLine]:
+    return [here[number] for number in ids if number in here]
+
+
+def _names(ids: tuple[int, ...], here: Mapping[int, EntityLine]) -> list[str]:
+    return [each.name for each in _those(ids, here)]

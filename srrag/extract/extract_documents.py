@@ -1,0 +1,350 @@
+"""Constrained extraction, a document at a time: entities, relations and findings (SR-RAG §4.3)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pyarrow as pa
+from pydantic import WithJsonSchema
+
+from srrag.algo.abbreviations import abbreviations
+from srrag.extract.document_claims import DERIVED, DocumentClaims, Row
+from srrag.extract.find_mentions import FindByRules, FindMentions
+from srrag.extract.lines import EntityLine, Told, entity_line, patterns, read_entity, read_lines
+from srrag.extract.numbered import NumberedBlock, blocks
+from srrag.extract.rule_lines import rule_lines
+from srrag.ids import content_id
+from srrag.llm.completion import Answer, Completion, Enums, Fault, Prompt, PromptFile, Rules
+from srrag.llm.delimit import fenced, quoted
+from srrag.mentions.concepts import CONCEPTS
+from srrag.ontology import Ontology
+from srrag.schema import EXTRACTS
+from srrag.step import Function, LLMStep, OpenedLLMStep, Place
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_document.md")
+FINDINGS_PART = PROMPT.path.parent / "parts" / "finding_lines.md"
+EXAMPLE = (
+    '"findings": ["found 1 > 2 : 3 = better; effect: 310 vs. 335 ms; ci: 95% -41 to -9; p: 0.003'
+    ' @4"], '
+)
+
+MAX_ENTITY_LINES = 60
+MAX_RELATION_LINES = 30
+MAX_FINDING_LINES = 30
+MAX_PROPOSALS = 3
+_MAX_TABLE = 60
+"""Entities of earlier parts that are shown with the next one, the most often named first."""
+_TABLE = re.compile(r"<entities>\n(.*?)\n</entities>", re.DOTALL)
+_MAX_DETAIL_CHARS = 200
+_MAX_SHOWN = 5
+
+Lines = Annotated[
+    list[str],
+    WithJsonSchema(
+        {"type": "array", "items": {"type": "string", "maxLength": 600}, "maxItems": 64}
+    ),
+]
+"""Lines beyond the bounds, which guide the decoding, are read all the same."""
+
+
+class Extraction(Answer):
+    """What a block of a document says, in lines (`srrag.extract.lines`)."""
+
+    salvage: ClassVar[bool] = True
+
+    entities: Lines
+    relations: Lines
+    findings: Lines
+    proposals: Lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractDocuments(LLMStep):
+    """Read each document whole and write what it studied and found, with sentence numbers.
+
+    DOCUMENTS → EXTRACTS, one row a block of about `block_tokens`: an abstract is one. Of a longer
+    text, each block is asked with the entities of the blocks before, so that a thing keeps its
+    name. The program fills every quote and span from the sentence numbers. A fact outside the
+    schema, without a sentence, or below `min_confidence` carries its `reason`: unknown_type,
+    unknown_relation, unknown_attribute, type_mismatch, unknown_id, repeated_id, malformed,
+    ungrounded, low_confidence; a proposal for the schema has the reason `proposed`. A faulty answer
+    rejects its block. Blank and rejected documents have no rows.
+
+    The rules find PICO types, and no findings. Where the ontology lacks the types (neutral schema,
+    Table S2) they write Population, Condition, Intervention, Comparator and Arm as ClinicalConcept,
+    Outcome as OutcomeMeasure; Timepoint is left out. With the rules as engine, `mentions` selects
+    the source of the typed mentions: the rules or a trained tagger. A language model finds its own.
+    """
+
+    ontology: Ontology
+    mentions: FindMentions = field(default_factory=FindByRules)
+    min_confidence: float = 0.0
+    max_faulty_share: float = 0.2
+    """Maximum share of lines that break a rule before the model is asked again."""
+    block_tokens: int = 1800
+    max_tokens: int = 3072
+    """An abstract takes 500 to 1,100; full lists of lines of the usual length some 3,000."""
+
+    version: ClassVar[int] = 1
+    reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade", "reject")
+    writes: ClassVar[pa.Schema] = EXTRACTS
+    keeps_rows: ClassVar[bool] = False
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path, FINDINGS_PART)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for thresholds out of range, or for a tagger beside a language model."""
+        for name in ("min_confidence", "max_faulty_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
+        if self.block_tokens < 100:
+            raise ValueError(f"block_tokens is {self.block_tokens}: it has to be 100 or more")
+        if not isinstance(self.engine, Rules) and not isinstance(self.mentions, FindByRules):
+            raise ValueError(
+                f"mentions: engine {self.engine.name!r} finds its own; to extract by "
+                f"{self.mentions.name!r}, stages.extracts.run.engine has to be the rules"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """The prompt; by rules also the version of the naming rules."""
+        rules = {"names": CONCEPTS} if isinstance(self.engine, Rules) else {}
+        return super().identity() | rules
+
+    @property
+    def answered_by(self) -> str:
+        """The author of the facts, as named in outputs."""
+        by_rules = isinstance(self.mentions, FindByRules)
+        return self.engine.name if by_rules else f"{self.mentions.name}, relations by rules"
+
+    def open(self, at: Place) -> Function:
+        """Load the finder of mentions, bind the engine; return what asks block after block."""
+        self.mentions.open(at.threads)
+        asked = OpenedLLMStep(self, at.client(self.engine))
+
+        def run(batch: pa.Table) -> pa.Table:
+            documents = self._documents(batch)
+            waiting = self._prompts(documents)
+            done: list[tuple[Prompt, Completion]] = []
+            while waiting:
+                first = {prompt.row: prompt for prompt in reversed(waiting)}
+                now = list(first.values())[::-1]
+                answers = asked.answer(batch, now)
+                done += zip(now, answers, strict=True)
+                known = {
+                    prompt.row: self._table(documents[prompt.row], prompt, answer)
+                    for prompt, answer in zip(now, answers, strict=True)
+                }
+                waiting = [
+                    self._with_table(prompt, known[prompt.row])
+                    for prompt in waiting
+                    if prompt is not first[prompt.row]
+                ]
+            done.sort(key=lambda pair: (pair[0].row, _number(pair[0])))
+            return self.parse(batch, [p for p, _ in done], [answer for _, answer in done])
+
+        return run
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """Render a prompt for each block, as it is asked if earlier blocks name nothing."""
+        return self._prompts(self._documents(batch))
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Answer by rules, from the mentions that `mentions` finds."""
+        documents = self._documents(batch)
+        asked = [documents[prompt.row].blocks[_number(prompt)] for prompt in prompts]
+        return [
+            json.dumps(
+                {
+                    "entities": [line for line in lines if ":" in line.split("@")[0]],
+                    "relations": [line for line in lines if ":" not in line.split("@")[0]],
+                    "findings": [],
+                    "proposals": [],
+                }
+            )
+            for lines in rule_lines(asked, self.ontology, self.mentions.find)
+        ]
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Return a fault if too many lines break a rule: the commonest kind, and its lines."""
+        (document,) = self._documents(batch.slice(prompt.row, 1)).values()
+        claims, told = self._claims(document, prompt), _told(value)
+        facts = claims.facts(told)
+        bad = [row for row in [*facts, *claims.findings(told)] if row["reason"]]
+        if len(bad) <= self.max_faulty_share * (len(facts) + len(value.findings)):
+            return None
+        kind = Counter(row["reason"] for row in bad).most_common(1)[0][0]
+        return Fault(kind, _wanted(kind, [_words(row) for row in bad if row["reason"] == kind]))
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Check every line against the schema and the text; returns a row a block."""
+        documents = self._documents(batch)
+        rows = [
+            self._row(documents[prompt.row], prompt, completion)
+            for prompt, completion in zip(prompts, completions, strict=True)
+        ]
+        return pa.Table.from_pylist(rows, schema=EXTRACTS)
+
+    def _documents(self, batch: pa.Table) -> dict[int, _Document]:
+        """The documents that have text and are not rejected, by row."""
+        return {
+            number: _Document(
+                row["doc_id"],
+                row["grade"],
+                tuple(blocks(row["text"], row["title"], self.block_tokens)),
+                dict(abbreviations(row["text"])),
+            )
+            for number, row in enumerate(batch.select(self.reads).to_pylist())
+            if row["reject"] is None
+        }
+
+    def _prompts(self, documents: dict[int, _Document]) -> list[Prompt]:
+        findings, example = "", '"findings": [], '
+        if self.ontology.findings:
+            findings = FINDINGS_PART.read_text("utf-8").replace(
+                "$max_findings", str(MAX_FINDING_LINES)
+            )
+            example = EXAMPLE
+        system = PROMPT.system(
+            ontology=self.ontology.outline(DERIVED),
+            max_entities=MAX_ENTITY_LINES,
+            max_proposals=MAX_PROPOSALS,
+            findings=findings,
+            example=example,
+        )
+        enums: Enums = tuple(
+            (f"Extraction.{name}", lines) for name, lines in patterns(self.ontology).items()
+        )
+        return [
+            Prompt(
+                row=row,
+                slot=f"block {number}",
+                system=system,
+                user=PROMPT.user(known="", document=document.shown(number)),
+                schema=Extraction,
+                max_tokens=self.max_tokens,
+                enums=enums,
+            )
+            for row, document in documents.items()
+            for number in range(len(document.blocks))
+        ]
+
+    def _with_table(self, prompt: Prompt, known: Sequence[EntityLine]) -> Prompt:
+        """The prompt with the entities of earlier blocks in front."""
+        if not known:
+            return prompt
+        shown = fenced("entities", "\n".join(map(entity_line, known)))
+        document = prompt.user[prompt.user.index("<document>") :]
+        return replace(prompt, user=PROMPT.user(known=f"{shown}\n", document=document))
+
+    def _table(self, document: _Document, prompt: Prompt, answer: Completion) -> list[EntityLine]:
+        """The entities after a block: those before it, and those of its answer."""
+        known = {entity.id: entity for entity in _shown(prompt)}
+        if answer.value is not None:
+            claims, told = self._claims(document, prompt), _told(answer.value)
+            known = {
+                number: entity
+                for number, entity in claims.entities(told).items()
+                if self.ontology.knows_type(entity.type)
+            }
+        often = sorted(known.values(), key=lambda entity: -len(entity.at))
+        return sorted(often[:_MAX_TABLE], key=lambda entity: entity.id)
+
+    def _claims(self, document: _Document, prompt: Prompt) -> DocumentClaims:
+        known = {entity.id: entity for entity in _shown(prompt)}
+        block = document.blocks[_number(prompt)]
+        return DocumentClaims(self.ontology, block, document.doc_id, known, document.long)
+
+    def _row(self, document: _Document, prompt: Prompt, completion: Completion) -> Row:
+        block = document.blocks[_number(prompt)]
+        row: Row = {
+            "unit_id": content_id(document.doc_id, "extract", str(block.start), str(block.end)),
+            "doc_id": document.doc_id,
+            "char_start": block.start,
+            "char_end": block.end,
+            "text": block.text[block.start : block.end],
+            "grade": document.grade,
+            "facts": [],
+            "findings": [],
+            "reject": None,
+        }
+        if completion.fault is not None:
+            fault = completion.fault
+            return {**row, "reject": _reject(fault.kind, fault.detail)}
+        claims, told = self._claims(document, prompt), _told(completion.value)
+        proposed = read_lines(completion.value.proposals)
+        facts = [*claims.facts(told), *claims.proposals(proposed, told)]
+        for fact in facts:
+            if not fact["reason"] and fact["confidence"] < self.min_confidence:
+                fact["reason"] = "low_confidence"
+        return {**row, "facts": facts, "findings": claims.findings(told)}
+
+
+@dataclass(frozen=True)
+class _Document:
+    doc_id: str
+    grade: str
+    blocks: tuple[NumberedBlock, ...]
+    long: dict[str, str]
+
+    def shown(self, number: int) -> str:
+        """A block as the prompt shows it, with the long forms that an earlier block gives."""
+        block = self.blocks[number]
+        text = "\n".join(block.lines)
+        here = block.text[block.start : block.end]
+        earlier = {
+            short: long
+            for short, long in self.long.items()
+            if long not in here and re.search(rf"\b{re.escape(short)}\b", here)
+        }
+        said = "; ".join(f"{short} = {long}" for short, long in earlier.items())
+        return fenced("document", f"Abbreviations: {said}\n{text}" if said else text)
+
+
+def _number(prompt: Prompt) -> int:
+    return int(prompt.slot.rpartition(" ")[2])
+
+
+def _told(value: Extraction) -> Told:
+    return read_lines([*value.entities, *value.relations, *value.findings])
+
+
+def _shown(prompt: Prompt) -> Iterator[EntityLine]:
+    """The entities of earlier blocks that a prompt shows."""
+    if table := _TABLE.match(prompt.user):
+        for line in table[1].split("\n"):
+            if entity := read_entity(line):
+                yield entity
+
+
+def _words(row: Row) -> str:
+    return str(row["quote"] or f"{row.get('head', '')} {row['relation']} {row['tail']}")
+
+
+_WANTED = {
+    "malformed": "These lines have none of the forms: {}.",
+    "ungrounded": "These lines name no sentence of the document: {}. End each with @ and the "
+    "numbers of the sentences that state it.",
+    "unknown_id": "These ids are not among the entities: {}. List the entity, or leave it out.",
+    "repeated_id": "These ids were given twice: {}. Give each thing an id of its own.",
+}
+
+
+def _wanted(kind: str, words: Sequence[str]) -> str:
+    """Describe faulty lines for the retry prompt: the first few, shortened, as data."""
+    different = list(dict.fromkeys(words))
+    shown = ", ".join(quoted(word[:60]) for word in different[:_MAX_SHOWN])
+    more = len(different) - _MAX_SHOWN
+    text = _WANTED.get(kind, "The schema does not allow: {}. Keep to its types and relations.")
+    return text.format(shown + (f" and {more} more" if more > 0 else ""))
+
+
+def _reject(reason: str, detail: str) -> dict[str, str]:
+    safe = detail.encode("utf-8", "replace").decode("utf-8")
+    return {"stage": "extract", "reason": reason, "detail": safe[:_MAX_DETAIL_CHARS]}

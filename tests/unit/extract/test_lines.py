@@ -1,0 +1,112 @@
+import re
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srrag.extract.lines import (
+    AttributeLine,
+    Bad,
+    EntityLine,
+    FindingLine,
+    RelationLine,
+    entity_line,
+    patterns,
+    read_entity,
+    read_line,
+    read_lines,
+)
+from srrag.spec import build
+from tests.unit.extract.ontologies import ontology
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "3 Intervention: whole-body vibration | WBV @1,4",
+            EntityLine((1, 4), 1.0, 3, "Intervention", "whole-body vibration", ("WBV",)),
+        ),
+        ("12. Outcome: pain (0 @ 1) @[2]", EntityLine((2,), 1.0, 12, "Outcome", "pain (0 @ 1)")),
+        ("3.dose: 400 mg: twice @4?", AttributeLine((4,), 0.5, 3, "dose", "400 mg: twice")),
+        ("0.study_design: RCT @0", AttributeLine((0,), 1.0, 0, "study_design", "RCT")),
+        ("1,2 has_condition 7 @2?70", RelationLine((2,), 0.7, (1, 2), "has_condition", (7,))),
+        ("1 part_of 2 @3-5, 9.", RelationLine((3, 4, 5, 9), 1.0, (1,), "part_of", (2,))),
+        (
+            "found 3 > 4 : 5 at 6 in 7 = less; effect: -2.1; ci: 95% -3.0; -1.2; p: <0.001 @12,13",
+            FindingLine(
+                (12, 13), 1.0, "found", (3,), (4,), (5,), (6,), (7,), "less", "-2.1",
+                "95% -3.0; -1.2", "<0.001",
+            ),
+        ),
+        (
+            "background - : 5,6 = no difference @1",
+            FindingLine((1,), 1.0, "background", (), (), (5, 6), direction="no difference"),
+        ),
+        ("planned 3,4 > 5 : 6 @2", FindingLine((2,), 1.0, "planned", (3, 4), (5,), (6,))),
+        (
+            "3 > 4 : 5 = 40% vs. 83%; p = 0.15 @7",
+            FindingLine((7,), 1.0, "found", (3,), (4,), (5,), effect="40% vs. 83%", p="0.15"),
+        ),
+        ("3 Intervention: vibration", Bad("3 Intervention: vibration", "ungrounded")),
+        ("vibration helps @3", Bad("vibration helps @3", "malformed")),
+        ("3 Intervention: | @3", Bad("3 Intervention: | @3", "malformed")),
+        ("", Bad("", "ungrounded")),
+    ],
+)  # fmt: skip
+def test_a_line_is_read_by_its_form(text: str, line: object) -> None:
+    assert read_line(text) == line
+
+
+def test_one_bad_line_costs_itself_and_an_id_names_one_thing() -> None:
+    told = read_lines(["1 Outcome: pain @1", "pain", "1 Outcome: function @2", "0 Outcome: x @1"])
+    assert [each.name for each in told.entities.values()] == ["pain"]
+    assert [bad.reason for bad in told.bad] == ["ungrounded", "repeated_id", "repeated_id"]
+
+
+@given(st.text(max_size=60) | st.text("0123456789 .,:;>=@?|foundatinAb_-–", max_size=60))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    read_lines([text, f"{text} @1", f"3 {text} @2", f"3 > 4 : 5 = {text} @3"])
+
+
+def test_an_entity_is_read_back_from_the_table_of_the_next_block() -> None:
+    entity = EntityLine((), 1.0, 3, "Outcome", "six-minute walk: distance", ("6MWD", "walk"))
+    assert read_entity(entity_line(entity)) == entity
+    assert read_entity("nothing") is None
+
+
+def test_the_guide_allows_the_types_relations_and_attributes_of_the_schema_alone() -> None:
+    made = patterns(ontology())
+    entities = re.compile("|".join(f"({each})" for each in made["entities"]))
+    assert entities.fullmatch("1 Outcome: pain | VAS @1,2?")
+    assert entities.fullmatch("0.study_design: trial @1")
+    assert not entities.fullmatch("1 Animal: cat @1")
+    assert not entities.fullmatch("1.colour: red @1")
+    assert not entities.fullmatch("1 Outcome: pain")
+    (relations,) = made["relations"]
+    assert re.fullmatch(relations, "1,2 part_of 3 @4")
+    assert not re.fullmatch(relations, "1 compares_to 3 @4"), "it follows from a finding"
+    (findings,) = made["findings"]
+    for line in (
+        "found 1 > 2,3 : 4 at 5 in 6 = no difference; effect: 1 vs. 2; ci: 95% 1 to 2; p: .1 @7",
+        "planned 1 : 2 @3",
+        "background - : 2 = better @3?",
+    ):
+        assert re.fullmatch(findings, line)
+        assert not isinstance(read_line(line), Bad)
+    assert not re.fullmatch(findings, "found 1 : 2 = good @3")
+
+
+def test_a_schema_without_findings_has_no_guide_for_them() -> None:
+    assert "findings" not in patterns(ontology("pico_paper"))
+    assert "findings" not in patterns(ontology("neutral"))
+
+
+def test_a_relation_that_follows_from_findings_cannot_be_one_of_the_schema() -> None:
+    spec = yaml.safe_load(
+        "{_target_: Ontology, entities: [A], relations: {r: {head: [A], tail: [A]}},"
+        " findings: {better: r}}"
+    )
+    with pytest.raises(ValueError, match="relation 'r' follows from findings"):
+        build(spec)
