@@ -28,7 +28,6 @@ from typing import Any
 import psutil
 from aiohttp import web
 
-from srrag.extract.answer_schema import MAX_QUOTE_CHARS
 from tests.endpoint_script import answer_by_rules
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -101,18 +100,14 @@ class Server:
 
 def _answer(request: dict[str, Any]) -> str:
     """By rules, but for facts: a few sentences of the passage, as rules take long for an answer."""
-    passage = request["messages"][1]["content"].partition("<passage>\n")[2]
-    if not passage:
+    document = request["messages"][1]["content"].partition("<document>\n")[2]
+    if not document:
         return answer_by_rules(request)
-    facts = [
-        {
-            "head": "document", "head_type": "Document", "relation": "reports_outcome",
-            "tail": " ".join(sentence.split()[:5])[:200] or "it", "tail_type": "Outcome",
-            "quote": sentence[:MAX_QUOTE_CHARS], "confidence": 0.9,
-        }
-        for sentence in passage.removesuffix("\n</passage>").split(". ")[:FACTS]
-    ]  # fmt: skip
-    return json.dumps({"facts": facts, "attributes": [], "proposals": []})
+    lines = [
+        f"{n} Outcome: {' '.join(sentence.split()[1:6])[:200] or 'it'} @{n}"
+        for n, sentence in enumerate(document.split("\n")[1 : FACTS + 1], 1)
+    ]
+    return json.dumps({"entities": lines, "relations": [], "findings": [], "proposals": []})
 
 
 def serve(server: Server, port_file: Path) -> None:

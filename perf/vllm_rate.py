@@ -1,6 +1,6 @@
 """Output tokens a second of the extraction stage under vLLM, against bare LLM.chat.
 
-    srrag build root=R                     # by rules: its chunks are what is asked about
+    srrag build root=R                     # by rules: its documents are what is asked about
     python -m perf.vllm_rate MODEL_FOLDER --root R --device cpu
 
 Three systems answer the same prompts, with the same schema, seeds and engine settings, one after
@@ -26,7 +26,7 @@ from srrag.config.compose import configure
 from srrag.engine.call import Call, key_of
 from srrag.engine.vllm.engine import VllmEngine
 from srrag.engine.vllm.session import sampling
-from srrag.extract.triples import ExtractTriples
+from srrag.extract.extract_documents import ExtractDocuments
 from srrag.llm.completion import tallied
 from srrag.runner.engines import engines_here
 from srrag.spec import build
@@ -66,13 +66,13 @@ class Best:
 
 
 def batches(root: Path, number: int, rounds: int) -> list[pa.Table]:
-    """Different chunks of a build for each round."""
+    """Different documents of a build for each round."""
     store = Store(root)
-    entry = store.read_pointer("default")["stages"]["chunks"]
-    parts = [store.read_part("chunks", entry["fingerprint"], part) for part in entry["parts"]]
+    entry = store.read_pointer("default")["stages"]["documents"]
+    parts = [store.read_part("documents", entry["fingerprint"], part) for part in entry["parts"]]
     table = pa.concat_tables(parts)
     if table.num_rows < number * rounds:
-        raise SystemExit(f"{root} holds {table.num_rows} chunks; {number * rounds} are needed")
+        raise SystemExit(f"{root} holds {table.num_rows} documents; {number * rounds} are needed")
     return [table.slice(round_ * number, number) for round_ in range(rounds)]
 
 
@@ -89,7 +89,7 @@ async def alone(engine: VllmEngine, rounds: list[list[Call]], best: Best) -> Non
         await session.close()
 
 
-def stage(step: ExtractTriples, rounds: list[pa.Table], best: Best) -> None:
+def stage(step: ExtractDocuments, rounds: list[pa.Table], best: Best) -> None:
     """The extraction stage, with all that stands between a chunk and its facts."""
     with tempfile.TemporaryDirectory() as folder:
         at = Place(root=Path(folder))
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path, required=True, help="a build by rules")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--calls", type=int, default=40, help="chunks a round")
+    parser.add_argument("--calls", type=int, default=40, help="documents a round")
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--max-num-seqs", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
@@ -136,7 +136,9 @@ def main() -> None:
         kv_cache_gb=options.kv_cache_gb,
     )  # fmt: skip
     ontology = build(configure("build", ["root=."])["schema"])
-    step = ExtractTriples(ontology=ontology, engine=engine, max_tokens=options.max_tokens, again=0)
+    step = ExtractDocuments(
+        ontology=ontology, engine=engine, max_tokens=options.max_tokens, again=0
+    )
     tables = batches(options.root, options.calls, options.rounds)
     rounds = [[Call(key_of(engine, p), p) for p in step.prompts(table)] for table in tables]
     whole, session, offline = Best(), Best(), Best()

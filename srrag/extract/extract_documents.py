@@ -56,8 +56,6 @@ Lines = Annotated[
 class Extraction(Answer):
     """What a block of a document says, in lines (`srrag.extract.lines`)."""
 
-    salvage: ClassVar[bool] = True
-
     entities: Lines
     relations: Lines
     findings: Lines

@@ -101,7 +101,7 @@ def extract_facts(
     ontology: Ontology,
     find: Find = find_mentions,
 ) -> list[tuple[list[Row], list[Row]]]:
-    """Return facts and attributes of each text, in the format of `answer_schema.Extraction`."""
+    """Return facts and attributes of each text, by head, relation and tail."""
     answers = []
     for text, document, found in zip(texts, documents, find(texts, sections, leads), strict=True):
         lower = lower_same_length(text)

@@ -49,7 +49,10 @@ def _cut(text: str) -> str | None:
         part = found[0]
         if part == '"':
             break  # a string that never ends
-        if part in "{[":
+        if part[0] == '"':
+            if open_brackets == _IN_LIST:
+                end = found.end()
+        elif part in "{[":
             open_brackets.append(part)
         elif part in "}]" and open_brackets:
             open_brackets.pop()

@@ -21,7 +21,7 @@ from srrag.answer.cited import CitedAnswer
 from srrag.corpus.chunk import BlockGroups
 from srrag.corpus.grade_documents import GradeAnswer
 from srrag.engine.call import Call, CallError, Reply, SessionLostError, key_of
-from srrag.extract.answer_schema import Extraction
+from srrag.extract.extract_documents import Extraction
 from srrag.llm.completion import Answer, Prompt
 from tests.vllm.conftest import Open
 from tests.vllm.tiny_model import CONTEXT_TOKENS
