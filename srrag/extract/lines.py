@@ -43,7 +43,7 @@ _SIZE = re.compile(r"(effect|ci|p)\s*[:=]\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Cited:
+class CitedLine:
     """Numbers of the sentences that state a line, and how sure it is."""
 
     at: tuple[int, ...]
@@ -51,7 +51,7 @@ class Cited:
 
 
 @dataclass(frozen=True)
-class EntityLine(Cited):
+class EntityLine(CitedLine):
     """Something that a document is about; `names` are other names of it."""
 
     id: int = 0
@@ -61,7 +61,7 @@ class EntityLine(Cited):
 
 
 @dataclass(frozen=True)
-class AttributeLine(Cited):
+class AttributeLine(CitedLine):
     """A value of an entity, or of the document (id 0)."""
 
     owner: int = 0
@@ -70,7 +70,7 @@ class AttributeLine(Cited):
 
 
 @dataclass(frozen=True)
-class RelationLine(Cited):
+class RelationLine(CitedLine):
     """A relation between entities by id; each head has it to each tail."""
 
     heads: tuple[int, ...] = ()
@@ -79,7 +79,7 @@ class RelationLine(Cited):
 
 
 @dataclass(frozen=True)
-class FindingLine(Cited):
+class FindingLine(CitedLine):
     """What an intervention did to outcomes, against comparators, at times, in people: by id."""
 
     kind: Kind = "found"
