@@ -33,9 +33,14 @@ _GROWS = 2
 class MergeEntities(Build):
     """TRIPLES → ENTITIES and EDGES, the same for any order and batching of the input.
 
+    Times, arms and general names ("participants") belong to their document and never merge over
+    documents.
+
     An update that only adds documents writes their mentions as a layer (`srrag.graph.layers`).
     `bucket_facts` bounds memory: each thread groups about that many facts at a time.
     """
+
+    version = 2
 
     triples: str = "triples"
     bucket_facts: int = place_field(1 << 19)

@@ -6,6 +6,7 @@ can be processed separately, on any machine, and still agree.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.ids import content_id
+from srrag.mentions.concepts import GENERAL
+from srrag.ontology import DOCUMENT
 
 _PLACE = [
     pa.field("unit_id", pa.string()),
@@ -22,6 +25,9 @@ _PLACE = [
     pa.field("char_start", pa.int32()),
     pa.field("char_end", pa.int32()),
 ]
+LOCAL_TYPES = ("Arm", "Timepoint")
+"""Types whose entities belong to their document: "week 12" of two trials is not one thing."""
+_WORD = re.compile(r"\w+")
 KINDS = ("relation", "attribute", "entity")
 ENDS = pa.schema(
     [
@@ -59,6 +65,12 @@ def entity_id(kind: str, name: str) -> str:
     return content_id(kind, normalise(name))
 
 
+def is_general(name: str) -> bool:
+    """Whether a name says nothing outside its document: "control group", "participants"."""
+    words = _WORD.findall(normalise(name))
+    return bool(words) and all(word in GENERAL or word.isdigit() for word in words)
+
+
 def attribute_id(owner_id: str, kind: str, value: str) -> str:
     """Return the id of an attribute's value; it includes the entity, so values never merge."""
     return content_id(owner_id, kind, normalise(value))
@@ -68,7 +80,8 @@ def key_facts(facts: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return the ends and the links of facts as tables, in no particular order.
 
     A fact of kind `relation` or `attribute` has two ends and a link, one of kind `entity` only a
-    head. Raises ValueError that names any other kind.
+    head. Entities of LOCAL_TYPES and general names belong to their document. Raises ValueError that
+    names any other kind.
     """
     unknown = set(pc.unique(facts["kind"]).to_pylist()) - set(KINDS)
     if unknown:
@@ -77,7 +90,7 @@ def key_facts(facts: pa.Table) -> tuple[pa.Table, pa.Table]:
     # All entities at once: several facts name most of them, and hashing is the slow part.
     named = [_named(between, "head"), _named(between, "tail")]
     entities = pa.concat_tables([*named, _named(owned, "head"), _named(alone, "head")])
-    ids = hashed_ids(entity_id, entities["type"], entities["name"])
+    ids = hashed_ids(_id, entities["type"], entities["name"], _owners(entities))
     heads, tails = ids.slice(0, len(between)), ids.slice(len(between), len(between))
     owners = ids.slice(2 * len(between), len(owned))
     values = hashed_ids(attribute_id, owners, owned["tail_type"], owned["tail"])
@@ -87,6 +100,21 @@ def key_facts(facts: pa.Table) -> tuple[pa.Table, pa.Table]:
         pa.table([pa.concat_arrays([ids, values]), *ends.columns], schema=ENDS),
         pa.concat_tables(links),
     )
+
+
+def _id(kind: str, name: str, doc_id: str) -> str:
+    return content_id(doc_id, kind, normalise(name)) if doc_id else entity_id(kind, name)
+
+
+def _owners(entities: pa.Table) -> pa.Array:
+    """The document that an entity belongs to, "" for what all documents share."""
+    coded = pc.dictionary_encode(_flat(entities["name"]))
+    general = pa.array([is_general(name) for name in coded.dictionary.to_pylist()], pa.bool_())
+    own = pc.or_(
+        pc.is_in(_flat(entities["type"]), pa.array(LOCAL_TYPES)), general.take(coded.indices)
+    )
+    shared = pc.equal(_flat(entities["type"]), DOCUMENT)
+    return pc.if_else(pc.and_not(own, shared), _flat(entities["doc_id"]), "")
 
 
 def _named(facts: pa.Table, side: str) -> pa.Table:

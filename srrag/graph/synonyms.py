@@ -20,7 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.graph.facts import ENDS, LINKS, entity_id, hashed_ids, normalise
+from srrag.graph.facts import (
+    ENDS,
+    LINKS,
+    LOCAL_TYPES,
+    entity_id,
+    hashed_ids,
+    is_general,
+    normalise,
+)
 from srrag.graph.grouping import group_ends, group_links, ungroup
 from srrag.graph.layers import read_rows
 from srrag.graph.partition import write_rows
@@ -158,6 +166,9 @@ def _by_mentions(entities: pa.Table, edges: pa.Table) -> pa.Table:
     """The entities that may be merged, the most mentioned first."""
     values = edges.filter(pc.equal(edges["kind"], "attribute"))["tail_id"]
     entities = entities.filter(pc.invert(pc.is_in(entities["entity_id"], _flat(values))))
+    entities = entities.filter(pc.invert(pc.is_in(entities["type"], pa.array(LOCAL_TYPES))))
+    general = [is_general(name) for name in entities["name"].to_pylist()]
+    entities = entities.filter(pc.invert(pa.array(general, pa.bool_())))
     counts = pc.list_value_length(_flat(entities["mentions"]))
     order = [("mentioned", "descending"), ("entity_id", "ascending")]
     return entities.append_column("mentioned", counts).sort_by(order)

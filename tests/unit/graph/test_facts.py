@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,6 +36,28 @@ def test_a_relation_has_two_ends_and_a_link_with_ids_of_their_content() -> None:
     (link,) = links.to_pylist()
     assert link["edge_id"] == content_id(drug, "treats", ache)
     assert (link["head_id"], link["tail_id"], link["char_end"]) == (drug, ache, 9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "merge"),
+    [
+        ("Timepoint", "12 weeks", False),
+        ("Arm", "exercise group", False),
+        ("Population", "participants", False),
+        ("Comparator", "Control group", False),
+        ("Population", "adults with knee osteoarthritis", True),
+        ("Comparator", "placebo", True),
+    ],
+)
+def test_what_says_nothing_outside_its_document_belongs_to_it(
+    kind: str, name: str, merge: bool
+) -> None:
+    told = {"tail_type": kind, "head": "rest"}
+    rows = [{**between("rest", name), **told, "doc_id": f"d{n}"} for n in range(2)]
+    ends, links = key_facts(facts(*rows, rows[0]))
+    assert len(set(ends.filter(pc.equal(ends["type"], kind))["entity_id"].to_pylist())) == 2 - merge
+    assert len(set(links["edge_id"].to_pylist())) == 2 - merge
+    assert len(set(ends.filter(pc.equal(ends["type"], "Drug"))["entity_id"].to_pylist())) == 1
 
 
 def test_an_attribute_hangs_on_its_owner() -> None:
