@@ -45,7 +45,7 @@ class BuildKnowledgeTree(Build):
     with a hash of its facts.
     """
 
-    version = 3
+    version = 4
 
     entities: str = "entities"
     communities: str = "communities"
@@ -138,7 +138,9 @@ class BuildKnowledgeTree(Build):
         chosen = [number for number, value in known.items() if value is None]
         for start in range(0, len(chosen), self.batch_communities):
             batch = chosen[start : start + self.batch_communities]
-            topics = [Topic(layout.keyword_names(c), graph.facts(c)) for c in batch]
+            # The rules' summary quotes facts, a model tells what which study found.
+            facts = graph.facts if isinstance(self.engine, Rules) else graph.facts_by_study
+            topics = [Topic(layout.keyword_names(c), facts(c)) for c in batch]
             told = [number for number, topic in enumerate(topics) if topic.facts]
             part = describe([topics[number] for number in told], answer, self.max_chars)
             for number, value in zip(told, part.found, strict=True):

@@ -26,6 +26,8 @@ _DOCUMENT = "Document"
 _UNTITLED = "untitled document"
 A_STUDY = "A study"
 """The word for a document in the facts and keywords of a description."""
+MAX_STUDIES = 3
+_TIME = ["timepoint_value", "timepoint_unit"]
 _MAX_NAME_CHARS = 200
 
 
@@ -53,6 +55,8 @@ class TreeGraph:
     relations: pa.Array
     edge_mentions: Ints
     of_attribute: Bools
+    edge_documents: pa.ListArray
+    documents: pa.Table
 
     @classmethod
     def read(cls, folder: Path, groups: Path, units: Path) -> TreeGraph:
@@ -60,7 +64,7 @@ class TreeGraph:
         columns = ["entity_id", "name", "type"]
         nodes = in_order(_counted(folder / "entities.parquet", columns), "entity_id")
         columns = ["edge_id", "kind", "head_id", "relation", "tail_id"]
-        edges = in_order(_counted(folder / "edges.parquet", columns), "edge_id")
+        edges = in_order(_counted(folder / "edges.parquet", columns, "doc_id"), "edge_id")
         nodes, edges = nodes.combine_chunks(), edges.combine_chunks()
         ids = nodes["entity_id"].combine_chunks()
         members = read_communities(groups)
@@ -89,14 +93,65 @@ class TreeGraph:
             relations=edges["relation"].combine_chunks(),
             edge_mentions=_numbers(edges["count"]),
             of_attribute=of_attribute,
+            edge_documents=edges["doc_id"].combine_chunks(),
+            documents=map_tables(units)[1].select(["doc_id", "grade", "year"]),
         )
 
     def facts(self, community: int) -> list[str]:
-        """The facts of a community's entities, each once: relations first, most mentioned first."""
-        _, first = self._by_community
+        """The facts of a community's entities, each once: relations first, most mentioned first.
+
+        Numbers and units of times are no facts of their own.
+        """
+        return [fact for fact, _ in self._told_facts(community)]
+
+    def facts_by_study(self, community: int) -> list[str]:
+        """The facts, each with up to MAX_STUDIES studies that state it, their grades and years."""
+        numbers: dict[str, int] = {}
+        told = []
+        for fact, edges in self._told_facts(community):
+            stated = [doc for edge in edges for doc in self.edge_documents[edge].as_py()]
+            studies = list(dict.fromkeys(stated))
+            shown = [
+                f"study {numbers.setdefault(each, len(numbers) + 1)}{self._labels.get(each, '')}"
+                for each in studies[:MAX_STUDIES]
+            ]
+            if len(studies) > MAX_STUDIES:
+                shown.append(f"{len(studies) - MAX_STUDIES} more")
+            told.append(f"{fact} [{'; '.join(shown)}]" if shown else fact)
+        return told
+
+    def _told_facts(self, community: int) -> list[tuple[str, list[int]]]:
+        """The facts, each with the rows of its edges."""
+        order, first = self._by_community
         begin, end = first[community : community + 2].tolist()
-        told: list[str] = self._facts.slice(begin, end - begin).to_pylist()
-        return list(dict.fromkeys(told))
+        edges = order[begin:end].tolist()
+        told: dict[str, list[int]] = {}
+        for edge, fact in zip(
+            edges, self._facts.slice(begin, end - begin).to_pylist(), strict=True
+        ):
+            if not self._of_time[edge]:
+                told.setdefault(fact, []).append(edge)
+        return list(told.items())
+
+    @cached_property
+    def _of_time(self) -> Bools:
+        """The edges to the number and the unit of a time."""
+        tails = self.types.take(pa.array(self.tails))
+        timed: Bools = np.asarray(pc.is_in(tails, value_set=pa.array(_TIME)))
+        return np.logical_and(self.of_attribute, timed)
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        """Grade and year of each document, as far as they are known."""
+        return {
+            row["doc_id"]: "".join(
+                [
+                    f", grade {row['grade']}" if row["grade"] else "",
+                    f", {row['year']}" if row["year"] else "",
+                ]
+            )
+            for row in self.documents.to_pylist()
+        }
 
     @cached_property
     def told(self) -> pa.Array:
@@ -104,11 +159,14 @@ class TreeGraph:
         return pc.if_else(pa.array(self.is_document), A_STUDY, self.names)
 
     def facts_hash(self, community: int) -> str:
-        """Return a hash of a community's facts, in order."""
+        """Return a hash of a community's facts, in order, and of the documents that state them."""
         _, first = self._by_community
         begin, end = first[community : community + 2].tolist()
         digest = hashlib.blake2b(self._lengths[begin:end], digest_size=16)
         digest.update(self._bytes[self._bounds[begin] : self._bounds[end]])
+        order, _ = self._by_community
+        stated = self.edge_documents.take(pa.array(order[begin:end])).flatten()
+        digest.update("\0".join(pc.unique(stated).to_pylist()).encode())
         return digest.hexdigest()
 
     def between(self, edges: pa.Array) -> pa.Array:
@@ -159,11 +217,21 @@ class TreeGraph:
         return order, first.astype(np.int64)
 
 
-def _counted(path: Path, columns: list[str]) -> pa.Table:
-    """Read these columns and count the mentions; of these it reads one short field only."""
-    table = read_rows(path, [*columns, "mentions.list.element.char_start"])
-    counts = pc.list_value_length(table["mentions"])
-    return table.select(columns).append_column("count", counts)
+def _counted(path: Path, columns: list[str], field: str = "char_start") -> pa.Table:
+    """Read these columns and one field of the mentions; `count` is how many there are."""
+    table = read_rows(path, [*columns, f"mentions.list.element.{field}"])
+    mentions = table["mentions"].combine_chunks()
+    values = pc.struct_field(mentions.flatten(), field)
+    lists = pa.ListArray.from_arrays(_offsets(mentions), values)
+    counts = pc.list_value_length(mentions)
+    table = table.select(columns).append_column("count", counts)
+    return table.append_column(field, lists) if field == "doc_id" else table
+
+
+def _offsets(lists: pa.ListArray) -> pa.Array:
+    """The offsets of lists in their flattened values."""
+    lengths = np.asarray(pc.list_value_length(lists)).astype(np.int32)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
 
 
 def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:

@@ -8,29 +8,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import StringConstraints
-
 from srrag.llm.completion import Answer, Client, Completion, Prompt, PromptFile, read
 from srrag.llm.delimit import inert, quoted
+from srrag.llm.fields import Text
 from srrag.llm.retry_invalid import ask
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "describe_community.md")
 MAX_TOKENS = 512
 """A name and four sentences of 30 words take about 200 tokens."""
+MAX_SUMMARY_WORDS = 100
 MAX_SUMMARY_CHARS = 800
+"""Of a summary by rules, and of a summary of a portion of the facts."""
 _SHOWN = 3
-
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120)]
-Summary = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_SUMMARY_CHARS)
-]
 
 
 class Description(Answer):
     """What a community is about."""
 
-    name: Name
-    summary: Summary
+    name: Annotated[str, Text(10, "what the group is about")]
+    summary: Annotated[str, Text(MAX_SUMMARY_WORDS, "two to four sentences")]
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ def render(topic: Topic, row: int) -> Prompt:
     return Prompt(
         row=row,
         slot="describe",
-        system=PROMPT.system(),
+        system=PROMPT.system(max_words=MAX_SUMMARY_WORDS),
         user=PROMPT.user(keywords=quoted(list(topic.keywords)), facts=facts),
         schema=Description,
         max_tokens=MAX_TOKENS,

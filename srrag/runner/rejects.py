@@ -15,6 +15,8 @@ from srrag.stage import Plan
 from srrag.storage.atomic_write import commit, write_parquet
 from srrag.storage.store import Store
 
+PROPOSED = "proposed"
+"""The reason of rows that are proposals for the schema, and no rejects to a reader."""
 _MAX_CHARS = 300
 
 
@@ -41,8 +43,9 @@ def read_rejects(store: Store, build: str) -> pa.Table:
 def readable_rejects(table: pa.Table, limit: int | None = None) -> str:
     """Name the rejected rows, one a line with reason and detail; "" if there are none.
 
-    With a limit the rest is counted.
+    Proposals for the schema are left out. With a limit the rest is counted.
     """
+    table = table.filter(pc.not_equal(table["reason"], PROPOSED))
     shown = table if limit is None else table.slice(0, limit)
     lines = [
         f"  {row['reason']}: {_one_line(row['detail'] or row['source'])}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from srrag.llm.completion import Usage
+from srrag.runner.rejects import PROPOSED
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Receipt, Store
 
@@ -16,6 +17,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
     pointer = store.read_pointer(build)
     rows: dict[str, int] = {}
     rejected: dict[str, dict[str, int]] = {}
+    proposals = 0
     seconds: dict[str, float] = {}
     figures: dict[str, Any] = {}
     usage: dict[str, Usage] = {}
@@ -31,6 +33,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
         reasons: Counter[str] = Counter()
         for receipt in receipts:
             reasons.update(receipt.reasons)
+        proposals += reasons.pop(PROPOSED, 0)
         rows[name] = sum(receipt.rows_out - receipt.rejected for receipt in receipts)
         seconds[name] = round(sum(receipt.seconds for receipt in receipts), 3)
         if reasons:
@@ -48,6 +51,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
         "rows": rows,
         "rejected": sum(sum(reasons.values()) for reasons in rejected.values()),
         "rejects": rejected,
+        "proposals": proposals,
         "figures": figures,
         "seconds_per_stage": seconds,
     }
@@ -105,6 +109,8 @@ def readable(summary: Mapping[str, Any]) -> str:
     for stage, reasons in summary["rejects"].items():
         for reason, count in reasons.items():
             lines.append(f"    {stage + ': ' + reason:<32}{count:>8,}")
+    if summary["proposals"]:
+        lines.append(f"  {'proposals':<14}{summary['proposals']:>10,}  for the schema")
     if "core_entities" in summary:
         core, nodes = summary["core_entities"], summary["nodes"]
         values = sum(summary["attribute_types"].values())

@@ -118,6 +118,7 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 LONG = {
+    "describe_community": 4000,
     "plan_search": 4000,
     "read_and_answer": 2000,
     "answer_paragraph": 8000,

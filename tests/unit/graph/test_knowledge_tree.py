@@ -119,8 +119,8 @@ def test_an_engine_names_and_summarises(tmp_path: Path) -> None:
     assert (large["name"], large["text"]) == ("Taping", "Tape is used for sprains.")
     assert large["model"] == "a model"
     (prompt,) = client.asked
-    assert '"taping treats ankle sprains"' in prompt.user
-    assert '"taping: dose 3 weeks"' in prompt.user
+    assert '"taping treats ankle sprains [study 1' in prompt.user
+    assert '"taping: dose 3 weeks [study 1' in prompt.user
 
 
 def test_a_community_without_an_answer_is_named_by_its_keywords_and_says_so(
@@ -205,7 +205,7 @@ def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(
     assert (outs[1] / "tree.parquet").samefile(outs[2] / "tree.parquet")
     (paths["entities"][0] / "shards.json").unlink()
     assert (figures["kept"], figures["calls"], len(client.asked)) == (1, 1, 3)
-    assert '"taping treats A study"' in client.asked[-1].user
+    assert '"taping treats A study [study 1' in client.asked[-1].user
     assert not any("Title" in prompt.user for prompt in client.asked), "no title leads to a topic"
     assert job.build(paths, outs[3], place)["calls"] == 2
     assert written(outs[2]) == written(outs[3])
@@ -246,3 +246,25 @@ def test_facts_of_the_same_letters_are_told_apart(tmp_path: Path) -> None:
         assert len("".join(graph.facts(0))) > 3
         hashes.append(graph.facts_hash(0))
     assert hashes[0] != hashes[1]
+
+
+def test_facts_name_their_studies_and_leave_out_the_units_of_times(tmp_path: Path) -> None:
+    paths = make(tmp_path)
+    names = paths["entities"][0] / "entities.parquet"
+    rows = pq.read_table(names).to_pylist()
+    for row in rows:
+        if row["entity_id"] == DOSE:
+            row["type"] = "timepoint_unit"
+    pq.write_table(pa.Table.from_pylist(rows, schema=ENTITIES), names)
+    edges = paths["entities"][0] / "edges.parquet"
+    rows = pq.read_table(edges).to_pylist()
+    most = {**rows[0]["mentions"][0]}
+    rows[0]["mentions"] = [{**most, "doc_id": f"doc-{n}"} for n in range(5)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=EDGES), edges)
+    graph = TreeGraph.read(paths["entities"][0], paths["communities"][0], paths["units"][0])
+    facts = [fact for c in range(len(graph.community_ids)) for fact in graph.facts_by_study(c)]
+    plain = [fact for c in range(len(graph.community_ids)) for fact in graph.facts(c)]
+    assert facts and all(" [study " in fact for fact in facts)
+    assert [fact.partition(" [")[0] for fact in facts] == plain
+    assert not any("timepoint" in fact or "3 weeks" in fact for fact in facts)
+    assert any(fact.endswith("; 2 more]") for fact in facts)

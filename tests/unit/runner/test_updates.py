@@ -56,10 +56,10 @@ def test_a_damaged_part_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.Mo
     papers = write_papers(tmp_path / "papers", MORE)
     root = tmp_path / "shrunk"
     build(root, papers, *PLAIN)
-    part = next((root / "stages" / "chunks").rglob("part-*.parquet"))
+    part = next((root / "stages" / "extracts").rglob("part-*.parquet"))
     part.write_bytes(part.read_bytes()[:-1] + b"!")
     (papers / "taping.md").unlink()
-    assert rows_made(monkeypatch, root, papers).keys() == {"chunks", "triples"}
+    assert rows_made(monkeypatch, root, papers).keys() == {"extracts", "triples", "findings"}
     build(tmp_path / "once", papers, *PLAIN)
     assert tables(root) == tables(tmp_path / "once")
 
