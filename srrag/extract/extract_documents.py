@@ -31,7 +31,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_document.md")
 FINDINGS_PART = PROMPT.path.parent / "parts" / "finding_lines.md"
 EXAMPLE = (
     '"findings": ["found 1 > 2 : 3 = better; effect: 310 vs. 335 ms; ci: 95% -41 to -9; p: 0.003'
-    ' @4"], '
+    ' @24"], '
 )
 
 MAX_ENTITY_LINES = 60

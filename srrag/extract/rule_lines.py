@@ -81,7 +81,8 @@ class _Writer:
         for number in (head, tail):
             if number:
                 self._at[number - 1].setdefault(at, sure)
-        self._rest[f"{head} {fact['relation']} {tail} {_cited(at, sure)}"] = None
+        if head != tail:
+            self._rest[f"{head} {fact['relation']} {tail} {_cited(at, sure)}"] = None
 
     def attribute(self, item: Row, start: int) -> None:
         """Take an attribute."""
