@@ -30,7 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = job_of(job)
     gc.freeze()  # no module is ever garbage; looking for some costs a short command a twentieth
     gc.enable()
-    return launch(job, module.run, rest, own_stdout=getattr(module, "OWN_STDOUT", False))
+    return launch(
+        job,
+        module.run,
+        rest,
+        own_stdout=getattr(module, "OWN_STDOUT", False),
+        stated=getattr(module, "schema", None),
+    )
 
 
 def usage() -> str:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from srrag.spec import fingerprint
 from srrag.step import OPTIONAL, Place
 from srrag.storage.manifest import check_files
 from srrag.storage.mirror import store_at
 from srrag.storage.store import Store
+
+
+def build_version(store: Store, build: str) -> str:
+    """Hash a build's content: the fingerprints of its stages and the hashes of their files."""
+    return fingerprint(store.contents(build))
 
 
 def bind(store: Store, build: str, needs: Iterable[str], at: Place) -> Place:

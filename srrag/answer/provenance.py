@@ -1,17 +1,64 @@
-"""Why a window is in the evidence: who found it, and where each ranking put it."""
+"""How an answer came about: its steps, what was made of its question, why its evidence is there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from srrag.grades import UNGRADED
 
 Row = dict[str, Any]
 
+_EXPANSION = (
+    "anchors", "subquestions", "hyde_passages", "hyde_violations", "rationale", "reformulations",
+    "keywords", "tree_trace",
+)  # fmt: skip
+
 _OFF = 1e-3
 """If the sum of the terms misses a ranking's score by more than this share, the terms belong to
 another calibration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """A step of the pipeline; its time is that of the whole batch."""
+
+    step: str
+    ms: float
+    rows_in: int
+    rows_out: int
+    items: int | None = None
+    """how many items it wrote for this question, where it wrote a list"""
+    fault: str | None = None
+
+
+def step_times(trace: Sequence[Mapping[str, Any]]) -> tuple[StepTime, ...]:
+    """The steps of a trace."""
+    return tuple(
+        StepTime(
+            step=item["step"],
+            ms=round(1000 * item["seconds"], 2),
+            rows_in=item["rows_in"],
+            rows_out=item["rows_out"],
+            items=item["items"] if item["items"] >= 0 else None,
+            fault=item.get("fault") or None,
+        )
+        for item in trace
+    )
+
+
+def expansion(row: Mapping[str, Any]) -> Row:
+    """What was made of the question: the rounds of its search, and what its steps wrote of it."""
+    made = {name: row[name] for name in _EXPANSION if row.get(name)}
+    if "rounds" not in row:
+        return made
+    inner = [asdict(each) for each in step_times(row["search_trace"])]
+    size = len(inner) // max(1, len(row["rounds"]))
+    rounds = [
+        {**each, "steps": inner[n * size : (n + 1) * size]} for n, each in enumerate(row["rounds"])
+    ]
+    return {"rounds": rounds, **made}
 
 
 def why(row: Mapping[str, Any], terms: Mapping[str, Any] | None = None) -> list[Row]:

@@ -10,17 +10,21 @@ _WIDTH = 96
 Row = dict[str, Any]
 
 
-def tree(traced: Row) -> str:
-    """The trace as lines, the steps of a round below the step that made it."""
+def tree(answer: Row) -> str:
+    """The trace of an explained answer as lines, the steps of a round below the step that made it.
+
+    `answer` is the JSON of an Answer.
+    """
+    traced = answer["expansion"]
     lines = ["How the answer came about"]
-    for item in traced["steps"]:
+    for item in answer["trace"]:
         lines.append(_step(item, "  "))
         if item["step"] == "IterateRetrieval":
             lines += _rounds(traced)
         if item["step"] == "SearchTree":
             lines += _chapters(traced)
     lines += ["", "Why each piece of evidence is there"]
-    for number, item in enumerate(traced["why"], start=1):
+    for number, item in enumerate(answer["why"], start=1):
         lines += _why(number, item)
     return "\n".join([*lines, ""])
 
@@ -60,8 +64,8 @@ def _expansion(traced: Row) -> Iterator[str]:
 
 
 def _step(item: Row, indent: str) -> str:
-    items = f"{item['items']:>7,} items" if "items" in item else ""
-    lost = f"  lost: {item['fault']}" if "fault" in item else ""
+    items = f"{item['items']:>7,} items" if item["items"] is not None else ""
+    lost = f"  lost: {item['fault']}" if item["fault"] else ""
     return f"{indent}{item['step']:<{34 - len(indent)}}{item['ms']:>10.1f} ms{items}{lost}"
 
 

@@ -30,10 +30,17 @@ DONE, FAILED, WRONG_USAGE, AWAITING = 0, 1, 2, 3
 Job = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -> int:
+def launch(
+    name: str,
+    job: Job,
+    argv: Sequence[str],
+    own_stdout: bool = False,
+    stated: Callable[[], dict[str, Any]] | None = None,
+) -> int:
     """Run a job, print its summary as one JSON object on stdout, and return the exit code.
 
-    A job with `own_stdout` writes to stdout itself, and no summary is printed.
+    A job with `own_stdout` writes to stdout itself, and no summary is printed. `stated` gives the
+    JSON Schema of its own keys, where it has one.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     _without_pandas()
@@ -44,7 +51,7 @@ def launch(name: str, job: Job, argv: Sequence[str], own_stdout: bool = False) -
         print(describe(name))
         return DONE
     if "--schema" in argv:
-        print(json.dumps(schema(name), indent=1))
+        print(json.dumps(stated() if stated else schema(name), indent=1))
         return DONE
     try:
         config = _configured(name, argv)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.answer_json import degraded
+from srrag.answer.record import degraded
 
 _RAISE = re.compile(r"Raise (?P<key>[\w.]+) of (?P<step>\w+)")
 
@@ -25,15 +25,19 @@ def step_keys(config: Any, at: str = "pipeline") -> dict[str, str]:
     return found
 
 
-def named(lost: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the lost steps with the full configuration key in each `fault`."""
+def named(row: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return an answered row with the full configuration key in the fault of each lost step."""
 
     def whole(match: re.Match[str]) -> str:
         if match["key"].startswith("engine."):
             return f"Raise {match['key']}"
         return f"Raise {keys.get(match['step'], match['step'])}.{match['key']}"
 
-    return [{**each, "fault": _RAISE.sub(whole, each["fault"])} for each in lost]
+    return {**row} | {
+        name: [{**each, "fault": _RAISE.sub(whole, each.get("fault") or "")} for each in row[name]]
+        for name in ("trace", "search_trace", "rounds")
+        if row.get(name)
+    }
 
 
 def lost_steps(rows: Iterable[Mapping[str, Any]], keys: Mapping[str, str]) -> dict[str, Any]:
@@ -41,10 +45,10 @@ def lost_steps(rows: Iterable[Mapping[str, Any]], keys: Mapping[str, str]) -> di
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
     for row in rows:
-        lost = named(degraded(row), keys)
-        counts.update({each["step"] for each in lost})
+        lost = degraded(named(row, keys))
+        counts.update({each.step for each in lost})
         for each in lost:
-            first.setdefault(each["step"], each["fault"])
+            first.setdefault(each.step, each.fault)
     return {
         step: {"questions": count, "first": first[step]} for step, count in counts.most_common()
     }

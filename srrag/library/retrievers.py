@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from srrag.library.root import DEFAULT, Root
+from srrag.retrieve.passages import FoundPassage
 
 if TYPE_CHECKING:
     from langchain_core.retrievers import BaseRetriever as LangChainRetriever
@@ -21,7 +22,8 @@ def langchain_retriever(
     """Make a LangChain retriever of the `k` best windows of a root for a query.
 
     `page_content` is the window's text, as its paper has it, and the metadata hold what a citation
-    needs: grade, title, source_id, pmid, year, section, score and rank.
+    needs: grade, title, source_id, pmid, year, section, score, rank, and `status`, which says that
+    a paper is retracted, superseded or doubted.
     """
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
@@ -31,7 +33,7 @@ def langchain_retriever(
     class EvidenceRetriever(BaseRetriever):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
             return [
-                Document(page_content=each.text, id=each.unit_id, metadata=each.cited_as())
+                Document(page_content=each.text, id=each.unit_id, metadata=cited_as(each))
                 for each in root.search(query, **chosen)
             ]
 
@@ -43,7 +45,8 @@ def llama_index_retriever(
 ) -> LlamaIndexRetriever:
     """Make a LlamaIndex retriever of the `k` best windows of a root for a query.
 
-    A node's id is the window's, its text the window's, and its metadata hold what a citation needs.
+    A node's id is the window's, its text the window's, and its metadata hold what a citation needs,
+    `status` among it.
     """
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -54,8 +57,16 @@ def llama_index_retriever(
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
             nodes = []
             for each in root.search(query_bundle.query_str, **chosen):
-                node = TextNode(id_=each.unit_id, text=each.text, metadata=each.cited_as())
+                node = TextNode(id_=each.unit_id, text=each.text, metadata=cited_as(each))
                 nodes.append(NodeWithScore(node=node, score=each.score))
             return nodes
 
     return EvidenceNodeRetriever()
+
+
+def cited_as(passage: FoundPassage) -> dict[str, Any]:
+    """The metadata of a passage: all but its text and id, which other fields hold."""
+    return {name: value for name, value in vars(passage).items() if name not in _SAID}
+
+
+_SAID = ("text", "unit_id")

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from srrag.bind import bind
+from srrag.bind import bind, build_version
 from srrag.errors import UsageError
 from srrag.hits import unpack_hits
 from srrag.ids import content_id
-from srrag.library.results import CitedReplies, CitedReply, FoundPassage, FoundPassages, reply_of
+from srrag.library.results import CitedReplies, CitedReply, FoundPassages
+from srrag.llm.completion import tallied
 from srrag.pipeline import Pipeline
+from srrag.retrieve.passages import found_passages
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.pipeline_run import check_pipeline
+from srrag.standing import Standings
 from srrag.step import Function, Place
 from srrag.storage.store import Store
 from srrag.units import Units, open_units
@@ -34,14 +37,16 @@ DEFAULT = "hybrid_maxsim"
 BATCH = 64
 """Questions that `answer` runs at a time."""
 
-_COLUMNS = ("grade", "title", "source_id", "pmid", "year", "section", "text")
-
 
 @dataclass(frozen=True)
 class _Opened:
+    name: str
+    pipeline: Pipeline
     answer: Function
     rank: Function
     units: Units
+    standings: Standings
+    version: str
 
 
 class Root:
@@ -125,13 +130,8 @@ class Root:
             raise RuntimeError(f"{reject['stage']}: {reject['detail']}")
         ids, scores, _ = unpack_hits(table["hits"])
         unit_ids = ids.to_pylist()[:k]
-        rows = opened.units.take_evidence(unit_ids).select(_COLUMNS).to_pylist()
-        found = zip(unit_ids, scores[:k].tolist(), rows, strict=True)
-        passages = (
-            FoundPassage(rank=rank, score=score, unit_id=unit_id, **row)
-            for rank, (unit_id, score, row) in enumerate(found, start=1)
-        )
-        return FoundPassages(question.strip(), tuple(passages))
+        found = found_passages(unit_ids, scores[:k].tolist(), opened.units, opened.standings)
+        return FoundPassages(question.strip(), found)
 
     def build(
         self,
@@ -177,8 +177,15 @@ class Root:
     ) -> Iterable[CitedReply]:
         opened = self._open(pipeline, tuple(overrides))
         for start in range(0, len(rows), BATCH):
-            table = opened.answer(question_table(rows[start : start + BATCH]))
-            yield from (reply_of(table.slice(n, 1)) for n in range(table.num_rows))
+            with tallied() as usage:
+                table = opened.answer(question_table(rows[start : start + BATCH]))
+            for number, row in enumerate(table.to_pylist()):
+                made = CitedReply.of(row, units=opened.units)
+                yield replace(
+                    made, row=table.slice(number, 1), pipeline=opened.name, version=opened.version,
+                    off=tuple(opened.pipeline.left_out), usage=usage.as_dict(),
+                    batch_rows=table.num_rows,
+                )  # fmt: skip
 
     def _open(self, pipeline: str | Pipeline, overrides: tuple[str, ...]) -> _Opened:
         """Open a pipeline on the build, once."""
@@ -194,9 +201,12 @@ class Root:
             at = bind(self.store, self.name, chosen.needs(), at)
             engines = engines_here(engines_of([chosen]), at, exclusive=False)
             at = replace(at, clients=self._engines.enter_context(engines).clients)
-            made = _Opened(chosen.open(at), chosen.ranking().open(at), open_units(at))
             # The pipeline is kept too, so that no other object gets its id.
-            self._opened[key] = replace(made, answer=partial(_run, chosen, made.answer))
+            self._opened[key] = _Opened(
+                pipeline if isinstance(pipeline, str) else "", chosen,
+                partial(_run, chosen, chosen.open(at)), chosen.ranking().open(at),
+                open_units(at), Standings.of(at), build_version(self.store, self.name),
+            )  # fmt: skip
         return self._opened[key]
 
     def _configured(self, name: str, overrides: tuple[str, ...]) -> tuple[Pipeline, Place]:

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from srrag.answer.answer_json import answer_json, trace_json
 from srrag.answer.provenance_tree import tree
+from srrag.answer.record import Answer
 from srrag.answer.streaming import STREAMED, AnswerStream, checked_in, uncited_of
+from srrag.answer.text import beside
+from srrag.bind import build_version
 from srrag.engine.stream import listening
 from srrag.errors import UsageError
 from srrag.ids import content_id
@@ -22,10 +24,11 @@ from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.progress import say
-from srrag.standing import mark as marked_as
 from srrag.step import Place
+from srrag.units import open_units
 
 _WIDTH = 96
+Row = dict[str, Any]
 
 
 def check_question(question: Any) -> str:
@@ -37,11 +40,17 @@ def check_question(question: Any) -> str:
 
 @few_texts()
 def ask_aloud(
-    bound: PipelineRun, question: str, at: Place, naming: Callable[[Any], Any], *, trace: bool
-) -> dict[str, Any]:
-    """Answer a question, and write the answer to stderr while it comes; returns it as JSON.
+    bound: PipelineRun,
+    question: str,
+    at: Place,
+    naming: Callable[[Row], Row],
+    *,
+    name: str,
+    trace: bool,
+) -> Answer:
+    """Answer a question by the pipeline of this name, and write the answer to stderr as it comes.
 
-    `naming` names the steps that gave nothing by their keys in the configuration. Raises
+    `naming` changes the row, so that its faults name keys of the configuration. Raises
     RuntimeError if a step failed.
     """
     pipeline, at = bound.pipeline, bound.place(at)
@@ -54,20 +63,22 @@ def ask_aloud(
         listening(draft, *STREAMED),
     ):
         row = pipeline.open(replace(at, clients=engines.clients))(asked).to_pylist()[0]
-    if row["reject"] is not None:
-        raise RuntimeError(f"{row['reject']['stage']}: {row['reject']['detail']}")
-    summary = answer_json(row)
-    summary["degraded"] = naming(summary["degraded"])
-    draft.finish(row["answer"])
-    say(readable(summary))
-    if off := pipeline.left_out:
-        summary["off"] = off
-        say(f"Off with engine=rules: {', '.join(off)}.\n")
+    made = Answer.of(
+        naming(row), units=open_units(at), explained=trace, terms=terms_of(pipeline)
+    )  # fmt: skip
+    if made.error:
+        raise RuntimeError(made.error)
+    answer = replace(
+        made, pipeline=name, version=build_version(bound.store, bound.build),
+        off=tuple(pipeline.left_out), usage=usage.as_dict(),
+    )  # fmt: skip
+    draft.finish(answer.answer)
+    say(readable(answer))
+    if answer.off:
+        say(f"Off with engine=rules: {', '.join(answer.off)}.\n")
     if trace:
-        summary["trace"] = trace_json(row, terms_of(pipeline))
-        say(tree(summary["trace"]))
-    summary["usage"] = usage.as_dict()
-    return summary
+        say(tree(answer.json))
+    return answer
 
 
 def _tell_finding(finding: dict[str, Any]) -> None:
@@ -91,21 +102,7 @@ def wrapped() -> Callable[[str], None]:
     return write
 
 
-def readable(summary: dict[str, Any]) -> str:
-    """Format what follows an answer in a terminal: its warnings, then its graded evidence."""
-    lost = [f"{each['step']} gave nothing. {each['fault']}" for each in summary["degraded"]]
-    names = ("standing_note", "notice", "missing", "note", "support_note")
-    lines = ["\n"]
-    for said in filter(None, (*(summary.get(name) for name in names), *lost)):
-        lines += [textwrap.fill(f"Note: {said}", _WIDTH), ""]
-    cited = {number for item in summary["sentences"] for number in item["citations"]}
-    for item in summary["evidence"]:
-        mark = "*" if item["number"] in cited else " "
-        source = item["pmid"] or item["source_id"]
-        head = f"[{item['number']}] grade {item['grade'] or '–'}  {item['title']} ({source}"
-        head += f", {item['year']})" if item["year"] else ")"
-        if told := marked_as(item):
-            head = f"[{item['number']}] {told.upper()} {head.partition('] ')[2]}"
-        lines.append(mark + textwrap.shorten(head, _WIDTH - 1, placeholder=" …"))
-    lines += ["", f"* cited. Written by: {summary['model']}. Not medical advice.", ""]
-    return "\n".join(lines)
+def readable(answer: Answer) -> str:
+    """Format what follows an answer in a terminal: its remarks, findings and papers."""
+    by = f"* cited. Written by: {answer.model}. Not medical advice."
+    return "\n".join(["\n", beside(answer, _WIDTH), "", by, ""])

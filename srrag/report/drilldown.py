@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.answer.answer_json import answer_json, trace_json
+from srrag.answer.record import Answer
 from srrag.report.results import STRATA, Results
 from srrag.report.row import Row
 from srrag.report.view import BenchmarkView, Column
@@ -24,7 +24,7 @@ from srrag.schema import EVIDENCE, empty_value
 
 MAX_EVIDENCE = 20
 _BLANK: dict[str, Any] = {
-    "answer": "", "state": "", "answer_note": "", "model": "", "sentences": [],
+    "answer": "", "state": "not", "answer_note": "", "model": "", "sentences": [],
     "evidence": [], "trace": [], "reject": None,
 }  # fmt: skip
 
@@ -205,19 +205,10 @@ def _answered(told: dict[str, Any], relevant: set[str]) -> dict[str, Any]:
         return {"kept": False}
     listed = told["evidence"] if "evidence" in told else _windows(told.get("hits") or [])
     row = {**_BLANK, **told, "evidence": listed[:MAX_EVIDENCE]}
-    ids = {item["evidence_id"] for item in row["evidence"]}
-    row["sentences"] = [
-        {**each, "evidence_ids": [item for item in each["evidence_ids"] if item in ids]}
-        for each in row["sentences"]
-    ]
-    reply = answer_json(row)
+    reply = Answer.of({**row, "reject": None}, explained=True).json
     for item in reply["evidence"]:
         item["relevant"] = bool(relevant & {item["unit_id"], item["doc_id"], item["source_id"]})
-    reply.pop("trace")
-    return {
-        "kept": True, **reply, "ranking": "answer" not in told, "reject": row["reject"],
-        "trace": trace_json(row),
-    }  # fmt: skip
+    return {"kept": True, **reply, "ranking": "answer" not in told, "reject": row["reject"]}
 
 
 def _windows(hits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

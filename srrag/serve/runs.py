@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 
-from srrag.answer.answer_json import answer_json, trace_json
 from srrag.answer.cited import UNGRADED, best_grade, without_lead
+from srrag.answer.record import Answer
 from srrag.ids import content_id
 from srrag.report.results import ROWS
 from srrag.schema import STATES as ANSWER_STATES
+from srrag.units import Units
 
 FILE = "answers.parquet"
 """The file that `srrag answer` writes; results (srrag.report.results) hold one per system."""
@@ -187,8 +188,11 @@ def brief(row: Row) -> Row:
     return {**kept, **({"others": beside} if beside else {})}
 
 
-def read_answer(run: StoredRun, query_id: str) -> Row | None:
-    """One answer of a run with its evidence and trace; None if the run has no such question."""
+def read_answer(run: StoredRun, query_id: str, units: Units | None = None) -> Row | None:
+    """One answer of a run with its evidence and trace; None if the run has no such question.
+
+    `units` tell the sources of what the current build still holds.
+    """
     found = pq.read_table(run.path, filters=[("query_id", "==", query_id)], partitioning=None)
     if not found.num_rows:
         return None
@@ -196,11 +200,4 @@ def read_answer(run: StoredRun, query_id: str) -> Row | None:
     if row["reject"]:
         return {"query_id": query_id, "question": row["text"], "state": "failed",
                 "reject": row["reject"]}  # fmt: skip
-    told, traced = answer_json(row), trace_json(row)
-    return {
-        **told,
-        "query_id": query_id,
-        "trace": told["trace"]["steps"],
-        "why": traced["why"],
-        "expansion": {k: v for k, v in traced.items() if k not in ("steps", "why")},
-    }
+    return {**Answer.of(row, units=units, explained=True).json, "query_id": query_id}

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from srrag.bind import build_version
 from srrag.engine.base import Model
 from srrag.engine.call import Opener
 from srrag.llm.completion import one_line
@@ -26,7 +27,6 @@ from srrag.serve.snapshot import (
     PipelineJob,
     PipelineResult,
     Snapshot,
-    build_version,
 )
 from srrag.serve.telemetry.access_log import AccessLog
 from srrag.serve.telemetry.metrics import Metrics

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from srrag.answer.streaming import checked_in, uncited_of
-from srrag.bind import bind
+from srrag.bind import bind, build_version
 from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
 from srrag.pipeline import Pipeline
@@ -23,7 +23,6 @@ from srrag.serve.listeners import ClientGone, Hear, Listeners, observed
 from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
 from srrag.serve.text_scores import TextScores
-from srrag.spec import fingerprint
 from srrag.standing import Standings
 from srrag.step import Function, Place, within
 from srrag.storage.store import Store
@@ -60,11 +59,6 @@ class PipelineResult:
 Asking = Ticket[PipelineJob, PipelineResult]
 Move = Callable[[Pipeline, Place, str], Pipeline]
 """Moves steps of a pipeline to other deployments, given its place and the build version."""
-
-
-def build_version(store: Store, build: str) -> str:
-    """Hash a build's content: the fingerprints of its stages and the hashes of their files."""
-    return fingerprint(store.contents(build))
 
 
 class Snapshot:

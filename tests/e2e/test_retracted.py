@@ -77,7 +77,7 @@ def test_a_retracted_paper_is_named_and_not_cited(root: Path) -> None:
     shown = {item["source_id"] for item in answer["evidence"]}
     assert not shown & {"99900001", "99900007", "99900009"}
     assert [item["source_id"] for item in answer["left_out"]][:1] == ["99900001"]
-    assert "retracted (PMID 99900010)" in answer["standing_note"]
+    assert "retracted (PMID 99900010)" in answer["notes"][0]["text"]
     assert "31 points" not in answer["answer"]
     assert not shown & {"99900005"}, "its later version is here"
 
@@ -93,7 +93,7 @@ def test_a_paper_under_concern_is_cited_with_the_mark(root: Path) -> None:
     cited = {n for each in answer["sentences"] for n in each["citations"]}
     marked = {item["number"] for item in answer["evidence"] if item["standing"] == "concern"}
     assert cited & marked
-    assert "expression of concern (PMID 99900011)" in answer["standing_note"]
+    assert "expression of concern (PMID 99900011)" in answer["notes"][0]["text"]
 
 
 def test_verify_and_status_tell(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from srrag.answer.answer_json import answer_json, degraded
+from srrag.answer.record import Answer, FailedStep, degraded
 from srrag.degrade import why
 from srrag.expand.hyde import WriteHyde
 from srrag.expand.picot_anchors import FindAnchors
@@ -59,7 +59,7 @@ def test_a_question_goes_on_without_an_auxiliary_step_and_says_so() -> None:
     faults = [[each["fault"] for each in row["trace"]] for row in rows]
     said = "truncated: It was cut off. Raise max_tokens of Blank (now 512)."
     assert faults == [["", "", ""], ["", said, ""], ["", "", ""]]
-    assert degraded(rows[1]) == [{"step": "Blank", "fault": said}]
+    assert degraded(rows[1]) == [FailedStep(step="Blank", fault=said)]
 
 
 def test_an_essential_step_rejects() -> None:
@@ -115,14 +115,15 @@ CONFIG = {
 def test_keys_are_those_of_the_command_line() -> None:
     keys = step_keys(CONFIG)
     assert keys["WriteHyde"] == "pipeline.rank.search.search.rank.hyde"
-    (told,) = named(
-        [{"step": "WriteHyde", "fault": "truncated: Cut. Raise max_tokens of WriteHyde (now 9)."}],
-        keys,
-    )
+    lost = {"step": "WriteHyde", "fault": "truncated: Cut. Raise max_tokens of WriteHyde (now 9)."}
+    (told,) = named({"trace": [lost]}, keys)["trace"]
     key = "pipeline.rank.search.search.rank.hyde.max_tokens"
     assert told["fault"] == f"truncated: Cut. Raise {key} (now 9)."
     engine = {"step": "X", "fault": "timeout: No. Raise engine.timeout_s of X (now 1.0)."}
-    assert named([engine], {})[0]["fault"] == "timeout: No. Raise engine.timeout_s (now 1.0)."
+    assert (
+        named({"rounds": [engine]}, {})["rounds"][0]["fault"]
+        == "timeout: No. Raise engine.timeout_s (now 1.0)."
+    )
 
 
 def test_summaries_count_questions_and_drops() -> None:
@@ -161,11 +162,12 @@ def test_summaries_count_questions_and_drops() -> None:
     assert answer_counts(table, {})["degraded"]["Blank"]["questions"] == 1
 
 
-def test_a_reply_names_what_was_lost() -> None:
-    from tests.unit.answer.test_answer_json import ROW
+def test_an_answer_names_what_was_lost() -> None:
+    from tests.unit.answer.test_record import ROW
 
-    assert answer_json(ROW)["degraded"] == []
+    assert Answer.of(ROW).degraded == ()
     step = {**ROW["trace"][0], "fault": "empty: No."}
-    told = answer_json({**ROW, "trace": [step]})
-    assert told["degraded"] == [{"step": "SearchSparse", "fault": "empty: No."}]
-    assert told["trace"]["steps"][0]["fault"] == "empty: No."
+    told = Answer.of({**ROW, "trace": [step]})
+    assert told.degraded == (FailedStep(step="SearchSparse", fault="empty: No."),)
+    assert told.trace[0].fault == "empty: No."
+    assert [note.kind for note in told.notes] == ["degraded"]

@@ -105,7 +105,7 @@ class ClinicalReading:
 def clinical_reading(
     answer: Row, anchors: Mapping[str, Sequence[str]], why: Sequence[Row] = ()
 ) -> ClinicalReading:
-    """Read an answer, as `answer_json` renders it with the sources of its grades.
+    """Read an answer, the JSON of an Answer with the sources of its grades.
 
     `anchors` are the words of each part of its question, `why` the reasons for its evidence, in
     order. An abstention has neither bottom line nor findings.

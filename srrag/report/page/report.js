@@ -102,7 +102,7 @@ function told(detail, body) {
   const titled = (title, ...content) => nodes.push(make("h4", title), ...content);
   titled("Question", make("p", detail.text), strata(detail.strata));
   if (detail.reject) nodes.push(make("p", fault(detail.reject), "fault"));
-  if (detail.answer) titled(detail.state === "not" ? "Abstained" : "Answer", ...answer(detail, body));
+  if (detail.answer) titled({ not: "Abstained", partly: "Answer in part" }[detail.state] ?? "Answer", ...answer(detail, body));
   if (detail.reference) titled("Reference", make("p", detail.reference));
   if (detail.nuggets.length) titled("Statements expected", listed(detail.nuggets));
   if (!detail.kept) nodes.push(make("p", "What the system made of this question was not kept.", "quiet"));
@@ -136,9 +136,14 @@ function listed(texts) {
 
 function answer(detail, body) {
   const nodes = detail.answer.split("\n\n").map((text) => paragraph(text, body));
-  if (detail.notice) nodes.push(make("p", detail.notice, "quiet"));
-  if (detail.missing) nodes.push(make("p", detail.missing, "quiet"));
-  if (detail.note) nodes.push(make("p", detail.note, "quiet"));
+  if (detail.verdict) nodes.unshift(make("p", `Verdict: ${detail.verdict}`));
+  if (detail.option) nodes.unshift(make("p", `Chosen: ${detail.option}`));
+  if (detail.missing) nodes.push(make("p", `Missing: ${detail.missing}`, "quiet"));
+  for (const note of detail.notes) nodes.push(make("p", note.text, note.kind === "publication" ? "fault" : "quiet"));
+  if (detail.findings.length) {
+    nodes.push(make("h4", "Findings"), listed(detail.findings.map((each) =>
+      `${each.kind}: ${each.text}${each.number ? ` [${each.number}]` : ""}`)));
+  }
   if (detail.model) nodes.push(make("p", `Written by: ${detail.model}`, "quiet"));
   return nodes;
 }
@@ -220,7 +225,8 @@ function quoted(text, quotes) {
 // ---- how it came about ----
 
 function trace(detail) {
-  const { steps, rounds = [], why = [], anchors = {}, subquestions = [] } = detail.trace;
+  const { trace: steps, why } = detail;
+  const { rounds = [], anchors = {}, subquestions = [] } = detail.expansion;
   const nodes = [], body = make("details");
   body.append(make("summary", "How it came about"));
   if (steps.length) body.append(stepped(steps));

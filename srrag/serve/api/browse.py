@@ -9,7 +9,6 @@ from fastapi import FastAPI, Path, Query, Request
 
 from srrag.serve.api.openapi import shown
 from srrag.serve.api.question import passing_of
-from srrag.serve.api.responses import with_known_sources
 from srrag.serve.errors import ApiError
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
 from srrag.serve.graph_view import MAX_NODES, Around, GraphView, Names
@@ -100,11 +99,9 @@ def _add_runs(app: FastAPI, host: PipelineService) -> None:
         """One stored answer with its citations, evidence and trace."""
         run = run_of(run_id, "run_id")
         _rows(run)
-        found = read_answer(run, query_id)
+        found = read_answer(run, query_id, host.edition.units)
         if found is None:
             raise ApiError(404, "not_found", "the run has no such question", "query_id")
-        if "evidence" in found:
-            found["evidence"] = with_known_sources(found["evidence"], host.edition.units)
         return {"run": run.name, **found}
 
 

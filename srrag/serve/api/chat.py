@@ -13,15 +13,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from srrag.answer.record import Answer
+from srrag.answer.text import finding_line, paper_line, remarks
 from srrag.llm.completion import Usage
-from srrag.serve.api import responses
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.api.question import DEFAULT_MODEL, PendingQuestion, pipeline_of
 from srrag.serve.api.sse import KEEP_ALIVE
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from srrag.serve.snapshot import PipelineResult
-from srrag.standing import mark
 
 Json = dict[str, Any]
 
@@ -76,7 +76,7 @@ class ChatCompletion(BaseModel):
     model: str
     choices: list[ChatChoice]
     usage: ChatUsage
-    srrag: Json = Field(description="an Answer without its id, answer and trace")
+    srrag: Json = Field(description="an Answer")
 
 
 def model_list(host: PipelineService) -> Json:
@@ -159,26 +159,22 @@ async def chat_stream(
     yield "data: [DONE]\n\n"
 
 
-def sources(reply: responses.AnswerJson) -> str:
-    """The answer's notes and its cited evidence as plain text; "" without either."""
-    cited = {number for sentence in reply.sentences for number in sentence.citations}
-    lines = [
-        f"[{item.number}] Grade {item.grade or 'none'}. {item.title}"
-        + (f" ({item.year})" if item.year else "")
-        + (f". PMID {item.pmid}" if item.pmid else "")
-        + (f". {told.upper()}" if (told := mark(item.model_dump())) else "")
-        for item in reply.evidence
-        if item.number in cited
-    ]
-    said = filter(None, (reply.standing_note, reply.notice, reply.note, reply.support_note))
-    notes = "".join(f"\n\nNote: {note}" for note in said)
-    return notes + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
+def sources(reply: Answer) -> str:
+    """What follows the words of an answer as plain text: remarks, findings, the papers cited."""
+    lines = [paper_line(paper) for paper in reply.papers if paper.cited]
+    said = "".join(f"\n\n{each}" for each in remarks(reply))
+    findings = "".join(f"\n- {finding_line(each)}" for each in reply.findings)
+    return (
+        said
+        + (f"\n\nFindings:{findings}" if findings else "")
+        + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
+        + f"\n\nWritten by: {reply.model}. Not medical advice."
+    )
 
 
-def extension(reply: responses.AnswerJson, ignored: Sequence[str]) -> Json:
-    """The fields of the answer that OpenAI's format lacks, and the options not followed."""
-    told = reply.model_dump(exclude_none=True, exclude={"id", "answer", "trace"})
-    return {**told, "ignored": list(ignored)} if ignored else told
+def extension(reply: Answer, ignored: Sequence[str]) -> Json:
+    """The whole answer, as the other faces give it, and the options not followed."""
+    return {**reply.json, "ignored": list(ignored)} if ignored else reply.json
 
 
 def _head(passing: RequestContext, pipeline: str, kind: str) -> Json:

@@ -43,7 +43,7 @@ class ResponseObject(BaseModel):
     tool_choice: Literal["none"]
     tools: list[Json]
     top_p: None
-    srrag: Json = Field(description="an Answer without its id, answer and trace")
+    srrag: Json = Field(description="an Answer")
 
 
 def add_responses(app: FastAPI, host: PipelineService) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from srrag.answer.record import Answer
 from srrag.expand.follow_up import StandaloneQuestion
 from srrag.retrieve.questions import question_fault
 from srrag.serve.api import responses
@@ -51,14 +52,12 @@ class PendingQuestion:
         self.passing.steps = StepSpans.of(found.row["trace"])
         return found
 
-    def reply(
-        self, found: PipelineResult, explained: bool, clinical: bool = False
-    ) -> responses.AnswerJson:
-        """The answer of a result as JSON."""
+    def reply(self, found: PipelineResult, explained: bool, clinical: bool = False) -> Answer:
+        """The answer of a result."""
         return responses.answer(
-            found, id=self.passing.id, pipeline=self.pipeline,
-            off=self.host.settings.pipelines[self.pipeline].left_out,
-            explained=explained, clinical=clinical, rewritten_from=self.rewritten_from,
+            found, explained=explained, clinical=clinical, id=self.passing.id,
+            pipeline=self.pipeline, rewritten_from=self.rewritten_from,
+            off=tuple(self.host.settings.pipelines[self.pipeline].left_out),
         )  # fmt: skip
 
     async def events(self) -> AsyncIterator[Event]:

@@ -23,7 +23,7 @@ async def answer_events(
         async for name, data in asked.events():
             if name == "found":
                 reply = asked.reply(data, explained, clinical)
-                yield event("final", reply.model_dump(exclude_none=True))
+                yield event("final", reply.json)
             elif name == "evidence":
                 numbered = [{"number": n, **item} for n, item in enumerate(data, start=1)]
                 yield event(name, {"evidence": numbered})

@@ -81,7 +81,7 @@ function hear(name, data, wanted) {
 
 // ---- showing ----
 
-const FOLDED = ["read-as", "notice", "standing", "note", "left-out"];
+const FOLDED = ["read-as", "verdict", "notice", "standing", "missing", "note", "limits", "left-out"];
 
 function clear() {
   for (const id of ["answer", "sure", "parts", "points", "findings", "full", "uncited", "references", "steps", "paper"]) {
@@ -112,10 +112,14 @@ function tell(id, text) {
   at(id).hidden = !text;
 }
 
-// What the support gate dropped, and the steps that the answer went on without, as quiet lines.
-const leftOut = (reply) => [reply.support_note,
-  ...(reply.degraded ?? []).map((each) => `Without ${each.step}: ${each.fault}`)]
-  .filter(Boolean).join(" ");
+// The notes of these kinds, as one text.
+const notes = (reply, ...kinds) =>
+  reply.notes.filter((each) => kinds.includes(each.kind)).map((each) => each.text).join(" ");
+
+// The answer to a question of yes or no, the option chosen, and whether the evidence answers all.
+const verdict = (reply) => [reply.verdict && `Verdict: ${reply.verdict}`,
+  reply.option && `Chosen: ${reply.option}`, reply.state === "partly" && "Answered in part"]
+  .filter(Boolean).join(" · ");
 
 export function show(reply) {
   shown = reply;
@@ -132,12 +136,15 @@ export function show(reply) {
   at("certainty").hidden = at("pair").hidden = silent;
   at("parts").replaceChildren(...parts(reading));
   at("points").replaceChildren(...points(reading));
-  tell("notice", [reading.language, silent ? "" : reply.notice].filter(Boolean).join(" "));
-  tell("note", [reply.missing, reply.note].filter(Boolean).join(" "));
+  tell("verdict", verdict(reply));
+  tell("notice", [reading.language, silent ? "" : notes(reply, "difference")].filter(Boolean).join(" "));
+  tell("missing", reply.missing && `Missing: ${reply.missing}`);
+  tell("note", notes(reply, "evidence"));
+  showLimits(reply, open);
   tell("read-as", reply.rewritten_from && `You asked “${reply.rewritten_from}”, which was read as the question above.`);
   const unknown = reading.untold.some((point) => point.kind === "standing_unknown");
-  tell("standing", unknown ? "" : reply.standing_note);
-  tell("left-out", leftOut(reply));
+  tell("standing", unknown ? "" : notes(reply, "publication"));
+  tell("left-out", notes(reply, "support", "degraded"));
   showFindings(at("findings"), reply, open);
   at("findings-title").textContent = silent ? "What was found" : "Findings";
   at("full").replaceChildren(...paragraphs(reply.answer, reply.evidence, open));
@@ -164,7 +171,8 @@ function writer(reply) {
 // ---- the papers ----
 
 function openPaper(reply, number, asker, finding) {
-  const own = finding ?? reply.clinical.findings.find((each) => each.number === number);
+  const own = finding ?? (reply.findings.length ? undefined
+    : reply.clinical.findings.find((each) => each.number === number));
   const row = asker.closest("tr") ? asker
     : document.querySelector(`#f${number} .source`) ?? asker;
   showPaper(at("paper"), reply, number, own, asker);
@@ -178,10 +186,18 @@ function openPaper(reply, number, asker, finding) {
 
 // Beside the table the paper of the first finding stands open from the start.
 function showFirst(reply) {
-  const first = reply.clinical.findings[0];
+  const first = reply.findings[0] ?? reply.clinical.findings[0];
   if (first && matchMedia("(min-width: 1024px)").matches) {
     showPaper(at("paper"), reply, first.number, first, null);
   }
+}
+
+// What limits the answer stands apart from it.
+function showLimits(reply, open) {
+  const limits = reply.sentences.filter((each) => each.part === "limits");
+  at("limits").hidden = !limits.length;
+  at("limited-by").replaceChildren(...limits.map((each) => make("li", { dir: "auto" },
+    ...paragraphs(`${each.text} ${each.citations.map((n) => `[${n}]`).join("")}`, reply.evidence, open))));
 }
 
 function showOthers(reply, open) {
@@ -195,7 +211,7 @@ function showOthers(reply, open) {
   at("uncited").replaceChildren(...others.map((item) => {
     const button = make("button", { type: "button", className: "source", dir: "auto" },
       badge(item.grade, claims(reply, item.number)), ` ${titleOf(item)}`, item.year ? ` (${item.year})` : "",
-      ...(item.mismatches ?? []).map((each) => make("span", { className: "chip other" }, `≠ ${each.found}`)));
+      ...item.mismatches.map((each) => make("span", { className: "chip other" }, `≠ ${each.found}`)));
     button.addEventListener("click", () => open(item.number, button));
     return make("li", {}, button);
   }));

@@ -137,9 +137,14 @@ export function standingMark(item) {
   return said ? make("span", { className: "standing", title: item.standing_link || "" }, said) : null;
 }
 
+// Where a piece of evidence holds what the answer and its findings rest on.
+export const placesIn = (reply, number) =>
+  [...reply.sentences.flatMap((each) => each.places), ...reply.findings]
+    .filter((each) => each.number === number && each.end > each.start);
+
 function opened(item, cited, reply) {
   const said = reply.sentences.filter((each) => each.citations.includes(item.number));
-  const spans = spansOf(item, said.map((each) => each.text));
+  const spans = spansOf(item, said.map((each) => each.text), placesIn(reply, item.number));
   const paraphrased = cited && !spans.length && "The answer says this in words of its own.";
   return make("div", { className: "opened" },
     chips(item),

@@ -4,22 +4,42 @@ import { make, short } from "./dom.js";
 import { badge, standingMark, titleOf } from "./evidence.js";
 
 const HEADS = ["Finding", "Population", "Effect", "Source"];
+const OF_A_MODEL = ["Finding", "Kind", "Source"];
 
-// Fills a table. `open` is called with the number of a finding's evidence, the button and the finding.
+// Fills a table with the findings that the answer names, else with those that rules read in it.
+// `open` is called with the number of a finding's evidence, the button and the finding.
 export function showFindings(table, reply, open) {
-  const rows = reply.clinical.findings.map((finding) => row(finding, reply, open));
+  const own = reply.findings.length > 0;
+  const rows = own ? reply.findings.map((finding, n) => named(finding, reply, open, n))
+    : reply.clinical.findings.map((finding) => row(finding, reply, open));
+  const heads = own ? OF_A_MODEL : HEADS;
   table.replaceChildren(
-    make("thead", {}, make("tr", {}, ...HEADS.map((name) => make("th", { scope: "col" }, name)))),
+    make("thead", {}, make("tr", {}, ...heads.map((name) => make("th", { scope: "col" }, name)))),
     make("tbody", {}, ...rows));
   table.hidden = !rows.length;
 }
 
-function row(finding, reply, open) {
+// A finding that the answer names: what a paper says, and the sentence of it that opens marked.
+function named(finding, reply, open, n) {
   const item = reply.evidence.find((each) => each.number === finding.number);
+  const button = item ? sourceOf(item, reply) : "";
+  const line = make("tr", { id: `f${finding.number}-${n}` },
+    cell("Finding", make("span", { dir: "auto", className: "quote" }, finding.text)),
+    cell("Kind", finding.kind), cell("Source", item ? standingMark(item) : null, button));
+  if (item) button.addEventListener("click", () => open(finding.number, button, finding));
+  return line;
+}
+
+function sourceOf(item, reply) {
   const title = titleOf(item);
-  const button = make("button", {
+  return make("button", {
     type: "button", className: "source", "aria-label": `Evidence ${item.number}, grade ${item.grade || "not known"}: ${title}`,
   }, badge(item.grade, claims(reply, item.number)), ` ${short(title, 70)}`, item.year ? ` (${item.year})` : "");
+}
+
+function row(finding, reply, open) {
+  const item = reply.evidence.find((each) => each.number === finding.number);
+  const button = sourceOf(item, reply);
   const line = make("tr", {
     className: [finding.cited ? "" : "uncited", finding.on_outcome ? "" : "aside"].join(" ").trim(),
     id: `f${finding.number}`,

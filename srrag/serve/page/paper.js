@@ -1,7 +1,7 @@
 // The paper beside the findings: its quote in context, its status, why it is here, and a link out.
 
 import { make } from "./dom.js";
-import { badge, chips, figures, gradeLine, source, standingMark, titleOf } from "./evidence.js";
+import { badge, chips, figures, gradeLine, placesIn, source, standingMark, titleOf } from "./evidence.js";
 import { spansOf, windowOf } from "./window.js";
 import { reason } from "./why.js";
 
@@ -14,6 +14,7 @@ export function showPaper(aside, reply, number, finding, asker) {
   const reading = reply.clinical?.papers.find((each) => each.number === number) ?? {};
   const why = reply.why?.find((each) => each.unit_id === item.unit_id);
   const said = reply.sentences.filter((each) => each.citations.includes(number)).map((each) => each.text);
+  const places = finding?.end ? [finding] : placesIn(reply, number);
   const back = make("button", { type: "button", className: "back plain" }, "↑ Back");
   back.addEventListener("click", () => goBack(asker));
   aside.replaceChildren(...[
@@ -22,10 +23,10 @@ export function showPaper(aside, reply, number, finding, asker) {
     make("h3", { dir: "auto" }, standingMark(item), titleOf(item)),
     reading.claims ? make("p", { className: "claims" }, `It ${reading.claims}.`) : null,
     chips(item),
-    finding ? context(finding) : null,
-    make("details", { open: !finding }, make("summary", {}, "The whole passage"),
+    finding?.quote ? context(finding) : null,
+    make("details", { open: !finding?.quote }, make("summary", {}, "The whole passage"),
       item.section && !item.text.trimStart().startsWith("#") ? make("p", { className: "section" }, item.section) : null,
-      windowOf(item.text, spansOf(item, finding ? [finding.quote, ...said] : said)), figures(item)),
+      windowOf(item.text, spansOf(item, finding?.quote ? [finding.quote, ...said] : said, places)), figures(item)),
     reading.because ? make("p", { className: "because" }, reading.because) : null,
     source(item), gradeLine(item),
     why ? make("details", { className: "ranks" }, make("summary", {}, "Ranks and scores"), ...reason(why, item)) : null,

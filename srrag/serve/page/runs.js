@@ -208,10 +208,12 @@ function drawSide(row, side, others, name, steps) {
     ...paragraphs(side.answer, side.evidence, (number, asker) => { list.closest("details")?.setAttribute("open", ""); open(number, asker); }));
   const papers = others.length > 1
     ? make("details", { className: "papers" }, make("summary", {}, several(side.evidence.length, "passage")), list) : list;
-  node.append(...[restsOn(side), said, side.standing_note && make("p", { className: "standing" }, side.standing_note),
-    side.missing && make("p", { className: "quiet" }, side.missing),
-    side.note && make("p", { className: "quiet" }, side.note),
-    side.notice && make("p", { className: "quiet" }, side.notice), papers, traceOf(row, side, steps)].filter(Boolean));
+  const line = (text, className = "quiet") => text && make("p", { className }, text);
+  node.append(...[restsOn(side), line(side.verdict && `Verdict: ${side.verdict}`), line(side.option && `Chosen: ${side.option}`), said,
+    line(side.missing && `Missing: ${side.missing}`),
+    ...side.notes.map((each) => line(each.text, each.kind === "publication" ? "standing" : "quiet")),
+    ...side.findings.map((each) => line(`${each.kind}: ${each.text}${each.number ? ` [${each.number}]` : ""}`)),
+    papers, traceOf(row, side, steps)].filter(Boolean));
   if (others.some((other) => other.sentences)) mark(node, said, side, others.filter((other) => other.sentences), name);
   return node;
 }
@@ -219,7 +221,7 @@ function drawSide(row, side, others, name, steps) {
 // How one run came to its answer: its steps, a link to them, and the way to ask it again.
 function traceOf(row, side, open) {
   const steps = make("ol", { className: "steps" });
-  showSteps(steps, side.trace?.steps ?? side.trace ?? []);
+  showSteps(steps, side.trace);
   const place = choice();
   place.set("question", row.query_id);
   place.set("steps", "open");

@@ -85,16 +85,17 @@ function inline(node, text, from, to, spans) {
 export const withoutLead = (sentence) =>
   sentence.replace(/^(?:Grade [A-E], [^:]+|Without a grade): /, "");
 
-// Spans of the quotes, converted from characters to UTF-16 units, and of the answer's sentences that
-// the text contains word for word, apart from blanks, case and Markdown.
-export function spansOf(item, said) {
+// Spans of the quotes and `places`, converted from characters to UTF-16 units, and of the answer's
+// sentences that the text contains word for word, apart from blanks, case and Markdown.
+export function spansOf(item, said, places = []) {
   const units = (count) => [...item.text].slice(0, count).join("").length;
-  const found = (item.quotes ?? []).map((quote) => [units(quote.char_start), units(quote.char_end)]);
-  const [seen, places] = folded(item.text);
+  const found = item.quotes.map((quote) => [units(quote.char_start), units(quote.char_end)])
+    .concat(places.map(({ start, end }) => [units(start), units(end)]));
+  const [seen, offsets] = folded(item.text);
   for (const sentence of said) {
     const wanted = folded(withoutLead(sentence))[0].trim();
     const start = wanted ? seen.indexOf(wanted) : -1;
-    if (start >= 0) found.push([places[start], places[start + wanted.length - 1] + 1]);
+    if (start >= 0) found.push([offsets[start], offsets[start + wanted.length - 1] + 1]);
   }
   return found;
 }

@@ -8,7 +8,7 @@ from copy import copy
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 
-from srrag.answer.answer_json import degraded
+from srrag.answer.record import degraded
 from srrag.serve.snapshot import PipelineResult
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -70,8 +70,8 @@ class Metrics:
             self.stage_seconds.labels(pipeline, item["step"]).observe(item["seconds"])
         for each in found.row.get("unsupported", ()):
             self.dropped.labels(pipeline, each["fault"]).inc()
-        for each in degraded(found.row) if "trace" in found.row else ():
-            self.lost_steps.labels(pipeline, each["step"]).inc()
+        for each in degraded(found.row):
+            self.lost_steps.labels(pipeline, each.step).inc()
         read, wrote = used.cached_tokens_in, used.cached_tokens_out
         for source, answers, tokens in (
             ("model", used.calls, (used.tokens_in - read, used.tokens_out - wrote)),

@@ -12,7 +12,10 @@ import srrag
 from srrag.library.root import Root
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
-CITED = {"rank", "score", "grade", "title", "source_id", "pmid", "year", "section"}
+CITED = {
+    "rank", "score", "grade", "title", "doc_id", "source_id", "pmid", "year", "section", "standing",
+    "standing_link", "status",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

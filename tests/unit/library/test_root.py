@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import srrag
+from srrag.answer.record import AnswerSentence, Evidence, Quote
 from srrag.answer.select import SelectEvidence
 from srrag.errors import UsageError
-from srrag.library.results import AnswerSentence, CitedReply, GradedEvidence
+from srrag.library.results import CitedReply
 from srrag.library.root import Root
 from srrag.pipeline import Pipeline
 from srrag.retrieve.search_sparse import SearchSparse
@@ -30,14 +31,14 @@ def root(sample_root: Path) -> Iterator[Root]:
 
 def test_an_answer_cites_graded_evidence(root: Root) -> None:
     reply = root.ask(CAST, pipeline="bm25")
-    assert reply.question == CAST and "ten days" in reply.text and reply.state == "answered"
+    assert reply.question == CAST and "ten days" in reply.answer and reply.state == "answered"
     assert reply.cited and {item.grade for item in reply.evidence} <= {*"ABCDE", ""}
     assert any(item.grade == "A" and item.study.startswith("guideline") for item in reply.cited)
     text = str(reply)
-    assert reply.text.split()[0] in text and f"*[{reply.cited[0].number}] grade" in text
-    assert reply.to_arrow().num_rows == 1 and reply.to_arrow()["answer"][0].as_py() == reply.text
-    assert list(reply.to_pandas()["answer"]) == [reply.text]
-    assert reply.json["answer"] == reply.text
+    assert reply.answer.split()[0] in text and f"[{reply.cited[0].number}]" in text
+    assert reply.to_arrow().num_rows == 1 and reply.to_arrow()["answer"][0].as_py() == reply.answer
+    assert list(reply.to_pandas()["answer"]) == [reply.answer]
+    assert reply.json["answer"] == reply.answer
 
 
 def test_several_questions_are_answered_as_each_alone(root: Root) -> None:
@@ -104,12 +105,13 @@ def test_wrong_usage_is_one_line(root: Root, tmp_path: Path) -> None:
 
 
 def test_html_holds_no_markup_of_a_paper() -> None:
-    evidence = GradedEvidence(
-        number=1, grade="C", study="randomised trial", title="<script>x</script>", source_id="s",
-        pmid="", year=0, section="", text="t", quotes=("a < b",),
-    )  # fmt: skip
+    quote = Quote(char_start=0, char_end=5, text="a < b")
+    evidence = Evidence(number=1, grade="C", title="<script>x</script>", quotes=(quote,))
     sentence = AnswerSentence(text="So.", citations=(1,))
-    reply = CitedReply(question="<b>?", text="So. [1]", sentences=(sentence,), evidence=(evidence,))
+    reply = CitedReply(
+        question="<b>?", answer="So. [1]", state="answered", sentences=(sentence,),
+        evidence=(evidence,),
+    )  # fmt: skip
     html = reply._repr_html_()
     assert "<script>" not in html and "&lt;script&gt;" in html and "<q>a &lt; b</q>" in html
     assert "opacity" not in html, "cited evidence is not faded"

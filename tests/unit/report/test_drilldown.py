@@ -66,8 +66,8 @@ def test_a_question_is_told_whole(results: Results) -> None:
     assert first["nuggets"] == ["It helps"] and first["strata"]["condition"] == "ACL"
     assert [item["relevant"] for item in first["evidence"]] == [True, False]
     assert first["sentences"][0]["citations"] == [1]
-    assert first["trace"]["steps"][0]["step"] == "SearchSparse"
-    assert first["trace"]["why"][0]["found"][0]["channel"] == "dense"
+    assert first["trace"][0]["step"] == "SearchSparse"
+    assert first["why"][0]["found"][0]["channel"] == "dense"
     assert [each["value"] for each in first["judged"]] == [1.0, None]
     assert first["judged"][1]["reason"] == "not judged: timeout"
     assert first["values"] == [["coverage", 0.8, 1.0, ""]]

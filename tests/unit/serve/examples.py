@@ -105,8 +105,9 @@ def cut(body: Any) -> Any:
         cited = {number for each in sentences for number in each["citations"]}
         kept = [item for item in body["evidence"] if item["number"] in cited]
         units = {item["unit_id"] for item in kept}
-        why = [each for each in body.get("why", ()) if each["unit_id"] in units]
-        body = {**body, "evidence": kept, **({"why": why} if why else {})}
+        why = [each for each in body["why"] or () if each["unit_id"] in units] or None
+        papers = [each for each in body["papers"] if each["cited"]]
+        body = {**body, "evidence": kept, "papers": papers, "why": why}
     elif "evidence" in body:
         body = {**body, "evidence": body["evidence"][:1]}
     return {key: cut(value) for key, value in body.items()}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from srrag.bind import bind
+from srrag.bind import bind, build_version
 from srrag.errors import UsageError
 from srrag.evaluate.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
@@ -22,7 +22,7 @@ from srrag.serve.errors import ApiError, Refused, busy
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import Callers, RemoteCall, apart
 from srrag.serve.settings import ServeSettings
-from srrag.serve.snapshot import PipelineJob, Snapshot, build_version
+from srrag.serve.snapshot import PipelineJob, Snapshot
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 from tests.unranked import WITHOUT_BETR

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.bind import build_version
 from srrag.llm.completion import EngineStopped
 from srrag.model.encoder import Encoder
 from srrag.serve import snapshot as module
@@ -25,7 +26,6 @@ from srrag.serve.snapshot import (
     PipelineJob,
     PipelineResult,
     Snapshot,
-    build_version,
     opening_fault,
 )
 from srrag.serve.text_scores import TextScores

@@ -1,0 +1,78 @@
+"""An answer as plain text: for a terminal, for Python, and for clients of chats."""
+
+from __future__ import annotations
+
+import textwrap
+
+from srrag.answer.record import Answer, AnswerFinding, Paper
+
+STATE_LINES = {"answered": "", "partly": "Answered in part.", "not": "Not answered."}
+LEFT_OUT = {
+    "id": "of a request",
+    "rewritten_from": "said before the answer comes",
+    "sentences": "their words and numbers are the answer's",
+    "choice": "`option` is its text",
+    "evidence": "told by paper, with the numbers that the answer cites",
+    "left_out": "named by a note",
+    "support": "what it dropped is told by a note",
+    "degraded": "told by notes",
+    "trace": "told by `trace=true`",
+    "why": "told by `trace=true`",
+    "expansion": "told by `trace=true`",
+    "clinical": "the page shows it",
+    "off": "the terminal tells it",
+    "usage": "a figure for programs",
+    "batch_rows": "a figure for programs",
+    "version": "a figure for programs",
+    "pipeline": "who asks chose it",
+}
+"""Fields of an answer that its text does not show, with the reason."""
+
+
+def remarks(answer: Answer) -> list[str]:
+    """What stands between an answer and its papers, a paragraph each."""
+    verdict = f"Verdict: {answer.verdict}." if answer.verdict else ""
+    head = " ".join(filter(None, (STATE_LINES[answer.state], verdict)))
+    option = f"Chosen: {answer.option}" if answer.option else ""
+    missing = f"Missing: {answer.missing}" if answer.missing else ""
+    notes = [f"Note: {note.text}" for note in answer.notes]
+    return [each for each in (head, option, missing, *notes) if each]
+
+
+def finding_line(finding: AnswerFinding) -> str:
+    """A finding with the kind that it is, unless it is a result, and the number of its evidence."""
+    kind = "" if finding.kind == "result" else f"{finding.kind}: "
+    return f"{kind}{finding.text}" + (f" [{finding.number}]" if finding.number else "")
+
+
+def paper_line(paper: Paper) -> str:
+    """The numbers of a paper, what a reader must know of its publication, its grade and source."""
+    numbers = "".join(f"[{number}]" for number in paper.numbers)
+    status = f" {paper.status.upper()}" if paper.status else ""
+    year = f", {paper.year}" if paper.year else ""
+    source = f"PMID {paper.pmid}" if paper.pmid else paper.source_id
+    grade = f"grade {paper.grade or '–'}"
+    return f"{numbers}{status} {grade}  {paper.title} ({source}{year})"
+
+
+def beside(answer: Answer, width: int) -> str:
+    """What follows the words of an answer: remarks, findings, papers; a star marks what is cited.
+
+    Lines are at most `width` characters long.
+    """
+    if answer.error:
+        return f"No answer: {answer.error}"
+    lines = []
+    for each in remarks(answer):
+        lines += [textwrap.fill(each, width), ""]
+    if answer.findings:
+        lines += ["Findings:"]
+        lines += [_hung(f"- {finding_line(each)}", width) for each in answer.findings] + [""]
+    for paper in answer.papers:
+        star = "*" if paper.cited else " "
+        lines.append(star + textwrap.shorten(paper_line(paper), width - 1, placeholder=" …"))
+    return "\n".join(lines)
+
+
+def _hung(text: str, width: int) -> str:
+    return textwrap.fill(text, width, subsequent_indent="  ")
