@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,16 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from srrag.answer.clinical.summary import clinical_reading
+from srrag.answer.record import (
+    Answer,
+    AnswerFinding,
+    AnswerSentence,
+    Evidence,
+    Mismatch,
+    Note,
+    Quote,
+    TextPlace,
+)
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
 from tests.serve.browsing import VIEWS, accessible, arrival, chromium, held, picture, settled, visit
@@ -113,7 +123,7 @@ def test_the_answer_streams_and_progress_says_what_happens(browser: Browser, url
         assert not any(word in text for text in steps for word in ("Rerank", "Select", "Compose"))
         drafts = [text for name, text in seen if name == "answer" and text.startswith("draft")]
         assert any("Immobilisation" in text for text in drafts)
-        assert page.get_attribute("#result", "class") == "", "what stands now is final"
+        assert page.get_attribute("#result", "class") == "answered", "what stands now is final"
         assert "ten days" in page.inner_text("#said"), "told to who listens"
         assert page.evaluate("document.activeElement.id") == "asked", "and the focus follows"
 
@@ -158,7 +168,8 @@ def test_an_abstention_says_so_once(browser: Browser, url: str, tmp_path: Path) 
         assert page.locator("#certainty").is_hidden() and page.locator("#pair").is_hidden()
         assert page.locator("#notice").is_hidden() and page.locator(".cite").count() == 0
         assert (
-            page.inner_text("#answer").count("hiccups") + page.inner_text("#note").count("hiccups")
+            page.inner_text("#answer").count("hiccups")
+            + page.inner_text("#missing").count("hiccups")
             == 1
         )
         picture(page, "abstention", tmp_path)
@@ -258,26 +269,69 @@ def test_a_key_is_asked_for_and_kept_for_the_other_pages(
         assert page.locator("#begin li").first.is_visible()
 
 
+def read(answer: Answer) -> dict[str, Any]:
+    """The JSON of an answer with its clinical reading, as the page asks for it."""
+    return replace(answer, clinical=clinical_reading(answer.json, {}), why=()).json
+
+
+def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
+    browser: Browser, url: str, tmp_path: Path
+) -> None:
+    text = "Seventy adults 𝛂 took part. Pain fell by 2.1 points (p = .03). No harm was seen."
+    start = text.index("Pain fell")
+    end = start + len("Pain fell by 2.1 points (p = .03).")
+    place = TextPlace(number=1, start=start, end=end)
+    item = Evidence(
+        number=1, evidence_id="e", kind="document", doc_id="d", title="Lamps for knees", text=text,
+        year=2021, grade="C", study="randomised trial", source_id="s", standing="retracted",
+        standing_link="pmid:9",
+    )  # fmt: skip
+    finding = AnswerFinding(text="Pain fell", kind="result", number=1, start=start, end=end)
+    reply = Answer(
+        question="Does lamp therapy relieve knee pain?", state="partly", verdict="yes", model="m",
+        answer="Lamps eased pain in adults. [1]\n\nOne small trial. [1]", missing="Doses.",
+        sentences=(
+            AnswerSentence(text="Lamps eased pain in adults.", citations=(1,), places=(place,)),
+            AnswerSentence(text="One small trial.", part="limits", citations=(1,)),
+        ),
+        findings=(finding,), evidence=(item,),
+        notes=(Note(kind="publication", text="[1]: retracted (PMID 9)."),),
+    )  # fmt: skip
+    with visit(browser, url) as page:
+        page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", read(reply))
+        assert page.inner_text("#verdict") == "Verdict: yes · Answered in part"
+        assert page.inner_text("#missing") == "Missing: Doses."
+        assert page.inner_text("#limited-by") == "One small trial. 1"
+        assert page.inner_text("#standing") == "[1]: retracted (PMID 9)."
+        row = page.locator("#findings tbody tr")
+        assert row.count() == 1 and "result" in row.inner_text() and "Retracted" in row.inner_text()
+        row.locator("button").click()
+        assert page.text_content("#paper .window mark") == text[start:end]
+        picture(page, "model", tmp_path)
+        accessible(page)
+
+
 def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(
     browser: Browser, url: str
 ) -> None:
     text = "## Who\n𝛂 <b>Boys</b> improved **fast**. Girls did not.\n- one\n"
     text += "| a | b |\n|---|---|\n| 1 | 2 |"
     start = text.index("<b>")
-    item: dict[str, Any] = {
-        "number": 1, "unit_id": "u", "doc_id": "d", "title": "<img src=x onerror=alert(1)>",
-        "section": "", "text": text, "year": 2020, "grade": "C", "study": "randomised trial",
-        "source_id": "s", "source": "f", "grade_source": "metadata", "pmid": "12345",
-        "quotes": [{"char_start": start, "char_end": start + 20, "text": "", "parts": ["P", "O"]}],
-        "mismatches": [{"part": "P", "asked": "adults", "found": "boys"}],
-    }  # fmt: skip
-    reply: dict[str, Any] = {
-        "id": "i", "question": "q", "answer": "Boys improved. [1][2]", "notice": "About boys.",
-        "note": "", "model": "rules", "pipeline": "p", "version": "v", "trace": [], "why": [],
-        "state": "answered", "sentences": [{"text": "Boys improved.", "citations": [1, 2]}],
-        "evidence": [item, {**item, "number": 2, "pmid": "javascript:alert(1)"}],
-    }  # fmt: skip
-    reply["clinical"] = asdict(clinical_reading(reply, {}))
+    item = Evidence(
+        number=1, unit_id="u", doc_id="d", title="<img src=x onerror=alert(1)>", text=text,
+        year=2020, grade="C", study="randomised trial", source_id="s", source="f",
+        grade_source="metadata", pmid="12345",
+        quotes=(Quote(char_start=start, char_end=start + 20, text="", parts=("P", "O")),),
+        mismatches=(Mismatch(part="P", asked="adults", found="boys"),),
+    )  # fmt: skip
+    reply = read(
+        Answer(
+            question="q", answer="Boys improved. [1][2]", state="answered", model="rules",
+            notes=(Note(kind="difference", text="About boys."),),
+            sentences=(AnswerSentence(text="Boys improved.", citations=(1, 2)),),
+            evidence=(item, replace(item, number=2, pmid="javascript:alert(1)")),
+        )
+    )  # fmt: skip
     with visit(browser, url) as page:
         page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", reply)
         assert page.inner_text("#notice") == "About boys."
