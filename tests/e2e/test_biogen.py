@@ -23,10 +23,10 @@ def test_an_answer_says_which_wording_found_its_evidence(sample_root: Path) -> N
     summary, shown = srrag(
         "ask", f"root={sample_root}", "pipeline=biogen_b", f"question={question}", "trace=true"
     )
-    assert summary["off"] == ["SummariseDocuments"]
-    steps = [each["step"] for each in summary["trace"]["steps"]]
+    assert summary["off"] == ["SummariseDocuments", "CheckAnswer"]
+    steps = [each["step"] for each in summary["trace"]]
     assert steps[:2] == ["Reformulate", "SearchBranches"]
-    assert summary["trace"]["reformulations"]
+    assert summary["expansion"]["reformulations"]
     assert {each["kind"] for each in summary["evidence"]} == {"bullet"}
     assert "question on all #1" in shown
 

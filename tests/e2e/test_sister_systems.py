@@ -108,7 +108,7 @@ def test_an_answer_shows_its_walk_from_words_to_topics_to_findings(graph: Path) 
     summary, shown = srrag(
         "ask", f"root={graph}", "pipeline=ideprag", f"question={question}", "trace=true"
     )
-    steps = [each["step"] for each in summary["trace"]["steps"]]
+    steps = [each["step"] for each in summary["trace"]]
     walk = ["FindSearchWords", "SearchTopics", "ExtractFeatures", "RerankAttention"]
     assert [step for step in steps if step in walk] == walk
     assert {each["kind"] for each in summary["evidence"]} == {"finding"}
@@ -122,7 +122,7 @@ def test_an_answer_shows_the_chapter_it_was_routed_to(forest: Path, pipeline: st
     summary, shown = srrag(
         "ask", f"root={forest}", f"pipeline={pipeline}", f"question={ASKED['q3'][0]}", "trace=true"
     )
-    steps = [each["step"] for each in summary["trace"]["steps"]]
+    steps = [each["step"] for each in summary["trace"]]
     assert ("SearchTree" if pipeline == "rasrag" else "RerankTreePrior") in steps
     assert summary["evidence"][0]["title"] == "Imaging of tendons"
     assert "ultrasound" in summary["answer"]

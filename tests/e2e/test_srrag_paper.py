@@ -66,10 +66,10 @@ def test_the_published_chain_runs_by_one_word(
     srrag("fit_betr", f"root={root}", *few(tmp_path), *settings)
     assert (root / "jobs" / "fit_betr" / "srrag_paper" / "betr.json").is_file()
     told, _ = srrag("ask", f"root={root}", f"question={QUESTION}", "trace=true", *settings)
-    steps = [each["step"] for each in told["trace"]["steps"]]
+    steps = [each["step"] for each in told["trace"]]
     assert steps[:3] == ["IterateRetrieval", "RerankMaxSim", "RerankBETR"]
     assert 0 < len(told["evidence"]) <= 12
-    for item in told["trace"]["why"]:
+    for item in told["why"]:
         names = ["hits_fused", "hits_coarse", "hits_uncalibrated", "hits"]
         assert list(item["ranked"]) == names and item["betr"]
 
@@ -95,8 +95,8 @@ def test_the_chain_runs_on_a_plain_root_with_a_trained_filter(
     ]  # fmt: skip
     srrag("fit_betr", *few(tmp_path), *settings)
     told, _ = srrag("ask", f"question={QUESTION}", "trace=true", *settings)
-    steps = [each["step"] for each in told["trace"]["steps"]]
+    steps = [each["step"] for each in told["trace"]]
     assert steps[:3] == ["IterateRetrieval", "RerankMaxSim", "RerankBETR"]
     assert 0 < len(told["evidence"]) <= 12
-    scores = [item["ranked"]["hits_uncalibrated"]["score"] for item in told["trace"]["why"]]
+    scores = [item["ranked"]["hits_uncalibrated"]["score"] for item in told["why"]]
     assert len(set(scores)) > 1
