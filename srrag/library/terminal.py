@@ -12,7 +12,7 @@ from typing import Any
 from srrag.answer.provenance_tree import tree
 from srrag.answer.record import Answer
 from srrag.answer.streaming import STREAMED, AnswerStream, checked_in, uncited_of
-from srrag.answer.text import beside
+from srrag.answer.text import LEFT_OUT, beside
 from srrag.bind import build_version
 from srrag.engine.stream import listening
 from srrag.errors import UsageError
@@ -28,6 +28,8 @@ from srrag.step import Place
 from srrag.units import open_units
 
 _WIDTH = 96
+TERMINAL_LEFT_OUT = {name: why for name, why in LEFT_OUT.items() if name != "off"}
+"""Fields of an answer that a terminal does not show; an error is the command's own."""
 Row = dict[str, Any]
 
 
@@ -56,7 +58,7 @@ def ask_aloud(
     pipeline, at = bound.pipeline, bound.place(at)
     asked = question_table([{"query_id": content_id(question), "text": question}])
     draft = AnswerStream(wrapped(), uncited_of(pipeline), checked_in(pipeline), _tell_finding)
-    say(f"\n{textwrap.fill(question, _WIDTH)}\n")
+    say(headed(question))
     with (
         engines_here(engines_of([pipeline]), at, exclusive=False) as engines,
         tallied() as usage,
@@ -74,8 +76,6 @@ def ask_aloud(
     )  # fmt: skip
     draft.finish(answer.answer)
     say(readable(answer))
-    if answer.off:
-        say(f"Off with engine=rules: {', '.join(answer.off)}.\n")
     if trace:
         say(tree(answer.json))
     return answer
@@ -102,7 +102,13 @@ def wrapped() -> Callable[[str], None]:
     return write
 
 
+def headed(question: str) -> str:
+    """The question above its answer."""
+    return f"\n{textwrap.fill(question, _WIDTH)}\n"
+
+
 def readable(answer: Answer) -> str:
     """Format what follows an answer in a terminal: its remarks, findings and papers."""
     by = f"* cited. Written by: {answer.model}. Not medical advice."
-    return "\n".join(["\n", beside(answer, _WIDTH), "", by, ""])
+    off = f"Off with engine=rules: {', '.join(answer.off)}.\n"
+    return "\n".join(["\n", beside(answer, _WIDTH), "", by, "", *([off] if answer.off else [])])

@@ -23,6 +23,21 @@ from srrag.report.view import BenchmarkView, Column
 from srrag.schema import EVIDENCE, empty_value
 
 MAX_EVIDENCE = 20
+LEFT_OUT = {
+    "question": "the report has the text of the benchmark",
+    "choice": "`option` is its text",
+    "papers": "the report lists the evidence, each with its paper and status",
+    "left_out": "named by a note",
+    "support": "what it dropped and put right is told by a note",
+    "degraded": "told by notes",
+    "error": "a failed row has its reject",
+    "clinical": "the question page reads it",
+    "rewritten_from": "a benchmark has no conversation",
+    **dict.fromkeys(
+        ("usage", "batch_rows", "off", "id", "pipeline", "version"), "told of the whole run"
+    ),
+}
+"""Fields of an answer that the report does not show of a question, with the reason."""
 _BLANK: dict[str, Any] = {
     "answer": "", "state": "not", "answer_note": "", "model": "", "sentences": [],
     "evidence": [], "trace": [], "reject": None,

@@ -13,6 +13,32 @@ from fastapi.responses import Response
 from starlette.routing import Route
 
 _OURS = Path(__file__).parents[1] / "page"
+_PROGRAMS = "a figure for programs"
+ASK_LEFT_OUT = {
+    "choice": "`option` is its text",
+    "papers": "the page lists the evidence, each with its paper and status",
+    "left_out": "named by a note",
+    "support": "what it dropped and put right is told by a note",
+    "degraded": "told by notes",
+    "usage": _PROGRAMS,
+    "batch_rows": _PROGRAMS,
+    "expansion": "the report and a terminal tell it",
+    "off": "the page says who wrote the answer",
+}
+"""Fields of an answer that the question page does not show, with the reason."""
+RUNS_LEFT_OUT = {
+    **{
+        name: ASK_LEFT_OUT[name] for name in ("choice", "papers", "left_out", "support", "degraded")
+    },
+    **dict.fromkeys(("usage", "batch_rows", "id", "pipeline", "version", "off"), _PROGRAMS),
+    "error": "a failed row has its reject",
+    "model": "told once for a run",
+    "why": "the question page tells it",
+    "expansion": "the report tells it",
+    "clinical": "the question page reads it",
+    "rewritten_from": "a stored run has no conversation",
+}
+"""Fields of an answer that the page of stored runs does not show, with the reason."""
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _FILES = {
     "/": _OURS / "ask.html",
