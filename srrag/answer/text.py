@@ -6,7 +6,8 @@ import textwrap
 
 from srrag.answer.record import Answer, AnswerFinding, Paper
 
-STATE_LINES = {"answered": "", "partly": "Answered in part.", "not": "Not answered."}
+STATE_LINES = {"answered": "", "partly": "Answered in part.", "not": ""}
+"""An answer that is none says so itself."""
 LEFT_OUT = {
     "id": "of a request",
     "rewritten_from": "said before the answer comes",

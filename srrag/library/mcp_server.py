@@ -24,7 +24,8 @@ INSTRUCTIONS = """Graded medical evidence from papers that the user has chosen. 
 search_evidence for passages, or answer_question for an answer whose every sentence is cited.
 Cite each statement by title and PMID or source_id, and name its grade: A guideline, B systematic
 review, C randomised trial, D cohort, E other. Where the `state` of an answer is `not`, say that
-these papers do not answer the question. Not medical advice."""
+these papers do not answer the question. Where the `status` of a passage or paper is not empty, as
+"retracted", "superseded" or "under an expression of concern", say so. Not medical advice."""
 
 
 def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = ()) -> MCPServer:
@@ -39,7 +40,8 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
     def search_evidence(question: str, k: int = 10) -> dict[str, Any]:
         """Find passages of the papers for a clinical question, best first, with evidence grades.
 
-        Each has text (verbatim), title, pmid or source_id, year, section and grade (A best … E).
+        Each has text (verbatim), title, pmid or source_id, year, section, grade (A best … E) and
+        `status`: what must be said of its publication, as "retracted (PMID 1)"; "" for nothing.
         """
         with turn, told():
             if k > MOST:

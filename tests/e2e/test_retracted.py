@@ -1,5 +1,6 @@
 """PubMed's files with retractions, concerns, corrections, updates and a deletion, end to end."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,14 @@ import pytest
 
 import jobs.ask
 import jobs.status
+import srrag
 from srrag.config.compose import configure
+from srrag.library.retrievers import langchain_retriever, llama_index_retriever
 from srrag.runner.verify import verify
 from srrag.storage.store import Store
 from tests.conftest import run_build
+from tests.unit.library.test_mcp_server import content, talk
+from tests.unit.serve.serving import served, settings
 
 CORPUS = Path(__file__).parents[3] / "shared/data/retracted"
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the shared data is not here")
@@ -94,6 +99,52 @@ def test_a_paper_under_concern_is_cited_with_the_mark(root: Path) -> None:
     marked = {item["number"] for item in answer["evidence"] if item["standing"] == "concern"}
     assert cited & marked
     assert "expression of concern (PMID 99900011)" in answer["notes"][0]["text"]
+
+
+SHOWN = ("status=show", "answering.Rules.gate=null", "answering.Rules.compose.gate=''")
+IS_RETRACTED = "retracted (PMID 99900010)"
+
+
+def test_python_and_the_retrievers_say_that_a_paper_is_retracted(root: Path) -> None:
+    with srrag.open(root) as opened:
+        hidden = opened.ask(RETRACTED, pipeline="bm25", overrides=SHOWN[1:])
+        assert IS_RETRACTED in hidden.notes[0].text and IS_RETRACTED in " ".join(
+            str(hidden).split()
+        )
+        reply = opened.ask(RETRACTED, pipeline="bm25", overrides=SHOWN)
+        assert IS_RETRACTED in {paper.status for paper in reply.papers}
+        assert IS_RETRACTED.upper() in str(reply) and IS_RETRACTED.upper() in reply._repr_html_()
+        found = opened.search(RETRACTED, pipeline="bm25", k=12)
+        assert IS_RETRACTED in found.to_arrow()["status"].to_pylist()
+        assert IS_RETRACTED.upper() in str(found) and IS_RETRACTED.upper() in found._repr_html_()
+        pytest.importorskip("langchain_core", reason="without the extra langchain")
+        documents = langchain_retriever(opened, k=12, pipeline="bm25").invoke(RETRACTED)
+        assert IS_RETRACTED in {each.metadata["status"] for each in documents}
+        pytest.importorskip("llama_index.core", reason="without the extra llamaindex")
+        nodes = llama_index_retriever(opened, k=12, pipeline="bm25").retrieve(RETRACTED)
+        assert IS_RETRACTED in {each.node.metadata["status"] for each in nodes}
+
+
+def test_an_assistant_is_told_that_a_paper_is_retracted(root: Path) -> None:
+    pytest.importorskip("mcp", reason="without the extra mcp")
+    told = asyncio.run(talk(root, RETRACTED, *SHOWN))
+    assert IS_RETRACTED in {each["status"] for each in content(told["answer"])["papers"]}
+    assert IS_RETRACTED in {each["status"] for each in content(told["found"])["passages"]}
+
+
+def test_the_api_says_that_a_paper_is_retracted(root: Path) -> None:
+    with served(settings(root, "pipeline=bm25", *SHOWN)) as (client, _):
+        answer = client.post("/v1/answers", json={"question": RETRACTED}).json()
+        found = client.post("/v1/search", json={"query": RETRACTED, "k": 12}).json()
+        body = {"model": "bm25", "messages": [{"role": "user", "content": RETRACTED}]}
+        chat = client.post("/v1/chat/completions", json=body).json()
+    assert IS_RETRACTED in {each["status"] for each in answer["papers"]}
+    assert IS_RETRACTED in {each["status"] for each in found["hits"]}
+    assert IS_RETRACTED in chat["choices"][0]["message"]["content"]
+    python = srrag.open(root).ask(RETRACTED, pipeline="bm25", overrides=SHOWN).json
+    command = asked(root, RETRACTED, "status=show")
+    varying = {"id": 0, "trace": 0}
+    assert {**answer, **varying} == {**python, **varying} == {**command, **varying}
 
 
 def test_verify_and_status_tell(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

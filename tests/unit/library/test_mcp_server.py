@@ -18,19 +18,19 @@ mcp = pytest.importorskip("mcp", reason="without the extra mcp")
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 
 
-async def talk(root: Path) -> dict[str, Any]:
+async def talk(root: Path, question: str = CAST, *overrides: str) -> dict[str, Any]:
     """List the tools and call each once, well and wrongly."""
     server = mcp.StdioServerParameters(
         command=sys.executable,
-        args=["-m", "srrag", "mcp", f"root={root}", "pipeline=bm25"],
+        args=["-m", "srrag", "mcp", f"root={root}", "pipeline=bm25", *overrides],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         cwd=str(REPOSITORY),
     )
     async with mcp.Client(server, read_timeout_seconds=90) as client:
         return {
             "tools": [tool.name for tool in (await client.list_tools()).tools],
-            "found": await client.call_tool("search_evidence", {"question": CAST, "k": 3}),
-            "answer": await client.call_tool("answer_question", {"question": CAST}),
+            "found": await client.call_tool("search_evidence", {"question": question, "k": 3}),
+            "answer": await client.call_tool("answer_question", {"question": question}),
             "status": await client.call_tool("status", {}),
             "wrong": await client.call_tool("search_evidence", {"question": CAST, "k": 0}),
         }
