@@ -300,6 +300,7 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
         assert page.inner_text("#missing") == "Missing: Doses."
         assert page.inner_text("#limited-by").startswith("One small trial.")
         assert page.inner_text("#standing") == "[1]: retracted (PMID 9)."
+        picture(page, "model-lead", tmp_path)
         row = page.locator("#findings tbody tr")
         assert row.count() == 1 and "result" in row.inner_text() and "Retracted" in row.inner_text()
         row.locator("button").click()

@@ -148,12 +148,14 @@ def clinical_reading(
 def _bottom_line(
     asked: AskedQuestion, said: Sequence[Row], papers: Sequence[CitedPaper], *, quoted: bool
 ) -> list[BottomLine]:
-    """The sentences that answer, of quotes those on the outcome first, of a model its first ones.
+    """The sentences that answer: of quotes those on the outcome first, of a model its own lead.
 
     Where another cited paper says otherwise, it stands second.
     """
     on_question = zip(papers, fitting(asked, papers), strict=True)
     fits = {number for paper, fit in on_question if fit for number in paper.cited}
+    if not quoted:
+        said = [each for each in said if each["part"] == "answer"]
     lines = [_line(asked, each, fits) for each in said if each["citations"]]
     if not quoted:
         return lines[:MAX_LINES]
