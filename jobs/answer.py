@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.config import factory
 from srrag.errors import UsageError
 from srrag.experiment.degraded import lost_steps, step_keys, support_counts
@@ -43,7 +43,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     alive = [row for row in rows if row["reject"] is None]
     commit(out / "answers.parquet", lambda path: write_parquet(answers, path))
     write_lines(
-        out / "answers.jsonl", ({"query_id": r["query_id"], **Answer.of(r).json} for r in alive)
+        out / "answers.jsonl",
+        ({"query_id": r["query_id"], **AnswerRecord.of(r).json} for r in alive),
     )
     commit_json(out / "biogen.json", [biogen(row) for row in alive])
     unit_ids, _, _ = unpack_hits(answers["hits"])

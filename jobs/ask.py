@@ -13,9 +13,9 @@ from srrag.library.terminal import ask_aloud, check_question
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the answer, which the HTTP API, Python and MCP return too."""
-    from srrag.answer.record import Answer
+    from srrag.answer.record import AnswerRecord
 
-    return Answer.schema()
+    return AnswerRecord.schema()
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

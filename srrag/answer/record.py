@@ -66,7 +66,7 @@ class AnswerFinding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quote:
+class EvidenceQuote:
     """A stretch of the evidence's text, verbatim, and the parts of the question that it states."""
 
     char_start: int
@@ -77,7 +77,7 @@ class Quote:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mismatch:
+class EvidenceMismatch:
     """Where evidence is about other people (P) or another intervention (I) than was asked."""
 
     part: str
@@ -86,7 +86,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class TextbookFigure:
     """A figure of a textbook; the image is the name of its file, "" if the text gives none."""
 
     name: str
@@ -127,9 +127,9 @@ class Evidence:
     """in the literature: ok, retracted, concern, …; "" if the build did not look"""
     standing_link: str = ""
     """the paper that says so, as pmid:… or doi:…"""
-    quotes: tuple[Quote, ...] = ()
-    mismatches: tuple[Mismatch, ...] = ()
-    figures: tuple[Figure, ...] = ()
+    quotes: tuple[EvidenceQuote, ...] = ()
+    mismatches: tuple[EvidenceMismatch, ...] = ()
+    figures: tuple[TextbookFigure, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ class LeftOutPaper:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note:
+class AnswerNote:
     """A remark for the reader: on publication status, on other people or interventions than asked,
     on the evidence, on what the check of support dropped or corrected, or on steps that failed.
     """
@@ -184,7 +184,7 @@ class UnsupportedSentence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Support:
+class AnswerSupport:
     """What became of the sentences when they were checked against what they cite."""
 
     sentences: int
@@ -202,7 +202,7 @@ class FailedStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class AnswerRecord:
     """An answer with all that it rests on; None and empty where a pipeline has nothing to say."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
@@ -224,8 +224,8 @@ class Answer:
     evidence: tuple[Evidence, ...] = ()
     papers: tuple[Paper, ...] = ()
     left_out: tuple[LeftOutPaper, ...] = ()
-    notes: tuple[Note, ...] = ()
-    support: Support | None = None
+    notes: tuple[AnswerNote, ...] = ()
+    support: AnswerSupport | None = None
     """None if no step checked it"""
     degraded: tuple[FailedStep, ...] = ()
     error: str = ""
@@ -317,8 +317,8 @@ class Answer:
 
 
 @cache
-def _adapter() -> TypeAdapter[Answer]:
-    return TypeAdapter(Answer)
+def _adapter() -> TypeAdapter[AnswerRecord]:
+    return TypeAdapter(AnswerRecord)
 
 
 def papers_of(evidence: Sequence[Evidence], cited: Iterable[int]) -> tuple[Paper, ...]:
@@ -386,9 +386,9 @@ def _evidence(
             study=STUDIES.get(item["grade"], ""),
             **item,
             **source,
-            quotes=_about(Quote, item, row.get("snippets")),
-            mismatches=_about(Mismatch, item, row.get("mismatches")),
-            figures=_about(Figure, item, row.get("figures")),
+            quotes=_about(EvidenceQuote, item, row.get("snippets")),
+            mismatches=_about(EvidenceMismatch, item, row.get("mismatches")),
+            figures=_about(TextbookFigure, item, row.get("figures")),
         )
         for item, source in zip(items, sources, strict=True)
     )
@@ -425,10 +425,10 @@ def _chosen(row: Mapping[str, Any]) -> tuple[int | None, str | None]:
     return (choice, options[choice]) if 0 <= choice < len(options) else (None, None)
 
 
-def _support(row: Mapping[str, Any], numbers: Mapping[str, int]) -> Support | None:
+def _support(row: Mapping[str, Any], numbers: Mapping[str, int]) -> AnswerSupport | None:
     if not (row.get("support") or {}).get("sentences"):
         return None
-    return Support(
+    return AnswerSupport(
         **row["support"],
         unsupported=tuple(
             UnsupportedSentence(
@@ -449,7 +449,7 @@ def _notes(
     evidence: Sequence[Evidence],
     left_out: Sequence[LeftOutPaper],
     lost: Sequence[FailedStep],
-) -> tuple[Note, ...]:
+) -> tuple[AnswerNote, ...]:
     """All remarks, the gravest first."""
     cited = {number for each in sentences for number in each.citations}
     items, gone = list(map(vars, evidence)), list(map(asdict, left_out))
@@ -460,7 +460,7 @@ def _notes(
         ("support", support_line(row.get("unsupported") or ())),
         *(("degraded", f"{each.step} gave nothing. {each.fault}") for each in lost),
     ]  # fmt: skip
-    return tuple(Note(kind=kind, text=text) for kind, text in said if text)
+    return tuple(AnswerNote(kind=kind, text=text) for kind, text in said if text)
 
 
 def _numbered(ids: Sequence[str], numbers: Mapping[str, int]) -> tuple[int, ...]:

@@ -48,14 +48,14 @@ _CONTEXT_WORDS = 7
 """Words on either side of a cue or number that say what it is about."""
 
 
-class Cue(NamedTuple):
+class TextCue(NamedTuple):
     """An effect or a number, with the stems of the words around it."""
 
     value: str
     around: frozenset[str]
 
 
-def effects(text: str) -> list[Cue]:
+def effects(text: str) -> list[TextCue]:
     """The effects that a sentence states; one that is negated is "none"."""
     spans = _negated_spans(text)
     found = []
@@ -64,17 +64,21 @@ def effects(text: str) -> list[Cue]:
         negated = any(start <= match.start() < end for start, end in spans)
         if negated and kind == "none":
             continue  # "not similar" says that there is one, and not which
-        found.append(Cue("none" if negated else kind, _around(text, match.start(), match.end())))
+        found.append(
+            TextCue("none" if negated else kind, _around(text, match.start(), match.end()))
+        )
     return found
 
 
-def numbers(text: str) -> list[Cue]:
+def numbers(text: str) -> list[TextCue]:
     """The numbers of a sentence, digits or words, each as a decimal without trailing zeros."""
-    found = [Cue(_decimal(m[0]), _around(text, m.start(), m.end())) for m in _NUMBER.finditer(text)]
+    found = [
+        TextCue(_decimal(m[0]), _around(text, m.start(), m.end())) for m in _NUMBER.finditer(text)
+    ]
     for match in _WORD.finditer(text):
         value = NUMBER_WORDS.get(match[0].casefold())
         if value is not None and value > 1:  # "one" is mostly no number
-            found.append(Cue(str(value), _around(text, match.start(), match.end())))
+            found.append(TextCue(str(value), _around(text, match.start(), match.end())))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from srrag.answer.record import Answer, AnswerFinding, Paper
+from srrag.answer.record import AnswerFinding, AnswerRecord, Paper
 
 STATE_LINES = {"answered": "", "partly": "Answered in part.", "not": ""}
 """An answer that is none says so itself."""
@@ -30,7 +30,7 @@ LEFT_OUT = {
 """Fields of an answer that its text does not show, with the reason."""
 
 
-def remarks(answer: Answer) -> list[str]:
+def remarks(answer: AnswerRecord) -> list[str]:
     """What stands between an answer and its papers, a paragraph each."""
     verdict = f"Verdict: {answer.verdict}." if answer.verdict else ""
     head = " ".join(filter(None, (STATE_LINES[answer.state], verdict)))
@@ -56,7 +56,7 @@ def paper_line(paper: Paper) -> str:
     return f"{numbers}{status} {grade}  {paper.title} ({source}{year})"
 
 
-def beside(answer: Answer, width: int) -> str:
+def beside(answer: AnswerRecord, width: int) -> str:
     """What follows the words of an answer: remarks, findings, papers; a star marks what is cited.
 
     Lines are at most `width` characters long.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.answer.text import LEFT_OUT, beside, finding_line, remarks
 from srrag.html import templates
 from srrag.retrieve.passages import FoundPassage
@@ -22,7 +22,7 @@ HTML_LEFT_OUT = {name: why for name, why in LEFT_OUT.items() if name != "evidenc
 
 
 @dataclass(frozen=True, kw_only=True)
-class CitedReply(Answer):
+class CitedReply(AnswerRecord):
     """The answer to one question, with the row that the pipeline wrote."""
 
     row: pa.Table = field(default_factory=lambda: pa.table({}), repr=False, compare=False)

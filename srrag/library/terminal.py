@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from srrag.answer.provenance_tree import tree
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.answer.streaming import STREAMED, AnswerStream, checked_in, uncited_of
 from srrag.answer.text import LEFT_OUT, beside
 from srrag.bind import build_version
@@ -49,7 +49,7 @@ def ask_aloud(
     *,
     name: str,
     trace: bool,
-) -> Answer:
+) -> AnswerRecord:
     """Answer a question by the pipeline of this name, and write the answer to stderr as it comes.
 
     `naming` changes the row, so that its faults name keys of the configuration. Raises
@@ -65,7 +65,7 @@ def ask_aloud(
         listening(draft, *STREAMED),
     ):
         row = pipeline.open(replace(at, clients=engines.clients))(asked).to_pylist()[0]
-    made = Answer.of(
+    made = AnswerRecord.of(
         naming(row), units=open_units(at), explained=trace, terms=terms_of(pipeline)
     )  # fmt: skip
     if made.error:
@@ -107,7 +107,7 @@ def headed(question: str) -> str:
     return f"\n{textwrap.fill(question, _WIDTH)}\n"
 
 
-def readable(answer: Answer) -> str:
+def readable(answer: AnswerRecord) -> str:
     """Format what follows an answer in a terminal: its remarks, findings and papers."""
     by = f"* cited. Written by: {answer.model}. Not medical advice."
     off = f"Off with engine=rules: {', '.join(answer.off)}.\n"

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.report.results import STRATA, Results
 from srrag.report.row import Row
 from srrag.report.view import BenchmarkView, Column
@@ -220,7 +220,7 @@ def _answered(told: dict[str, Any], relevant: set[str]) -> dict[str, Any]:
         return {"kept": False}
     listed = told["evidence"] if "evidence" in told else _windows(told.get("hits") or [])
     row = {**_BLANK, **told, "evidence": listed[:MAX_EVIDENCE]}
-    reply = Answer.of({**row, "reject": None}, explained=True).json
+    reply = AnswerRecord.of({**row, "reject": None}, explained=True).json
     for item in reply["evidence"]:
         item["relevant"] = bool(relevant & {item["unit_id"], item["doc_id"], item["source_id"]})
     return {"kept": True, **reply, "ranking": "answer" not in told, "reject": row["reject"]}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 
 from srrag.answer.cited import UNGRADED, best_grade, without_lead
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.ids import content_id
 from srrag.report.results import ROWS
 from srrag.schema import STATES as ANSWER_STATES
@@ -200,4 +200,4 @@ def read_answer(run: StoredRun, query_id: str, units: Units | None = None) -> Ro
     if row["reject"]:
         return {"query_id": query_id, "question": row["text"], "state": "failed",
                 "reject": row["reject"]}  # fmt: skip
-    return {**Answer.of(row, units=units, explained=True).json, "query_id": query_id}
+    return {**AnswerRecord.of(row, units=units, explained=True).json, "query_id": query_id}

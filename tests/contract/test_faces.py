@@ -12,16 +12,16 @@ import jsonschema
 import pytest
 
 from srrag.answer.record import (
-    Answer,
     AnswerFinding,
+    AnswerNote,
+    AnswerRecord,
     AnswerSentence,
+    AnswerSupport,
     Evidence,
+    EvidenceQuote,
     FailedStep,
     LeftOutPaper,
-    Note,
-    Quote,
     StepTime,
-    Support,
     papers_of,
 )
 from srrag.answer.text import LEFT_OUT
@@ -33,14 +33,15 @@ from srrag.serve.api.chat import CHAT_LEFT_OUT, extension, sources
 from srrag.serve.api.pages import ASK_LEFT_OUT, RUNS_LEFT_OUT
 
 SRRAG = Path(__file__).resolve().parents[2] / "srrag"
-NAMES = [each.name for each in fields(Answer)]
+NAMES = [each.name for each in fields(AnswerRecord)]
 EVIDENCE = (
     Evidence(
         number=1, evidence_id="e", doc_id="d", title="Lamps", source_id="p-1", standing="retracted",
-        standing_link="pmid:9", quotes=(Quote(char_start=0, char_end=1, text="m-evidence"),),
+        standing_link="pmid:9",
+        quotes=(EvidenceQuote(char_start=0, char_end=1, text="m-evidence"),),
     ),
 )  # fmt: skip
-FULL = Answer(
+FULL = AnswerRecord(
     question="m-question", answer="m-answer [1]", state="partly", verdict="no difference", choice=1,
     option="m-option", sentences=(AnswerSentence(text="m-sentences", citations=(1,)),),
     findings=(AnswerFinding(text="m-findings", kind="result", number=1, start=0, end=1),),
@@ -49,8 +50,8 @@ FULL = Answer(
         LeftOutPaper(doc_id="x", source_id="x", pmid="", title="m-left_out", standing="deleted",
                      standing_link=""),
     ),
-    notes=(Note(kind="evidence", text="m-notes"),),
-    support=Support(sentences=71, kept_sentences=70, repaired_sentences=69), model="m-model",
+    notes=(AnswerNote(kind="evidence", text="m-notes"),),
+    support=AnswerSupport(sentences=71, kept_sentences=70, repaired_sentences=69), model="m-model",
     degraded=(FailedStep(step="m-degraded", fault="f"),), usage={"calls": 73}, batch_rows=74,
     trace=(StepTime(step="m-trace", ms=1.0, rows_in=1, rows_out=1),), why=({"unit_id": "m-why"},),
     expansion={"keywords": ["m-expansion"]}, off=("m-off",), rewritten_from="m-rewritten_from",
@@ -107,8 +108,8 @@ def test_a_page_reads_each_field_or_names_it_as_left_out(page: str) -> None:
 
 
 def test_every_program_gets_all_fields_in_one_shape() -> None:
-    jsonschema.validate(FULL.json, Answer.schema())
-    assert [*FULL.json] == NAMES and [*Answer.schema()["properties"]] == NAMES
+    jsonschema.validate(FULL.json, AnswerRecord.schema())
+    assert [*FULL.json] == NAMES and [*AnswerRecord.schema()["properties"]] == NAMES
     assert REPLY.json == extension(FULL, []) == FULL.json
 
 
@@ -126,7 +127,7 @@ def test_every_column_of_an_answer_comes_into_the_record() -> None:
     }  # fmt: skip
     assert {field.name for field in ANSWER} == {*values}
     for name, value in values.items():
-        assert Answer.of({**blank, name: value}) != Answer.of(blank), name
+        assert AnswerRecord.of({**blank, name: value}) != AnswerRecord.of(blank), name
 
 
 def test_a_field_that_no_face_knows_is_found() -> None:

@@ -14,13 +14,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from srrag.answer.clinical.summary import clinical_reading
 from srrag.answer.record import (
-    Answer,
     AnswerFinding,
+    AnswerNote,
+    AnswerRecord,
     AnswerSentence,
     Evidence,
-    Mismatch,
-    Note,
-    Quote,
+    EvidenceMismatch,
+    EvidenceQuote,
     TextPlace,
 )
 from srrag.serve.feedback import FILE
@@ -266,7 +266,7 @@ def test_a_key_is_asked_for_and_kept_for_the_other_pages(
         assert page.locator("#begin li").first.is_visible()
 
 
-def read(answer: Answer) -> dict[str, Any]:
+def read(answer: AnswerRecord) -> dict[str, Any]:
     """The JSON of an answer with its clinical reading, as the page asks for it."""
     return replace(answer, clinical=clinical_reading(answer.json, {}), why=()).json
 
@@ -284,7 +284,7 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
         standing_link="pmid:9",
     )  # fmt: skip
     finding = AnswerFinding(text="Pain fell", kind="result", number=1, start=start, end=end)
-    reply = Answer(
+    reply = AnswerRecord(
         question="Does lamp therapy relieve knee pain?", state="partly", verdict="yes", model="m",
         answer="Lamps eased pain in adults. [1]\n\nOne small trial. [1]", missing="Doses.",
         sentences=(
@@ -292,7 +292,7 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
             AnswerSentence(text="One small trial.", part="limits", citations=(1,)),
         ),
         findings=(finding,), evidence=(item,),
-        notes=(Note(kind="publication", text="[1]: retracted (PMID 9)."),),
+        notes=(AnswerNote(kind="publication", text="[1]: retracted (PMID 9)."),),
     )  # fmt: skip
     with visit(browser, url) as page:
         page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", read(reply))
@@ -319,13 +319,13 @@ def test_quotes_mismatches_and_sources_of_a_document_are_shown_as_text(
         number=1, unit_id="u", doc_id="d", title="<img src=x onerror=alert(1)>", text=text,
         year=2020, grade="C", study="randomised trial", source_id="s", source="f",
         grade_source="metadata", pmid="12345",
-        quotes=(Quote(char_start=start, char_end=start + 20, text="", parts=("P", "O")),),
-        mismatches=(Mismatch(part="P", asked="adults", found="boys"),),
+        quotes=(EvidenceQuote(char_start=start, char_end=start + 20, text="", parts=("P", "O")),),
+        mismatches=(EvidenceMismatch(part="P", asked="adults", found="boys"),),
     )  # fmt: skip
     reply = read(
-        Answer(
+        AnswerRecord(
             question="q", answer="Boys improved. [1][2]", state="answered", model="rules",
-            notes=(Note(kind="difference", text="About boys."),),
+            notes=(AnswerNote(kind="difference", text="About boys."),),
             sentences=(AnswerSentence(text="Boys improved.", citations=(1, 2)),),
             evidence=(item, replace(item, number=2, pmid="javascript:alert(1)")),
         )

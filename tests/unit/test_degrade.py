@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from srrag.answer.record import Answer, FailedStep, degraded
+from srrag.answer.record import AnswerRecord, FailedStep, degraded
 from srrag.degrade import why
 from srrag.expand.hyde import WriteHyde
 from srrag.expand.picot_anchors import FindAnchors
@@ -165,9 +165,9 @@ def test_summaries_count_questions_and_drops() -> None:
 def test_an_answer_names_what_was_lost() -> None:
     from tests.unit.answer.test_record import ROW
 
-    assert Answer.of(ROW).degraded == ()
+    assert AnswerRecord.of(ROW).degraded == ()
     step = {**ROW["trace"][0], "fault": "empty: No."}
-    told = Answer.of({**ROW, "trace": [step]})
+    told = AnswerRecord.of({**ROW, "trace": [step]})
     assert told.degraded == (FailedStep(step="SearchSparse", fault="empty: No."),)
     assert told.trace[0].fault == "empty: No."
     assert [note.kind for note in told.notes] == ["degraded"]

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from srrag import __version__
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.expand.follow_up import StandaloneQuestion, standalone_question
 from srrag.llm.completion import one_line
 from srrag.serve.api import responses
@@ -83,7 +83,7 @@ def create_app(host: PipelineService) -> Gateway:
 
 def _add_answers(app: FastAPI, host: PipelineService) -> None:
     @app.post("/v1/answers", responses=shown("answer"))
-    async def answers(body: AnswerRequest, request: Request) -> Answer:
+    async def answers(body: AnswerRequest, request: Request) -> AnswerRecord:
         """Answer a question: sentences with citations, and the evidence with its grades."""
         name = pipeline_of(host, body.pipeline)
         asked = ask(host, request, name, _standalone(body))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.answer.text import LEFT_OUT, finding_line, paper_line, remarks
 from srrag.llm.completion import Usage
 from srrag.serve.api.gateway import RequestContext
@@ -168,7 +168,7 @@ CHAT_LEFT_OUT = {
 """Fields that the text of a chat does not show; its field `srrag` holds all."""
 
 
-def sources(reply: Answer) -> str:
+def sources(reply: AnswerRecord) -> str:
     """What follows the words of an answer as plain text: remarks, findings, the papers cited."""
     lines = [paper_line(paper) for paper in reply.papers if paper.cited]
     said = "".join(f"\n\n{each}" for each in remarks(reply))
@@ -181,7 +181,7 @@ def sources(reply: Answer) -> str:
     )
 
 
-def extension(reply: Answer, ignored: Sequence[str]) -> Json:
+def extension(reply: AnswerRecord, ignored: Sequence[str]) -> Json:
     """The whole answer, as the other faces give it, and the options not followed."""
     return {**reply.json, "ignored": list(ignored)} if ignored else reply.json
 

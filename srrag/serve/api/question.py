@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.expand.follow_up import StandaloneQuestion
 from srrag.retrieve.questions import question_fault
 from srrag.serve.api import responses
@@ -52,7 +52,7 @@ class PendingQuestion:
         self.passing.steps = StepSpans.of(found.row["trace"])
         return found
 
-    def reply(self, found: PipelineResult, explained: bool, clinical: bool = False) -> Answer:
+    def reply(self, found: PipelineResult, explained: bool, clinical: bool = False) -> AnswerRecord:
         """The answer of a result."""
         return responses.answer(
             found, explained=explained, clinical=clinical, id=self.passing.id,

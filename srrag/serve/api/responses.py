@@ -1,4 +1,4 @@
-"""The bodies of HTTP responses that are not an Answer, and what makes an Answer of a result."""
+"""The bodies of HTTP responses that are no answer, and what makes an AnswerRecord of a result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from srrag.answer.clinical.summary import clinical_reading
 from srrag.answer.provenance import StepTime, step_times
-from srrag.answer.record import Answer
+from srrag.answer.record import AnswerRecord
 from srrag.expand.anchor_rules import rule_anchors
 from srrag.retrieve.passages import FoundPassage, found_passages
 from srrag.serve.snapshot import PipelineResult
@@ -70,13 +70,13 @@ class Reloaded(BaseModel):
 
 def answer(
     found: PipelineResult, *, explained: bool, clinical: bool = False, **known: Any
-) -> Answer:
+) -> AnswerRecord:
     """The answer of a pipeline's result; `known` are fields that its row does not hold.
 
     `explained` adds the reasons, `clinical` what a clinician reads first.
     """
     made = replace(
-        Answer.of(
+        AnswerRecord.of(
             found.row, units=found.units, explained=explained or clinical, terms=found.terms
         ),
         usage=found.usage.as_dict(), batch_rows=found.batch_rows, version=found.version, **known,

@@ -6,7 +6,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from srrag.answer.record import Answer, AnswerFinding, Mismatch, Quote, TextPlace, papers_of
+from srrag.answer.record import (
+    AnswerFinding,
+    AnswerRecord,
+    EvidenceMismatch,
+    EvidenceQuote,
+    TextPlace,
+    papers_of,
+)
 
 STEP = {"step": "SearchSparse", "seconds": 0.0123456, "rows_in": 1, "rows_out": 1, "items": 4}
 ROW: dict[str, Any] = {
@@ -34,21 +41,21 @@ def test_citations_are_numbers_and_evidence_has_what_was_said_of_it() -> None:
         "snippets": [{"evidence_id": "e2", **quote}],
         "mismatches": [{"evidence_id": "e1", **other}],
     }
-    told = Answer.of(row)
+    told = AnswerRecord.of(row)
     (sentence,) = told.sentences
     assert (sentence.text, sentence.part, sentence.citations) == ("It does.", "answer", (2,))
     first, second = told.evidence
     assert (first.number, first.study, first.quotes) == (1, "", ())
-    assert first.mismatches == (Mismatch(**other),)
+    assert first.mismatches == (EvidenceMismatch(**other),)
     assert (second.number, second.study, second.mismatches) == (2, "randomised trial", ())
-    assert second.quotes == (Quote(**{**quote, "parts": ("O",)}),)  # type: ignore[arg-type]
+    assert second.quotes == (EvidenceQuote(**{**quote, "parts": ("O",)}),)  # type: ignore[arg-type]
     assert [note.text for note in told.notes] == ["It is about boys."]
     assert [item.number for item in told.cited] == [2]
 
 
 def test_places_and_findings_lead_to_the_text_of_their_evidence() -> None:
     place = {"evidence_id": "e2", "start": 0, "end": 7}
-    told = Answer.of(
+    told = AnswerRecord.of(
         {
             **ROW,
             "sentences": [{**ROW["sentences"][0], "part": "answer", "places": [place]}],
@@ -65,7 +72,7 @@ def test_places_and_findings_lead_to_the_text_of_their_evidence() -> None:
 def test_windows_of_one_paper_are_one_paper_with_its_publication_status() -> None:
     of_one = {"doc_id": "d", "title": "Lamps", "standing": "retracted", "standing_link": "pmid:9"}
     row = {**ROW, "evidence": [{**item, **of_one} for item in ROW["evidence"]]}
-    told = Answer.of(row)
+    told = AnswerRecord.of(row)
     (paper,) = told.papers
     assert (paper.numbers, paper.cited, paper.status) == ((1, 2), True, "retracted (PMID 9)")
     assert told.notes[0].kind == "publication" and "[2]: retracted (PMID 9)." in told.notes[0].text
@@ -74,18 +81,18 @@ def test_windows_of_one_paper_are_one_paper_with_its_publication_status() -> Non
 
 def test_a_rejected_row_is_an_answer_with_its_error() -> None:
     lost = {"stage": "answer", "reason": "timeout", "detail": "no answer in 5 s"}
-    told = Answer.of({"text": "Does it?", "reject": lost})
+    told = AnswerRecord.of({"text": "Does it?", "reject": lost})
     assert (told.error, told.answer, told.state) == ("answer: no answer in 5 s", "", "not")
 
 
 def test_a_column_of_evidence_that_the_record_does_not_know_is_an_error() -> None:
     odd = {**ROW["evidence"][0], "colour": "blue"}
     with pytest.raises(TypeError, match="colour"):
-        Answer.of({**ROW, "evidence": [odd, ROW["evidence"][1]]})
+        AnswerRecord.of({**ROW, "evidence": [odd, ROW["evidence"][1]]})
 
 
 def test_steps_have_milliseconds_and_items_only_where_they_wrote_a_list() -> None:
-    first, last = Answer.of(ROW).trace
+    first, last = AnswerRecord.of(ROW).trace
     assert (first.step, first.ms, first.items) == ("SearchSparse", 12.35, 4)
     assert last.items is None
 
@@ -95,18 +102,18 @@ def test_rounds_have_their_own_steps_and_what_is_empty_is_left_out() -> None:
     inner = [{**STEP, "step": name} for name in ("A", "B", "A", "B")]
     anchors = {"P": ["adults"], "I": []}
     row = {**ROW, "rounds": rounds, "search_trace": inner, "anchors": anchors, "subquestions": []}
-    told = Answer.of(row, explained=True)
+    told = AnswerRecord.of(row, explained=True)
     assert told.expansion is not None and told.why is not None
     steps = [[step["step"] for step in each["steps"]] for each in told.expansion["rounds"]]
     assert steps == [["A", "B"]] * 2
     assert told.expansion["anchors"] == anchors and "subquestions" not in told.expansion
     assert [item["unit_id"] for item in told.why] == ["u1", "u2"]
-    assert Answer.of(ROW).expansion is None
+    assert AnswerRecord.of(ROW).expansion is None
 
 
 def test_the_json_of_an_answer_is_what_its_schema_says() -> None:
-    answer = Answer.of(ROW, explained=True).json
-    schema = Answer.schema()
+    answer = AnswerRecord.of(ROW, explained=True).json
+    schema = AnswerRecord.schema()
     jsonschema.validate(json.loads(json.dumps(answer)), schema)
     assert set(answer) == set(schema["properties"]), "every key is always there"
     with pytest.raises(jsonschema.ValidationError):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import srrag
-from srrag.answer.record import AnswerSentence, Evidence, Quote
+from srrag.answer.record import AnswerSentence, Evidence, EvidenceQuote
 from srrag.answer.select import SelectEvidence
 from srrag.errors import UsageError
 from srrag.library.results import CitedReply
@@ -105,7 +105,7 @@ def test_wrong_usage_is_one_line(root: Root, tmp_path: Path) -> None:
 
 
 def test_html_holds_no_markup_of_a_paper() -> None:
-    quote = Quote(char_start=0, char_end=5, text="a < b")
+    quote = EvidenceQuote(char_start=0, char_end=5, text="a < b")
     evidence = Evidence(number=1, grade="C", title="<script>x</script>", quotes=(quote,))
     sentence = AnswerSentence(text="So.", citations=(1,))
     reply = CitedReply(

@@ -91,7 +91,7 @@ def test_the_description_says_where_a_key_is_needed(
 
 
 def test_the_last_event_of_the_streams_is_an_answer(description: dict[str, Any]) -> None:
-    answer = {"$ref": "#/components/schemas/Answer"}
+    answer = {"$ref": "#/components/schemas/AnswerRecord"}
     final = events((EXAMPLES / "answer_stream.txt").read_text("utf-8"))[-1]
     assert final[0] == "final"
     check(final[1], answer, description)
