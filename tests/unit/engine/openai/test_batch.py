@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from srrag.answer.compose import ComposeAnswer
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai import batch_folder
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import estimate_tokens
+from srrag.expand.search_words import FindSearchWords
 from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
 from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_here
@@ -332,7 +332,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_server_refuses_to_wait_for_files(tmp_path: Path) -> None:
-    pipeline = Pipeline(rank=(), answer=(ComposeAnswer(engine=engine(tmp_path)),))
+    pipeline = Pipeline(rank=(), answer=(FindSearchWords(engine=engine(tmp_path)),))
     settings = ServeSettings(root=tmp_path, pipelines={"p": pipeline})
     with pytest.raises(ValueError, match=r"engine\.folder: a server cannot wait"):
         SharedEngines(settings)
