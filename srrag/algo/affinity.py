@@ -176,13 +176,18 @@ def _search_lists(vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
             column.append(values)
 
     for inside in members:
-        own = vectors[inside] @ vectors[inside].T
+        own = _rounded(vectors[inside] @ vectors[inside].T)
         if len(inside) >= k:
             least[inside] = np.partition(own, -k, axis=1)[:, -k]
         take(inside, inside, own)
     for inside, rows in zip(members, searches, strict=True):
-        take(rows, inside, vectors[rows] @ vectors[inside].T)
+        take(rows, inside, _rounded(vectors[rows] @ vectors[inside].T))
     return _largest(n, k, found)
+
+
+def _rounded(cosines: np.ndarray) -> np.ndarray:
+    """Round in place: on some processors a product's last bits differ with a row's place in it."""
+    return cosines.round(6, out=cosines)
 
 
 def _largest(n: int, k: int, found: tuple[list[np.ndarray], ...]) -> tuple[np.ndarray, np.ndarray]:

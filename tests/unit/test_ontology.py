@@ -37,7 +37,7 @@ def load(name: str) -> Ontology:
 @pytest.mark.parametrize(
     ("name", "entities", "relations"),
     [
-        ("pico", PICO_ENTITIES, PICO_RELATIONS),
+        ("pico_paper", PICO_ENTITIES, PICO_RELATIONS),
         ("neutral", NEUTRAL_ENTITIES, NEUTRAL_RELATIONS),
     ],
 )
