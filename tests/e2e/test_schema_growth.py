@@ -29,15 +29,18 @@ SCHEMAS = Path(__file__).parents[2] / "conf" / "schema"
 def propose(request: dict[str, Any]) -> str:
     """Answer by rules, and propose that participants be linked with what they were given."""
     text = answer_by_rules(request)
-    quote = re.search(r"randomised to ([a-z ]+) or placebo", request["messages"][1]["content"])
-    if (asked_schema(request) or {}).get("title") != "Extraction" or quote is None:
+    system, user = (each["content"] for each in request["messages"][:2])
+    if (asked_schema(request) or {}).get("title") != "Extraction":
         return text
-    proposal = {
-        "kind": "relation", "head": quote[1], "head_type": "Intervention",
-        "relation": "was_drawn_for", "tail": "adults", "tail_type": "Participant",
-        "quote": quote[0], "confidence": 0.9,
-    }  # fmt: skip
-    return json.dumps({**json.loads(text), "proposals": [proposal]})
+    said = next(line for line in user.splitlines() if "randomised to" in line)
+    number = re.search(r"\d+", said)
+    assert number is not None
+    lines = [f"90 Participant: adults @{number[0]}?90", f"91 Intervention: rest @{number[0]}"]
+    drawn = f"91 was_drawn_for 90 @{number[0]}?90"
+    answer = json.loads(text)
+    if "was_drawn_for" in system:
+        return json.dumps({**answer, "entities": answer["entities"] + lines})
+    return json.dumps({**answer, "proposals": [*lines, drawn]})
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,6 @@ def test_a_proposed_type_is_reported_written_beside_and_used_when_chosen(
     found = Store(root).artifacts("default")["schema_growth"]
     report = (found / "report.md").read_text("utf-8")
     assert "## entity Participant: accepted\n\n4 windows of 4 documents, confidence 0.900" in report
-    assert "randomised to taping or placebo" in report
     chosen = tmp_path / "conf" / "schema" / "grown.yaml"
     chosen.parent.mkdir(parents=True)
     shutil.copy(found / "schema-2.yaml", chosen)
