@@ -51,7 +51,6 @@ def usage() -> str:
             "srrag <job> --schema           the JSON Schema of its last line",
             "srrag --version",
             "Progress goes to stderr; the last line on stdout is one JSON object.",
-            "Exit codes: 0 done, 1 failed, 2 wrong usage, configuration or input,",
-            "3 prompts in files wait for their answers (engine=batch).",
+            "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 files wait for answers.",
         ]
     )

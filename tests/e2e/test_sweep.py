@@ -76,7 +76,8 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
     with started(tmp_path, *RULES) as (_, url):
         whole, shown = srrag(*command(roots[0], bench, url))
         called = sends(url)
-        assert called == len(counts(url)["calls"]) == whole["usage"]["answers"]["calls"]
+        # Rows that ask the same at the same time share a call; each counts it.
+        assert called == len(counts(url)["calls"]) <= whole["usage"]["answers"]["calls"]
         assert (whole["configurations"], whole["questions"], whole["stages"]) == (3, QUESTIONS, 9)
         assert whole["parts"] == whole["parts_made"] == 18
         assert "srrag answer " in shown, "the command that repeats a row with an engine of its own"
@@ -103,7 +104,7 @@ def test_a_killed_sweep_goes_on_and_a_longer_one_runs_what_is_new(
             longer, _ = srrag(*command(roots[1], bench, other, k="4,8,12"))
             assert (longer["configurations"], longer["parts_made"]) == (4, 6)
             # One row of two asked: with more evidence, the gate opens for another question or two.
-            assert 0 <= sends(other) - asked - called // 2 <= 4
+            assert 0 < sends(other) - asked <= called // 2 + 4
             assert table(roots[1])["model, k=4"][0] == table(roots[0])["model, k=4"][0]
 
 
