@@ -17,6 +17,7 @@ GRADES = "ABCDE"
 
 _TYPES: dict[str, str] = {
     "retracted publication": "E",  # a retracted trial is no evidence, whatever its design
+    "clinical trial protocol": "E",  # it announces a trial, and reports none
     "practice guideline": "A",
     "guideline": "A",
     "consensus development conference": "A",
@@ -127,8 +128,8 @@ def grade_document(
 ) -> Grading:
     """Grade a document by given grade, publication types, MeSH and rules, in this order.
 
-    Without any of them it is ungraded. A rule that finds a guideline, a systematic review or
-    randomisation overrides a MeSH heading of cohort work, which indexers also give to trials.
+    Without any of them it is ungraded. A rule that finds a guideline, a protocol, a systematic
+    review or randomisation overrides a MeSH heading of cohort work, which trials carry too.
     """
     note = ""
     if given not in (None, ""):

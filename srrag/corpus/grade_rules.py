@@ -18,6 +18,9 @@ _TOPIC = (  # papers about guidelines are not guidelines
 _NOT_NON = r"(?<!non-)(?<!non )(?<!non)(?<!not )(?<!un)(?<!pseudo)(?<!pseudo-)(?<!mendelian )"
 
 
+_HYPHENS = str.maketrans("\u2010\u2011", "--")
+
+
 @dataclass(frozen=True)
 class Rule:
     """A pattern that sets a grade where it matches one field of a document."""
@@ -56,12 +59,21 @@ RULES: tuple[Rule, ...] = (
         r"|(?:recommendations|guidance) (?:of|from) (?:the|an?)\b)",
     ),
     _rule(
+        "protocol_title",
+        "E",
+        "title",
+        r"\b(?:study|trial|review) protocols?\b|[:.–-] (?:an? )?protocol\b"
+        r"|\bprotocols? (?:for|of) (?:an? |the )?(?:[\w-]+ ){0,8}(?:trial|study|review)\b"
+        r"|\bdesign and rationale\b|\brationale and (?:study )?design\b",
+    ),
+    _rule(
         "review_title",
         "B",
         "title",
         r"\b(?:systematic(?:ally)? (?:\w+ )?review\w*|systematic literature review"
         r"|meta-?analys[ie]s"
-        r"|meta-analytic\w*|meta-?regression|cochrane review|umbrella review"
+        r"|meta-analytic\w*|meta-?regression|individual (?:patient|participant)[- ](?:level )?data"
+        r"|cochrane review|umbrella review"
         r"|(?:review|overview) of (?:systematic reviews|randomi[sz]ed))",
     ),
     _rule(
@@ -85,11 +97,31 @@ RULES: tuple[Rule, ...] = (
         r"(?<!\bno )(?<!without )(?<!without a )"
         r"\b(?:systematic (?:literature )?(?:review|search)(?! protocol)\b"
         r"|systematically (?:review|search)ed"
+        r"|this (?:[\w-]+ ){0,2}meta-?analys[ie]s"
         r"|(?:performed|conducted|undert\w+|carried out|did) (?:a|an"
         r"|the)?(?: [\w-]+){0,3} meta-?analys[ie]s"
         r"|(?:medline|pubmed|embase|cinahl|cochrane library|web of science)\b[^.]{0,80}\bsearch\w*"
         r"|search\w*\b[^.]{0,80}\b(?:medline|pubmed|embase|cinahl|cochrane library"
         r"|web of science))",
+    ),
+    _rule(
+        "design_title",
+        "E",
+        "title",
+        r"\b(?:case reports?|case series|cross-sectional|case-control|(?:narrative|scoping) review"
+        r"|qualitative (?:study|analysis|evaluation|exploration))\b",
+    ),
+    _rule(
+        "cohort_study_title",
+        "D",
+        "title",
+        r"\b(?:cohort|observational) (?:study|analysis)\b",
+    ),
+    _rule(
+        "observational_study",
+        "D",
+        "methods",
+        r"\bobservational,? (?![\w, ]{0,12}cross-section)(?:[\w-]+,? ){0,2}(?:study|cohort)\b",
     ),
     _rule(
         "quasi_experiment_methods",
@@ -153,6 +185,7 @@ RULES: tuple[Rule, ...] = (
 DECISIVE_RULES = frozenset(
     [
         "guideline_title",
+        "protocol_title",
         "review_title",
         "trial_title",
         "review_methods",
@@ -164,7 +197,9 @@ DECISIVE_RULES = frozenset(
 
 def first_hit(fields: dict[str, str]) -> tuple[Rule, str] | None:
     """Return the first rule that finds its pattern, and the words it found."""
-    lines = {name: " ".join(text.split()) for name, text in fields.items()}  # texts may be wrapped
+    lines = {  # texts may be wrapped, and hyphens be those of a typesetter
+        name: " ".join(text.translate(_HYPHENS).split()) for name, text in fields.items()
+    }
     for rule in RULES:
         match = rule.pattern.search(lines.get(rule.field, ""))
         if match:

@@ -38,6 +38,8 @@ _TYPES = {
     "review-article": "Review",
     "guideline": "Guideline",
     "practice-guideline": "Practice Guideline",
+    "protocol": "Clinical Trial Protocol",
+    "study-protocol": "Clinical Trial Protocol",
     "retraction": "Retracted Publication",
 }
 
