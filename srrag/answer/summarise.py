@@ -11,10 +11,10 @@ import pyarrow as pa
 from pydantic import StringConstraints
 
 from srrag.answer.sentences import plain
-from srrag.answer.statements import numbers
 from srrag.ids import evidence_id
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.reading.numbers import lost_numbers
 from srrag.rows import Row, filled, live, rejected
 from srrag.schema import EVIDENCE, REJECT
 from srrag.step import LLMStep
@@ -154,9 +154,8 @@ def summarised(document: Row, text: str) -> Row:
 
 
 def invented_numbers(summary: str, document: Row) -> list[str]:
-    """Numbers of a summary that neither title nor text of its document holds."""
-    held = {cue.value for cue in numbers(f"{document['title']} {document['text']}")}
-    return list(dict.fromkeys(c.value for c in numbers(summary) if c.value not in held))
+    """Numbers of a summary that nothing shown of its document holds."""
+    return lost_numbers(summary, (document["title"], str(document["year"]), document["text"]))
 
 
 def _place(prompt: Prompt) -> int:

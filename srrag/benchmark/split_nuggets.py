@@ -11,9 +11,9 @@ import pyarrow as pa
 from pydantic import Field, StringConstraints
 
 from srrag.benchmark.relations import NUGGET_COLUMN, NUGGETED
-from srrag.benchmark.write_question import invented_numbers
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.reading.numbers import lost_numbers
 from srrag.rows import Row, filled, live, rejected
 from srrag.step import LLMStep
 
@@ -109,7 +109,7 @@ def joined(statements: Sequence[Row]) -> str:
 
 
 def _stands(nugget: Nugget, answer: str) -> bool:
-    return bool(nugget.text.strip()) and not invented_numbers(nugget.text, answer)
+    return bool(nugget.text.strip()) and not lost_numbers(nugget.text, [answer])
 
 
 def _row(completion: Completion, answer: str) -> Row:

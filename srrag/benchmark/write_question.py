@@ -16,6 +16,7 @@ from srrag.benchmark.question_rules import rule_questions
 from srrag.benchmark.relations import QUESTION, QUESTIONED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
+from srrag.reading.numbers import lost_numbers
 from srrag.rows import Row, filled, live, rejected
 from srrag.step import LLMStep
 
@@ -24,7 +25,6 @@ STAGE = "questions"
 
 MAX_QUESTION_CHARS = 400
 _ELEMENT_CHARS = 200
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ABOUT_ITSELF = re.compile(
     r"\b(?:this|the|these|present|current) (?:present )?(?:stud(?:y|ies)|trial|passage|text|"
     r"document|paper|article|report|review|guideline|authors?|excerpt)\b(?!s? (?:of|on|for|in)\b)",
@@ -146,19 +146,8 @@ def _fault(value: SeedQuestion, window: str) -> Fault | None:
             f"The question says {found[0]!r}. Name who and what it is about instead.",
         )
     said = " ".join([question, *(text for _, text in value.picot)])
-    if unknown := invented_numbers(said, window):
+    if unknown := lost_numbers(said, [window]):
         return Fault(
             "invented", f"The passage does not hold these numbers: {', '.join(unknown[:5])}."
         )
     return None
-
-
-def invented_numbers(text: str, *sources: str) -> list[str]:
-    """Return the distinct numbers of a text that no source holds, ignoring commas in numbers."""
-    known = {_plain(number) for source in sources for number in _NUMBER.findall(source)}
-    found = dict.fromkeys(_NUMBER.findall(text))
-    return [number for number in found if _plain(number) not in known]
-
-
-def _plain(number: str) -> str:
-    return re.sub(r",(?=\d{3})", "", number)

@@ -13,9 +13,9 @@ from pydantic import Field
 from srrag.answer.cited import MAX_CITES, MAX_SENTENCE_CHARS, CitedSentence, best_grade
 from srrag.answer.sentences import plain
 from srrag.benchmark.relations import REFERENCE, REFERENCED
-from srrag.benchmark.write_question import invented_numbers
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.reading.numbers import lost_numbers
 from srrag.rows import Row, filled, live, rejected
 from srrag.step import LLMStep
 
@@ -139,7 +139,7 @@ def _cited(sentence: CitedSentence, gold: Sequence[Row]) -> list[int]:
 def _unknown(sentence: CitedSentence, gold: Sequence[Row]) -> list[str]:
     """Return the numbers of a sentence that none of its cited windows holds."""
     sources = [gold[n - 1]["text"] for n in _cited(sentence, gold)]
-    return invented_numbers(sentence.text, *sources)
+    return lost_numbers(sentence.text, sources)
 
 
 def _grades(gold: Sequence[Row]) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.expand.invented import invented_numbers
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
 from srrag.ontology import Ontology
+from srrag.reading.numbers import lost_numbers
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT, SUBQUESTIONS
 from srrag.step import LLMStep
@@ -114,7 +114,7 @@ class DecomposeQuestion(LLMStep):
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Fault `invented_number`: a number that the question does not hold."""
         asked = batch["text"][prompt.row].as_py()
-        numbers = invented_numbers(" ".join(each.text for each in value.questions), asked)
+        numbers = lost_numbers(" ".join(each.text for each in value.questions), [asked])
         if not numbers:
             return None
         return Fault(
@@ -142,7 +142,7 @@ class DecomposeQuestion(LLMStep):
         """The smaller questions without invented numbers, each once."""
         kept: dict[tuple[str, str], dict[str, Any]] = {}
         for each in answer.questions:
-            if not invented_numbers(each.text, asked):
+            if not lost_numbers(each.text, [asked]):
                 made = {"kind": each.kind, "text": each.text, "types": self._known(each.types)}
                 kept.setdefault((each.kind, each.text.casefold()), made)
         return list(kept.values())

@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
-from srrag.expand.invented import invented_numbers, invented_populations
+from srrag.expand.invented import invented_populations
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.reading.numbers import lost_numbers
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import LLMStep
@@ -179,7 +180,7 @@ def _asked(batch: pa.Table, row: int) -> tuple[str, str]:
 
 def _violations(passage: str, question: str, anchors: str) -> list[str]:
     given = f"{question} ; {anchors}"
-    numbers = [f"number {number}" for number in invented_numbers(passage, given)]
+    numbers = [f"number {number}" for number in lost_numbers(passage, [given])]
     return numbers + [f"population {each}" for each in invented_populations(passage, given)]
 
 

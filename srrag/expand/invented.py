@@ -1,4 +1,4 @@
-"""Find numbers and populations that a model's text adds to the question."""
+"""Find populations that a model's text adds to the question."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import Stemmer
 
 from srrag.mentions.find import find_mentions
 
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 # Words that tell no population from another, in the authors' own list.
 _OF_ANY_POPULATION = """
@@ -17,12 +16,6 @@ _OF_ANY_POPULATION = """
     and are for from has have had not than that the their these this those was were when who whose
     with without
 """
-
-
-def invented_numbers(text: str, question: str) -> list[str]:
-    """Numbers of the text that the question does not hold."""
-    asked = set(_NUMBER.findall(question))
-    return [number for number in dict.fromkeys(_NUMBER.findall(text)) if number not in asked]
 
 
 def invented_populations(text: str, question: str) -> list[str]:

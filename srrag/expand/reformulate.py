@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.expand.invented import invented_numbers
 from srrag.expand.reword_rules import Rewording
 from srrag.index.opened import open_sparse
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.mentions.abbreviations import read_abbreviations
+from srrag.reading.numbers import lost_numbers
 from srrag.rows import filled, live, rejected
 from srrag.schema import REJECT
 from srrag.step import Function, LLMStep, Place
@@ -147,7 +147,7 @@ class Reformulate(LLMStep):
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Fault `invented_number`: a number that the model was not given."""
         (row,) = batch.select(self.reads).slice(prompt.row, 1).to_pylist()
-        numbers = invented_numbers(" ".join(value.versions()), " ".join(self._shown(row)))
+        numbers = lost_numbers(" ".join(value.versions()), self._shown(row))
         if not numbers:
             return None
         return Fault(
@@ -169,7 +169,7 @@ class Reformulate(LLMStep):
             row = rows[prompt.row]
             given = " ".join(self._shown(row))
             versions = answer.value.distinct(row["text"])
-            kept = [version for version in versions if not invented_numbers(version, given)]
+            kept = [version for version in versions if not lost_numbers(version, [given])]
             model = "" if self.off else self.engine.name
             made[prompt.row] = {"reformulations": kept, "reformulation_model": model}
         return filled(batch, self.writes, made)
