@@ -23,8 +23,8 @@ from srrag.units import Units, open_units
 
 Ints = npt.NDArray[np.int64]
 
-PAPERS_SHARE = 4
-"""A paper may take this part of the block: one long paper leaves room for three others."""
+BEST_PAPERS, BEST_SHARE, OTHER_SHARE = 3, 4, 10
+"""The best papers may take a quarter of the block each, the others a tenth: an abstract."""
 FOUND_FIRST = 3
 """Windows of a full text that come before its results and conclusions."""
 _READ_FIRST = ("abstract", "conclusion", "result")
@@ -36,16 +36,18 @@ SENTENCE_TOKENS = 6
 class GatherPapers(Step):
     """Make the evidence block of the papers in `hits`, best first, each of them once.
 
-    A paper is all documents of one PMID, or of one title and year. If it takes at most a quarter
-    of `evidence_tokens` it is shown whole, as abstracts are. Of a longer one come its best windows,
-    its abstract, conclusions and results, in that order, as far as that quarter goes; its text is
-    in the order of the document, with a heading where the section changes. Papers are taken until
-    the next does not fit into `evidence_tokens` (of the encoder's tokenizer), at most `k`.
+    A paper is all documents of one PMID, or of one title and year. Abstracts are shown whole. Of a
+    paper that takes more than a quarter of `evidence_tokens` come its best windows, its abstract,
+    conclusions and results, in that order, as far as that quarter goes, or a tenth from the fourth
+    paper on; its text is in the order of the document, with a heading where the section changes.
+    Papers are taken until the next does not fit into `evidence_tokens` (of the encoder's
+    tokenizer), at most `k`.
 
     As in SelectEvidence, retracted and deleted papers are not taken (`status` "hide"), nor one
     whose later version was found too; `left_out` names those that would have been.
     """
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("hits",)
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -115,7 +117,9 @@ class GatherPapers(Step):
                 continue
             study = units.window_studies[found[first]]
             mine = found[units.window_studies[found] == study]
-            windows = read_windows(units, mine, self.evidence_tokens // PAPERS_SHARE)
+            long = self.evidence_tokens // BEST_SHARE
+            most = long if len(block) < BEST_PAPERS else self.evidence_tokens // OTHER_SHARE
+            windows = read_windows(units, mine, long, most)
             text = joined(windows)
             size = tokens_of(windows, text)
             if size > room and block:
@@ -126,11 +130,11 @@ class GatherPapers(Step):
         return left_out, block
 
 
-def read_windows(units: Units, found: Ints, most_tokens: int) -> list[Row]:
+def read_windows(units: Units, found: Ints, long: int, most_tokens: int) -> list[Row]:
     """Return the windows of a paper to be read, in its order; `found` are its hits, best first.
 
-    All of them if they take at most `most_tokens`. Else the best hits, then its abstract,
-    conclusions and results, then the other hits, as many as fit; at least one.
+    All of them if they take at most `long` tokens. Else, up to `most_tokens`, the best hits, then
+    its abstract, conclusions and results, then the other hits, as many as fit; at least one.
     """
     windows, bounds = units.study_windows
     study = units.window_studies[found[0]]
@@ -138,7 +142,7 @@ def read_windows(units: Units, found: Ints, most_tokens: int) -> list[Row]:
     ids = units.ids(rows).to_pylist()
     columns = ("doc_id", "section", "char_start", "char_end", "text", "num_tokens")
     every: list[Row] = units.take(ids, columns).to_pylist()
-    if sum(window["num_tokens"] for window in every) <= most_tokens:
+    if sum(window["num_tokens"] for window in every) <= long:
         return every
     ranks = {row: rank for rank, row in enumerate(found.tolist())}
 

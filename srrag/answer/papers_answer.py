@@ -19,18 +19,20 @@ KINDS = {
     "background": "what it says of others' work",
 }
 STATES = {
-    "answered": 'if results or recommendations settle what was asked, whichever way: "no '
-    'difference", "equivalent" and one small trial settle it too',
-    "partly": "if they settle only a part of it, or it only for other people, or another "
-    "comparator, outcome or time than asked",
-    "not": "if none of them bears on it: plans, methods and background settle nothing",
+    "answered": 'if results or recommendations tell what was asked, whichever way: "no '
+    'difference", "equivalent" and one small trial tell it too',
+    "partly": "if they tell only a part of it, or it only for people of another age, stage or "
+    "setting, another comparator or time, by laboratory markers where the question is of "
+    "patients, or by a study without a control group",
+    "not": "if none bears on it: plans, methods and background tell nothing, and neither does an "
+    "outcome that was measured and is not reported",
 }
 VERDICTS = {
     "yes": "",
-    "no": "it is not so, or the opposite is",
-    "no difference": "compared, and not shown to differ, or equivalent",
-    "mixed": "results contradict one another",
-    "unclear": "only a trend, or too little to tell",
+    "no": "it is not so, the opposite is, or without a control nothing changed",
+    "no difference": "compared with a control, and not shown to differ, or equivalent",
+    "mixed": "results contradict one another, also main outcomes or analyses of one study",
+    "unclear": 'only a trend, or figures without a test; the state is then "partly"',
     "": 'for a question such as which, how or what, and with the state "not"',
 }
 
@@ -91,7 +93,7 @@ class _Read(Answer):
         Items(
             12,
             "go through the papers one by one: every paper that bears on the question has a "
-            "finding, one on another treatment, disease or outcome has none",
+            "finding, also a plan; one on another treatment, condition or outcome has none",
             "none does",
         ),
     ]
@@ -120,7 +122,8 @@ class _Told(Answer):
             3,
             "the first sentence answers the question as it was asked, and names the people, "
             "treatment, comparator and outcome with its time, and the size of the effect with "
-            "interval or p where they are given",
+            "interval or p where they are given; where it asks which or what, it names each "
+            "treatment with its direction, and the sizes stand in `evidence`",
             'the state is "not"',
         ),
     ]

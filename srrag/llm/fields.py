@@ -161,7 +161,7 @@ def explained(
     lines += _fields(schema, "", limits or {}, enums or {})
     example = getattr(schema, "example", None)
     if example is not None:
-        told = json.dumps(example, ensure_ascii=False)
+        told = json.dumps(example, ensure_ascii=False, separators=(",", ":"))
         lines.append(f"An example of the form, about another case: {told}")
     return "\n".join(lines)
 

@@ -97,6 +97,15 @@ def test_of_a_long_paper_come_what_was_found_its_conclusion_and_its_results(at: 
     assert "Casts in short." in whole["text"]
 
 
+def test_a_long_paper_behind_the_best_ones_takes_an_abstract_of_room(
+    at: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("srrag.answer.gather_papers.BEST_PAPERS", 1)
+    _, long = gathered(at, [2, 5], evidence_tokens=1200)
+    told = [line for line in long["text"].split("\n\n") if not line.startswith("#")]
+    assert told == ["Methods told.", "Casts in short."]
+
+
 def test_the_block_ends_before_the_paper_that_does_not_fit(at: Place) -> None:
     assert len(gathered(at, [4, 2, 11], evidence_tokens=400)) == 3
     assert len(gathered(at, [4, 2, 11], k=2)) == 2

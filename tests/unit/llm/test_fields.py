@@ -39,8 +39,8 @@ Answer with one JSON object and nothing else. Its fields, in this order:
   - `text`: at most 5 words: what is so
   - `cites`: a list of at most 3: numbers of papers; [] if none says so
 - `missing`: at most 6 words: what is not known; "" if all is known
-An example of the form, about another case: {"reason": "both say so", "verdict": "full", \
-"sentences": [{"text": "Heat helps.", "cites": [1]}], "missing": ""}"""
+An example of the form, about another case: {"reason":"both say so","verdict":"full",\
+"sentences":[{"text":"Heat helps.","cites":[1]}],"missing":""}"""
 
 
 def told(**values: Any) -> str:
