@@ -57,7 +57,7 @@ class GatherPapers(Step):
     )
 
     evidence_tokens: int = 6000
-    k: int = 10
+    k: int = 8
     units: str = "units"
     standing: str = "standing"
     status: str = "hide"
