@@ -228,13 +228,13 @@ def _folded(text: str) -> str:
 
 
 def support_line(unsupported: Sequence[Row]) -> str:
-    """A line for the reader on what did not stand as written and why; "" if all did."""
-    told = []
-    for word, chosen in (("Put right", True), ("Left out", False)):
-        faults = Counter(each["fault"] for each in unsupported if bool(each["repaired"]) is chosen)
-        listed = [
-            f"{count} sentence{'s' * (count > 1)} ({FAULTS[fault]})"
-            for fault, count in faults.most_common()
-        ]
-        told += [f"{word}: {'; '.join(listed)}."] if listed else []
-    return " ".join(told)
+    """A line for the reader on what was left out and why, "" for nothing.
+
+    What was put right needs no line: the reader sees it as the papers state it.
+    """
+    faults = Counter(each["fault"] for each in unsupported if not each["repaired"])
+    listed = [
+        f"{count} sentence{'s' * (count > 1)} ({FAULTS[fault]})"
+        for fault, count in faults.most_common()
+    ]
+    return f"Left out: {'; '.join(listed)}." if listed else ""
