@@ -99,10 +99,10 @@ class Dispatcher:
             self._session = None
 
     async def _joined(self, call: Call) -> Reply:
-        """Answer a call, or share the reply of an equal call that is in flight."""
+        """Answer a call, or share the reply of an equal call in flight, which alone pays for it."""
         task = self._in_flight.get(call.key)
         if task is not None:
-            return await task
+            return replace(await task, known=True, retries=0)
         task = asyncio.ensure_future(self._bounded(call))
         self._in_flight[call.key] = task
         try:

@@ -63,7 +63,8 @@ class _Question:
             self.best, self.fault = answer, None if answer.value is None else fault
         if fault is None:
             return False
-        tally(Usage(faults=Counter([fault.kind])))
+        if answer.paid:  # one that is known was counted by the call that paid for it
+            tally(Usage(faults=Counter([fault.kind])))
         if fault.kind in AFRESH:
             self.prompt = replace(
                 self.first,

@@ -50,7 +50,7 @@ def built(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
 def test_every_row_is_parsed_or_rejected(built: tuple[Path, dict[str, Any]]) -> None:
     root, summary = built
     assert summary["documents"] == 55
-    assert summary["calls"] > 200
+    assert summary["calls"] > 150  # one for each document, and for what it is cut into
     assert summary["tokens_out"] > 2000
     proof, _ = srrag("verify", f"root={root}")
     assert proof["ok"]
