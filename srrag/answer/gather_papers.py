@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,6 +29,8 @@ BEST_PAPERS, BEST_SHARE, OTHER_SHARE = 3, 4, 10
 FOUND_FIRST = 3
 """Windows of a full text that come before its results and conclusions."""
 _READ_FIRST = ("abstract", "conclusion", "result")
+_RESUMES = re.compile(r"[a-z,;:)\]%]|[-–−]\d")
+"""A text begins within a sentence: in lower case, or with the upper end of an interval."""
 SENTENCE_TOKENS = 6
 """What the number of a sentence costs in a prompt."""
 
@@ -182,10 +185,20 @@ def _pieces(windows: Sequence[Row]) -> Iterator[str]:
             text = text[end - window["char_start"] :]
         elif end >= 0:
             yield "\n\n"
+        if not goes_on:
+            text = _from_a_sentence(text)
         if several and here != place and window["section"] and not text.startswith("#"):
             yield f"## {window['section']}\n\n"
         yield text
         place, end = here, window["char_end"]
+
+
+def _from_a_sentence(text: str) -> str:
+    """A window without the rest of a sentence that began before it, as long texts are cut."""
+    if not _RESUMES.match(text):
+        return text
+    spans = sentence_spans(text)
+    return text[spans[1][0] :] if len(spans) > 1 else text
 
 
 def tokens_of(windows: Sequence[Row], text: str) -> int:

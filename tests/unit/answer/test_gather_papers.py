@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.gather_papers import GatherPapers
+from srrag.answer.gather_papers import GatherPapers, joined
 from srrag.index.units import BuildUnits
 from srrag.schema import HITS, UNITS
 from srrag.step import Place
@@ -113,3 +113,18 @@ def test_the_block_ends_before_the_paper_that_does_not_fit(at: Place) -> None:
         GatherPapers(evidence_tokens=10)
     with pytest.raises(ValueError, match="'hide' or 'show'"):
         GatherPapers(status="gone")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("-2.41 to -0.70) and counselling fell. Both helped.", "Both helped."),
+        ("months. At a year it had gone.", "At a year it had gone."),
+        ("48 adults were treated. All improved.", "48 adults were treated. All improved."),
+        ("SD of 3. None fell.", "SD of 3. None fell."),
+        ("all of it", "all of it"),
+    ],
+)
+def test_a_window_begins_with_a_whole_sentence_where_it_has_one(text: str, shown: str) -> None:
+    window = {"doc_id": "a", "section": "Results", "char_start": 9, "char_end": 90, "text": text}
+    assert joined([window]) == shown
