@@ -18,7 +18,7 @@ def read_queries(path: Path) -> Iterator[dict[str, Any]]:
     Raises UsageError that names the file and line of a malformed or repeated question.
     """
     first: dict[str, int] = {}
-    with reading(path), path.open(encoding="utf-8") as file:
+    with reading(path), path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 query = _query(path, number, line)
@@ -43,7 +43,10 @@ def _query(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def write_run(path: Path, rows: list[dict[str, Any]], names: dict[str, str], run_name: str) -> None:
-    """Write a six-column TREC run; each document takes the rank of its best window."""
+    """Write a six-column TREC run; each document takes the rank of its best window.
+
+    Blanks in a document's name are written as "_", since columns are separated by them.
+    """
 
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8") as file:
@@ -52,7 +55,8 @@ def write_run(path: Path, rows: list[dict[str, Any]], names: dict[str, str], run
                 for hit in row["hits"]:
                     seen.setdefault(names[hit["unit_id"]], hit["score"])
                 for rank, (doc, score) in enumerate(seen.items(), start=1):
-                    file.write(f"{row['query_id']} Q0 {doc} {rank} {score:.6f} {run_name}\n")
+                    name = "_".join(doc.split())
+                    file.write(f"{row['query_id']} Q0 {name} {rank} {score:.6f} {run_name}\n")
 
     commit(path, write)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
@@ -30,6 +32,7 @@ PATHS = (
 )  # fmt: skip
 """Keys whose value is a single file or folder, in every job that has them."""
 
+_ONE_AT_A_TIME = threading.Lock()
 _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
 
 
@@ -66,11 +69,25 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
 
 
+def _of_files(name: str, overrides: list[str]) -> DictConfig:
+    """Compose files of conf/, one thread at a time: Hydra keeps one state in a process.
+
+    That of a program which uses Hydra itself is put aside meanwhile.
+    """
+    with _ONE_AT_A_TIME:
+        whole = GlobalHydra.instance()
+        others, whole.hydra = whole.hydra, None
+        try:
+            with initialize_config_dir(str(CONF), version_base=None):
+                return compose(name, overrides=overrides)
+        finally:
+            whole = GlobalHydra.instance()
+            whole.hydra = others
+
+
 def _composed(name: str, overrides: Sequence[str], literal: Iterable[str]) -> DictConfig:
     """The configuration before it is resolved, with local folders in place of addresses."""
-    with initialize_config_dir(str(CONF), version_base=None):
-        given = [*map(quoted, overrides), *(f"{key}=_" for key in literal)]
-        composed = compose(name, overrides=given)
+    composed = _of_files(name, [*map(quoted, overrides), *(f"{key}=_" for key in literal)])
     for key in ("root", "results", "out"):
         if isinstance(value := composed.get(key), str) and "://" in value:
             composed[key] = str(mirror.located(value))
@@ -92,8 +109,7 @@ def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
     others = [item for item in overrides if item.partition("=")[0].lstrip("+~") != key]
     held: Any = None
     with suppress(HydraException, OmegaConfBaseException):
-        with initialize_config_dir(str(CONF), version_base=None):
-            composed = compose(name, overrides=list(map(quoted, others)))
+        composed = _of_files(name, list(map(quoted, others)))
         held = OmegaConf.select(composed, holder) if holder else composed
     if not isinstance(held, DictConfig):
         return f"Nothing is called {holder or key!r}."
