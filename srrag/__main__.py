@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 from srrag.config.places import JOBS
@@ -10,7 +11,12 @@ from srrag.config.places import JOBS
 
 def main() -> int:
     """Run a job by name; exit 0 done, 1 failed, 2 wrong usage."""
-    code: int = importlib.import_module(f"{JOBS}.cli").main()
+    try:
+        code: int = importlib.import_module(f"{JOBS}.cli").main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # `srrag --help | head`: its reader has gone, which is no fault
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return code
 
 

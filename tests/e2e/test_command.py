@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +54,17 @@ def test_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
         assert job in done.stdout
         assert main([job, "--help"]) == 0
         assert f"srrag {job} [key=value …]" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_gone_is_no_fault() -> None:
+    shown = (
+        "set -o pipefail; srrag_() { " + " ".join([sys.executable, "-m", "srrag"]) + ' "$@"; }; '
+    )
+    done = subprocess.run(
+        ["bash", "-c", shown + "srrag_ --help | (exec <&-; sleep 1)"], capture_output=True,
+        text=True, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Path) -> None:
