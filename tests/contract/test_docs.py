@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs import JOBS
+from perf.figures import KINDS
 from srrag.config.compose import configure
 from srrag.errors import UsageError
 from tests.bucket import s3_server
@@ -18,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(?:console|bash|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _DECIMALS = re.compile(r"^\|.*(?<![\w.])\.\d{3}\b", re.MULTILINE)
-_WORD = re.compile(r"\b(?:blind|held[ \n]out|cross-fitted|tuned)\b", re.IGNORECASE)
+_WORD = re.compile(rf"\b(?:{'|'.join(KINDS[:-1])})\b".replace(" ", r"\s"), re.IGNORECASE)
 _ENDS = {"&&", "||", "|", ";", ">", "2>", "&", "→"}
 
 
