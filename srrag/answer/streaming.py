@@ -20,6 +20,7 @@ from srrag.answer.papers_answer import (
 from srrag.answer.sentence_numbers import paper_of
 from srrag.answer.sentences import plain
 from srrag.llm.completion import Answer, Prompt
+from srrag.llm.salvage import spoken
 from srrag.pipeline import Pipeline
 from srrag.schema import PARTS
 from srrag.step import LLMStep
@@ -73,12 +74,13 @@ class AnswerStream:
             self._asked, self._json, self._shown, self._found = (prompt.user, attempt), "", "", 0
         self._json += piece
         given = len(_EVIDENCE_LINE.findall(prompt.user))
+        said = spoken(self._json)
         if self._find is not None:
-            findings = findings_so_far(self._json, given)
+            findings = findings_so_far(said, given)
             for finding in findings[self._found :]:
                 self._find(finding)
             self._found = max(self._found, len(findings))
-        text = "" if self._held else text_so_far(self._json, given, self._uncited)
+        text = "" if self._held else text_so_far(said, given, self._uncited)
         if text.startswith(self._shown) and text != self._shown:
             self._write(text[len(self._shown) :])
             self._shown = text

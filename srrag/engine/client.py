@@ -81,11 +81,7 @@ class LogClient:
         known = {}
         usage = Usage()
         for key, entry in entries.items():
-            # Parse again, since this version may accept an answer that an older one rejected.
-            completion = read_logged(entry.text, entry.fault, prompts[key].schema)
-            if completion.fault is not None and entry.fault:
-                completion = Completion(entry.text, fault=Fault(entry.fault, entry.detail))
-            known[key] = completion
+            known[key] = read_logged(entry.text, entry.fault, prompts[key].schema, entry.detail)
             usage.tokens_in += entry.tokens_in
             usage.tokens_out += entry.tokens_out
         usage.cached_tokens_in, usage.cached_tokens_out = usage.tokens_in, usage.tokens_out
@@ -133,7 +129,12 @@ def _usage(reply: Reply, attempt: int) -> Usage:
 
 
 def _completion(call: Call, reply: Reply) -> Completion:
-    if reply.fault is not None:
-        return Completion(reply.text, fault=reply.fault, paid=not reply.known)
-    completion = read(reply.text, call.prompt.schema, reply.finish)
+    schema, fault = call.prompt.schema, reply.fault
+    if fault == AWAITED:
+        completion = Completion(fault=AWAITED)
+    elif fault is None and not reply.known:
+        completion = read(reply.text, schema, reply.finish)
+    else:
+        fault = fault or Fault("", "")
+        completion = read_logged(reply.text, fault.kind, schema, fault.detail)
     return replace(completion, paid=not reply.known)

@@ -12,18 +12,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from string import Template
 from typing import Any, ClassVar, Protocol
 
 import pydantic
+import pydantic_core
 
 from srrag.errors import Halt
 from srrag.llm.fields import Losses, explained
 from srrag.llm.loops import repeated
-from srrag.llm.salvage import salvaged
+from srrag.llm.salvage import objects, salvaged, spoken
 
 
 class Answer(pydantic.BaseModel):
@@ -69,10 +70,9 @@ class Prompt:
 class Fault:
     """Why an answer is unusable: a kind for counting, and a detail that the model is shown.
 
-    Kinds of bad output: empty, whitespace, refusal, truncated, looped (it repeated itself),
-    example (it hands back the prompt's), invalid_json, wrong_type, and those of a step's own
-    check (ungrounded, nonsense, …). Kinds of failed calls: too_long, refused_call, timeout, server,
-    connection, crash.
+    Kinds of bad output: empty, whitespace, only_thinking, refusal, truncated, looped (it repeated
+    itself), example (it hands back the prompt's), invalid_json, wrong_type, and those of a step's
+    own check (ungrounded, nonsense, …). Kinds of failed calls: see FAILED_CALLS.
 
     Where only some items of an answer's lists are at fault, `items` names them, each by its list
     and its place in it: a retry asks for them alone, and the others stand.
@@ -83,10 +83,12 @@ class Fault:
     items: tuple[tuple[str, int], ...] = ()
 
 
+FAILED_CALLS = ("too_long", "refused_call", "timeout", "server", "connection", "crash")
+"""Kinds of faults of calls that ended without an answer, whatever text had come before."""
+
 LOST = (
-    "empty", "whitespace", "refusal", "truncated", "looped", "example", "invalid_json",
-    "wrong_type", "nonsense", "too_long", "refused_call", "timeout", "server", "connection",
-    "crash",
+    "empty", "whitespace", "only_thinking", "refusal", "truncated", "looped", "example",
+    "invalid_json", "wrong_type", "nonsense", *FAILED_CALLS,
 )  # fmt: skip
 """Kinds of faults that leave no usable answer, so that the row is rejected."""
 
@@ -101,8 +103,8 @@ AWAITED = Fault("awaited", "")
 class Completion:
     """The answer to a prompt: either `value`, an instance of the prompt's schema, or a `fault`.
 
-    `paid` is False for an answer that came from the log. `lost` counts the items of its lists that
-    could not be read.
+    `text` is what the model said, without its thinking. `paid` is False for an answer that came
+    from the log. `lost` counts the items of its lists that could not be read.
     """
 
     text: str = ""
@@ -115,7 +117,6 @@ class Completion:
 CUT_OFF = ("length", "looped")
 """Finish reasons of an incomplete answer."""
 
-_FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _REFUSAL = re.compile(
     r"\b(?:sorry|apologi[sz]e|(?:can(?:no|')t|unable to|not able to|won't|will not) "
@@ -126,31 +127,78 @@ _MAX_DETAIL_CHARS = 300
 
 
 def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
-    """Parse an answer by its schema; an invalid answer becomes a Completion with a fault."""
-    body = text.strip()
-    if fenced := _FENCE.match(body):
-        body = fenced[1]
+    """Parse an answer by its schema; an invalid answer becomes a Completion with a fault.
+
+    Thinking before the JSON, and prose or fences around it, cost nothing. Of several objects, one
+    alone may fit the schema.
+    """
+    said = spoken(text)
     # Guided decoding lets raw control characters through, although JSON forbids them.
-    body = _CONTROL.sub(" ", body)
+    body = _CONTROL.sub(" ", said.strip())
+    if not body and said != text:
+        # A block that is never closed may still hold the answer, unless it was cut off.
+        if finish not in CUT_OFF and (found := _within(text, schema)) is not None:
+            return found
+        return Completion(fault=Fault("only_thinking", "The answer held nothing but thinking."))
     if not body:
         kind = "whitespace" if text else "empty"
         return Completion(text, fault=Fault(kind, "The answer held no text."))
+    try:
+        return _valid(body, schema, said)
+    except pydantic.ValidationError as failed:
+        error = failed
+    begun = body[max(0, body.find("{")) :]
+    if finish in CUT_OFF and (rescued := salvaged(begun, schema)) is not None:
+        return Completion(said, value=rescued)
+    prose = error.errors()[0]["type"] == "json_invalid"
+    if prose and (found := _within(body, schema)) is not None:
+        return found
+    return Completion(said, fault=_fault(said, finish, error))
+
+
+def _valid(body: str, schema: type[Answer], said: str) -> Completion:
+    """Validate a JSON text; stray keys are left out if no field is missing beside them."""
     losses = Losses()
     try:
-        value = schema.model_validate_json(body, context=losses)
-        return Completion(text, value=value, lost=losses.items)
-    except pydantic.ValidationError as error:
-        if finish in CUT_OFF and (rescued := salvaged(body, schema)) is not None:
-            return Completion(text, value=rescued)
-        return Completion(text, fault=_fault(text, finish, error))
+        given = pydantic_core.from_json(body)
+    except ValueError:
+        given = None
+    whole = isinstance(given, dict) and schema.model_fields.keys() <= given.keys()
+    value = schema.model_validate_json(body, context=losses, extra="ignore" if whole else None)
+    return Completion(said, value=value, lost=losses.items)
 
 
-def read_logged(text: str, fault: str, schema: type[Answer]) -> Completion:
+def _within(text: str, schema: type[Answer]) -> Completion | None:
+    """The one object of a text that fits the schema, else the fault of the first; None without."""
+    first: Completion | None = None
+    fitting: dict[str, Completion] = {}
+    for each in objects(text):
+        try:
+            found = _valid(each, schema, each)
+            fitting.setdefault(found.value.model_dump_json(), found)
+        except pydantic.ValidationError as error:
+            first = first or Completion(text, fault=_fault(each, "stop", error))
+    if len(fitting) > 1:
+        detail = "The answer held several JSON objects of the schema."
+        return Completion(text, fault=Fault("invalid_json", detail))
+    return next(iter(fitting.values()), first)
+
+
+def read_logged(text: str, fault: str, schema: type[Answer], detail: str = "") -> Completion:
     """Parse a logged answer with its logged fault ("" for none), as `read` did at that time.
 
-    An answer that an older version found to be cut off stays cut off.
+    This version may accept what an older one did not; but an answer that was cut off stays cut off,
+    and a call that failed has no answer.
     """
-    return read(text, schema, "length" if fault in ("", "truncated", "looped") else "stop")
+    if fault in FAILED_CALLS:
+        return Completion(fault=Fault(fault, detail))
+    cut = ("", "truncated", "looped", "only_thinking")
+    completion = read(text, schema, "length" if fault in cut else "stop")
+    if not fault and completion.value is None:
+        completion = read(text, schema)
+    if completion.fault is not None and fault:
+        return replace(completion, fault=Fault(fault, detail or completion.fault.detail))
+    return completion
 
 
 def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:

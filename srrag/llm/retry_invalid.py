@@ -21,8 +21,9 @@ from srrag.llm.completion import (
     Usage,
     tally,
 )
+from srrag.llm.salvage import objects
 
-AFRESH = ("empty", "whitespace", "truncated", "looped", "example")
+AFRESH = ("empty", "whitespace", "only_thinking", "truncated", "looped", "example")
 """Kinds of faults whose text a model would only continue, so the retry does not show it."""
 
 AFRESH_TEMPERATURE = 0.7
@@ -162,6 +163,7 @@ def ask(
 
 _AGAIN = {
     "truncated": "Keep it short: fewer items, none of them twice. One JSON object, no more.",
+    "only_thinking": "Think briefly, then give the answer: one JSON object of the schema.",
     "looped": "Name each item once, and end. One JSON object of the schema and nothing else.",
 }
 
@@ -191,20 +193,8 @@ def leaves(value: Any) -> set[str]:
 @lru_cache(maxsize=64)
 def example_words(system: str) -> frozenset[str]:
     """Return the free texts in the JSON examples of a system text: of several words, or "…"."""
-    found: set[str] = set()
-    place = system.find("{")
-    while place >= 0:
-        try:
-            value, end = _DECODER.raw_decode(system, place)
-        except ValueError:
-            end = place + 1
-        else:
-            found |= leaves(value)
-        place = system.find("{", end)
+    found = {text for each in objects(system) for text in leaves(json.loads(each))}
     return frozenset(text for text in found if " " in text or text.strip("….?") == "" != text)
-
-
-_DECODER = json.JSONDecoder()
 
 
 def _request_items(fault: Fault) -> str:

@@ -1,9 +1,10 @@
-"""Salvages the complete list items of an answer that was cut off."""
+"""Finds the JSON of an answer: behind thinking, within prose, or in one that was cut off."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import pydantic
@@ -12,6 +13,39 @@ A = TypeVar("A", bound=pydantic.BaseModel)
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|"', re.DOTALL)
 _IN_LIST = ["{", "["]
+_TAGS = "think|thinking|thought|reasoning|seed:think"
+_OPEN = re.compile(rf"<(?:{_TAGS})>|\[THINK\]|◁think▷|<\|channel\|>analysis", re.IGNORECASE)
+_CLOSE = re.compile(
+    rf"</(?:{_TAGS})>|\[/THINK\]|◁/think▷|<\|channel\|>final[^{{]*?<\|message\|>", re.IGNORECASE
+)
+_BEGINS = re.compile(r'\{\s*["}]')
+_DECODER = json.JSONDecoder()
+
+
+def spoken(text: str) -> str:
+    """Return an answer without the thinking before it; "" if it holds nothing else.
+
+    The opening tag of a block may be missing, since chat templates write it into the prompt. A text
+    that begins with a brace holds no thinking, whatever its strings say.
+    """
+    rest = text
+    while not rest.lstrip().startswith("{"):
+        if (close := _CLOSE.search(rest)) is None:
+            return "" if _OPEN.match(rest.lstrip()) else rest
+        rest = rest[close.end() :]
+    return rest
+
+
+def objects(text: str) -> Iterator[str]:
+    """Yield the JSON objects of a text in order, up to the first that is broken."""
+    begins = _BEGINS.search(text)
+    while begins is not None:
+        try:
+            end = _DECODER.raw_decode(text, begins.start())[1]
+        except (ValueError, RecursionError):
+            return
+        yield text[begins.start() : end]
+        begins = _BEGINS.search(text, end)
 
 
 def salvaged(text: str, schema: type[A]) -> A | None:

@@ -84,6 +84,15 @@ def test_the_stream_is_the_answer_that_counts() -> None:
     assert streamed(text, answer="Other.") == f"S1. [1] S2. [2]{INSTEAD}Other."
 
 
+def test_thinking_is_not_shown() -> None:
+    shown: list[str] = []
+    stream = AnswerStream(shown.append)
+    draft, whole = json.dumps(said([2])), json.dumps(said([1], missing=""))
+    for piece in f"<think>Perhaps {draft}, or not.</think>\n{whole}":
+        stream(PROMPT, 0, piece)
+    assert "".join(shown) == "S1. [1]"
+
+
 def test_another_attempt_is_announced() -> None:
     bad, good = json.dumps(said([1], [], missing="")), json.dumps(said([2], missing=""))
     assert streamed(bad, good, answer="S1. [2]") == f"S1. [1]{AGAIN}S1. [2]"

@@ -7,9 +7,26 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
-from srrag.llm.completion import LOST, PromptFile, Usage, one_line, read, tallied, tally
+from srrag.llm.completion import (
+    LOST,
+    Answer,
+    Fault,
+    PromptFile,
+    Usage,
+    one_line,
+    read,
+    read_logged,
+    tallied,
+    tally,
+)
 from tests.engines import Word, good
+
+
+class Nested(Answer):
+    words: list[Word] = Field(default_factory=list)
+    word: str
 
 
 @pytest.mark.parametrize(
@@ -26,13 +43,22 @@ from tests.engines import Word, good
         ('{"word": 3}', "stop", "wrong_type"),
         ('{"word": ["a"]}', "stop", "wrong_type"),
         ('["a"]', "stop", "wrong_type"),
-        ('{"word": "a", "more": 1}', "stop", "wrong_type"),
+        ('{"words": "a", "more": 1}', "stop", "wrong_type"),
         ('{"word": "' + "a" * 41 + '"}', "stop", "wrong_type"),
         ("null", "stop", "wrong_type"),
         ('{"word": NaN}', "stop", "wrong_type"),
         ('{"word": "a"} {"word": "b"}', "stop", "invalid_json"),
         ("__import__('os').system('true')", "stop", "invalid_json"),
         ("[" * 100_000, "stop", "invalid_json"),
+        ('{"a":' * 100_000, "stop", "invalid_json"),
+        ('So: {"word": 3} {"word": []}', "stop", "wrong_type"),
+        ('{"list": [{"word": "a"}, "broken": 1', "stop", "invalid_json"),
+        ("<think>What {could} help", "length", "only_thinking"),
+        ('<think>{"word": "a"}', "length", "only_thinking"),
+        ("<think>Nothing helps.</think>\n", "stop", "only_thinking"),
+        ("<think>First a, then b.", "stop", "only_thinking"),
+        ('<think>{"word": "a"} or {"word": "b"}', "stop", "invalid_json"),
+        ('<think>It is</think>{"word": "ab', "length", "truncated"),
     ],
 )
 def test_faults_have_kinds(text: str, finish: str, kind: str) -> None:
@@ -44,10 +70,63 @@ def test_faults_have_kinds(text: str, finish: str, kind: str) -> None:
     assert len(completion.fault.detail) <= 300
 
 
-@pytest.mark.parametrize("text", [good("a"), f"  {good('a')}\n", f"```json\n{good('a')}\n```"])
-def test_good_answers(text: str) -> None:
-    assert read(text, Word).value == Word(word="a")
-    assert read(text, Word, "length").value == Word(word="a")
+GOOD = good("a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"  {GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"```JSON\n{GOOD}\n```",
+        f"~~~ json5\n{GOOD}\n~~~",
+        f"Here is the JSON:\n\n```json\n{GOOD}\n```\nLet me know if you need more.",
+        f"Sure! {GOOD}",
+        f"Of {{the passage}} and {{}} I read: {GOOD}.",
+        f"{GOOD}\n\nAgain: {GOOD}",
+        f"{GOOD}<|im_end|>",
+        '{"word": "a", "confidence": 0.9}',
+        f"<think>\nLet me look at {{the passage}}.\n</think>\n\n{GOOD}",
+        f'<think>{{"word": "draft"}}</think>{GOOD}',
+        f"Let me look at {{the passage}}.\n</think>\n{GOOD}",
+        f"<thinking>a</thinking> <think>b</think>\n```json\n{GOOD}\n```",
+        f"[THINK]It is a.[/THINK]{GOOD}",
+        f"◁think▷It is a.◁/think▷{GOOD}",
+        f"<|channel|>analysis<|message|>It is a.<|end|><|start|>assistant<|channel|>final "
+        f"<|constrain|>json<|message|>{GOOD}<|return|>",
+    ],
+)
+def test_what_stands_around_an_answer_costs_nothing(text: str) -> None:
+    for finish in ("stop", "length"):
+        found = read(text, Word, finish)
+        assert found.value == Word(word="a") and found.fault is None
+    assert read_logged(text, "", Word).value == Word(word="a")
+    assert "think" not in found.text.lower(), "a retry does not show what was thought"
+
+
+def test_a_block_of_thinking_that_is_never_closed_may_hold_the_answer() -> None:
+    text = f"<think>It is a, so: {GOOD}"
+    assert read(text, Word).value == read_logged(text, "", Word).value == Word(word="a")
+
+
+def test_an_answer_that_speaks_of_tags_is_no_thinking() -> None:
+    said = "a </think> <think> b"
+    assert read(good(said), Word).value == Word(word=said)
+    assert read(f"<think>x</think>{good(said)}", Word).value == Word(word=said)
+
+
+def test_stray_keys_are_left_out_but_a_misspelt_one_is_a_fault() -> None:
+    item = '{"word": "b", "why": "it is said"}'
+    found = read(f'{{"words": [{item}], "word": "a", "note": ""}}', Nested)
+    assert found.value == Nested(words=[Word(word="b")], word="a")
+    misspelt = read(f'{{"wrods": [{item}], "word": "a"}}', Nested)
+    assert misspelt.fault is not None and misspelt.fault.kind == "wrong_type"
+
+
+def test_a_call_that_failed_has_no_answer_in_the_log_either() -> None:
+    found = read_logged('{"word": "a', "timeout", Word, "no answer in 4 s")
+    assert (found.text, found.fault) == ("", Fault("timeout", "no answer in 4 s"))
 
 
 @given(st.text(), st.sampled_from(["stop", "length"]))
