@@ -82,7 +82,7 @@ test-llm: $(BIN)/.vllm
 	OMP_NUM_THREADS=1 SRRAG_SMALL_MODEL=$(MODEL) timeout 3600 \
 	  $(BIN)/pytest -p no:randomly -s --durations=5 tests/llm
 
-# Every other measurement has its command in docs/measurements.md.
+# Every other measurement has its command in results/.
 bench: venv
 	$(BIN)/python -m perf.build
 	$(BIN)/python -m perf.communities $(GRAPHS) --n 10000 --seeds 10 11 12 13 14

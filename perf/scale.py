@@ -2,7 +2,7 @@
 
 Writes two tables into the page, of what its table of stages says (measured by `perf.scale_stages`
 on abstracts; a full text counts as as many abstracts as have its tokens) and of rates: those
-marked "measured" come from docs/measurements.md and the estimates of `srrag build estimate=true`,
+marked "measured" come from docs/figures.md and the estimates of `srrag build estimate=true`,
 those marked "assumed" are of hardware that was not at hand. Change them here.
 """
 

@@ -1,7 +1,7 @@
 """Dense and BM25 indexes in LanceDB, an embedded engine, in place of this package's own.
 
 `index=lancedb` (the extra `lancedb`) chooses them at a build; a search detects which engine holds a
-root's indexes. docs/measurements.md has its cost and recall.
+root's indexes. docs/figures.md has its cost.
 """
 
 from __future__ import annotations

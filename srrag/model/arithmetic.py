@@ -9,7 +9,7 @@ from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 
 _BACKENDS = {"float32": "torch", "bfloat16": "torch-bf16", "int8": "torch-int8"}
-"""float32 and bfloat16 rank alike to the third digit (docs/measurements.md), so speed decides
+"""float32 and bfloat16 rank alike to the third digit (docs/figures.md), so speed decides
 between them. int8 moves vectors a hundred times as far: it is priced, and taken where named."""
 
 _WORTH = 1.2

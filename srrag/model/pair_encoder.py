@@ -4,7 +4,7 @@ The encoder reads question and passage as one text, so every word attends to the
 as in a bi-encoder, the words of each side are averaged to unit vectors u and v; the log-odds of yes
 are s · Σ w_i·u_i·v_i + b. With w = 1 training starts from a cosine, for which a sentence encoder
 was trained, instead of from a new map of its first token, and needs far fewer pairs
-(docs/filter.md).
+(docs/training.md).
 """
 
 from __future__ import annotations
