@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 
 JOBS = {
     "init": "begin a root: which arithmetic is fast here, settled once",

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from srrag.config import factory
-from srrag.experiment.degraded import named, step_keys
+from srrag.lab.experiment.degraded import named, step_keys
 from srrag.library.root import DEFAULT
 from srrag.library.terminal import ask_aloud, check_question
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from srrag.experiment.evaluate import evaluate
-from srrag.experiment.systems import systems_of
-from srrag.experiment.terms import Terms
+from srrag.lab.experiment.evaluate import evaluate
+from srrag.lab.experiment.systems import systems_of
+from srrag.lab.experiment.terms import Terms
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import Any
 from srrag.answer.coverage import count_texts
 from srrag.answer.select import SelectEvidence
 from srrag.config import factory
-from srrag.errors import UsageError, check_numbers, reading
-from srrag.evaluate.near_topic import read_near_topic
-from srrag.evaluate.retrieval import read_qrels
-from srrag.experiment.abstain import evidence_of, fit, make_examples, read_texts, stated
-from srrag.figures import printed
-from srrag.ids import file_sha256
-from srrag.pipeline import Pipeline
-from srrag.provenance import KEY, fitted_on
+from srrag.core.errors import UsageError, check_numbers, reading
+from srrag.core.figures import printed
+from srrag.core.ids import file_sha256
+from srrag.core.pipeline import Pipeline
+from srrag.core.provenance import KEY, fitted_on
+from srrag.lab.experiment.abstain import evidence_of, fit, make_examples, read_texts, stated
+from srrag.lab.measure.near_topic import read_near_topic
+from srrag.lab.measure.retrieval import read_qrels
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
 

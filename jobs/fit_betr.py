@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.errors import UsageError, check_numbers
-from srrag.experiment.feature_sets import SetFile, fit_sets, fusing, gather, said, set_metrics
-from srrag.experiment.fit_betr import FIXED, SETTINGS, PairFit, candidates, fit_pairs
-from srrag.experiment.gold_pairs import default_out, make_pairs, uncalibrated
-from srrag.experiment.running import Running
+from srrag.core.errors import UsageError, check_numbers
+from srrag.lab.experiment.feature_sets import SetFile, fit_sets, fusing, gather, said, set_metrics
+from srrag.lab.experiment.fit_betr import FIXED, SETTINGS, PairFit, candidates, fit_pairs
+from srrag.lab.experiment.gold_pairs import default_out, make_pairs, uncalibrated
+from srrag.lab.experiment.running import Running
+from srrag.lab.train.betr.features import FeatureSettings
 from srrag.storage.atomic_write import commit_json
-from srrag.train.betr.features import FeatureSettings
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

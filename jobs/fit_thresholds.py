@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.errors import UsageError, reading
-from srrag.experiment.thresholds import asked, gold_scores, read_gold_questions, stated, tree_of
-from srrag.figures import printed
-from srrag.pipeline import Pipeline, PipelineSlice
-from srrag.provenance import fitted_on
-from srrag.retrieve.search_tree import without_thresholds
-from srrag.retrieve.thresholds import QUANTILES, Thresholds, fit
+from srrag.core.errors import UsageError, reading
+from srrag.core.figures import printed
+from srrag.core.pipeline import Pipeline, PipelineSlice
+from srrag.core.provenance import fitted_on
+from srrag.core.units import open_units
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
-from srrag.units import open_units
+from srrag.systems.rasrag.fit_thresholds import (
+    asked,
+    gold_scores,
+    read_gold_questions,
+    stated,
+    tree_of,
+)
+from srrag.systems.rasrag.search_tree import without_thresholds
+from srrag.systems.rasrag.thresholds import QUANTILES, Thresholds, fit
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from srrag.config import factory
-from srrag.errors import UsageError
-from srrag.formats import read_ids
+from srrag.core.errors import UsageError
+from srrag.core.formats import read_ids
 from srrag.runner.deletion.delete import ForgetJob
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.deletion.vacuum import prune

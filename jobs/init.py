@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from srrag.runner.progress import say
 from srrag.runner.settled import EMBEDDERS, settled_embedder
 from srrag.storage.store import Store

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from srrag.benchmark.decisions import counted, read_decisions
 from srrag.config import factory
-from srrag.errors import UsageError, check_numbers, reading
-from srrag.experiment.benchmark_files import Release, rebuild, report
-from srrag.experiment.benchmark_stages import Counted, Standing
-from srrag.experiment.make_benchmark import MakeBenchmark
-from srrag.experiment.running import Running
+from srrag.core.errors import UsageError, check_numbers, reading
+from srrag.core.units import Units
+from srrag.lab.benchmark.decisions import counted, read_decisions
+from srrag.lab.experiment.benchmark_files import Release, rebuild, report
+from srrag.lab.experiment.benchmark_stages import Counted, Standing
+from srrag.lab.experiment.make_benchmark import MakeBenchmark
+from srrag.lab.experiment.running import Running
 from srrag.runner.estimate import readable
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 from srrag.storage.store import Store
-from srrag.units import Units
 
 MADE = ("sample", "dense", "questions", "support", "reference", "nuggets")
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import srrag
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from srrag.library.root import DEFAULT
 
 OWN_STDOUT = True

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from srrag.config import factory
-from srrag.errors import UsageError, reading
+from srrag.core.errors import UsageError, reading
 from srrag.graph.foreign import coverage, organized, read_graph
 from srrag.runner.deletion.vacuum import drop_unfinished
 from srrag.runner.progress import say

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from srrag.errors import UsageError, check_numbers
-from srrag.report.results import Results, read_results
-from srrag.report.section import BenchmarkSection, section
-from srrag.report.view import benches
-from srrag.report.write import write_report
+from srrag.core.errors import UsageError, check_numbers
+from srrag.lab.report.results import Results, read_results
+from srrag.lab.report.section import BenchmarkSection, section
+from srrag.lab.report.view import benches
+from srrag.lab.report.write import write_report
 from srrag.runner.progress import say
 
 
@@ -36,7 +36,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "out": str(out),
     }
     if config["wandb"]:
-        from srrag.report.log_wandb import log
+        from srrag.lab.report.log_wandb import log
 
         summary["wandb"] = log(results, sections, out, config["wandb"])
         summary["ok"] = summary["wandb"]["state"] in ("logged", "disabled")

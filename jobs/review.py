@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from srrag.errors import UsageError, check_numbers
-from srrag.evaluate.references import resource_path
-from srrag.experiment.review import draw_review
-from srrag.review.summary import read_key, readable, summarise
+from srrag.core.errors import UsageError, check_numbers
+from srrag.lab.experiment.review import draw_review
+from srrag.lab.measure.references import resource_path
+from srrag.lab.review.summary import read_key, readable, summarise
 from srrag.runner.progress import say
 
 ALONE = "system"

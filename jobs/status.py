@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from srrag.export.graph import node_types, open_graph, value_counts
 from srrag.runner.progress import say
 from srrag.runner.rejects import read_rejects, readable_rejects
@@ -24,7 +24,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     summary["versions"] = pointer["versions"]
     artifacts = store.artifacts(config["build"])
     if "units" in artifacts:
-        from srrag.units import Units
+        from srrag.core.units import Units
 
         summary["grades"] = value_counts(Units(artifacts["units"]).documents["grade"])
     if "entities" in artifacts:

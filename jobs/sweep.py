@@ -6,16 +6,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from srrag.errors import UsageError
-from srrag.experiment.configurations import configurations, made_before
-from srrag.experiment.estimate import estimate
-from srrag.experiment.pairs import expanded_pairs
-from srrag.experiment.record import bench_group
-from srrag.experiment.scoring import read_bench
-from srrag.experiment.sweep import SweepBench, row_off, run_sweep
-from srrag.experiment.sweep_summary import told
-from srrag.experiment.table import SHOWN, ranks, readable_systems
-from srrag.experiment.terms import Terms
+from srrag.core.errors import UsageError
+from srrag.lab.experiment.configurations import configurations, made_before
+from srrag.lab.experiment.estimate import estimate
+from srrag.lab.experiment.pairs import expanded_pairs
+from srrag.lab.experiment.record import bench_group
+from srrag.lab.experiment.scoring import read_bench
+from srrag.lab.experiment.sweep import SweepBench, row_off, run_sweep
+from srrag.lab.experiment.sweep_summary import told
+from srrag.lab.experiment.table import SHOWN, ranks, readable_systems
+from srrag.lab.experiment.terms import Terms
 from srrag.runner.progress import say
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.errors import UsageError, check_numbers
-from srrag.experiment.gold_sets import GoldSource, check_folds
-from srrag.experiment.run_training import trainer
-from srrag.experiment.train_encoder import TrainEncoderJob, readable
+from srrag.core.errors import UsageError, check_numbers
+from srrag.lab.experiment.gold_sets import GoldSource, check_folds
+from srrag.lab.experiment.run_training import trainer
+from srrag.lab.experiment.train_encoder import TrainEncoderJob, readable
+from srrag.lab.train.encoder.task import EncoderSettings
+from srrag.lab.train.encoder.training import run_plain
 from srrag.runner.progress import say
-from srrag.train.encoder.task import EncoderSettings
-from srrag.train.encoder.training import run_plain
 
 SETTINGS = (
     "learning_rate", "epochs", "batch", "negatives", "late", "temperature", "weight_decay",

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.experiment.filter_settings import check, read_base, read_candidates
-from srrag.experiment.train_filter import TrainFilterJob, filter_trainer, readable
+from srrag.lab.experiment.filter_settings import check, read_base, read_candidates
+from srrag.lab.experiment.train_filter import TrainFilterJob, filter_trainer, readable
 from srrag.runner.progress import say
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.errors import UsageError
-from srrag.experiment.run_training import trainer
-from srrag.experiment.train_tagger import TrainTaggerJob, readable
+from srrag.core.errors import UsageError
+from srrag.lab.experiment.run_training import trainer
+from srrag.lab.experiment.train_tagger import TrainTaggerJob, readable
+from srrag.lab.train.tagger.task import TaggerSettings
+from srrag.lab.train.tagger.training import run_plain
 from srrag.runner.progress import say
-from srrag.train.tagger.task import TaggerSettings
-from srrag.train.tagger.training import run_plain
 
 SETTINGS = (
     "encoder", "revision", "epochs", "learning_rate", "head_factor", "weight_decay",

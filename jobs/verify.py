@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from srrag.core.formats import read_ids
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.formats import read_ids
 from srrag.runner.deletion.find_ids import prove_forgotten
 from srrag.runner.progress import say
 from srrag.runner.verify import verify

@@ -19,7 +19,7 @@ import numpy as np
 
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.formats import read_queries
+from srrag.core.formats import read_queries
 from srrag.retrieve.questions import question_table
 
 

@@ -42,16 +42,16 @@ from perf.autoscaled_nodes import autoscaled
 from perf.autoscaling_plot import draw
 from perf.ticker import every
 from srrag.config.compose import configure
+from srrag.core.spec import place_field
+from srrag.core.step import Function, Place, Step, StepWrapper
 from srrag.engine.base import Model
 from srrag.engine.vllm.engine import VllmEngine
-from srrag.evaluate.references import read_gold, resource_path
+from srrag.lab.measure.references import read_gold, resource_path
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, prepare, served
 from srrag.serve.ray.health import NAME
 from srrag.serve.settings import Deployment, ServeSettings
-from srrag.spec import place_field
-from srrag.step import Function, Place, Step, StepWrapper
 from tests.unit.serve.serving import CitingModel, CitingSession, citing
 
 PORT = 8158

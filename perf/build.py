@@ -81,10 +81,10 @@ def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
     """Build the default plan in this process."""
     from srrag.config import factory
     from srrag.config.compose import configure
+    from srrag.core.spec import spec
     from srrag.runner import build as runner
     from srrag.runner import local
     from srrag.runner.relation_builds import RelationBuilds
-    from srrag.spec import spec
     from srrag.storage.store import Store
 
     root = scratch / "root"
@@ -147,7 +147,7 @@ def warm(encoder: Any) -> Any:
 
 def window_texts(store: Any) -> list[str]:
     """The texts that the build encoded."""
-    from srrag.units import Units
+    from srrag.core.units import Units
 
     texts: list[str] = Units(store.artifacts("default")["units"]).units["text"].to_pylist()
     return texts
@@ -155,7 +155,7 @@ def window_texts(store: Any) -> list[str]:
 
 def encode(scratch: Path) -> dict[str, Any]:
     """Encode the build's windows alone."""
-    from srrag.spec import build as from_spec
+    from srrag.core.spec import build as from_spec
 
     given = json.loads((scratch / "texts.json").read_text("utf-8"))
     model = warm(from_spec(given["encoder"]))

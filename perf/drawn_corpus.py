@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.core.ids import content_id
+from srrag.core.schema import DOCUMENTS, TRIPLES, UNITS, VECTORS
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord
-from srrag.ids import content_id
-from srrag.schema import DOCUMENTS, TRIPLES, UNITS, VECTORS
-from srrag.stage import Plan, Stage
-from srrag.step import Function, Place, Step
 
 WINDOWS_PER_DOCUMENT, WORDS_PER_WINDOW, FACTS_PER_WINDOW = 4, 60, 2
 DIMENSION, TOPICS, VOCABULARY = 384, 2000, 500_000

@@ -3,7 +3,7 @@
     python -m perf.filter_pairs PAIRS_FOLDER OUT_FOLDER BENCHMARK_FOLDER
 
 Copies train.jsonl and dev.jsonl without the pairs whose question the folder's *.jsonl ask. Which
-questions are the same, srrag.provenance.digest says, as in an evaluation.
+questions are the same, srrag.core.provenance.digest says, as in an evaluation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from srrag.provenance import digest
+from srrag.core.provenance import digest
 
 FILES = ("train.jsonl", "dev.jsonl")
 

@@ -44,7 +44,10 @@ from perf.drawn_corpus import (
 from perf.scale_stages import replaced
 from perf.update import Names, drawn_names
 from srrag.algo.maxsim import maxsim
-from srrag.bind import bind
+from srrag.core.bind import bind
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Place
+from srrag.core.units import Units
 from srrag.index.dense_search import DenseIndex
 from srrag.index.graph_reader import GraphIndex, GraphQuestion
 from srrag.index.sparse import SparseIndex
@@ -52,10 +55,7 @@ from srrag.index.tokens import TokenIndex
 from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds
-from srrag.stage import Plan, Stage
-from srrag.step import Place
 from srrag.storage.store import Store
-from srrag.units import Units
 
 SAMPLE_S = 0.02
 QUESTIONS, DEPTH, RERANKED = 60, 100, 100

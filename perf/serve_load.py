@@ -34,7 +34,7 @@ import aiohttp
 import psutil
 
 from srrag.config.compose import configure
-from srrag.evaluate.references import read_gold, resource_path
+from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, served
 

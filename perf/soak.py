@@ -33,9 +33,9 @@ import psutil
 
 from perf.autoscaling import Record, drive
 from perf.ticker import every
-from srrag.bind import build_version
 from srrag.config.compose import configure
-from srrag.evaluate.references import resource_path
+from srrag.core.bind import build_version
+from srrag.lab.measure.references import resource_path
 from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, served
 from srrag.storage.store import Store

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from srrag.config.compose import configure
-from srrag.experiment.configurations import configurations
-from srrag.experiment.in_sample import in_sample
-from srrag.experiment.scoring import read_bench
-from srrag.experiment.terms import Terms
+from srrag.lab.experiment.configurations import configurations
+from srrag.lab.experiment.in_sample import in_sample
+from srrag.lab.experiment.scoring import read_bench
+from srrag.lab.experiment.terms import Terms
 
 
 def main(out: str, arguments: list[str]) -> None:

@@ -23,14 +23,14 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.config.compose import configure
+from srrag.core.spec import build
+from srrag.core.step import Place
 from srrag.engine.call import Call, key_of
 from srrag.engine.vllm.engine import VllmEngine
 from srrag.engine.vllm.session import sampling
 from srrag.extract.extract_documents import ExtractDocuments
 from srrag.llm.completion import tallied
 from srrag.runner.engines import engines_here
-from srrag.spec import build
-from srrag.step import Place
 from srrag.storage.store import Store
 
 

@@ -227,7 +227,7 @@ def fitted_root(sample_root: Path, built_once: Callable[..., Path]) -> Path:
     Tests read it and never write into it.
     """
     from srrag.config.compose import configure
-    from srrag.evaluate.references import resource_path
+    from srrag.lab.measure.references import resource_path
 
     def fill(root: Path) -> None:
         import jobs.fit_betr

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from srrag.lab.train.encoder.material import GoldMaterial
+from srrag.lab.train.encoder.task import EncoderSettings, EncoderTask
 from srrag.model.encoder import Encoder
-from srrag.train.encoder.material import GoldMaterial
-from srrag.train.encoder.task import EncoderSettings, EncoderTask
 from tests.tiny_models import make_bert
-from tests.unit.train.filter_toys import DRUGS
+from tests.unit.lab.train.filter_toys import DRUGS
 
 PARTS = ["knee", "hip", "ankle", "elbow", "wrist", "neck", "back", "foot"]
 

@@ -13,12 +13,12 @@ from functools import cache
 from typing import Any
 
 from srrag.config.compose import configure
+from srrag.core.ontology import Ontology
+from srrag.core.spec import build
 from srrag.corpus.chunk import estimate_tokens, pack_blocks
 from srrag.extract.numbered import NumberedBlock
 from srrag.extract.rule_lines import rule_lines
-from srrag.mentions.find import find_mentions
-from srrag.ontology import Ontology
-from srrag.spec import build
+from srrag.reading.mentions import find_mentions
 from tests.sample_json import READING, answer_by_schema, asked_schema, read_papers, supported
 
 BAD_SHARE = 0.06

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from srrag.core.schema import relation
+from srrag.core.spec import place_field
+from srrag.core.step import LLMStep
 from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply, Session
 from srrag.llm.completion import Answer, Completion, Prompt
-from srrag.schema import relation
-from srrag.spec import place_field
-from srrag.step import LLMStep
 
 
 class Word(Answer):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.evaluate.judgements import CASES
-from srrag.schema import EVIDENCE, REJECT, SENTENCES, empty_value
+from srrag.core.schema import EVIDENCE, REJECT, SENTENCES, empty_value
+from srrag.lab.measure.judgements import CASES
 
 BLANK = {item.name: empty_value(item.type) for item in CASES}
 PASSAGE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}

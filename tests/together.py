@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from srrag.train.group import Floats
+from srrag.lab.train.group import Floats
 
 PATIENCE_S = 60.0
 
 
 class Member:
-    """One of several workers (srrag.train.group.Group); the first one adds for all."""
+    """One of several workers (srrag.lab.train.group.Group); the first one adds for all."""
 
     def __init__(self, rank: int, others: list[Connection], size: int) -> None:
         self.rank, self.size, self.others = rank, size, others

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from srrag.core.schema import relation
+from srrag.core.stage import Plan, Resources, Stage
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord
-from srrag.schema import relation
-from srrag.stage import Plan, Resources, Stage
-from srrag.step import Function, Place, Step
 
 NUMBERS = relation(("raw_id", pa.string()), ("value", pa.int64()))
 

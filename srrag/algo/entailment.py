@@ -24,7 +24,7 @@ THRESHOLD = 0.43
 
 Chosen, with GIVEN_WEIGHT, the window and the table of synonyms, on those physicians' votes of
 K-QA whose question has an even CRC-32 (95 of 244 pairs); the others were not looked at. They stand
-in `srrag/evaluate/judges/rules.json`, so that an evaluation keeps their questions apart.
+in `srrag/lab/judges/rules.json`, so that an evaluation keeps their questions apart.
 """
 
 SENTENCE_THRESHOLD = 0.6

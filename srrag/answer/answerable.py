@@ -31,10 +31,10 @@ from srrag.answer.coverage import (
 )
 from srrag.answer.mismatch_rules import asked_people
 from srrag.answer.sentences import plain
-from srrag.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
-from srrag.rows import live
-from srrag.schema import ANSWERABLE
-from srrag.step import Function, Place, Step
+from srrag.core.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
+from srrag.core.rows import live
+from srrag.core.schema import ANSWERABLE
+from srrag.core.step import Function, Place, Step
 from srrag.storage.atomic_write import read_json
 
 PACKAGED = "answerable.json"

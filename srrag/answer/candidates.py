@@ -9,9 +9,9 @@ from typing import NamedTuple
 from srrag.answer.cited import MAX_SENTENCE_CHARS
 from srrag.answer.sentence_features import PLAN
 from srrag.answer.sentences import Role, plain, split_sentences
-from srrag.grades import GRADES
+from srrag.core.grades import GRADES
+from srrag.core.rows import Row
 from srrag.reading.outcome_kinds import named_terms
-from srrag.rows import Row
 
 GRADE_STEP = 0.95
 """What a sentence's score is multiplied by for each grade below A: it decides between equals. It is

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from srrag.answer.sentences import cut_sentences, plain
-from srrag.schema import sentence_row
+from srrag.core.schema import sentence_row
 
 MAX_WORDS = 250
 MAX_CITATIONS = 3

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from srrag.answer.cited_papers import CitedText, cited_papers
 from srrag.answer.settle_checks import REVISES, CheckedAnswer, CheckedSentence, checked, to_check
+from srrag.core.rows import Row, live, with_columns, with_rejects
+from srrag.core.schema import REJECT, SUPPORT, UNSUPPORTED
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import most_tokens
 from srrag.reading.numbers import lost_numbers
-from srrag.rows import Row, live, with_columns, with_rejects
-from srrag.schema import REJECT, SUPPORT, UNSUPPORTED
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "check_answer.md", CheckedAnswer)
 

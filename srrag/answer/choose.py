@@ -18,12 +18,12 @@ from srrag.answer.cited import ABSTENTION, MAX_CITES, Number
 from srrag.answer.compose import ComposeAnswer, evidence_lines
 from srrag.answer.extract import sentence_weights_fitted
 from srrag.answer.sentences import plain
+from srrag.core.provenance import Fitted
+from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
-from srrag.provenance import Fitted
-from srrag.rows import Row, filled, live, rejected
-from srrag.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "choose_option.md")
 MAX_OPTIONS = len(ascii_uppercase)

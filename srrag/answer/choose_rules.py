@@ -14,9 +14,9 @@ from srrag.answer.candidates import Candidate, Passage, candidates
 from srrag.answer.extract import ExtractRule
 from srrag.answer.sentence_features import asked_outcome
 from srrag.answer.sentences import plain
+from srrag.core.schema import NO_CHOICE
 from srrag.reading.outcome_kinds import named_terms
 from srrag.reading.statement import Direction, read_statement
-from srrag.schema import NO_CHOICE
 
 POLAR = frozenset(("yes", "no", "maybe"))
 NUM_QUOTES = 2

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from srrag.answer.sentences import plain
+from srrag.core.schema import NO_CHOICE, PARTS, sentence_row
 from srrag.llm.completion import Answer, Fault
-from srrag.schema import NO_CHOICE, PARTS, sentence_row
 
 ABSTENTION = "The evidence found does not answer this question."
 PARTIAL = "The evidence found answers this question only in part."

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from srrag.answer.protocol import has_no_results
-from srrag.grades import STUDIES
+from srrag.core.grades import STUDIES
+from srrag.core.rows import Row
 from srrag.llm.delimit import quoted
 from srrag.reading.sentences import sentence_spans
-from srrag.rows import Row
 
 GAP = "…"
 

@@ -37,12 +37,12 @@ from srrag.answer.cited import (
 from srrag.answer.extract import ExtractRule, sentence_weights_fitted
 from srrag.answer.extractive import EvidenceDifference, low_grade_note, quoted_answer
 from srrag.answer.sentences import plain
+from srrag.core.provenance import Fitted
+from srrag.core.rows import Row, live, with_columns
+from srrag.core.schema import ANSWER, REJECT, empty_column
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
-from srrag.provenance import Fitted
-from srrag.rows import Row, live, with_columns
-from srrag.schema import ANSWER, REJECT, empty_column
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."

@@ -17,7 +17,7 @@ from srrag.answer.candidates import Candidate, Passage, candidates, is_title
 from srrag.answer.coverage import GENERAL, TextSource, held, typos, without_orders
 from srrag.answer.sentence_features import FEATURES, Seen, asked_outcome, features
 from srrag.answer.sentences import plain
-from srrag.provenance import Fitted, packaged_fit
+from srrag.core.provenance import Fitted, packaged_fit
 from srrag.reading.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
 from srrag.reading.statement import read_statement
 

@@ -16,7 +16,7 @@ from srrag.answer.cited import (
     best_grade,
 )
 from srrag.answer.extract import ChosenSentence, Extract
-from srrag.grades import STUDIES
+from srrag.core.grades import STUDIES
 
 NUM_CORE = 2
 """Quotes in the first paragraph, of the one to three sentences that a model writes there."""

@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.answer.sentences import section_role
-from srrag.hits import unpack_hits
-from srrag.ids import evidence_id
+from srrag.core.hits import unpack_hits
+from srrag.core.ids import evidence_id
+from srrag.core.rows import Row
+from srrag.core.schema import EVIDENCE, LEFT_OUT
+from srrag.core.standing import HIDDEN, Standings
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import Units, open_units
 from srrag.reading.sentences import sentence_spans
-from srrag.rows import Row
-from srrag.schema import EVIDENCE, LEFT_OUT
-from srrag.standing import HIDDEN, Standings
-from srrag.step import Function, Place, Step
-from srrag.units import Units, open_units
 
 Ints = npt.NDArray[np.int64]
 

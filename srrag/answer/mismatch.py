@@ -13,11 +13,11 @@ from pydantic import Field, StringConstraints
 from srrag.algo.grounding import ground
 from srrag.answer.mismatch_rules import Source, rule_mismatches
 from srrag.answer.sentences import plain
+from srrag.core.rows import Row, live, with_columns, with_rejects
+from srrag.core.schema import MISMATCHES, REJECT
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import inert, quoted
-from srrag.rows import Row, live, with_columns, with_rejects
-from srrag.schema import MISMATCHES, REJECT
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "notice_mismatch.md")
 UNCHECKED = "Whether the evidence is about the people and interventions asked about is not known."

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from srrag.algo.terms import terms
 from srrag.answer.both_arms import given_to_all
 from srrag.answer.populations import PEOPLE, contradiction, traits
-from srrag.mentions.find import find_mentions
+from srrag.reading.mentions import find_mentions
 
 _TREATMENTS = frozenset(("Intervention", "Device", "Arm"))
 _LOOSE_TEXT = (

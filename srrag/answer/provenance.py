@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from srrag.grades import UNGRADED
+from srrag.core.grades import UNGRADED
 
 Row = dict[str, Any]
 

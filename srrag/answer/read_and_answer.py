@@ -17,13 +17,13 @@ from srrag.answer.extract import ExtractRule, sentence_weights_fitted
 from srrag.answer.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
 from srrag.answer.sentence_numbers import cited, number_of_sentences, paper_lines
 from srrag.answer.sentences import plain
+from srrag.core.provenance import Fitted
+from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.schema import ANSWER, NO_CHOICE, PARTS, REJECT, sentence_row
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import most_tokens
-from srrag.provenance import Fitted
-from srrag.rows import Row, filled, live, rejected
-from srrag.schema import ANSWER, NO_CHOICE, PARTS, REJECT, sentence_row
-from srrag.step import LLMStep
 
 PATH = Path(__file__).parent / "prompts" / "read_and_answer.md"
 NO_PAPERS = "No paper was found."

@@ -16,10 +16,10 @@ from pydantic import ConfigDict, TypeAdapter
 from srrag.answer.clinical.summary import ClinicalReading
 from srrag.answer.provenance import StepTime, expansion, step_times, why
 from srrag.answer.settle_checks import support_line
-from srrag.grades import STUDIES
-from srrag.schema import EVIDENCE, FINDING_KINDS, empty_value
-from srrag.standing import mark, standing_note
-from srrag.units import Units
+from srrag.core.grades import STUDIES
+from srrag.core.schema import EVIDENCE, FINDING_KINDS, empty_value
+from srrag.core.standing import mark, standing_note
+from srrag.core.units import Units
 
 Row = dict[str, Any]
 State = Literal["answered", "partly", "not"]

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from srrag.answer.gather_papers import GatherPapers
 from srrag.answer.read_and_answer import ReadAndAnswer
-from srrag.pipeline import Pipeline
-from srrag.rows import Row
-from srrag.schema import HITS, QUESTIONS, empty_value
-from srrag.step import Function, Place, Step
+from srrag.core.pipeline import Pipeline
+from srrag.core.rows import Row
+from srrag.core.schema import HITS, QUESTIONS, empty_value
+from srrag.core.step import Function, Place, Step
 
 _REVISES = tuple(
     name for step in (GatherPapers, ReadAndAnswer) for name in step.writes.names if name != "reject"

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from srrag.ids import evidence_id
-from srrag.schema import EVIDENCE, LEFT_OUT
-from srrag.standing import HIDDEN, Standings
-from srrag.step import Function, Place, Step
-from srrag.units import Units
+from srrag.core.ids import evidence_id
+from srrag.core.schema import EVIDENCE, LEFT_OUT
+from srrag.core.standing import HIDDEN, Standings
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import Units
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from srrag.answer.protocol import has_no_results
 from srrag.answer.sentences import plain
-from srrag.grades import STUDIES
+from srrag.core.grades import STUDIES
+from srrag.core.rows import Row
 from srrag.llm.delimit import quoted
 from srrag.reading.sentences import sentence_spans
-from srrag.rows import Row
 
 _NUMBER = re.compile(r"\[?(\d{1,3})(?:\.(\d{1,4}))?\]?")
 _RANGE = re.compile(r"\[?(\d{1,3})\.(\d{1,4})\s*[-–]\s*(?:\1\.)?(\d{1,4})\]?")

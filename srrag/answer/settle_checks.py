@@ -15,11 +15,11 @@ from srrag.answer.read_and_answer import answer_text
 from srrag.answer.sentence_numbers import cited
 from srrag.answer.sentences import plain
 from srrag.answer.vetoes import LINK, READER, veto
+from srrag.core.rows import Row
+from srrag.core.schema import NO_CHOICE
 from srrag.llm.completion import Answer
 from srrag.llm.fields import Items, Means, Text
 from srrag.reading.numbers import lost_numbers
-from srrag.rows import Row
-from srrag.schema import NO_CHOICE
 
 LOST_LEAD = "The answer that was written could not be supported by the papers that it cites."
 FAULTS = {

@@ -15,12 +15,12 @@ from srrag.algo.grounding import ground
 from srrag.answer.candidates import passage_of
 from srrag.answer.extract import ExtractRule
 from srrag.answer.sentences import plain
+from srrag.core.rows import Row, live, with_columns, with_rejects
+from srrag.core.schema import REJECT, SNIPPETS
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, inert
-from srrag.mentions.find import find_mentions
-from srrag.rows import Row, live, with_columns, with_rejects
-from srrag.schema import REJECT, SNIPPETS
-from srrag.step import LLMStep
+from srrag.reading.mentions import find_mentions
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "select_snippets.md")
 MAX_SNIPPETS = 3

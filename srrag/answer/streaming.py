@@ -19,11 +19,11 @@ from srrag.answer.papers_answer import (
 )
 from srrag.answer.sentence_numbers import paper_of
 from srrag.answer.sentences import plain
+from srrag.core.pipeline import Pipeline
+from srrag.core.schema import PARTS
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Prompt
 from srrag.llm.salvage import spoken
-from srrag.pipeline import Pipeline
-from srrag.schema import PARTS
-from srrag.step import LLMStep
 
 AGAIN = "\n\n[That answer was not good enough; it is written once more.]\n\n"
 INSTEAD = "\n\n[The answer that counts:]\n\n"

@@ -13,11 +13,11 @@ from pydantic import Field, StringConstraints
 
 from srrag.answer.cited import MAX_OPTIONS, choice_of
 from srrag.answer.compose import CHOOSE, ComposeAnswer
+from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
-from srrag.rows import Row, filled, live, rejected
-from srrag.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_unaided.md")
 UNKNOWN = "Nothing was searched, and this question is not answered without evidence."

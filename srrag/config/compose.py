@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from srrag.config.places import CONF
-from srrag.errors import UsageError, first_line
-from srrag.kinds import class_of
+from srrag.core.errors import UsageError, first_line
+from srrag.core.kinds import class_of
 from srrag.runner.settled import settled_embedder
 from srrag.storage import mirror
 

@@ -9,17 +9,17 @@ from typing import Any
 
 from srrag.config.compose import with_pipeline
 from srrag.config.titles import searching, title_mode
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
+from srrag.core.pipeline import Pipeline
+from srrag.core.schema import RAW
+from srrag.core.spec import build, construct, fingerprint, spec
+from srrag.core.stage import Plan, Resources, Stage
+from srrag.core.step import Place, Step
 from srrag.llm.completion import Account
-from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_of
 from srrag.runner.pipeline_run import PipelineRun, check_pipeline
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
-from srrag.schema import RAW
-from srrag.spec import build, construct, fingerprint, spec
-from srrag.stage import Plan, Resources, Stage
-from srrag.step import Place, Step
 from srrag.storage.mirror import located
 from srrag.storage.store import Store
 

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from srrag.config.places import CONF
-from srrag.kinds import class_of
+from srrag.core.kinds import class_of
 
 SHARED = {
     "root": "artifact folder, or an address like s3://bucket/root",

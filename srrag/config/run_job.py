@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.config.compose import configure, describe, value_at
-from srrag.errors import UsageError, first_line
-from srrag.figures import schema
+from srrag.core.errors import UsageError, first_line
+from srrag.core.figures import schema
 from srrag.llm.completion import AnswersAwaited
 from srrag.runner.progress import say
 from srrag.runner.ray.loopback import keep_ray_here

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from srrag.core.errors import UsageError
 from srrag.corpus.read_beir import ReadBeir
-from srrag.errors import UsageError
 from srrag.runner.progress import say
 
 MODES = ("field", "text", "none")

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from srrag.core.ids import content_id
+from srrag.core.schema import UNITS
+from srrag.core.step import LLMStep
 from srrag.corpus.blocks import Block, split_sections
-from srrag.ids import content_id
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.schema import UNITS
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "group_blocks.md")
 

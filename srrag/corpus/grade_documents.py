@@ -12,12 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
+from srrag.core.schema import DOCUMENTS
+from srrag.core.step import Function, LLMStep, OpenedLLMStep, Place
 from srrag.corpus.abstract import abstract_text, drop_claims
 from srrag.corpus.grade import UNGRADED, Grading, grade_document
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
-from srrag.schema import DOCUMENTS
-from srrag.step import Function, LLMStep, OpenedLLMStep, Place
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_document.md")
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from srrag.core.standing import of_types
 from srrag.corpus.inline_xml import inline_text
 from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
 from srrag.corpus.safe_xml import local_name, xml_root
-from srrag.standing import of_types
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.core.schema import DOCUMENTS
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.clean import tidy_document, tidy_inline
 from srrag.corpus.conditions import condition_code
 from srrag.corpus.paper_ids import plain_ids
@@ -24,8 +26,6 @@ from srrag.corpus.parse_pdf import parse_pdf, parse_pdf_docling
 from srrag.corpus.parse_pubmed import parse_pubmed
 from srrag.corpus.parse_text import parse_markdown, parse_plain
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable
-from srrag.schema import DOCUMENTS
-from srrag.step import Function, Place, Step
 
 Parser = Callable[[bytes], Parsed]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from srrag.errors import SrragError
+from srrag.core.errors import SrragError
 
 Metadata = dict[str, str | int | list[str]]
 

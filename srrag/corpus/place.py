@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 
 _PACKAGE = "pkg://"
 

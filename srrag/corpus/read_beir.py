@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from srrag.core.spec import place_field
 from srrag.corpus.lines import json_lines
 from srrag.corpus.place import folder
 from srrag.corpus.record import RawRecord, plain_id, refusal, unique
-from srrag.spec import place_field
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from srrag.core.spec import place_field
 from srrag.corpus.parse_jats import split_articles
 from srrag.corpus.parse_text import front_matter_id
 from srrag.corpus.parsed import Unparsable
 from srrag.corpus.place import folder, is_inside, relative_name, walk
 from srrag.corpus.record import RawRecord, refusal, unique
-from srrag.spec import place_field
 
 FORMATS = {
     ".md": "markdown",

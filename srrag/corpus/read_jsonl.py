@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from srrag.core.spec import place_field
 from srrag.corpus.lines import Line, json_lines
 from srrag.corpus.place import relative_name, resolve
 from srrag.corpus.record import RawRecord, plain_id, refusal, unique
-from srrag.spec import place_field
 
 _PLAIN = (
     "grade",

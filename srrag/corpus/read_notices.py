@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.core.schema import NOTICES
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.notices import Notice, jats_notices, may_speak, pubmed_notices
 from srrag.corpus.parsed import Unparsable
-from srrag.schema import NOTICES
-from srrag.step import Function, Place, Step
 
 _READERS: Mapping[str, Callable[[bytes], list[Notice]]] = {
     "pubmed": pubmed_notices,

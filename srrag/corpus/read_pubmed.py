@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from srrag.core.spec import place_field
 from srrag.corpus.place import is_inside, relative_name, resolve, walk
 from srrag.corpus.record import RawRecord, refusal, unique
-from srrag.spec import place_field
 
 _OPEN = re.compile(rb"<PubmedArticle(?=[\s>])")
 _CLOSE = b"</PubmedArticle>"

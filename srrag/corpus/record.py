@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from srrag.ids import content_id
-from srrag.schema import RAW
+from srrag.core.ids import content_id
+from srrag.core.schema import RAW
 
 _MAX_ID_CHARS = 500
 

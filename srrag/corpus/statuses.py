@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from srrag.core.errors import UsageError
+from srrag.core.ids import content_id
+from srrag.core.standing import STANDINGS
 from srrag.corpus.notices import Notice
 from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
-from srrag.errors import UsageError
-from srrag.ids import content_id
-from srrag.standing import STANDINGS
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
 

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.ids import content_id
+from srrag.core.schema import UNITS
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.spans import Ints, cut_all
-from srrag.ids import content_id
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer
-from srrag.schema import UNITS
-from srrag.step import Function, Place, Step
 
 
 @dataclass(frozen=True, kw_only=True)

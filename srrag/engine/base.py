@@ -6,9 +6,9 @@ import abc
 from dataclasses import dataclass, replace
 from typing import Self
 
+from srrag.core.spec import place_field
 from srrag.engine.call import Session
 from srrag.llm.completion import Answer, Engine, Prompt
-from srrag.spec import place_field
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
-from srrag.errors import EngineError
+from srrag.core.errors import EngineError
+from srrag.core.spec import canonical, spec
 from srrag.llm.completion import Answer, Engine, Enums, Fault, Prompt
-from srrag.spec import canonical, spec
 
 
 @dataclass(frozen=True)

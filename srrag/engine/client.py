@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from srrag.core.errors import EngineError
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.errors import EngineError
 from srrag.llm.completion import (
     AWAITED,
     NOT_ASKED,

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from srrag.core.errors import UsageError, reading
+from srrag.core.spec import place_field
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply
-from srrag.errors import UsageError, reading
 from srrag.llm.completion import Fault
-from srrag.spec import place_field
 
 _STEP_CHARS = {"choose": 400, "rationale": 300}
 _MAX_STEPS = {"choose": 24, "rationale": 8}

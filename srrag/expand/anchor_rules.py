@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from srrag.mentions.find import Mention, find_mentions
+from srrag.reading.mentions import Mention, find_mentions
 
 MAX_ANCHORS = 4
 MAX_CHARS = 160

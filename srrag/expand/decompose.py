@@ -11,13 +11,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.core.ontology import Ontology
+from srrag.core.rows import filled, live, rejected
+from srrag.core.schema import REJECT, SUBQUESTIONS
+from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
-from srrag.ontology import Ontology
 from srrag.reading.numbers import lost_numbers
-from srrag.rows import filled, live, rejected
-from srrag.schema import REJECT, SUBQUESTIONS
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "decompose.md")
 MAX_QUESTIONS = 6

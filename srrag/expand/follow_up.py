@@ -9,7 +9,7 @@ from typing import Literal
 
 from srrag.algo.terms import terms
 from srrag.expand.anchor_rules import rule_anchors
-from srrag.mentions.find import find_mentions
+from srrag.reading.mentions import find_mentions
 
 MAX_TURNS = 8
 """Questions before the last one that may still carry what it is about."""

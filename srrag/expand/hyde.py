@@ -10,13 +10,13 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.core.rows import filled, live, rejected
+from srrag.core.schema import REJECT
+from srrag.core.step import LLMStep
 from srrag.expand.invented import invented_populations
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.reading.numbers import lost_numbers
-from srrag.rows import filled, live, rejected
-from srrag.schema import REJECT
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "hyde.md")
 NUM_PASSAGES = 3

@@ -6,7 +6,7 @@ import re
 
 import Stemmer
 
-from srrag.mentions.find import find_mentions
+from srrag.reading.mentions import find_mentions
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 # Words that tell no population from another, in the authors' own list.

@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, StringConstraints
 
+from srrag.core.rows import filled, live, rejected
+from srrag.core.schema import ANCHORS, REJECT
+from srrag.core.step import LLMStep
 from srrag.expand.anchor_rules import MAX_ANCHORS, MAX_CHARS, rule_anchors
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, inert
-from srrag.rows import filled, live, rejected
-from srrag.schema import ANCHORS, REJECT
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "picot_anchors.md")
 MAX_TOKENS = 512

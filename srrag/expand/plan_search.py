@@ -10,16 +10,16 @@ from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.core.ontology import Ontology
+from srrag.core.rows import filled, live, rejected
+from srrag.core.schema import ANCHORS, REJECT, SUBQUESTIONS
+from srrag.core.step import LLMStep
 from srrag.expand.anchor_rules import rule_anchors
 from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
 from srrag.expand.picot_anchors import locate
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
 from srrag.llm.delimit import fenced
 from srrag.llm.fields import Items, Text, most_tokens
-from srrag.ontology import Ontology
-from srrag.rows import filled, live, rejected
-from srrag.schema import ANCHORS, REJECT, SUBQUESTIONS
-from srrag.step import LLMStep
 
 MAX_PASSAGES = 3
 """Table S3 of sr-rag."""

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.standing import Standings
+from srrag.core.units import Units
 from srrag.export.topics import Topics, read_topics
 from srrag.graph.communities import read_communities
 from srrag.graph.layers import read_rows, row_batches
-from srrag.standing import Standings
 from srrag.storage.mirror import pull_build
-from srrag.units import Units
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

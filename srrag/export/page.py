@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from srrag.core.html import policy
 from srrag.export.graph import DOCUMENT_TYPE, GRADE_COLUMNS, GRADES, Graph, Ints
 from srrag.export.layout import place
 from srrag.export.quotes import Passages
 from srrag.export.select import Selection
-from srrag.html import policy
 
 _ASSETS = Path(__file__).parent / "page"
 MAX_MENTIONS = 20

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.units import Units
+from srrag.core.units import Units
 
 MAX_CHARS = 360
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.core.formats import write_run
+from srrag.core.hits import unpack_hits
+from srrag.core.units import Units
 from srrag.export.submission import check_submission, submission
-from srrag.formats import write_run
-from srrag.hits import unpack_hits
 from srrag.storage.atomic_write import commit_json
-from srrag.units import Units
 
 _SHOWN = 3
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
 from srrag.extract.lines import AttributeLine, Bad, EntityLine, FindingLine, RelationLine, Told
 from srrag.extract.numbered import NumberedBlock, Stretch
-from srrag.mentions.values import timepoint
-from srrag.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
+from srrag.reading.values import timepoint
 
 Row = dict[str, Any]
 DERIVED = ("timepoint_value", "timepoint_unit")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srrag.mentions.find import Mention, find_mentions, type_runs
-from srrag.mentions.tagger import shipped_fitted
-from srrag.provenance import Fitted
-from srrag.spec import place_field
+from srrag.core.provenance import Fitted
+from srrag.core.spec import place_field
+from srrag.reading.mentions import Mention, find_mentions, type_runs
+from srrag.reading.tagger import shipped_fitted
 
 if TYPE_CHECKING:
     from srrag.model.tagger import LoadedTagger
@@ -47,7 +47,7 @@ class FindMentions(abc.ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FindByRules(FindMentions):
-    """The cue words and patterns of `srrag.mentions`."""
+    """The cue words and patterns of `srrag.reading`."""
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from srrag.ontology import Ontology
+from srrag.core.ontology import Ontology
 
 Direction = Literal["better", "worse", "more", "less", "no difference", "unclear"]
 Kind = Literal["found", "concluded", "planned", "background"]

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.ids import content_id
-from srrag.schema import EXTRACTS, FINDINGS
-from srrag.step import Function, Place, Step
+from srrag.core.ids import content_id
+from srrag.core.schema import EXTRACTS, FINDINGS
+from srrag.core.step import Function, Place, Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Make the rules' table of cue weights from crowd-labelled abstracts.
 
-    python -m srrag.extract.make_lexicon ebmnlp_crowd_dev.jsonl lexicon.tsv
+    python -m srrag.extract.make_lexicon ebmnlp_crowd_dev.jsonl mentions.tsv
 
 The weights are those of a linear-chain conditional random field over the cues of
 `rules.tokens`, fitted by AdaGrad, cut to the strongest cues, fitted again and rounded to
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from srrag.mentions.tagger import LABELS, PLACE_SIZES, SCALE, with_fitted
-from srrag.mentions.tokens import EDGE, LOCAL, TOKEN, Ints, RuleTokens, normal, tokenise, values_of
-from srrag.provenance import fitted_on
+from srrag.core.provenance import fitted_on
+from srrag.reading.tagger import LABELS, PLACE_SIZES, SCALE, with_fitted
+from srrag.reading.tokens import EDGE, LOCAL, TOKEN, Ints, RuleTokens, normal, tokenise, values_of
 
 Floats = npt.NDArray[np.float64]
 KINDS = ("word", "suffix3", "suffix4", "prefix4")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from srrag.ontology import ANY, DOCUMENT, Ontology
+from srrag.core.ontology import ANY, DOCUMENT, Ontology
 
 MAX_NAME_WORDS = 5
 NUM_EXAMPLES = 3

@@ -6,16 +6,16 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from srrag.mentions.concepts import concept_name, concept_spans
-from srrag.mentions.find import (
+from srrag.core.ontology import DOCUMENT, Ontology
+from srrag.reading.concepts import concept_name, concept_spans
+from srrag.reading.mentions import (
     MAX_CHARS,
     PATTERN_CONFIDENCE,
     Mention,
     find_mentions,
     lower_same_length,
 )
-from srrag.mentions.values import Value, find_values, timepoint
-from srrag.ontology import DOCUMENT, Ontology
+from srrag.reading.values import Value, find_values, timepoint
 
 Find = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[list[Mention]]]
 """Maps texts, section names and document-start flags to the typed mentions of each text."""

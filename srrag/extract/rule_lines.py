@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from srrag.core.ontology import DOCUMENT, Ontology
 from srrag.extract.document_claims import DERIVED
 from srrag.extract.lines import EntityLine, entity_line
 from srrag.extract.numbered import NumberedBlock
 from srrag.extract.rule_facts import Find, Row, extract_facts
-from srrag.ontology import DOCUMENT, Ontology
 
 PIECE_CHARS = 1_440
 """Characters that the rules read together, some 320 tokens: what a mention is depends on its place

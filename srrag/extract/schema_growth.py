@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
+from srrag.core.ontology import Ontology
+from srrag.core.spec import spec
+from srrag.core.step import Build, Place
 from srrag.extract.proposals import Element, ProposalSupport, Row, Verdict, collect, grown, judge
-from srrag.ontology import Ontology
-from srrag.spec import spec
-from srrag.step import Build, Place
 from srrag.storage.manifest import check_part
 from srrag.storage.mirror import opened
 

@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 from srrag.algo.communities import EPSILON, METHODS, SEMANTIC_WEIGHT, Detected, detect, update
 from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
+from srrag.core.ids import segment_id
+from srrag.core.schema import COMMUNITIES
+from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.detection_state import DETECTION, Continued, resume, save
 from srrag.graph.encode_names import ENCODER
 from srrag.graph.group_layers import read_groups, write_groups
@@ -23,9 +26,6 @@ from srrag.graph.layers import only_grew
 from srrag.graph.name_vectors import NameVectors
 from srrag.graph.nodes import Nodes, in_order
 from srrag.graph.tables import coding
-from srrag.ids import segment_id
-from srrag.schema import COMMUNITIES
-from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.links import link_or_copy
 
 COMMUNITIES_FILE = "communities.parquet"

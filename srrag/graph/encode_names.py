@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.spec import fingerprint, place_field, spec
+from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.facts import normalise
 from srrag.graph.name_vectors import SHARD_NAMES, encode_names
 from srrag.graph.nodes import Nodes
 from srrag.model.encoder import Encoder
-from srrag.spec import fingerprint, place_field, spec
-from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.atomic_write import commit_json
 
 ENCODER = "encoder.json"

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.spec import place_field
+from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.grouping import ungroup
 from srrag.graph.incremental_merge import revised
 from srrag.graph.layers import count_rows, layer_path, layers_of
 from srrag.graph.partition import SIDES, merge_parts, on_threads, read_facts, write_rows
-from srrag.spec import place_field
-from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.links import link_or_copy
 from srrag.storage.mirror import opened
 from srrag.storage.shards import IndexShard, write_shards

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.ids import content_id
-from srrag.mentions.concepts import GENERAL
-from srrag.ontology import DOCUMENT
+from srrag.core.ids import content_id
+from srrag.core.ontology import DOCUMENT
+from srrag.reading.concepts import GENERAL
 
 _PLACE = [
     pa.field("unit_id", pa.string()),

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.ids import file_sha256
+from srrag.core.schema import EDGES, ENTITIES
+from srrag.core.spec import spec
+from srrag.core.step import Place, PreviousVersion
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.encode_names import EncodeNames
-from srrag.ids import file_sha256
-from srrag.schema import EDGES, ENTITIES
-from srrag.spec import spec
-from srrag.step import Place, PreviousVersion
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import check_files

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.schema import EDGES, ENTITIES
+from srrag.core.schema import EDGES, ENTITIES
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.core.ids import content_id
+from srrag.core.spec import place_field
+from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.communities import GROUP
 from srrag.graph.group_layers import read_groups, write_groups
 from srrag.graph.layers import only_grew
 from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
 from srrag.graph.tree_layout import ROWS, Layout, with_node_ids
-from srrag.ids import content_id
 from srrag.llm.completion import Engine, Rules
 from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
-from srrag.spec import place_field
-from srrag.step import Build, Place, PreviousVersion
 
 TOPICS = "topics.parquet"
 BELOW = "tree.parquet"

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.graph_scores import inner_products
+from srrag.core.step import Place
 from srrag.model.embed import load, quantise_rows
 from srrag.model.encoder import Encoder
-from srrag.step import Place
 from srrag.storage.arrow_file import map_table, save_table
 from srrag.storage.atomic_write import commit
 from srrag.storage.links import link_or_copy

@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.schema import EDGES, ENTITIES
+from srrag.core.step import ParallelMap
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.graph.grouping import group_ends, group_links
 from srrag.graph.tables import coding
-from srrag.schema import EDGES, ENTITIES
-from srrag.step import ParallelMap
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit
 from srrag.storage.read_live import read_live

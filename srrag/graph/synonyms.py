@@ -20,6 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.ids import content_id, file_sha256
+from srrag.core.ontology import DOCUMENT
+from srrag.core.spec import place_field
+from srrag.core.step import Build, Place
 from srrag.graph.facts import (
     ENDS,
     LINKS,
@@ -32,13 +36,9 @@ from srrag.graph.facts import (
 from srrag.graph.grouping import group_ends, group_links, ungroup
 from srrag.graph.layers import read_rows
 from srrag.graph.partition import write_rows
-from srrag.ids import content_id, file_sha256
-from srrag.mentions.abbreviations import read_abbreviations
-from srrag.mentions.vocabulary import Matcher, Vocabulary, key, tokens_of
 from srrag.model.encoder import Encoder
-from srrag.ontology import DOCUMENT
-from srrag.spec import place_field
-from srrag.step import Build, Place
+from srrag.reading.abbreviations import read_abbreviations
+from srrag.reading.vocabulary import Matcher, Vocabulary, key, tokens_of
 
 SYNONYMS = pa.schema(
     [

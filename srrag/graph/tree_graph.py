@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
 from srrag.graph.layers import read_rows
 from srrag.graph.nodes import in_order, numbered, rows_of_ends
 from srrag.graph.tables import narrow
-from srrag.units import map_tables
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

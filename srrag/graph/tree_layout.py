@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.centrality import degrees_within, nearest_keyword, places
+from srrag.core.schema import TREE
 from srrag.graph.tables import narrow
 from srrag.graph.tree_graph import TreeGraph
 from srrag.llm.describe import Described
-from srrag.schema import TREE
 
 Ints = npt.NDArray[np.int64]
 

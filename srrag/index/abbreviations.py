@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srrag.algo.abbreviations import abbreviations
-from srrag.mentions.abbreviations import FILE
-from srrag.step import Build, Place
+from srrag.core.step import Build, Place
+from srrag.reading.abbreviations import FILE
 from srrag.storage.read_live import read_live
 
 

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srrag.grades import GRADES
+from srrag.core.grades import GRADES
+from srrag.core.step import Build, ParallelMap, Place, PreviousVersion
 from srrag.index.dense_shards import (
     Codec,
     Draft,
@@ -30,7 +31,6 @@ from srrag.index.dense_shards import (
 )
 from srrag.index.shard_plan import regroup
 from srrag.index.titles import TITLE_WEIGHT
-from srrag.step import Build, ParallelMap, Place, PreviousVersion
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.links import link_or_copy
 from srrag.storage.shards import IndexShard

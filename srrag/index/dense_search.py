@@ -9,10 +9,10 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from srrag.grades import GRADES
+from srrag.core.grades import GRADES
+from srrag.core.ranking import Ranked, merge, tied
 from srrag.index.faiss_gpu import MAX_DEPTH, gpus, to_gpu
 from srrag.index.parts import Matrix
-from srrag.ranking import Ranked, merge, tied
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mapped_table import MappedTable
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.core.schema import VECTORS
+from srrag.core.spec import spec
+from srrag.core.step import Function, Place, Step
 from srrag.model.encoder import Encoder
-from srrag.schema import VECTORS
-from srrag.spec import spec
-from srrag.step import Function, Place, Step
 from srrag.storage import mirror
 from srrag.storage.atomic_write import read_json
 from srrag.storage.manifest import check_part

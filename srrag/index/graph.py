@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from srrag.algo.graph_scores import RELATION_WEIGHT, triple_lengths
+from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
 from srrag.graph.knowledge_tree import read_below, read_topics
 from srrag.graph.layers import only_grew, read_rows
@@ -43,11 +45,9 @@ from srrag.index.graph_walk import DOCUMENT, write_links
 from srrag.index.mentions import WindowSpans, mentioned
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.links import link_or_copy
 from srrag.storage.lookup import id_keys
 from srrag.storage.shards import read_shards, write_shards
-from srrag.units import map_tables
 
 Ints = npt.NDArray[np.int64]
 

@@ -21,13 +21,13 @@ from srrag.algo.graph_scores import (
 )
 from srrag.algo.maxsim import take_ragged
 from srrag.algo.random_walk import RESTART, STEPS, walk
-from srrag.grades import counted_as
+from srrag.core.grades import counted_as
+from srrag.core.ranking import SCORE_DECIMALS
 from srrag.graph.name_vectors import NameVectors
 from srrag.index.graph import CODED, TOPICS
 from srrag.index.graph_layers import LAYERS, LayerReader
 from srrag.index.graph_names import GraphNames, Linked
 from srrag.index.graph_walk import DOCUMENT, Transitions
-from srrag.ranking import SCORE_DECIMALS
 from srrag.storage.mapped_table import MappedTable
 
 Floats = npt.NDArray[np.float32]

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from srrag.grades import GRADES, counted_as
+from srrag.core.grades import GRADES, counted_as
+from srrag.core.step import Build, Place
 from srrag.index.dense import paired_parts
 from srrag.index.dense_shards import Part, grade_codes
 from srrag.index.lance_search import SETTINGS, TABLE, TERMS, LanceDense, lancedb
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import TITLE_WEIGHT, title_texts, with_titles
 from srrag.index.words import MAX_TERM_CHARS, analyzer
-from srrag.step import Build, Place
 from srrag.storage.arrow_file import save_table
 from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.read_live import read_live

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from srrag.core.ranking import Ranked, rank, tied
 from srrag.index.parts import Matrix
 from srrag.index.words import WordIndex
-from srrag.ranking import Ranked, rank, tied
 from srrag.storage.arrow_file import map_table
 from srrag.storage.atomic_write import read_json
 

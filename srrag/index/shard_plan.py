@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from srrag.spec import place_field
-from srrag.step import Build, Place, PreviousVersion
+from srrag.core.spec import place_field
+from srrag.core.step import Build, Place, PreviousVersion
 from srrag.storage.links import link_or_copy
 from srrag.storage.mirror import opened
 from srrag.storage.shards import SHARDS, IndexShard, read_shards

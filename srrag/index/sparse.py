@@ -19,7 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
-from srrag.grades import GRADES, counted_as
+from srrag.core.grades import GRADES, counted_as
+from srrag.core.ranking import Ranked, rank, tied
+from srrag.core.step import Place, PreviousVersion
 from srrag.index.shard_plan import (
     ShardedBuild,
     former_shards,
@@ -30,8 +32,6 @@ from srrag.index.shard_plan import (
 )
 from srrag.index.titles import title_texts
 from srrag.index.words import TITLE_WEIGHT, WordIndex, analyzer
-from srrag.ranking import Ranked, rank, tied
-from srrag.step import Place, PreviousVersion
 from srrag.storage.arrow_file import map_table
 from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.links import link_or_copy

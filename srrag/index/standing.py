@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.standing import grave_first, of_title, of_types
-from srrag.step import Build, Place
+from srrag.core.standing import grave_first, of_title, of_types
+from srrag.core.step import Build, Place
 from srrag.storage.atomic_write import read_json, write_parquet
 from srrag.storage.lookup import write_lookup
 from srrag.storage.read_live import read_live

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.schema import TITLES
+from srrag.core.step import Function, Place, Step
 from srrag.index.parts import Matrix, unpack_vectors
 from srrag.model.encoder import Encoder
-from srrag.schema import TITLES
-from srrag.step import Function, Place, Step
 from srrag.storage.read_live import read_live
 
 TITLE_WEIGHT = 0.25

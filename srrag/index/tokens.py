@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.maxsim import take_ragged
+from srrag.core.step import Place, PreviousVersion
 from srrag.index.parts import check_finite, unpack_vectors
 from srrag.index.shard_plan import (
     ShardedBuild,
@@ -30,7 +31,6 @@ from srrag.index.shard_plan import (
     write_each,
 )
 from srrag.index.titles import TITLE_WEIGHT, with_titles
-from srrag.step import Place, PreviousVersion
 from srrag.storage.atomic_write import write_parquet
 from srrag.storage.links import link_or_copy
 from srrag.storage.lookup import Lookup, write_lookup

@@ -11,6 +11,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from srrag.core.step import Place, PreviousVersion
+from srrag.core.units import DOCUMENT_COLUMNS, LOOKED_UP, UNIT_COLUMNS, map_tables, studies_of
 from srrag.index.shard_plan import (
     ShardedBuild,
     former_shards,
@@ -19,12 +21,10 @@ from srrag.index.shard_plan import (
     regroup,
     write_each,
 )
-from srrag.step import Place, PreviousVersion
 from srrag.storage.lookup import Lookup, write_lookup
 from srrag.storage.mapped_table import BATCH_BYTES
 from srrag.storage.read_live import read_live
 from srrag.storage.shards import IndexShard, write_shards
-from srrag.units import DOCUMENT_COLUMNS, LOOKED_UP, UNIT_COLUMNS, map_tables, studies_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tantivy
 
-from srrag.ranking import Ranked
+from srrag.core.ranking import Ranked
 
 MAX_TERM_CHARS = 64
 TITLE_WEIGHT = 0.25

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from srrag.core.errors import UsageError
 from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
-from srrag.errors import UsageError
 from srrag.library.summaries import BuildSummary, summary_of
 from srrag.runner.build import BuildJob
 from srrag.runner.estimate import EstimateJob, readable

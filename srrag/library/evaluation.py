@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.html import templates
+from srrag.core.html import templates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +92,9 @@ def evaluate_here(
 ) -> Evaluation:
     """Evaluate on a build in this process; the arguments are as on the command line."""
     from srrag.config.compose import configure
-    from srrag.experiment.evaluate import evaluate
-    from srrag.experiment.systems import systems_of
-    from srrag.experiment.terms import Terms
+    from srrag.lab.experiment.evaluate import evaluate
+    from srrag.lab.experiment.systems import systems_of
+    from srrag.lab.experiment.terms import Terms
 
     given = [f"root={root}", f"build={name}", f"bench={bench}", *overrides]
     given += [] if path is None else [f"bench.path={path}"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import srrag
-from srrag.errors import SrragError, UsageError
+from srrag.core.errors import SrragError, UsageError
 from srrag.library.root import DEFAULT, Root
 
 if TYPE_CHECKING:

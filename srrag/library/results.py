@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from srrag.answer.record import AnswerRecord
 from srrag.answer.text import LEFT_OUT, beside, finding_line, remarks
-from srrag.html import templates
+from srrag.core.html import templates
 from srrag.retrieve.passages import FoundPassage
 
 WIDTH = 96

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from srrag.bind import bind, build_version
-from srrag.errors import UsageError
-from srrag.hits import unpack_hits
-from srrag.ids import content_id
+from srrag.core.bind import bind, build_version
+from srrag.core.errors import UsageError
+from srrag.core.hits import unpack_hits
+from srrag.core.ids import content_id
+from srrag.core.pipeline import Pipeline
+from srrag.core.standing import Standings
+from srrag.core.step import Function, Place
+from srrag.core.units import Units, open_units
 from srrag.library.results import CitedReplies, CitedReply, FoundPassages
 from srrag.llm.completion import tallied
-from srrag.pipeline import Pipeline
 from srrag.retrieve.passages import found_passages
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.pipeline_run import check_pipeline
-from srrag.standing import Standings
-from srrag.step import Function, Place
 from srrag.storage.store import Store
-from srrag.units import Units, open_units
 
 if TYPE_CHECKING:
     from srrag.library.evaluation import Evaluation

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.html import templates
-from srrag.schema import REJECTS
+from srrag.core.html import templates
+from srrag.core.schema import REJECTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,12 @@ from srrag.answer.provenance_tree import tree
 from srrag.answer.record import AnswerRecord
 from srrag.answer.streaming import STREAMED, AnswerStream, checked_in, uncited_of
 from srrag.answer.text import LEFT_OUT, beside
-from srrag.bind import build_version
+from srrag.core.bind import build_version
+from srrag.core.errors import UsageError
+from srrag.core.ids import content_id
+from srrag.core.step import Place
+from srrag.core.units import open_units
 from srrag.engine.stream import listening
-from srrag.errors import UsageError
-from srrag.ids import content_id
 from srrag.llm.completion import tallied
 from srrag.model.embed import few_texts
 from srrag.rerank.betr_terms import terms_of
@@ -24,8 +26,6 @@ from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.progress import say
-from srrag.step import Place
-from srrag.units import open_units
 
 _WIDTH = 96
 TERMINAL_LEFT_OUT = {name: why for name, why in LEFT_OUT.items() if name != "off"}

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol
 import pydantic
 import pydantic_core
 
-from srrag.errors import Halt
+from srrag.core.errors import Halt
 from srrag.llm.fields import Losses, explained
 from srrag.llm.loops import repeated
 from srrag.llm.salvage import objects, salvaged, spoken

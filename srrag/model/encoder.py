@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from srrag.core.provenance import Fitted
 from srrag.model.trained_encoder import encoder_fitted, trained_revision
-from srrag.provenance import Fitted
 
 Role = Literal["query", "passage"]
 

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from srrag.core.provenance import NOT_KNOWN, Fitted, read_fitted
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.model.pair_causal import LoRA, PairCausal, base_files
 from srrag.model.pair_encoder import encoder_folder, read_pair_encoder
 from srrag.model.pair_model import Example, PairModel, scores
-from srrag.provenance import NOT_KNOWN, Fitted, read_fitted
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import pull_build
 from srrag.storage.sealed_folder import check_sealed

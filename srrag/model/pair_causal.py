@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
 from srrag.llm.completion import PromptFile
 from srrag.llm.delimit import fenced
 from srrag.model.pair_model import OTHER, Example, first_line, padded

@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.algo.token_f1 import CLASSES
+from srrag.core.provenance import Fitted, read_fitted
 from srrag.model.encoder import BACKENDS
 from srrag.model.network import is_plain_bert, pack
-from srrag.provenance import Fitted, read_fitted
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import pull_build
 from srrag.storage.sealed_folder import check_sealed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from srrag.provenance import Fitted, read_fitted
+from srrag.core.provenance import Fitted, read_fitted
 from srrag.storage.atomic_write import read_json
 from srrag.storage.sealed_folder import check_sealed, sealed_revision
 

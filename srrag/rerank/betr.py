@@ -13,16 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.betr import GRADES
-from srrag.grades import UNGRADED
-from srrag.hits import unpack_hits
-from srrag.provenance import Fitted, read_fitted
+from srrag.core.grades import UNGRADED
+from srrag.core.hits import unpack_hits
+from srrag.core.provenance import Fitted, read_fitted
+from srrag.core.schema import HITS
+from srrag.core.spec import fingerprint, spec
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import open_units
 from srrag.rerank.reranker import rank_hits
-from srrag.schema import HITS
-from srrag.spec import fingerprint, spec
-from srrag.step import Function, Place, Step
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import bring
-from srrag.units import open_units
 
 _WHICH = ("hits", "into", "keep", "tracks")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from srrag.algo.betr import GRADES
+from srrag.core.step import Step, within
 from srrag.rerank.betr import RerankBETR
-from srrag.step import Step, within
 
 
 def terms_of(pipeline: Step) -> dict[str, Any] | None:

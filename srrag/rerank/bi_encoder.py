@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.hits import Offsets, unpack_hits
+from srrag.core.hits import Offsets, unpack_hits
+from srrag.core.provenance import Fitted, read_fitted
+from srrag.core.step import Place
 from srrag.index.tokens import TokenIndex
-from srrag.provenance import Fitted, read_fitted
 from srrag.rerank.maxsim import Floats, channel_scores, late_scores, question_tokens
 from srrag.rerank.reranker import Reranker, Score
-from srrag.step import Place
 
 LOGITS = "logits.json"
 """Weights that come with the package, and their training data."""

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.hits import Offsets
+from srrag.core.hits import Offsets
+from srrag.core.provenance import Fitted
+from srrag.core.step import Place
+from srrag.core.units import Units, open_units
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.filter import FACTS, load_filter, read_facts
 from srrag.model.rankllama import RankLlamaModel
-from srrag.provenance import Fitted
 from srrag.rerank.reranker import Reranker, Score
-from srrag.step import Place
 from srrag.storage.sealed_folder import sealed_revision
-from srrag.units import Units, open_units
 
 
 @dataclass(frozen=True, kw_only=True)

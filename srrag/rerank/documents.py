@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.best_places import best_places
-from srrag.units import Units
+from srrag.core.units import Units
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -11,9 +11,9 @@ from typing import Any
 
 from srrag.algo.betr import GRADES
 from srrag.algo.folds import FOLDS
+from srrag.core.provenance import NOT_KNOWN, Fitted, read_fitted
+from srrag.core.spec import spec
 from srrag.model.encoder import COLBERT, Encoder
-from srrag.provenance import NOT_KNOWN, Fitted, read_fitted
-from srrag.spec import spec
 from srrag.storage.atomic_write import parse_json
 from srrag.storage.mirror import bring
 

@@ -15,13 +15,16 @@ import pyarrow.compute as pc
 from srrag.algo.best_places import best_places
 from srrag.algo.betr import GRADES
 from srrag.algo.folds import question_fold
-from srrag.grades import counted_as
-from srrag.hits import Offsets, codes, unpack_hits
+from srrag.core.grades import counted_as
+from srrag.core.hits import Offsets, codes, unpack_hits
+from srrag.core.provenance import Fitted
+from srrag.core.schema import HITS
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import Units, open_units
 from srrag.index.opened import open_sparse
 from srrag.index.token_weights import token_weights as rarity_of
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
-from srrag.provenance import Fitted
 from srrag.rerank.documents import study_numbers
 from srrag.rerank.feature_weights import PACKAGED, FeatureWeights, read_weights_file
 from srrag.rerank.maxsim import (
@@ -32,9 +35,6 @@ from srrag.rerank.maxsim import (
     token_weights,
 )
 from srrag.rerank.reranker import rank_hits
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
-from srrag.units import Units, open_units
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

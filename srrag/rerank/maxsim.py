@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from srrag.algo.maxsim import best_products, summed
 from srrag.algo.rrf import min_max
-from srrag.hits import Offsets, codes, unpack_hits
+from srrag.core.hits import Offsets, codes, unpack_hits
+from srrag.core.step import Place
+from srrag.core.units import open_units
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
 from srrag.rerank.documents import best_of_documents
 from srrag.rerank.reranker import Reranker, Score
-from srrag.step import Place
-from srrag.units import open_units
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import rank_scores
-from srrag.grades import check_grades, counted_as
-from srrag.hits import Ints, Offsets, codes, pack_ranking, unpack_hits
-from srrag.ranking import SCORE_DECIMALS
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
-from srrag.units import Units, open_units
+from srrag.core.grades import check_grades, counted_as
+from srrag.core.hits import Ints, Offsets, codes, pack_ranking, unpack_hits
+from srrag.core.ranking import SCORE_DECIMALS
+from srrag.core.schema import HITS
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import Units, open_units
 
 Score = Callable[[pa.Table, pa.Array, Offsets], npt.NDArray[Any]]
 """Returns a score for each hit, from the questions, the unit ids of all hits, and their offsets."""

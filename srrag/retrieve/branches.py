@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.pool import Reduce
-from srrag.hits import Ints, ranks
-from srrag.pipeline import Pipeline, PipelineSlice, added, chain
+from srrag.core.hits import Ints, ranks
+from srrag.core.pipeline import Pipeline, PipelineSlice, added, chain
+from srrag.core.rows import with_columns
+from srrag.core.schema import FOUND, HITS, QUESTIONS, REJECT, empty_value
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import open_units
 from srrag.retrieve.pool import PoolHits, PoolKey, check_pool, pool_lists
-from srrag.rows import with_columns
-from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, empty_value
-from srrag.step import Function, Place, Step
-from srrag.units import open_units
 
 Against = Literal["branch", "question", "both"]
 QUESTION = "question"

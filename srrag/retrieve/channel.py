@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from srrag.hits import FoundWindows
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
+from srrag.core.hits import FoundWindows
+from srrag.core.schema import HITS
+from srrag.core.step import Function, Place, Step
 
 Search = Callable[[pa.Table, Sequence[Sequence[str]]], list[FoundWindows]]
 """Searches questions on tracks and returns the finds of each track; a track () is all grades."""

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.algo.maxsim import take_ragged
-from srrag.hits import pack_flat, ranks, unpack_hits
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
-from srrag.units import open_units
+from srrag.core.hits import pack_flat, ranks, unpack_hits
+from srrag.core.schema import HITS
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import open_units
 
 
 @dataclass(frozen=True, kw_only=True)

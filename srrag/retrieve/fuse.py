@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.rrf import RRF_K, reciprocal_rank_fusion
-from srrag.hits import codes, pack_ranking, ranks, unpack_hits
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
+from srrag.core.hits import codes, pack_ranking, ranks, unpack_hits
+from srrag.core.schema import HITS
+from srrag.core.step import Function, Place, Step
 
 Ints = npt.NDArray[np.int64]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.algo.rrf import min_max, sum_shares
-from srrag.hits import codes, pack_ranking, unpack_hits
-from srrag.ranking import SCORE_DECIMALS
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
+from srrag.core.hits import codes, pack_ranking, unpack_hits
+from srrag.core.ranking import SCORE_DECIMALS
+from srrag.core.schema import HITS
+from srrag.core.step import Function, Place, Step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import StringConstraints
 
+from srrag.core.ontology import Ontology
+from srrag.core.schema import REJECT
+from srrag.core.step import LLMStep
 from srrag.index.words import analyzer
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
-from srrag.ontology import Ontology
-from srrag.schema import REJECT
-from srrag.step import LLMStep
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "ircot.md")
 MAX_TOKENS = 512

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import rank_scores
-from srrag.degrade import spare
-from srrag.hits import codes, pack_ranking, unpack_hits
-from srrag.pipeline import TRACE, Pipeline
+from srrag.core.degrade import spare
+from srrag.core.hits import codes, pack_ranking, unpack_hits
+from srrag.core.pipeline import TRACE, Pipeline
+from srrag.core.schema import FOUND, HITS, QUESTIONS, REJECT, ROUNDS
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import Units, open_units
 from srrag.retrieve.ircot import SHOWN, Reflect
-from srrag.schema import FOUND, HITS, QUESTIONS, REJECT, ROUNDS
-from srrag.step import Function, Place, Step
-from srrag.units import Units, open_units
 
 Ints = npt.NDArray[np.int64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from srrag.standing import Standings, mark
-from srrag.units import Units
+from srrag.core.standing import Standings, mark
+from srrag.core.units import Units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class FoundPassage:
     """A window that a search found; `rank` counts from 1.
 
     `status` says in words what a reader must know of its publication, as "retracted (PMID 1)", and
-    is "" for nothing; `standing` and `standing_link` say it as `srrag.standing` names it.
+    is "" for nothing; `standing` and `standing_link` say it as `srrag.core.standing` names it.
     """
 
     rank: int

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.algo.pool import Pooled, Reduce, pool
-from srrag.hits import Ints, codes, pack_flat, ranks, unpack_hits
-from srrag.schema import HITS
-from srrag.step import Function, Place, Step
-from srrag.units import Units, open_units
+from srrag.core.hits import Ints, codes, pack_flat, ranks, unpack_hits
+from srrag.core.schema import HITS
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import Units, open_units
 
 PoolKey = Literal["unit", "document", "pmid"]
 KEYS = get_args(PoolKey)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import pyarrow as pa
 
+from srrag.core.schema import QUESTIONS, empty_value
+from srrag.core.step import Function, Place, Step
 from srrag.index.encode import packed_tokens
 from srrag.model.encoder import Encoder, Role
-from srrag.schema import QUESTIONS, empty_value
-from srrag.step import Function, Place, Step
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from srrag.hits import FoundWindows, Offsets
+from srrag.core.hits import FoundWindows, Offsets
+from srrag.core.ranking import pool
+from srrag.core.step import Place
 from srrag.index.opened import open_dense
 from srrag.index.parts import Matrix
-from srrag.ranking import pool
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.step import Place
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.hits import FoundWindows
+from srrag.core.hits import FoundWindows
+from srrag.core.schema import HITS, PATHS
+from srrag.core.step import Place
 from srrag.index.graph_reader import (
     PARTS,
     GraphIndex,
@@ -21,8 +23,6 @@ from srrag.index.graph_reader import (
     Reached,
 )
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.schema import HITS, PATHS
-from srrag.step import Place
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from srrag.hits import FoundWindows
+from srrag.core.hits import FoundWindows
+from srrag.core.step import Place
 from srrag.index.opened import open_sparse
 from srrag.index.words import TITLE_WEIGHT
 from srrag.retrieve.channel import Search, SearchChannel
-from srrag.step import Place
 
 
 @dataclass(frozen=True, kw_only=True)

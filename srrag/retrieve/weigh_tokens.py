@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from srrag.core.step import Function, Place, Step
 from srrag.index.opened import open_sparse
 from srrag.index.token_weights import token_weights
 from srrag.model.encoder import COLBERT, Encoder
 from srrag.model.tokens import load_tokenizer
-from srrag.step import Function, Place, Step
 
 
 @dataclass(frozen=True, kw_only=True)

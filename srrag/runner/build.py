@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from srrag.core.errors import SrragError
+from srrag.core.stage import Plan
+from srrag.core.step import Build, Place, Step
 from srrag.corpus.record import RawRecord
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.errors import SrragError
 from srrag.llm.completion import LOST
 from srrag.runner.carry_over import take_over
 from srrag.runner.deletion.tombstones import Tombstones
@@ -25,8 +27,6 @@ from srrag.runner.relation_builds import RelationBuilds, manifest_of
 from srrag.runner.repair import Repair, mend_marker
 from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
-from srrag.stage import Plan
-from srrag.step import Build, Place, Step
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import CURE, DamagedError

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.stage import Plan, Stage
 from srrag.runner.ingest import known_rows, write_segment
 from srrag.runner.part import count_reasons, live
-from srrag.stage import Plan, Stage
 from srrag.storage import mirror
 from srrag.storage.manifest import DamagedError, check_part
 from srrag.storage.store import Receipt, Store

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srrag.core.step import Build, Place, Step, within
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply
 from srrag.engine.client import LogClient
@@ -20,7 +21,6 @@ from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.lock import LogLock
 from srrag.engine.loop import EngineLoop
 from srrag.llm.completion import AnswersAwaited, Engine, EngineStopped, Rules
-from srrag.step import Build, Place, Step, within
 
 Figures = dict[str, dict[str, Any]]
 

@@ -16,20 +16,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.core.ids import segment_id
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.client import LogClient, Send
 from srrag.engine.count_tokens import TokenCounter
-from srrag.ids import segment_id
 from srrag.llm.completion import NOT_ASKED, Completion, DryClient, Engine, Prompt, read
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import known_rows, segments
 from srrag.runner.part import guarded, live
 from srrag.runner.progress import say
-from srrag.stage import Plan, Stage
-from srrag.step import Function, Place, Step
 from srrag.storage.store import Store
 
 RULES_ASK_NOTHING = "estimate: the engine is 'rules', which calls nothing"

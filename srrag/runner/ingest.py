@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.ids import segment_id
 from srrag.corpus.record import RawRecord, raw_table
-from srrag.ids import segment_id
 from srrag.runner.part import count_reasons
 from srrag.storage.store import Receipt, Store
 

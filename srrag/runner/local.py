@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Place
 from srrag.engine.base import Model
 from srrag.llm.completion import AnswersAwaited
 from srrag.runner.engines import Engines, engines_here, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress
 from srrag.runner.runner import at_once
-from srrag.stage import Plan, Stage
-from srrag.step import Place
 from srrag.storage.store import Store
 
 PARTS_IN_FLIGHT = 4

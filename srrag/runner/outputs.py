@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
 from srrag.runner.inventory import kind_of
 from srrag.storage.atomic_write import read_json
 

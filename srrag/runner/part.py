@@ -21,12 +21,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.errors import Halt
-from srrag.isolate import isolated
+from srrag.core.errors import Halt
+from srrag.core.isolate import isolated
+from srrag.core.schema import conform, empty_column
+from srrag.core.stage import Stage
+from srrag.core.step import Function, OpenedLLMStep
 from srrag.llm.completion import AnswersAwaited, Usage, one_line, tallied
-from srrag.schema import conform, empty_column
-from srrag.stage import Stage
-from srrag.step import Function, OpenedLLMStep
 from srrag.storage.store import Receipt, Store
 
 BATCHES_IN_FLIGHT = 2

@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.bind import bind
+from srrag.core.bind import bind
+from srrag.core.pipeline import Pipeline
+from srrag.core.spec import canonical, spec
+from srrag.core.step import Place, within
 from srrag.llm.completion import Usage
-from srrag.pipeline import Pipeline
 from srrag.runner.runner import Runner
 from srrag.runner.shared_prefix_plan import Resourcing
 from srrag.runner.sweep import Sweep, default_resources
-from srrag.spec import canonical, spec
-from srrag.step import Place, within
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 

@@ -6,9 +6,9 @@ import time
 
 import pyarrow as pa
 
-from srrag.ids import content_id, segment_id
+from srrag.core.ids import content_id, segment_id
+from srrag.core.spec import canonical
 from srrag.runner.part import count_reasons
-from srrag.spec import canonical
 from srrag.storage.store import Receipt, Store
 
 

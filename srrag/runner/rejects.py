@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.ids import file_sha256
-from srrag.schema import REJECTS
-from srrag.stage import Plan
+from srrag.core.ids import file_sha256
+from srrag.core.schema import REJECTS
+from srrag.core.stage import Plan
 from srrag.storage.atomic_write import commit, write_parquet
 from srrag.storage.store import Store
 

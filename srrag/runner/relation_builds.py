@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
+from srrag.core.spec import fingerprint as hashed
+from srrag.core.spec import spec
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Build, Place, PreviousVersion
 from srrag.llm.completion import Usage, tallied
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
-from srrag.spec import fingerprint as hashed
-from srrag.spec import spec
-from srrag.stage import Plan, Stage
-from srrag.step import Build, Place, PreviousVersion
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import check_files, manifest_files, stamps

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srrag.core.stage import Plan
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.lock import LogLock
 from srrag.runner.deletion.tombstones import Tombstones
@@ -20,7 +21,6 @@ from srrag.runner.progress import say
 from srrag.runner.relation_builds import manifest_of
 from srrag.runner.settled import settled_embedder
 from srrag.runner.verify import amiss
-from srrag.stage import Plan
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import DamagedError, check_files

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import ParallelMap, Place
 from srrag.engine.base import Model
 from srrag.runner.engines import Engines, engines_of
-from srrag.stage import Plan, Stage
-from srrag.step import ParallelMap, Place
 from srrag.storage.store import Store
 
 

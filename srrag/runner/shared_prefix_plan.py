@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from srrag.pipeline import TRACE, Pipeline, PipelineSlice, added
+from srrag.core.pipeline import TRACE, Pipeline, PipelineSlice, added
+from srrag.core.schema import QUESTIONS
+from srrag.core.spec import fingerprint, spec
+from srrag.core.stage import Plan, Resources, Stage
+from srrag.core.step import LLMStep, Step
 from srrag.runner.engines import engines_of
-from srrag.schema import QUESTIONS
-from srrag.spec import fingerprint, spec
-from srrag.stage import Plan, Resources, Stage
-from srrag.step import LLMStep, Step
 
 SOURCE = "questions"
 FOLDER = "answers"

@@ -9,17 +9,17 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from srrag.bind import bind
+from srrag.core.bind import bind
+from srrag.core.pipeline import Pipeline
+from srrag.core.schema import QUESTIONS
+from srrag.core.stage import Resources, Stage
+from srrag.core.step import Place, Step
 from srrag.llm.completion import AnswersAwaited, Usage, one_line
-from srrag.pipeline import Pipeline
 from srrag.runner.progress import say
 from srrag.runner.question_parts import part_names, write_source
 from srrag.runner.runner import Runner
 from srrag.runner.shared_prefix_plan import SOURCE, Resourcing, SegmentPlan
 from srrag.runner.summary import usage_of
-from srrag.schema import QUESTIONS
-from srrag.stage import Resources, Stage
-from srrag.step import Place, Step
 from srrag.storage.store import Receipt, Store
 
 PART_QUESTIONS = 64

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.ids import file_sha256, segment_id
+from srrag.core.standing import STANDINGS
 from srrag.corpus.record import RawRecord
-from srrag.ids import file_sha256, segment_id
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.inventory import damaged_parts
 from srrag.runner.outputs import damaged_outputs
 from srrag.runner.part import count_reasons, live
 from srrag.runner.rejects import rejects_of, rejects_path
-from srrag.standing import STANDINGS
 from srrag.storage.atomic_write import read_json
 from srrag.storage.manifest import manifest_files
 from srrag.storage.store import Receipt, Store

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.graph.synonyms import name_key, written_out
-from srrag.mentions.concepts import GENERAL
+from srrag.reading.concepts import GENERAL
 
 BAR = (
     "Shown are names that could stand in a vocabulary: at most seven words and 60 characters, no "

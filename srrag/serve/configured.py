@@ -10,8 +10,8 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.pipeline import Pipeline
+from srrag.core.errors import UsageError
+from srrag.core.pipeline import Pipeline
 from srrag.serve.api_keys import read_keys
 from srrag.serve.settings import Deployment, Limits, ServeSettings
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from srrag.errors import Halt, SrragError
+from srrag.core.errors import Halt, SrragError
 
 _LONGEST_S = 30
 """Longest wait that a Retry-After header is based on, in seconds."""

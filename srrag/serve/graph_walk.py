@@ -19,8 +19,8 @@ from pydantic import BaseModel, Field
 from srrag.export.graph import DOCUMENT_TYPE, Graph
 from srrag.export.page import with_quotes
 from srrag.graph.facts import entity_id
-from srrag.mentions.abbreviations import read_abbreviations
-from srrag.mentions.vocabulary import tokens_of
+from srrag.reading.abbreviations import read_abbreviations
+from srrag.reading.vocabulary import tokens_of
 from srrag.serve.concepts_shown import BAR, COLUMNS, Spelling, columns_of, passes
 
 MAX_STUDIES = 40

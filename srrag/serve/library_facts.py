@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, Field
 
 from srrag.algo.language import guess_language
-from srrag.units import Units
+from srrag.core.units import Units
 
 MAX_READ = 20_000
 """Documents whose titles are read for examples."""

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from srrag.answer.cited import Uncited
 from srrag.answer.streaming import STREAMED, AnswerStream
+from srrag.core.errors import Halt
+from srrag.core.pipeline import Pipeline, added
+from srrag.core.step import Function, Place, StepWrapper, bare
 from srrag.engine.stream import listening
-from srrag.errors import Halt
-from srrag.pipeline import Pipeline, added
-from srrag.step import Function, Place, StepWrapper, bare
 
 Event = tuple[str, Any]
 """Name (stage, evidence, finding or token) and data of an event."""

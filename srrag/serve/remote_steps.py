@@ -14,13 +14,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.hits import FoundWindows, unpack_hits
-from srrag.pipeline import Pipeline
-from srrag.ranking import rank
+from srrag.core.hits import FoundWindows, unpack_hits
+from srrag.core.pipeline import Pipeline
+from srrag.core.ranking import rank
+from srrag.core.step import Function, Place, Step, StepWrapper
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.serve.listeners import audience
 from srrag.serve.settings import ServeSettings
-from srrag.step import Function, Place, Step, StepWrapper
 
 T = TypeVar("T")
 Tracks = tuple[tuple[str, ...], ...]

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 
 from srrag.answer.cited import UNGRADED, best_grade, without_lead
 from srrag.answer.record import AnswerRecord
-from srrag.ids import content_id
-from srrag.report.results import ROWS
-from srrag.schema import STATES as ANSWER_STATES
-from srrag.units import Units
+from srrag.core.ids import content_id
+from srrag.core.schema import STATES as ANSWER_STATES
+from srrag.core.units import Units
+from srrag.lab.report.results import ROWS
 
 FILE = "answers.parquet"
-"""The file that `srrag answer` writes; results (srrag.report.results) hold one per system."""
+"""The file that `srrag answer` writes; results (srrag.lab.report.results) hold one per system."""
 
 STATES = (*ANSWER_STATES, "failed")
 _LISTED = (

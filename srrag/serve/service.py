@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from srrag.bind import build_version
+from srrag.core.bind import build_version
 from srrag.engine.base import Model
 from srrag.engine.call import Opener
 from srrag.llm.completion import one_line

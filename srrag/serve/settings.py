@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from srrag.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline
+from srrag.core.step import LLMStep, Place, Step, within
 from srrag.retrieve.search_dense import SearchDense
 from srrag.runner.engines import engines_of
 from srrag.serve.api_keys import ApiKey
-from srrag.step import LLMStep, Place, Step, within
 
 _POSITIVE = (
     "max_rows", "max_waiting", "calls", "timeout_s", "max_body_bytes", "body_s", "slow_bodies",

@@ -9,10 +9,13 @@ from functools import partial
 from typing import Any
 
 from srrag.answer.streaming import checked_in, uncited_of
-from srrag.bind import bind, build_version
+from srrag.core.bind import bind, build_version
+from srrag.core.pipeline import Pipeline
+from srrag.core.standing import Standings
+from srrag.core.step import Function, Place, within
+from srrag.core.units import Units, open_units
 from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
-from srrag.pipeline import Pipeline
 from srrag.rerank.betr_terms import terms_of
 from srrag.retrieve.questions import question_table
 from srrag.runner.engines import engines_of
@@ -23,10 +26,7 @@ from srrag.serve.listeners import ClientGone, Hear, Listeners, observed
 from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
 from srrag.serve.text_scores import TextScores
-from srrag.standing import Standings
-from srrag.step import Function, Place, within
 from srrag.storage.store import Store
-from srrag.units import Units, open_units
 
 ENGINE_RETRY_S = 5.0
 WARM_UP = "Does exercise reduce pain?"

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.maxsim import maxsim
+from srrag.core.step import Place
 from srrag.model.encoder import Encoder
 from srrag.rerank.bi_encoder import RerankBiEncoder
-from srrag.step import Place
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder

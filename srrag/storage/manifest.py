@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from srrag.errors import SrragError
-from srrag.ids import file_sha256
+from srrag.core.errors import SrragError
+from srrag.core.ids import file_sha256
 from srrag.storage import mirror
 from srrag.storage.atomic_write import read_json
 

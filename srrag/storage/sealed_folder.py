@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.mirror import join, pull_build
 from srrag.storage.object_store import MANIFEST

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.errors import UsageError
-from srrag.ids import file_sha256
+from srrag.core.errors import UsageError
+from srrag.core.ids import file_sha256
 from srrag.storage import mirror, writer_lock
 from srrag.storage.atomic_write import commit, commit_json, parse_json, read_json, write_parquet
 from srrag.storage.manifest import CURE, DamagedError, check_part, manifest_files, remember

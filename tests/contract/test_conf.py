@@ -11,8 +11,8 @@ import pytest
 from jobs import JOBS
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.spec import build
+from srrag.core.errors import UsageError
+from srrag.core.spec import build
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONF = REPOSITORY / "conf"

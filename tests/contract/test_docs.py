@@ -12,7 +12,7 @@ import pytest
 from jobs import JOBS
 from perf.figures import KINDS
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from tests.bucket import s3_server
 
 REPOSITORY = Path(__file__).resolve().parents[2]

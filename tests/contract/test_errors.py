@@ -1,4 +1,4 @@
-"""The docstring of srrag.errors shows the whole tree of errors, and nothing else."""
+"""The docstring of srrag.core.errors shows the whole tree of errors, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pkgutil
 import re
 
 import srrag
-from srrag import errors
+from srrag.core import errors
 
 BUILTIN = {"ValueError", "RuntimeError"}
 

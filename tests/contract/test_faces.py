@@ -25,10 +25,10 @@ from srrag.answer.record import (
     papers_of,
 )
 from srrag.answer.text import LEFT_OUT
+from srrag.core.schema import ANSWER
+from srrag.lab.report.drilldown import LEFT_OUT as REPORT_LEFT_OUT
 from srrag.library.results import HTML_LEFT_OUT, CitedReply
 from srrag.library.terminal import TERMINAL_LEFT_OUT, headed, readable
-from srrag.report.drilldown import LEFT_OUT as REPORT_LEFT_OUT
-from srrag.schema import ANSWER
 from srrag.serve.api.chat import CHAT_LEFT_OUT, extension, sources
 from srrag.serve.api.pages import ASK_LEFT_OUT, RUNS_LEFT_OUT
 
@@ -82,7 +82,7 @@ PAGES = {
         "reply|shown|data", ASK_LEFT_OUT,
     ),
     "runs": (["serve/page/runs.js", "serve/page/evidence.js"], "side|reply", RUNS_LEFT_OUT),
-    "report": (["report/page/report.js"], "detail", REPORT_LEFT_OUT),
+    "report": (["lab/report/page/report.js"], "detail", REPORT_LEFT_OUT),
 }  # fmt: skip
 
 

@@ -15,5 +15,5 @@ def test_no_two_public_classes_share_a_name() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(str(path.relative_to(SOURCE)))
-    assert found["Step"] == ["step.py"]
+    assert found["Step"] == ["core/step.py"]
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

@@ -25,39 +25,39 @@ from srrag.answer.gather_papers import GatherPapers
 from srrag.answer.read_and_answer import ReadAndAnswer
 from srrag.answer.search_again import SearchAgain
 from srrag.answer.select import SelectEvidence
-from srrag.benchmark.filter_dense import FilterDense
-from srrag.benchmark.grade_support import GradeSupport
-from srrag.benchmark.pool import pooled
-from srrag.benchmark.sample import SampleSeeds
-from srrag.benchmark.split_nuggets import SplitNuggets
-from srrag.benchmark.write_question import WriteQuestion
-from srrag.benchmark.write_reference import WriteReference
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.corpus.big_units import CutBigUnits
+from srrag.core.pipeline import Pipeline, PipelineSlice
+from srrag.core.schema import ROUNDS
+from srrag.core.spec import build, canonical, spec
+from srrag.core.step import LLMStep, Place, Step, StepWrapper, within
+from srrag.core.units import Units
 from srrag.corpus.chunk import ChunkBySections
-from srrag.corpus.small_units import CutSmallUnits
-from srrag.evaluate.cases import make_cases, read_gold_answers
-from srrag.evaluate.judges.form import MeasureForm
-from srrag.evaluate.judges.gold_citations import MeasureGoldCitations
-from srrag.evaluate.judges.hallucination import MeasureHallucination
-from srrag.evaluate.judges.preference import JudgePreference
-from srrag.evaluate.preference import pair_evidence
-from srrag.evaluate.references import resource_path
 from srrag.expand.decompose import DecomposeQuestion
 from srrag.expand.hyde import WriteHyde
 from srrag.expand.picot_anchors import FindAnchors
-from srrag.experiment.judging import judges, sources
-from srrag.index.textbook_tree import BuildTextbookTree
+from srrag.lab.benchmark.filter_dense import FilterDense
+from srrag.lab.benchmark.grade_support import GradeSupport
+from srrag.lab.benchmark.pool import pooled
+from srrag.lab.benchmark.sample import SampleSeeds
+from srrag.lab.benchmark.split_nuggets import SplitNuggets
+from srrag.lab.benchmark.write_question import WriteQuestion
+from srrag.lab.benchmark.write_reference import WriteReference
+from srrag.lab.experiment.judging import judges, sources
+from srrag.lab.judges.form import MeasureForm
+from srrag.lab.judges.gold_citations import MeasureGoldCitations
+from srrag.lab.judges.hallucination import MeasureHallucination
+from srrag.lab.judges.preference import JudgePreference
+from srrag.lab.measure.cases import make_cases, read_gold_answers
+from srrag.lab.measure.preference import pair_evidence
+from srrag.lab.measure.references import resource_path
+from srrag.lab.train.filter.report import write_model
 from srrag.llm.completion import read
-from srrag.mentions.vocabulary import Vocabulary
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.encoder import Encoder
 from srrag.model.filter import Base, Decision, Fusion
-from srrag.pipeline import Pipeline, PipelineSlice
+from srrag.reading.vocabulary import Vocabulary
 from srrag.rerank.cross_encoder import RerankCrossEncoder
-from srrag.rerank.filter_evidence import FilterEvidence
-from srrag.rerank.judge_evidence import JudgeEvidence
 from srrag.retrieve.branches import SearchBranches
 from srrag.retrieve.fuse import FuseRanks
 from srrag.retrieve.fuse_scores import FuseScores
@@ -67,17 +67,17 @@ from srrag.retrieve.pool import PoolHits
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.runner.part import live
-from srrag.schema import ROUNDS
-from srrag.spec import build, canonical, spec
-from srrag.step import LLMStep, Place, Step, StepWrapper, within
 from srrag.storage.store import Store
-from srrag.train.filter.report import write_model
-from srrag.units import Units
+from srrag.systems.rasrag.big_units import CutBigUnits
+from srrag.systems.rasrag.small_units import CutSmallUnits
+from srrag.systems.rasrag.textbook_tree import BuildTextbookTree
+from srrag.systems.rethinking.filter_evidence import FilterEvidence
+from srrag.systems.rethinking.judge_evidence import JudgeEvidence
 from tests.sample_json import sample_json
 from tests.tiny_models import make_cross_encoder
 from tests.unit.index.hypergraphs import stages_of
-from tests.unit.mentions.vocabularies import vocabulary_folder
-from tests.unit.train.filter_toys import tiny_encoder
+from tests.unit.lab.train.filter_toys import tiny_encoder
+from tests.unit.reading.vocabularies import vocabulary_folder
 
 QUESTIONS = [
     {"query_id": "1", "text": "How long may an acute lateral ankle sprain be immobilised?"},

@@ -18,10 +18,12 @@ OF_A_PART = {
     "graph/facts.py": 1,
 }  # fmt: skip
 OF_AN_ANSWER = {
-    "index/lance_search.py": 1, "units.py": 2, "storage/mapped_table.py": 3,
-    "retrieve/branches.py": 1, "retrieve/iterate.py": 2, "retrieve/search_tree.py": 1,
-    "hits.py": 1, "pipeline.py": 1, "answer/select.py": 3, "experiment/controls.py": 1,
-    "rerank/filter_evidence.py": 1, "rerank/fuse_features.py": 2, "serve/graph_walk.py": 1,
+    "index/lance_search.py": 1, "core/units.py": 2, "storage/mapped_table.py": 3,
+    "retrieve/branches.py": 1, "retrieve/iterate.py": 2, "systems/rasrag/search_tree.py": 1,
+    "core/hits.py": 1, "core/pipeline.py": 1, "answer/select.py": 3,
+    "lab/experiment/controls.py": 1,
+    "systems/rethinking/filter_evidence.py": 1, "rerank/fuse_features.py": 2,
+    "serve/graph_walk.py": 1,
     "serve/ray/step_worker.py": 1, "serve/remote_steps.py": 3,
 }  # fmt: skip
 OF_A_LOG = {"engine/log/index.py": 1, "engine/log/parts.py": 1}
@@ -44,8 +46,9 @@ WHOLE_EXPORT = {
 }  # fmt: skip
 """An export holds the ids of what it exports, of the whole graph unless some is chosen."""
 OF_A_BOOK = {
-    "index/hypergraph.py": 9, "index/hypergraph_reader.py": 1, "index/textbook_tree.py": 1,
-    "index/tree_reader.py": 1,
+    "systems/ideprag/build_hypergraph.py": 9, "systems/ideprag/hypergraph_reader.py": 1,
+    "systems/rasrag/textbook_tree.py": 1,
+    "systems/rasrag/tree_reader.py": 1,
 }  # fmt: skip
 """Plans for textbooks and for hypergraphs of some thousand papers."""
 JOINED = {

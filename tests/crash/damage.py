@@ -170,7 +170,7 @@ def _write_outputs(jobs: Path) -> None:
     """An output of each kind; feedback, an export and a report are there."""
     from srrag.storage.atomic_write import commit_json
     from srrag.storage.sealed_folder import seal
-    from tests.unit.report.toy_results import write_toy
+    from tests.unit.lab.report.toy_results import write_toy
 
     commit_json(jobs / "fit_betr" / "betr.json", {"weights": [1.0]}, sealed=True)
     for name in (

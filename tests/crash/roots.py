@@ -14,23 +14,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag import kinds
+from srrag.core import kinds
+from srrag.core.ids import file_sha256
+from srrag.core.schema import VECTORS
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Function, Place, Step
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal
 from srrag.engine.log.recover import recover
-from srrag.ids import file_sha256
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.sparse import BuildSparseIndex
 from srrag.index.tokens import BuildTokenIndex
 from srrag.index.units import BuildUnits
-from srrag.report.drilldown import pack
+from srrag.lab.report.drilldown import pack
 from srrag.runner.build import BuildJob
 from srrag.runner.deletion.delete import ForgetJob
 from srrag.runner.deletion.vacuum import prune
 from srrag.runner.local import LocalRunner
-from srrag.schema import VECTORS
-from srrag.stage import Plan, Stage
-from srrag.step import Function, Place, Step
 from srrag.storage.store import Store
 from tests.unit.runner.forgetting import PLAIN, SECRET, TREATMENTS, document_of, write_papers
 

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 
 from jobs.cli import main
-from srrag.figures import schema
+from srrag.core.figures import schema
 from tests.conftest import REPOSITORY
 
 SRRAG = [sys.executable, "-m", "srrag"]

@@ -13,10 +13,10 @@ import pytest
 from srrag.answer.cited import ABSTENTION
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline
+from srrag.core.step import Place
 from srrag.retrieve.questions import question_table
 from srrag.runner.engines import engines_here, engines_of
-from srrag.step import Place
 from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.endpoint import Endpoint, serve

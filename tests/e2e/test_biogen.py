@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from srrag.export.submission import check_submission
-from srrag.report.results import read_results
+from srrag.lab.report.results import read_results
 from tests.conftest import linked
 from tests.e2e.command import srrag
 

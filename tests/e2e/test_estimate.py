@@ -12,9 +12,9 @@ import pytest
 import jobs.answer
 import jobs.evaluate
 import jobs.sweep
-import srrag.experiment.estimate
+import srrag.lab.experiment.estimate
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from tests.conftest import linked
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
@@ -98,7 +98,7 @@ def test_a_sample_speaks_for_all_with_an_interval(
 ) -> None:
     asked = ("estimate=true", "pipeline=hybrid_maxsim", f"queries={questions}")
     whole = run("answer", root, NOWHERE, *asked)
-    monkeypatch.setattr(srrag.experiment.estimate, "SAMPLE", 4)
+    monkeypatch.setattr(srrag.lab.experiment.estimate, "SAMPLE", 4)
     some = run("answer", root, NOWHERE, *asked)
     assert (whole["rendered"], some["rendered"], some["questions"]) == (6, 4, 6)
     for name in COUNTS:

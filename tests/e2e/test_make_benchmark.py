@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from openpyxl import load_workbook
 
+from srrag.core.units import Units
 from srrag.storage.store import Store
-from srrag.units import Units
 from tests.conftest import linked
 from tests.e2e.answered import logged, start, wait_for
 from tests.e2e.command import fault, srrag

@@ -17,7 +17,7 @@ from tests.bucket import Bucket, s3_server
 from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import assert_equal_tables
 from tests.e2e.command import SRRAG, fault, srrag
-from tests.unit.report.toy_results import write_toy
+from tests.unit.lab.report.toy_results import write_toy
 from tests.unit.serve.serving import served, settings
 
 pytestmark = pytest.mark.e2e

@@ -12,10 +12,10 @@ import pytest
 
 from jobs.report import run
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from tests.e2e.browser import CHROMIUM, Tab, browser
 from tests.e2e.command import fault, srrag
-from tests.unit.report.toy_results import HOSTILE, write_toy
+from tests.unit.lab.report.toy_results import HOSTILE, write_toy
 
 pytestmark = pytest.mark.e2e
 

@@ -15,7 +15,7 @@ from openpyxl import load_workbook
 from tests.e2e.browser import CHROMIUM
 from tests.e2e.command import fault, srrag
 from tests.judged import ANSWERS
-from tests.unit.review.kits import rows
+from tests.unit.lab.review.kits import rows
 
 pytestmark = [pytest.mark.e2e, pytest.mark.in_order]
 FEW = "resamples=100"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.command import fault, srrag
 from tests.endpoint import Endpoint, serve
-from tests.unit.mentions.vocabularies import vocabulary_folder
+from tests.unit.reading.vocabularies import vocabulary_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.in_order]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from srrag.evaluate.references import resource_path
+from srrag.lab.measure.references import resource_path
+from srrag.lab.train.filter.report import write_model
 from srrag.model.filter import Base, Decision, Fusion
-from srrag.train.filter.report import write_model
 from tests.conftest import linked
 from tests.e2e.command import fault, srrag
 from tests.tiny_models import make_bert, make_colbert, make_cross_encoder
-from tests.unit.train.filter_toys import tiny_encoder
+from tests.unit.lab.train.filter_toys import tiny_encoder
 
 pytestmark = pytest.mark.e2e
 QUESTION = "How long may an acute lateral ankle sprain be immobilised?"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from srrag.report.results import read_results
+from srrag.lab.report.results import read_results
 from srrag.runner import sweep
 from tests.conftest import linked
 from tests.e2e.answered import counts, held, hold, release, sends, start, wait_for

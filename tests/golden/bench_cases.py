@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.benchmark.grade_support import GradeSupport
-from srrag.benchmark.relations import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
-from srrag.benchmark.split_nuggets import SplitNuggets
-from srrag.benchmark.write_question import WriteQuestion
-from srrag.benchmark.write_reference import WriteReference
+from srrag.core.schema import empty_value
+from srrag.lab.benchmark.grade_support import GradeSupport
+from srrag.lab.benchmark.relations import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
+from srrag.lab.benchmark.split_nuggets import SplitNuggets
+from srrag.lab.benchmark.write_question import WriteQuestion
+from srrag.lab.benchmark.write_reference import WriteReference
 from srrag.llm.completion import Prompt
-from srrag.schema import empty_value
 
 Fill = Callable[[str], str]
 

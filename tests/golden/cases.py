@@ -15,27 +15,10 @@ from srrag.answer.check_answer import CheckAnswer
 from srrag.answer.choose import ChooseOption
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.mismatch import NoticeMismatch
-from srrag.answer.paragraph import ComposeParagraph
 from srrag.answer.read_and_answer import ReadAndAnswer
-from srrag.answer.summarise import SummariseDocuments
 from srrag.answer.unaided import AnswerUnaided
-from srrag.corpus.chunk import ChunkBySections
-from srrag.corpus.grade_documents import GradeDocuments
-from srrag.engine.openai.engine import HttpEngine
-from srrag.expand import decompose, hyde, picot_anchors, rationale, reformulate
-from srrag.expand.features import ExtractFeatures
-from srrag.expand.plan_search import PlanSearch
-from srrag.expand.search_words import FindSearchWords
-from srrag.extract.document_keywords import FindDocumentKeywords
-from srrag.extract.extract_documents import ExtractDocuments
-from srrag.extract.finding_entities import FindEntities
-from srrag.extract.findings import ExtractFindings
-from srrag.llm import describe
-from srrag.llm.completion import Answer, Prompt
-from srrag.ontology import Ontology
-from srrag.rerank.bi_encoder import RerankBiEncoder
-from srrag.retrieve import ircot
-from srrag.schema import (
+from srrag.core.ontology import Ontology
+from srrag.core.schema import (
     ANCHORS,
     ANSWER,
     DOCUMENTS,
@@ -49,7 +32,26 @@ from srrag.schema import (
     empty_value,
     sentence_row,
 )
-from srrag.spec import build
+from srrag.core.spec import build
+from srrag.corpus.chunk import ChunkBySections
+from srrag.corpus.grade_documents import GradeDocuments
+from srrag.engine.openai.engine import HttpEngine
+from srrag.expand import decompose, hyde, picot_anchors
+from srrag.expand.plan_search import PlanSearch
+from srrag.extract.extract_documents import ExtractDocuments
+from srrag.llm import describe
+from srrag.llm.completion import Answer, Prompt
+from srrag.rerank.bi_encoder import RerankBiEncoder
+from srrag.retrieve import ircot
+from srrag.systems.biogen import reformulate
+from srrag.systems.biogen.paragraph import ComposeParagraph
+from srrag.systems.biogen.summarise import SummariseDocuments
+from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
+from srrag.systems.ideprag.features import ExtractFeatures
+from srrag.systems.ideprag.finding_entities import FindEntities
+from srrag.systems.ideprag.findings import ExtractFindings
+from srrag.systems.ideprag.search_words import FindSearchWords
+from srrag.systems.rethinking import rationale
 from tests.golden.bench_cases import BENCH_CASES
 from tests.golden.judge_cases import JUDGE_CASES
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.core.spec import fingerprint, spec
 from srrag.engine.call import key_of
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.vllm.engine import VllmEngine
-from srrag.spec import fingerprint, spec
 from tests.golden.cases import CASES, REPOSITORY
 
 FILE = Path(__file__).parent / "identities.json"

@@ -7,25 +7,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.evaluate.judgements import CASES
-from srrag.evaluate.judges.accuracy import JudgeAccuracy
-from srrag.evaluate.judges.alignment import AlignCitations
-from srrag.evaluate.judges.checkable_statements import MarkDistinctive
-from srrag.evaluate.judges.choice import JudgeChoice
-from srrag.evaluate.judges.citations import JudgeCitations
-from srrag.evaluate.judges.claims import SplitClaims
-from srrag.evaluate.judges.completeness import JudgeCompleteness
-from srrag.evaluate.judges.evidence_support import FindSupport
-from srrag.evaluate.judges.factuality import JudgeFactuality
-from srrag.evaluate.judges.faithfulness import JudgeFaithfulness
-from srrag.evaluate.judges.must_have import ClassifyStatements
-from srrag.evaluate.judges.nuggets import JudgeNuggets
-from srrag.evaluate.judges.picot_match import JudgePicot
-from srrag.evaluate.judges.precision import JudgePrecision
-from srrag.evaluate.judges.preference import JudgePreference
-from srrag.evaluate.judges.relevancy import GuessQuestions
+from srrag.core.schema import EVIDENCE, empty_value
+from srrag.lab.judges.accuracy import JudgeAccuracy
+from srrag.lab.judges.alignment import AlignCitations
+from srrag.lab.judges.checkable_statements import MarkDistinctive
+from srrag.lab.judges.choice import JudgeChoice
+from srrag.lab.judges.citations import JudgeCitations
+from srrag.lab.judges.claims import SplitClaims
+from srrag.lab.judges.completeness import JudgeCompleteness
+from srrag.lab.judges.evidence_support import FindSupport
+from srrag.lab.judges.factuality import JudgeFactuality
+from srrag.lab.judges.faithfulness import JudgeFaithfulness
+from srrag.lab.judges.must_have import ClassifyStatements
+from srrag.lab.judges.nuggets import JudgeNuggets
+from srrag.lab.judges.picot_match import JudgePicot
+from srrag.lab.judges.precision import JudgePrecision
+from srrag.lab.judges.preference import JudgePreference
+from srrag.lab.judges.relevancy import GuessQuestions
+from srrag.lab.measure.judgements import CASES
 from srrag.llm.completion import Prompt
-from srrag.schema import EVIDENCE, empty_value
 
 Fill = Callable[[str], str]
 

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
+from srrag.core.kinds import MODULES, class_of
+from srrag.core.spec import fingerprint, spec
 from srrag.corpus.parse import ParseDocuments
 from srrag.engine.call import _engine_json, _prefix, key_of
 from srrag.engine.openai.engine import HttpEngine
-from srrag.kinds import MODULES, class_of
-from srrag.spec import fingerprint, spec
 from tests.golden.cases import CASES
 from tests.golden.identities import FILE, identities
 

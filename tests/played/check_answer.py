@@ -22,11 +22,11 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.answer.check_answer import CheckAnswer
+from srrag.core.ids import content_id
+from srrag.core.schema import ANSWER, EVIDENCE, QUESTIONS, REJECT, empty_value, sentence_row
+from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
-from srrag.ids import content_id
 from srrag.runner.engines import engines_here
-from srrag.schema import ANSWER, EVIDENCE, QUESTIONS, REJECT, empty_value, sentence_row
-from srrag.step import Place
 
 Row = dict[str, Any]
 HALVES = ("tune", "held")

@@ -20,9 +20,9 @@ import ray
 import ray.cloudpickle
 from ray.cluster_utils import Cluster
 
+from srrag.core.step import ParallelMap
 from srrag.runner.ray.data import RayDataRunner
 from srrag.serve.ray.deployments import prepare
-from srrag.step import ParallelMap
 
 PATIENCE_S = 150.0
 FREE_PIECES = 3

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from srrag.config.compose import configure
+from srrag.core.stage import Resources, Stage
 from srrag.runner.ray.data import pools
-from srrag.stage import Resources, Stage
 from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.toys import Double

@@ -16,14 +16,14 @@ import pyarrow as pa
 import pytest
 import ray
 
+from srrag.core.schema import relation
+from srrag.core.stage import Resources
+from srrag.core.step import Function, Place, Step
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
 from srrag.runner.local import LocalRunner
 from srrag.runner.ray.data import RayDataRunner
-from srrag.schema import relation
-from srrag.stage import Resources
-from srrag.step import Function, Place, Step
 from srrag.storage.store import Store
 from tests.batch_runner import completed, of_openai, requests
 from tests.engines import AskNumbers, EchoModel, good

@@ -16,10 +16,10 @@ import ray.cloudpickle
 import jobs.fit_betr
 import tests.ray.checkpoints
 from srrag.config.compose import configure
+from srrag.lab.train.betr.fit import BetrSettings, BetrTask, run_plain
+from srrag.lab.train.betr.pair_file import read_pairs
 from srrag.runner.ray.train import train_on_ray
 from srrag.runner.ray.tune import tune_on_ray
-from srrag.train.betr.fit import BetrSettings, BetrTask, run_plain
-from srrag.train.betr.pair_file import read_pairs
 from tests.ray.checkpoints import wait_until_heard
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 

@@ -12,9 +12,9 @@ import ray
 from ray.cluster_utils import Cluster
 
 import tests.toys
+from srrag.core.stage import Plan
+from srrag.core.step import Place
 from srrag.runner.ray.data import RayDataRunner
-from srrag.stage import Plan
-from srrag.step import Place
 from srrag.storage.store import Store
 from tests.ray.nodes import Running, actors, by_value, lose, node, nodes_up
 from tests.toys import Double, number_parts, plan, values

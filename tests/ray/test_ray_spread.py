@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from srrag.core.schema import TRIPLES
+from srrag.core.step import Place
 from srrag.graph.entities import MergeEntities
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
 from srrag.runner.ray.data import RayDataRunner
-from srrag.schema import TRIPLES
-from srrag.step import Place
 from tests.unit.graph.test_partition import rows_of
 from tests.unit.index.tables import write
 from tests.unit.index.test_dense_shards import clouds, files, parts_of

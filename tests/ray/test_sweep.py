@@ -15,8 +15,8 @@ from ray.data import DataContext
 
 import tests.engines
 import tests.unit.runner.sweeps
+from srrag.core.step import Function, Place
 from srrag.runner.ray.data import RayDataRunner
-from srrag.step import Function, Place
 from tests.unit.runner.sweeps import Add, meeting, questions, ranked, sweep
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]

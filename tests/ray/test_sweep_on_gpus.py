@@ -21,8 +21,8 @@ from ray.data import DataContext
 import tests.unit.runner.sweeps
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.core.step import Function, Place
 from srrag.runner.sweep import Sweep
-from srrag.step import Function, Place
 from tests.unit.runner.sweeps import Add, questions, ranked, sweep
 
 pytestmark = pytest.mark.ray

@@ -26,8 +26,8 @@ import srrag.runner.ingest
 import srrag.runner.sweep
 import tests.ray.nodes
 from srrag.config.compose import configure
-from srrag.evaluate.references import resource_path
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
+from srrag.lab.measure.references import resource_path
 from srrag.runner.build import BuildJob
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store

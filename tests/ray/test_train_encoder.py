@@ -12,8 +12,8 @@ import pytest
 import ray.cloudpickle
 
 import tests.ray.checkpoints
+from srrag.lab.train.encoder.training import run_plain
 from srrag.runner.ray.train import train_on_ray
-from srrag.train.encoder.training import run_plain
 from tests.encoder_toys import pooled_bert, toy_task
 from tests.ray.checkpoints import wait_until_heard
 

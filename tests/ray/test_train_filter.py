@@ -15,12 +15,12 @@ import ray.cloudpickle
 import jobs.train_filter
 import tests.ray.checkpoints
 from srrag.config.compose import configure
+from srrag.lab.train.checkpoint import trained_weights
+from srrag.lab.train.filter.training import run_plain
 from srrag.model.filter import Base
 from srrag.runner.ray.train import train_on_ray
-from srrag.train.checkpoint import trained_weights
-from srrag.train.filter.training import run_plain
 from tests.ray.checkpoints import wait_until_heard
-from tests.unit.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
+from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 

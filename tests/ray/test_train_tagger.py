@@ -12,10 +12,10 @@ import pytest
 import ray.cloudpickle
 
 import tests.ray.checkpoints
+from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
+from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.tagger.training import run_plain
 from srrag.runner.ray.train import train_on_ray
-from srrag.train.tagger.abstracts import fingerprint_of, read_abstracts
-from srrag.train.tagger.task import TaggerSettings, TaggerTask
-from srrag.train.tagger.training import run_plain
 from tests.ray.checkpoints import wait_until_heard
 from tests.tagger_toys import tiny_encoder, write_abstracts
 

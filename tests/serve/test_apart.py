@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from perf.serve_load import load, replicas
-from srrag.evaluate.references import read_gold, resource_path
+from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, CitingModel, citing, events, free_port, settings
 from tests.unit.serve.serving import served as served_here

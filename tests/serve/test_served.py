@@ -19,7 +19,7 @@ import openai
 import psutil
 import pytest
 
-from srrag.evaluate.references import read_gold, resource_path
+from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.ray.deployments import Cluster, served
 from srrag.serve.settings import Limits
 from tests.unit.serve.serving import CAST, events, free_port, settings

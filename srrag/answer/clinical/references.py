@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from srrag.answer.clinical.paper import CitedPaper
-from srrag.standing import mark
+from srrag.core.standing import mark
 
 _TEX = {"\\": r"\textbackslash{}", **{each: f"\\{each}" for each in "&%$#_{}"},
         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}  # fmt: skip

@@ -29,7 +29,7 @@ from srrag.answer.clinical.stance import (
 )
 from srrag.answer.clinical.untold import UntoldPoint, untold_points
 from srrag.answer.sentences import cut_sentences
-from srrag.grades import GRADES, STUDIES
+from srrag.core.grades import GRADES, STUDIES
 from srrag.llm.completion import Rules
 
 LOWER = "Its first sentence is from a lower grade than others cited: read those too."

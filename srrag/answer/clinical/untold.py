@@ -13,8 +13,8 @@ from srrag.answer.clinical.guideline import claimed_guideline
 from srrag.answer.clinical.match import PartMatch
 from srrag.answer.clinical.paper import CitedPaper
 from srrag.answer.clinical.stance import PapersAgree
+from srrag.core.standing import mark
 from srrag.reading.statement import polarity
-from srrag.standing import mark
 
 Row = Mapping[str, Any]
 _HARM = re.compile(

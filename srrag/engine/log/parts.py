@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.ids import file_sha256
 from srrag.engine.log.entry import ENTRY, GROUP_ROWS, Entry, entries_to_tables
 from srrag.engine.log.listing import (
     SealReceipt,
@@ -23,7 +24,6 @@ from srrag.engine.log.listing import (
     read_receipt,
     receipt_file,
 )
-from srrag.ids import file_sha256
 from srrag.llm.completion import one_line
 from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.manifest import CURE, DamagedError

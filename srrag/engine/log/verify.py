@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from srrag.core.ids import file_sha256
 from srrag.engine.log.index import index_file, join
 from srrag.engine.log.journal import read_journal
 from srrag.engine.log.listing import (
@@ -22,7 +23,6 @@ from srrag.engine.log.listing import (
 )
 from srrag.engine.log.parts import open_part, read_group
 from srrag.engine.log.reader import LogReader
-from srrag.ids import file_sha256
 
 _COUNTED = ("key", "fault", "tokens_in", "tokens_out", "usd")
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from srrag.core.spec import place_field
 from srrag.engine.base import Model
 from srrag.engine.call import Session
 from srrag.engine.openai.circuit_breaker import GRACE_S
 from srrag.engine.openai.protocol import DROPPED, appended
 from srrag.llm.completion import Answer, EngineStopped
-from srrag.spec import place_field
 
 STRUCTURED = ("json_schema", "json_object", "none")
 

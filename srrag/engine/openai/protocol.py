@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic
 
+from srrag.core.errors import EngineError
 from srrag.engine.call import Call, Reply, allowed, schema_json
-from srrag.errors import EngineError
 from srrag.llm.completion import Answer, Enums, Fault, one_line
 from srrag.llm.loops import ended
 

@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from srrag.evaluate.retrieval import Qrels, per_question, read_qrels
-from srrag.evaluate.splits import SPLITS, split_of
-from srrag.formats import read_queries
-from srrag.pipeline import Pipeline
+from srrag.core.formats import read_queries
+from srrag.core.pipeline import Pipeline
+from srrag.core.step import Place
+from srrag.core.units import Units
+from srrag.lab.measure.retrieval import Qrels, per_question, read_qrels
+from srrag.lab.measure.splits import SPLITS, split_of
 from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.retrieve.fuse import FuseRanks
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
 from srrag.retrieve.search_sparse import SearchSparse
-from srrag.step import Place
 from srrag.storage.store import Store
-from srrag.units import Units
 
 RANKING = (
     EncodeQuestions(),

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from srrag.evaluate.datasets import evidence_inference
-from srrag.evaluate.near_topic import read_near_topic
-from srrag.evaluate.retrieval import read_qrels
-from srrag.evaluate.splits import SPLITS, split_of
-from srrag.formats import read_queries
-from srrag.ids import content_id
-from srrag.mentions.tagger import with_fitted
-from srrag.provenance import KEY, fitted_on
+from srrag.core.formats import read_queries
+from srrag.core.ids import content_id
+from srrag.core.provenance import KEY, fitted_on
+from srrag.lab.datasets import evidence_inference
+from srrag.lab.measure.near_topic import read_near_topic
+from srrag.lab.measure.retrieval import read_qrels
+from srrag.lab.measure.splits import SPLITS, split_of
+from srrag.reading.tagger import with_fitted
 
 LOGIT_QUESTIONS = 400
 """Of each set, drawn by `srrag.lab.fits.logits D/rehab R1 D/bioasq R2 --questions 400`."""
@@ -105,7 +105,7 @@ def main(data: Path) -> None:
         told = json.loads(path.read_text("utf-8")) | {KEY: block(data)}
         path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
         print(name, told[KEY]["counts"])
-    path = Path(str(files("srrag.mentions").joinpath("lexicon.tsv")))
+    path = Path(str(files("srrag.reading").joinpath("mentions.tsv")))
     block_ = lexicon(data)
     path.write_text(with_fitted(path.read_text("utf-8"), block_), "utf-8")
     print(path.name, block_["counts"])

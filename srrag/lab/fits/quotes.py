@@ -34,9 +34,9 @@ from srrag.answer.sentence_features import FEATURES, features
 from srrag.answer.sentences import plain, split_sentences
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.ids import content_id, file_sha256
+from srrag.core.ids import content_id, file_sha256
+from srrag.core.provenance import KEY
 from srrag.lab.fits import provenance
-from srrag.provenance import KEY
 from srrag.reading.statement import read_statement
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json

@@ -16,10 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.ids import question_id
+from srrag.core.spec import build, spec
+from srrag.core.stage import Plan, Resources, Stage
+from srrag.core.step import Place
 from srrag.engine.base import Model
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.lock import LogLock
-from srrag.ids import question_id
 from srrag.llm.completion import Engine
 from srrag.runner.carry_over import derive_part, of_documents, units_of
 from srrag.runner.deletion.find_ids import Wanted, holding
@@ -38,9 +41,6 @@ from srrag.runner.rejects import write_rejects
 from srrag.runner.relation_builds import RelationBuilds
 from srrag.runner.runner import Runner
 from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
-from srrag.spec import build, spec
-from srrag.stage import Plan, Resources, Stage
-from srrag.step import Place
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store

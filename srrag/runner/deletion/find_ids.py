@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.errors import UsageError
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.errors import UsageError
 from srrag.runner.deletion.prompt_keys import asked_keys
 from srrag.runner.deletion.tombstones import Tombstones, mark
 from srrag.runner.inventory import unexplained

@@ -11,6 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.core.spec import build, spec
+from srrag.core.stage import Stage
+from srrag.core.step import Build, LLMStep, OpenedLLMStep, Place
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.client import LogClient
@@ -19,9 +22,6 @@ from srrag.engine.log.listing import LogListingReader, journal_file
 from srrag.llm.completion import Client, Completion, Engine, Prompt
 from srrag.runner.engines import engines_of
 from srrag.runner.part import live
-from srrag.spec import build, spec
-from srrag.stage import Stage
-from srrag.step import Build, LLMStep, OpenedLLMStep, Place
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srrag.core.ids import content_id
 from srrag.corpus.record import RawRecord
-from srrag.ids import content_id
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import CURE, DamagedError

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
+from srrag.core.stage import Plan
 from srrag.runner.deletion.find_ids import Wanted, holding, shown
 from srrag.runner.inventory import build_files, unexplained
 from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
-from srrag.stage import Plan
 from srrag.storage import mirror, writer_lock
 from srrag.storage.store import Store
 from srrag.storage.trash import discard, finish

@@ -10,9 +10,9 @@ from typing import Any
 import ray
 from ray.autoscaler.sdk import request_resources
 
+from srrag.core.stage import Resources
 from srrag.engine.base import Model
 from srrag.runner.progress import say
-from srrag.stage import Resources
 
 Bundle = dict[str, float]
 _POLL_S = 2.0

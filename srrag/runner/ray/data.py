@@ -26,6 +26,8 @@ import ray
 import ray.data
 from ray.util.annotations import RayDeprecationWarning
 
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Function, ParallelMap, Place
 from srrag.engine.base import Model
 from srrag.llm.completion import AnswersAwaited, EngineStopped, one_line
 from srrag.runner.engines import Engines, engines_of
@@ -36,8 +38,6 @@ from srrag.runner.ray.engines import engines_on_ray
 from srrag.runner.ray.map import spread_over_ray
 from srrag.runner.ray.stall_watch import Watch
 from srrag.runner.runner import at_once
-from srrag.stage import Plan, Stage
-from srrag.step import Function, ParallelMap, Place
 from srrag.storage.store import Store
 
 MAX_RESTARTS = 40

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import ray
 
+from srrag.core.stage import Resources
 from srrag.runner.doctor import Probe
 from srrag.runner.ray.data import RayDataRunner
 from srrag.runner.ray.nodes import Node, nodes_of, token_is_asked_for
-from srrag.stage import Resources
 from srrag.storage.mirror import shown
 
 MAX_CLOCK_S = 1.0

@@ -19,6 +19,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
+from srrag.core.step import Place
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
 from srrag.engine.client import DispatcherLostError, LogClient
@@ -34,7 +35,6 @@ from srrag.runner.engines import (
     log_folder,
 )
 from srrag.runner.ray.replicas import EngineReplica, ReplicaSession
-from srrag.step import Place
 
 MAX_RESTARTS = 20
 """Maximum restarts of the host or of one replica."""

@@ -12,7 +12,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayTaskError
 
-from srrag.step import ParallelMap
+from srrag.core.step import ParallelMap
 
 MAX_RETRIES = 3
 """Retries of a task whose worker died; it writes the same files again."""

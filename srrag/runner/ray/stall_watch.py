@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import ray
 
-from srrag.errors import SrragError
+from srrag.core.errors import SrragError
+from srrag.core.stage import Plan, Stage
 from srrag.runner.engines import Figures
 from srrag.runner.progress import CallProgress, Progress, say
-from srrag.stage import Plan, Stage
 from srrag.storage.store import Store
 
 

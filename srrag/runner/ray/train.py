@@ -25,7 +25,7 @@ STATE, RESULT = "state.json", "result.json"
 
 
 class RayGroup:
-    """The workers of a TorchTrainer, seen from one of them (srrag.train.group.Group)."""
+    """The workers of a TorchTrainer, seen from one of them (srrag.lab.train.group.Group)."""
 
     def __init__(self) -> None:
         """Ask Ray for the rank of this worker."""

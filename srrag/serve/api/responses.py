@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 from srrag.answer.clinical.summary import clinical_reading
 from srrag.answer.provenance import StepTime, step_times
 from srrag.answer.record import AnswerRecord
+from srrag.core.units import Units
 from srrag.expand.anchor_rules import rule_anchors
 from srrag.retrieve.passages import FoundPassage, found_passages
 from srrag.serve.snapshot import PipelineResult
-from srrag.units import Units
 
 Row = dict[str, Any]
 

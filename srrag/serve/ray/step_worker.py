@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from srrag.isolate import isolated
+from srrag.core.isolate import isolated
+from srrag.core.step import Function, Place
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.search_dense import SearchDense
 from srrag.serve.batcher import Batcher, Ticket
@@ -20,7 +21,6 @@ from srrag.serve.errors import ApiError
 from srrag.serve.remote_steps import RemoteCall, found_table, packed, unpacked
 from srrag.serve.settings import ServeSettings
 from srrag.serve.snapshot import placed
-from srrag.step import Function, Place
 from srrag.storage.manifest import check_files, manifest_files
 from srrag.storage.mirror import store_at
 

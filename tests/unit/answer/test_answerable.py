@@ -21,9 +21,9 @@ from srrag.answer.answerable import (
 )
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.coverage import FEATURES
+from srrag.core.schema import EVIDENCE
+from srrag.core.step import Place
 from srrag.retrieve.questions import question_table
-from srrag.schema import EVIDENCE
-from srrag.step import Place
 
 TITLE = "Manual physiotherapy for chronic neck pain: a randomised trial"
 TEXT = (

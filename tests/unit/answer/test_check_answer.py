@@ -12,10 +12,8 @@ import pytest
 from srrag.answer.check_answer import CheckAnswer
 from srrag.answer.cited import ABSTENTION
 from srrag.answer.settle_checks import LOST_LEAD, CheckedAnswer
-from srrag.degrade import spare
-from srrag.engine.openai.engine import HttpEngine
-from srrag.llm.completion import Completion, read
-from srrag.schema import (
+from srrag.core.degrade import spare
+from srrag.core.schema import (
     ANSWER,
     EVIDENCE,
     NO_CHOICE,
@@ -24,7 +22,9 @@ from srrag.schema import (
     empty_value,
     sentence_row,
 )
-from srrag.step import Place
+from srrag.core.step import Place
+from srrag.engine.openai.engine import HttpEngine
+from srrag.llm.completion import Completion, read
 
 STEP = CheckAnswer(engine=HttpEngine(model="m"))
 QUESTION = "Does strength training help plantar heel pain more than stretching?"

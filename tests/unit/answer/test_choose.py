@@ -8,9 +8,9 @@ import pytest
 
 from srrag.answer.choose import NO_OPTIONS, ChooseOption, ChosenOption
 from srrag.answer.cited import ABSTENTION
+from srrag.core.schema import EVIDENCE, REJECT, sentence_row
+from srrag.core.step import Place
 from srrag.llm.completion import Completion, Fault, Rules, read
-from srrag.schema import EVIDENCE, REJECT, sentence_row
-from srrag.step import Place
 from tests.unit.answer.test_compose import FINDING, OTHER, QUESTION, evidence
 
 OPTIONS = ["yes", "no"]

@@ -7,8 +7,8 @@ import pytest
 
 from srrag.answer.candidates import Passage
 from srrag.answer.choose_rules import Chosen, choose, directions, parts
-from srrag.evaluate.datasets.evidence_inference import LABELS
-from srrag.schema import NO_CHOICE
+from srrag.core.schema import NO_CHOICE
+from srrag.lab.datasets.evidence_inference import LABELS
 
 QUESTION = "What is the effect of loading, compared with rest, on tendon pain?"
 

@@ -12,8 +12,7 @@ from srrag.answer.cited import ABSTENTION, PARTIAL, ChosenAnswer, CitedAnswer, c
 from srrag.answer.compose import CHOOSE, NO_EVIDENCE, ComposeAnswer
 from srrag.answer.extractive import EvidenceDifference
 from srrag.answer.sentences import plain
-from srrag.llm.completion import Completion, Fault, read
-from srrag.schema import (
+from srrag.core.schema import (
     ANSWERABLE,
     EVIDENCE,
     MISMATCHES,
@@ -23,7 +22,8 @@ from srrag.schema import (
     empty_value,
     sentence_row,
 )
-from srrag.step import Place
+from srrag.core.step import Place
+from srrag.llm.completion import Completion, Fault, read
 from tests.engines import ToyModel
 
 QUESTION = "Does balance training reduce recurrent ankle sprains?"

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.gather_papers import GatherPapers, joined
+from srrag.core.schema import HITS, UNITS
+from srrag.core.step import Place
 from srrag.index.units import BuildUnits
-from srrag.schema import HITS, UNITS
-from srrag.step import Place
 from tests.unit.index.tables import documents, row, uid, write
 
 ABSTRACT = ("Aim one.", "Method one.", "Result one.")

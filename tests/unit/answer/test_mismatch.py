@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.mismatch import UNCHECKED, Mismatch, Mismatches, NoticeMismatch, notice
+from srrag.core.schema import ANCHORS, EVIDENCE, empty_value
+from srrag.core.step import Place
 from srrag.llm.completion import Completion, Fault, read
-from srrag.schema import ANCHORS, EVIDENCE, empty_value
-from srrag.step import Place
 
 QUESTION = "Should adults with knee pain walk?"
 STEP = NoticeMismatch()

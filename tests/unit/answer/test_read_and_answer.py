@@ -9,10 +9,10 @@ import pytest
 from srrag.answer.cited import ABSTENTION, PARTIAL
 from srrag.answer.papers_answer import ChosenFromPapers, PapersAnswer
 from srrag.answer.read_and_answer import NO_PAPERS, ReadAndAnswer
+from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value
+from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Fault, read
-from srrag.schema import EVIDENCE, NO_CHOICE, empty_value
-from srrag.step import Place
 
 BLANK = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}
 FIRST = (

@@ -10,12 +10,12 @@ import pytest
 from srrag.answer.gather_papers import GatherPapers
 from srrag.answer.read_and_answer import ReadAndAnswer
 from srrag.answer.search_again import SearchAgain, merged
+from srrag.core.pipeline import Pipeline
+from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import NOT_ASKED, Completion, Prompt, Rules, read
-from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
-from srrag.step import Place
 from srrag.storage.store import Store
 
 QUESTIONS = ("Should bed rest be prescribed for acute low back pain?", "How is a sprain treated?")

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.answer.select import SelectEvidence, fill_quota, limit
-from srrag.ids import content_id, evidence_id
-from srrag.schema import EVIDENCE, HITS
-from srrag.standing import Standings
-from srrag.step import Place
-from srrag.units import EVIDENCE_COLUMNS
+from srrag.core.ids import content_id, evidence_id
+from srrag.core.schema import EVIDENCE, HITS
+from srrag.core.standing import Standings
+from srrag.core.step import Place
+from srrag.core.units import EVIDENCE_COLUMNS
 
 GRADES = {2: "A", 9: "A", 20: "A", 21: "A"}
 

@@ -1,7 +1,7 @@
 from typing import Any
 
 from srrag.answer.sentence_numbers import cited, paper_lines
-from srrag.schema import EVIDENCE, empty_value
+from srrag.core.schema import EVIDENCE, empty_value
 
 BLANK = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}
 

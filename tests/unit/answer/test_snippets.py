@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.answer.snippets import MAX_SNIPPETS, FindSnippets, Snippets, place, render
+from srrag.core.schema import EVIDENCE, empty_value
+from srrag.core.step import Place
 from srrag.llm.completion import Completion, Fault, read
-from srrag.schema import EVIDENCE, empty_value
-from srrag.step import Place
 
 FLAGS = {
     "contains_population": False,

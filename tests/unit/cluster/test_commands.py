@@ -12,8 +12,8 @@ import torch
 from jobs import JOBS
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.experiment.configurations import named
+from srrag.core.errors import UsageError
+from srrag.lab.experiment.configurations import named
 from tests.unit.cluster.files import CLUSTER, KUBERAY, read
 
 RAYJOBS = [path for path in KUBERAY if path.stem.startswith("rayjob-")]

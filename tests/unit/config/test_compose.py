@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from srrag.config.compose import configure, describe, quoted, with_pipeline
 from srrag.config.run_job import DONE, FAILED, WRONG_USAGE, launch
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 
 SLASHES = "backslashes before the closing quote are not escaped"
 INTERPOLATION = "the text is still interpolated: it can read the environment"

@@ -8,9 +8,9 @@ import pytest
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.config.titles import title_mode
+from srrag.core.errors import UsageError
+from srrag.core.stage import Plan
 from srrag.corpus.read_beir import ReadBeir
-from srrag.errors import UsageError
-from srrag.stage import Plan
 
 
 def plan(*overrides: str) -> Plan:

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.core.ids import content_id
+from srrag.core.schema import DOCUMENTS, UNITS, empty_value
+from srrag.core.step import Place
 from srrag.corpus.chunk import (
     BlockGroups,
     ChunkBySections,
@@ -15,10 +18,7 @@ from srrag.corpus.chunk import (
     pack_blocks,
     repair_groups,
 )
-from srrag.ids import content_id
 from srrag.llm.completion import Completion, Fault, read
-from srrag.schema import DOCUMENTS, UNITS, empty_value
-from srrag.step import Place
 
 REHAB = Path(__file__).parents[4] / "shared/data/rehab/documents_md.jsonl"
 TEXT = "# T\n\n## Results\n\nFirst.\n\nSecond.\n\nDoses:\n\n- one\n- two\n\n## Conclusion\n\nLast."

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from srrag.core.kinds import class_of
 from srrag.corpus.record import RawRecord
-from srrag.kinds import class_of
 
 CONF = Path(__file__).parents[3] / "conf/corpus"
 

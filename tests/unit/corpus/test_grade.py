@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.core.schema import DOCUMENTS
+from srrag.core.step import Place
 from srrag.corpus.abstract import abstract_sections, drop_claims, methods_statement
 from srrag.corpus.conditions import CONDITIONS, GUIDELINE_SETS, SUB_CONDITIONS, condition_code
 from srrag.corpus.grade import (
@@ -24,8 +26,6 @@ from srrag.corpus.parse import parse_documents
 from srrag.corpus.read_jsonl import ReadJsonl
 from srrag.corpus.record import raw_table
 from srrag.llm.completion import Completion, Fault, read
-from srrag.schema import DOCUMENTS
-from srrag.step import Place
 
 SHARED = Path(__file__).parents[4] / "shared/data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not here")

@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from srrag.core.schema import DOCUMENTS
+from srrag.core.step import Place
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.pdf_text import join_lines
 from srrag.corpus.record import RawRecord, raw_table, refusal
-from srrag.schema import DOCUMENTS
-from srrag.step import Place
 from tests.papers import empty_zip, paper_pdf, recovered, scanned_pdf, word_file
 
 

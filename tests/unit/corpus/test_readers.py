@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.ids import content_id
+from srrag.core.schema import RAW
 from srrag.corpus.read_beir import ReadBeir
 from srrag.corpus.read_folder import ReadFolder
 from srrag.corpus.read_jsonl import ReadJsonl
 from srrag.corpus.read_pubmed import ReadPubmed
 from srrag.corpus.record import RawRecord, plain_id, raw_table, refusal, unique
-from srrag.ids import content_id
-from srrag.schema import RAW
 
 SHARED = Path(__file__).parents[4] / "shared/data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not here")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.corpus.big_units import CutBigUnits
+from srrag.core.step import Place
 from srrag.corpus.parse import parse_documents
 from srrag.corpus.read_jsonl import ReadJsonl
 from srrag.corpus.record import raw_table
-from srrag.corpus.small_units import CutSmallUnits
 from srrag.model.encoder import Encoder
-from srrag.step import Place
+from srrag.systems.rasrag.big_units import CutBigUnits
+from srrag.systems.rasrag.small_units import CutSmallUnits
 from tests.unit.corpus.test_readers import SHARED, needs_shared
 
 SECTION = {

@@ -3,11 +3,11 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from srrag.core.ids import content_id
+from srrag.core.schema import UNITS, empty_value
+from srrag.core.step import Place
 from srrag.corpus.windows import CutWindows
-from srrag.ids import content_id
 from srrag.model.encoder import Encoder
-from srrag.schema import UNITS, empty_value
-from srrag.step import Place
 
 LONG = "Quadriceps strength rose by 12.5% in both groups (p < 0.05). " * 60
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.step import Place
 from srrag.engine.call import Call, key_of
 from srrag.engine.openai.engine import HttpEngine
 from srrag.runner.engines import engines_here
 from srrag.runner.ray.capacity import bundles
-from srrag.step import Place
 from tests.engines import EchoModel, ToyModel, prompt
 
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from srrag.answer.choose import ChooseOption
+from srrag.core.errors import UsageError
+from srrag.core.step import LLMStep
 from srrag.engine.call import Call, Reply
 from srrag.engine.recorded import RecordedEngine, sha256_of
-from srrag.errors import UsageError
-from srrag.evaluate.cases import read_gold_answers, read_ids
-from srrag.evaluate.judges.choice import ACCURACY
-from srrag.evaluate.scores import Scores
-from srrag.expand.rationale import WriteRationale
-from srrag.experiment.pairs import paired
+from srrag.lab.experiment.pairs import paired
+from srrag.lab.judges.choice import ACCURACY
+from srrag.lab.measure.cases import read_gold_answers, read_ids
+from srrag.lab.measure.scores import Scores
 from srrag.llm.completion import Completion, read
 from srrag.retrieve.questions import question_table
-from srrag.step import LLMStep
+from srrag.systems.rethinking.rationale import WriteRationale
 
 ASKED = {"id": "q", "question": "Does it help?", "options": {"A": "yes", "B": "no"}}
 ROW = {"id": "q", "model": "m", "setting": "cot", "rationale": "It does. " * 60, "choice": "B"}

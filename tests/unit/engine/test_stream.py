@@ -12,13 +12,13 @@ import pytest
 from srrag.answer.cited import CitedAnswer
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.streaming import AGAIN, AnswerStream
+from srrag.core.schema import EVIDENCE, REJECT, empty_value
+from srrag.core.step import Place
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.stream import Listen, listening
 from srrag.llm.completion import Prompt
 from srrag.runner.engines import engines_here
-from srrag.schema import EVIDENCE, REJECT, empty_value
-from srrag.step import Place
 from tests.endpoint import Endpoint, serve
 from tests.unit.engine.asking import Shape
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.core.schema import ANCHORS, empty_value
+from srrag.core.step import LLMStep, Place
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, Session
 from srrag.engine.client import LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.llm.completion import Account, Usage, read, tallied
 from srrag.retrieve.questions import question_table
-from srrag.schema import ANCHORS, empty_value
-from srrag.step import LLMStep, Place
 from tests.engines import ScriptedSession, ToyModel
 
 HOSTILE = [

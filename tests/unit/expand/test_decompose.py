@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from srrag.core.ontology import Ontology
+from srrag.core.spec import build
+from srrag.core.step import Place
 from srrag.expand.decompose import MAX_QUESTIONS, DecomposeQuestion, Decomposition, render
 from srrag.expand.picot_anchors import FindAnchors
 from srrag.llm.completion import read
-from srrag.ontology import Ontology
-from srrag.spec import build
-from srrag.step import Place
 from tests.unit.expand.asking import (
     HOSTILE,
     anchored,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from srrag.core.step import Place
 from srrag.engine.call import Call
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand.hyde import NUM_PASSAGES, TEMPERATURE, HydePassage, WriteHyde, render
 from srrag.expand.picot_anchors import FindAnchors
 from srrag.llm.completion import read
-from srrag.step import Place
 from tests.endpoint import Endpoint, serve
 from tests.unit.expand.asking import (
     HOSTILE,

@@ -5,13 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand.decompose import DecomposeQuestion
 from srrag.expand.picot_anchors import FindAnchors
 from srrag.expand.plan_search import PlanSearch, SearchPlan
 from srrag.llm.completion import read
 from srrag.retrieve.questions import question_table
-from srrag.step import Place
 from tests.unit.expand.test_decompose import ontology
 
 STEP = PlanSearch(ontology=ontology(), engine=HttpEngine(model="m", revision="r"))

@@ -11,14 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.export.graph import Graph, open_graph
-from srrag.export.texts import Texts, open_texts
-from srrag.graph.knowledge_tree import BELOW
-from srrag.graph.knowledge_tree import TOPICS as TOPICS_FILE
-from srrag.graph.tree_layout import ROWS
-from srrag.ids import content_id
-from srrag.index.units import BuildUnits
-from srrag.schema import (
+from srrag.core.ids import content_id
+from srrag.core.schema import (
     COMMUNITIES,
     DOCUMENTS,
     EDGES,
@@ -27,7 +21,13 @@ from srrag.schema import (
     conform,
     empty_value,
 )
-from srrag.step import Place
+from srrag.core.step import Place
+from srrag.export.graph import Graph, open_graph
+from srrag.export.texts import Texts, open_texts
+from srrag.graph.knowledge_tree import BELOW
+from srrag.graph.knowledge_tree import TOPICS as TOPICS_FILE
+from srrag.graph.tree_layout import ROWS
+from srrag.index.units import BuildUnits
 
 QUOTED = 'a "quoted", name; with\na line break \\'
 SCRIPT = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from srrag.ontology import Ontology
-from srrag.spec import build
+from srrag.core.ontology import Ontology
+from srrag.core.spec import build
 
 SCHEMAS = Path(__file__).parents[3] / "conf" / "schema"
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.core.schema import DOCUMENTS, EXTRACTS, FINDINGS, TRIPLES, empty_value
+from srrag.core.spec import build, spec
+from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.extract.extract_documents import ExtractDocuments, Extraction
 from srrag.extract.list_findings import ListFindings
 from srrag.extract.list_triples import ListTriples
 from srrag.llm.completion import Completion, Prompt, read
-from srrag.schema import DOCUMENTS, EXTRACTS, FINDINGS, TRIPLES, empty_value
-from srrag.spec import build, spec
-from srrag.step import Place
 from tests.unit.extract.ontologies import ontology
 
 # PMC3787573 (CC BY), as a corpus stores it.

@@ -5,6 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.core.spec import build
 from srrag.extract.lines import (
     AttributeLine,
     Bad,
@@ -17,7 +18,6 @@ from srrag.extract.lines import (
     read_line,
     read_lines,
 )
-from srrag.spec import build
 from tests.unit.extract.ontologies import ontology
 
 

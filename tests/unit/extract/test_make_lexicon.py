@@ -11,8 +11,8 @@ from srrag.extract.make_lexicon import (
     read_examples,
     with_pieces,
 )
-from srrag.mentions.tagger import best_path, emissions, parse_lexicon
-from srrag.mentions.tokens import tokenise
+from srrag.reading.tagger import best_path, emissions, parse_lexicon
+from srrag.reading.tokens import tokenise
 
 
 def corpus(path: Path) -> Path:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from srrag.core.step import Place
 from srrag.extract.extract_documents import Extraction
 from srrag.extract.list_findings import ListFindings
 from srrag.extract.list_triples import ListTriples
 from srrag.llm.completion import read
-from srrag.step import Place
 from tests.unit.extract.test_extract_documents import PICO, documents
 
 ANSWERS = Path(__file__).parent / "recorded" / "ten_abstracts.jsonl"

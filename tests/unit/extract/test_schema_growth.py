@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from srrag.core.ontology import Ontology
+from srrag.core.schema import TRIPLES
+from srrag.core.spec import build
+from srrag.core.step import Place
 from srrag.extract.schema_growth import PROPOSALS, GrowSchema
-from srrag.ontology import Ontology
-from srrag.schema import TRIPLES
-from srrag.spec import build
-from srrag.step import Place
 from tests.unit.index.tables import row, write
 
 ONTOLOGY = Ontology(

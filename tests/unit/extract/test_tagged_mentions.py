@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.spec import build, spec
 from srrag.extract.find_mentions import FindByRules, FindByTagger
-from srrag.mentions.find import find_mentions, label_runs, type_runs
-from srrag.spec import build, spec
+from srrag.reading.mentions import find_mentions, label_runs, type_runs
 from srrag.storage.sealed_folder import seal
 
 TEXTS = [

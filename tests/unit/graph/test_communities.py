@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.core.ids import segment_id
+from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES
+from srrag.core.step import Place, PreviousVersion
 from srrag.graph.communities import DetectCommunities, read_communities
 from srrag.graph.detection_state import DETECTION
 from srrag.graph.encode_names import EncodeNames
 from srrag.graph.nodes import Nodes
-from srrag.ids import segment_id
 from srrag.model.encoder import Encoder
-from srrag.schema import COMMUNITIES, EDGES, ENTITIES
-from srrag.step import Place, PreviousVersion
 from srrag.storage.shards import IndexShard, write_shards
 
 Node = tuple[str, str, str]
@@ -135,7 +135,7 @@ def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
     graph = write(tmp_path, *sample())
     (names,) = encoded(tmp_path, graph)["names"]
     code = (
-        "import sys; from pathlib import Path; from srrag.step import Place;"
+        "import sys; from pathlib import Path; from srrag.core.step import Place;"
         "from srrag.graph.communities import DetectCommunities;"
         "DetectCommunities().build({'entities': [Path(sys.argv[1])], 'names': [Path(sys.argv[2])]},"
         "Path(sys.argv[3]), Place())"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.core.schema import EDGES, ENTITIES, TRIPLES
+from srrag.core.step import Place, PreviousVersion
 from srrag.graph.entities import MergeEntities
 from srrag.graph.layers import layers_of, read_rows, row_batches
-from srrag.schema import EDGES, ENTITIES, TRIPLES
-from srrag.step import Place, PreviousVersion
 from tests.unit.index.tables import REFUSED, row, write
 
 
@@ -176,9 +176,9 @@ def test_an_entity_named_alone_is_a_node_without_edges(tmp_path: Path) -> None:
 HASHES = """
 import sys
 from pathlib import Path
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
 from srrag.graph.entities import MergeEntities
-from srrag.step import Place, PreviousVersion
+from srrag.core.step import Place, PreviousVersion
 out = Path(sys.argv[2])
 MergeEntities().build({"triples": [Path(sys.argv[1])]}, out, Place())
 print(*(file_sha256(path) for path in sorted(out.iterdir())))

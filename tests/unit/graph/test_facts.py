@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.core.ids import content_id
+from srrag.core.schema import TRIPLES
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, distinct, key_facts, normalise
-from srrag.ids import content_id
-from srrag.schema import TRIPLES
 from tests.unit.index.tables import row
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, TREE
+from srrag.core.step import Place, PreviousVersion
 from srrag.graph import group_layers
 from srrag.graph.knowledge_tree import BuildKnowledgeTree, read_tree
 from srrag.graph.tree_graph import TreeGraph
 from srrag.llm.completion import Completion, Engine, Fault, Prompt, read
-from srrag.schema import COMMUNITIES, EDGES, ENTITIES, TREE
-from srrag.step import Place, PreviousVersion
 from srrag.storage.shards import IndexShard, write_shards
 from tests.unit.index.graphs import ANKLE, DOSE, KNEE, PAIN, STUDY, TAPE, make
 from tests.unit.index.tables import hashed

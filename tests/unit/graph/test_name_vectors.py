@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.step import Place
 from srrag.graph import name_vectors
 from srrag.graph.name_vectors import NameVectors, encode_names
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.step import Place
 from srrag.storage.shards import read_shards
 
 NAMES = {"a": "low back pain", "b": "aspirin", "c": "", "d": "aspirin", "e": "knee", "f": "stroke"}

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.core.schema import TRIPLES
 from srrag.graph import partition
 from srrag.graph.partition import SIDES, merge_parts, on_threads, split, write_rows
-from srrag.schema import TRIPLES
 from tests.unit.index.tables import REFUSED, hashed, row, write
 
 

@@ -9,15 +9,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.core.ids import file_sha256
+from srrag.core.schema import EDGES, ENTITIES, TRIPLES
+from srrag.core.step import Place
 from srrag.graph.entities import MergeEntities
 from srrag.graph.facts import ENDS, LINKS, entity_id
 from srrag.graph.grouping import ungroup
 from srrag.graph.synonyms import MergeSynonyms, leaders, read_synonyms, tells_apart
-from srrag.ids import file_sha256
-from srrag.mentions.vocabulary import Vocabulary
 from srrag.model.encoder import Encoder
-from srrag.schema import EDGES, ENTITIES, TRIPLES
-from srrag.step import Place
+from srrag.reading.vocabulary import Vocabulary
 from tests.unit.index.tables import row, write
 
 

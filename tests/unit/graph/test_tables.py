@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.core.schema import EDGES, ENTITIES
 from srrag.graph.tables import coding
-from srrag.schema import EDGES, ENTITIES
 
 
 def test_ids_are_written_as_they_are_and_all_else_is_compressed(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from srrag.index.textbook_tree import BuildTextbookTree
+from srrag.core.schema import UNITS
+from srrag.core.step import Place
 from srrag.index.tokens import BuildTokenIndex
 from srrag.model.encoder import Encoder
-from srrag.schema import UNITS
-from srrag.step import Place
+from srrag.systems.rasrag.textbook_tree import BuildTextbookTree
 from tests.unit.index.tables import documents, hashed, row, vectors, write
 
 DIMENSION = 384

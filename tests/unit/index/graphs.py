@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
+from srrag.core.step import Place
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.graph.name_vectors import NAMES as NAMES_FILE
 from srrag.graph.name_vectors import SCALES, VALUES
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.units import BuildUnits
 from srrag.model.embed import quantise_rows
-from srrag.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
-from srrag.step import Place
 from srrag.storage.arrow_file import save_table
 from srrag.storage.shards import IndexShard, read_shards, shard_file, write_shards
 from tests.unit.index.tables import documents, hashed, row, uid, write

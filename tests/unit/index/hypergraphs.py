@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from srrag.corpus.keyed_units import CutKeyedUnits
-from srrag.extract.document_keywords import FindDocumentKeywords
-from srrag.extract.finding_entities import FindEntities
-from srrag.extract.findings import ExtractFindings
-from srrag.index.finding_vectors import EncodeFindings
-from srrag.index.hypergraph import BuildHypergraph
-from srrag.mentions.vocabulary import Vocabulary
+from srrag.core.step import Place, Step
 from srrag.model.encoder import Encoder
-from srrag.step import Place, Step
+from srrag.reading.vocabulary import Vocabulary
 from srrag.storage.atomic_write import write_parquet
+from srrag.systems.ideprag.build_hypergraph import BuildHypergraph
+from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
+from srrag.systems.ideprag.finding_entities import FindEntities
+from srrag.systems.ideprag.finding_vectors import EncodeFindings
+from srrag.systems.ideprag.findings import ExtractFindings
+from srrag.systems.ideprag.keyed_units import CutKeyedUnits
 
 
 @dataclass(frozen=True)

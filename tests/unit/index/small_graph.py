@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from srrag.index.hypergraph_reader import Hypergraph
+from srrag.core.schema import DOCUMENTS, NOTICES, UNITS
+from srrag.core.step import Place
 from srrag.index.standing import BuildStanding
 from srrag.index.units import BuildUnits
-from srrag.mentions.vocabulary import Vocabulary
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.schema import DOCUMENTS, NOTICES, UNITS
-from srrag.step import Place
+from srrag.reading.vocabulary import Vocabulary
 from srrag.storage.atomic_write import write_parquet
+from srrag.systems.ideprag.hypergraph_reader import Hypergraph
 from tests.unit.index.hypergraphs import stages_of
 from tests.unit.index.tables import hashed, row
-from tests.unit.mentions.vocabularies import vocabulary_folder
+from tests.unit.reading.vocabularies import vocabulary_folder
 
 TEXTS = {
     "a": "Aspirin treats fever. Fever is a symptom of infection.",

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from srrag.ids import content_id
-from srrag.schema import DOCUMENTS, UNITS, VECTORS, empty_value
+from srrag.core.ids import content_id
+from srrag.core.schema import DOCUMENTS, UNITS, VECTORS, empty_value
 from srrag.storage.atomic_write import write_parquet
 
 REFUSED = {"stage": "test", "reason": "refused", "detail": ""}

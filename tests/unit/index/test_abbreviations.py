@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.schema import DOCUMENTS
+from srrag.core.step import Place
 from srrag.index.abbreviations import BuildAbbreviations, most_common
-from srrag.mentions.abbreviations import read_abbreviations
-from srrag.schema import DOCUMENTS
-from srrag.step import Place
+from srrag.reading.abbreviations import read_abbreviations
 from tests.unit.index.tables import hashed, row, write
 
 TEXTS = [

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.grades import GRADES, UNGRADED
+from srrag.core.grades import GRADES, UNGRADED
+from srrag.core.ranking import SCORE_DECIMALS, pool, rank
+from srrag.core.schema import UNITS
+from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
 from srrag.index.parts import unpack_vectors
-from srrag.ranking import SCORE_DECIMALS, pool, rank
-from srrag.schema import UNITS
-from srrag.step import Place
 from tests.unit.index.tables import hashed, row, uid, vectors, write
 
 

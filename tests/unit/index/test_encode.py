@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
+from srrag.core.schema import VECTORS, conform
+from srrag.core.spec import spec
+from srrag.core.step import Place
 from srrag.index.encode import EncodeWindows, VectorCache, packed_tokens, text_keys
 from srrag.model.embed import TokenVectors, load
 from srrag.model.encoder import Encoder
-from srrag.schema import VECTORS, conform
-from srrag.spec import spec
-from srrag.step import Place
 from srrag.storage.atomic_write import commit_json, write_parquet
 
 STEP = EncodeWindows()

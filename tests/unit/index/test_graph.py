@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
+from srrag.core.step import Place, PreviousVersion
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.graph_reader import (
@@ -23,8 +25,6 @@ from srrag.index.graph_reader import (
 from srrag.index.units import BuildUnits
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
-from srrag.step import Place, PreviousVersion
 from srrag.storage.atomic_write import write_parquet
 from srrag.storage.shards import IndexShard, shard_file, write_shards
 from tests.unit.index.graphs import (

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srrag.grades import GRADES
+from srrag.core.grades import GRADES
+from srrag.core.ranking import Ranked
+from srrag.core.schema import UNITS
+from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.lance import BuildLanceDense, BuildLanceSparse
 from srrag.index.opened import open_dense, open_sparse
 from srrag.index.sparse import BuildSparseIndex
-from srrag.ranking import Ranked
-from srrag.schema import UNITS
-from srrag.step import Place
 from tests.unit.index.tables import documents, hashed, row, vectors, write
 
 pytest.importorskip("lancedb", reason="the extra lancedb is not installed")

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.core.schema import UNITS
+from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.units import Units
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
 from srrag.index.shard_plan import regroup
 from srrag.index.sparse import BuildSparseIndex, SparseIndex
 from srrag.index.tokens import BuildTokenIndex, TokenIndex
 from srrag.index.units import BuildUnits
-from srrag.schema import UNITS
-from srrag.step import Build, Place, PreviousVersion
 from srrag.storage.shards import IndexShard, read_shards
-from srrag.units import Units
 from tests.unit.index.tables import documents, hashed, row, vectors, write
 
 WORDS = ("knee", "hip", "pain", "gait", "load", "rest", "sprain", "tear")

@@ -9,11 +9,11 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.grades import GRADES, UNGRADED
+from srrag.core.grades import GRADES, UNGRADED
+from srrag.core.schema import UNITS
+from srrag.core.step import Place, PreviousVersion
 from srrag.index.sparse import BuildSparseIndex, SparseIndex
 from srrag.index.words import analyzer
-from srrag.schema import UNITS
-from srrag.step import Place, PreviousVersion
 from tests.unit.index.tables import REFUSED, documents, hashed, row, uid, windows, write
 
 TEXTS = {

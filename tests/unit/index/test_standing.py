@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.core.ids import content_id
+from srrag.core.schema import DOCUMENTS, NOTICES, empty_value
+from srrag.core.standing import Standings
+from srrag.core.step import Place
 from srrag.corpus.notices import Notice
 from srrag.corpus.statuses import keep_statuses
-from srrag.ids import content_id
 from srrag.index.standing import BuildStanding
-from srrag.schema import DOCUMENTS, NOTICES, empty_value
-from srrag.standing import Standings
-from srrag.step import Place
 from srrag.storage.store import Store
 
 DOCS = {
@@ -58,7 +58,7 @@ def built(
     out = tmp_path / "out"
     out.mkdir()
     BuildStanding(statuses=name).build(inputs, out, Place(root=store.root))
-    monkeypatch.setattr("srrag.standing.pull_build", lambda folder: folder)
+    monkeypatch.setattr("srrag.core.standing.pull_build", lambda folder: folder)
     found = Standings(out).find([content_id(n) for n in (*DOCS, "8")])
     return dict(zip((*DOCS, "8"), zip(*found, strict=True), strict=True))
 

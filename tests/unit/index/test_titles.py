@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.schema import DOCUMENTS, TITLES, UNITS
+from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex
 from srrag.index.titles import EncodeTitles, with_titles
 from srrag.index.tokens import BuildTokenIndex, TokenIndex
-from srrag.schema import DOCUMENTS, TITLES, UNITS
-from srrag.step import Place
 from tests.unit.index.tables import REFUSED, row, uid, vectors, write
 
 SENTENCES = np.array([[1, 0], [0, 1], [1, 0]], np.float32)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srrag.core.step import Place
 from srrag.index.tokens import BuildTokenIndex, TokenIndex
-from srrag.step import Place
 from tests.unit.index.tables import hashed, uid, vectors
 
 SCALE = np.float16(1 / 127)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.schema import UNITS
+from srrag.core.step import Place
+from srrag.core.units import DOCUMENT_COLUMNS, EVIDENCE_COLUMNS, UNIT_COLUMNS, Units, open_units
 from srrag.index.units import BuildUnits
-from srrag.schema import UNITS
-from srrag.step import Place
-from srrag.units import DOCUMENT_COLUMNS, EVIDENCE_COLUMNS, UNIT_COLUMNS, Units, open_units
 from tests.unit.index.tables import REFUSED, documents, row, uid, write
 
 DOC_A, DOC_B = uid(100), uid(200)

@@ -11,8 +11,8 @@ import pytest
 
 from jobs.evaluate import run
 from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.experiment.evaluate import KINDS
+from srrag.core.errors import UsageError
+from srrag.lab.experiment.evaluate import KINDS
 from tests.judged import answers
 
 OTHERS = (

@@ -12,8 +12,8 @@ import pytest
 
 from jobs.evaluate import run
 from srrag.config.compose import configure
-from srrag.evaluate.references import resource_path
-from srrag.report.results import read_results
+from srrag.lab.measure.references import resource_path
+from srrag.lab.report.results import read_results
 
 SAMPLE = resource_path("pkg://srrag/sample/questions.jsonl")
 

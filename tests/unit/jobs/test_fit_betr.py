@@ -9,7 +9,7 @@ import pytest
 
 import jobs.fit_betr
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from tests.e2e.command import check_summary
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 

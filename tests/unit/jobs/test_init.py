@@ -7,13 +7,13 @@ import pytest
 
 import srrag
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
+from srrag.core.spec import spec
 from srrag.model import arithmetic
 from srrag.model.arithmetic import chosen, priced, rates
 from srrag.model.encoder import Encoder
 from srrag.runner.repair import mend_marker
 from srrag.runner.settled import settled_embedder
-from srrag.spec import spec
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
 from tests.unit.runner.test_update import DOCUMENTS, build

@@ -11,10 +11,10 @@ import pytest
 
 from jobs.organize import run
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
+from srrag.core.ids import file_sha256
 from srrag.graph.foreign import coverage, read_graph
 from srrag.graph.name_vectors import NameVectors
-from srrag.ids import file_sha256
 
 NODES = [
     {"id": "e1", "name": "knee pain", "label": "entity", "schema_type": "outcome", "level": 2},

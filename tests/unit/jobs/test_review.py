@@ -12,10 +12,10 @@ import pytest
 
 from jobs.review import run
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from tests.e2e.command import check_summary
 from tests.judged import ANSWERS
-from tests.unit.review.kits import rows
+from tests.unit.lab.review.kits import rows
 
 
 def review(folder: Path, *arguments: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import pytest
 from jobs import evaluate, sweep
 from srrag.algo.significance import holm
 from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.experiment.scoring import read_bench
-from srrag.experiment.terms import Terms
-from srrag.report.results import read_results
+from srrag.core.errors import UsageError
+from srrag.lab.experiment.scoring import read_bench
+from srrag.lab.experiment.terms import Terms
+from srrag.lab.report.results import read_results
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
 from tests.sample_json import READING, asked_schema

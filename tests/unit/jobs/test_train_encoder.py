@@ -9,9 +9,9 @@ import pytest
 
 import jobs.train_encoder
 from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.experiment.encoder_figures import compared, harmed
-from srrag.experiment.in_sample import in_sample
+from srrag.core.errors import UsageError
+from srrag.lab.experiment.encoder_figures import compared, harmed
+from srrag.lab.experiment.in_sample import in_sample
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.retrieve.questions import EncodeQuestions

@@ -10,9 +10,9 @@ import pytest
 import jobs.evaluate
 import jobs.train_filter
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from tests.e2e.command import check_summary
-from tests.unit.train.filter_toys import judged_rows, tiny_encoder, write_rows
+from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, write_rows
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ import jobs.build
 import jobs.evaluate
 import jobs.train_tagger
 from srrag.config.compose import configure
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
+from srrag.core.spec import build
+from srrag.core.step import Place
 from srrag.extract.find_mentions import FindByTagger
-from srrag.spec import build
-from srrag.step import Place
 from srrag.storage.atomic_write import read_json
 from srrag.storage.sealed_folder import check_sealed
 from srrag.storage.store import Store

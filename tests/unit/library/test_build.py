@@ -8,7 +8,7 @@ import pytest
 
 import srrag
 from jobs import JOBS
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from srrag.library.root import Root
 from tests.conftest import REPOSITORY
 

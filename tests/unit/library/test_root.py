@@ -13,10 +13,10 @@ import pytest
 import srrag
 from srrag.answer.record import AnswerSentence, Evidence, EvidenceQuote
 from srrag.answer.select import SelectEvidence
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
+from srrag.core.pipeline import Pipeline
 from srrag.library.results import CitedReply
 from srrag.library.root import Root
-from srrag.pipeline import Pipeline
 from srrag.retrieve.search_sparse import SearchSparse
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"

@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
+from srrag.lab.train.tagger.folder import write_tagger
+from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.tagger.training import run_plain
 from srrag.model.tagger import (
     LoadedTagger,
     Pieces,
@@ -20,10 +24,6 @@ from srrag.model.tagger import (
     words_of,
 )
 from srrag.storage.sealed_folder import MANIFEST, check_sealed, seal, sealed_revision
-from srrag.train.tagger.abstracts import fingerprint_of, read_abstracts
-from srrag.train.tagger.folder import write_tagger
-from srrag.train.tagger.task import TaggerSettings, TaggerTask
-from srrag.train.tagger.training import run_plain
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 TEXT = "We gave aspirin to adults and measured blood pressure . O improved in children ."

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.hits import FoundWindows
+from srrag.core.hits import FoundWindows
+from srrag.core.schema import HITS
+from srrag.core.spec import fingerprint
+from srrag.core.step import Function, Place, Step
 from srrag.rerank.betr import RerankBETR, scorer
 from srrag.rerank.betr_terms import terms_of
-from srrag.schema import HITS
-from srrag.spec import fingerprint
-from srrag.step import Function, Place, Step
 from tests.unit.index.tables import uid
 
 U = {"A": 0.0, "B": -0.5, "C": -0.5, "D": -1.0, "E": -2.0}
@@ -45,8 +45,8 @@ def at(tmp_path: Path) -> Place:
     """A units index of the windows, made by its own build."""
     import pyarrow.parquet as pq
 
+    from srrag.core.schema import DOCUMENTS, UNITS, empty_value
     from srrag.index.units import BuildUnits
-    from srrag.schema import DOCUMENTS, UNITS, empty_value
 
     def rows(schema: pa.Schema, given: list[dict[str, Any]]) -> pa.Table:
         blank = {f.name: None if f.nullable else empty_value(f.type) for f in schema}

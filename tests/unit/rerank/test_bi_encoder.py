@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.hits import FoundWindows
+from srrag.core.hits import FoundWindows
+from srrag.core.step import Place
 from srrag.index.tokens import BuildTokenIndex
 from srrag.rerank.bi_encoder import RerankBiEncoder
-from srrag.step import Place
 from tests.unit.index.tables import uid, vectors
 
 WINDOWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])

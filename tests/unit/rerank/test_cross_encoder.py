@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.hits import FoundWindows
+from srrag.core.hits import FoundWindows
+from srrag.core.schema import DOCUMENTS, UNITS
+from srrag.core.step import Place
 from srrag.index.units import BuildUnits
 from srrag.model.cross_encoder import CrossEncoderModel, load_cross_encoder
 from srrag.rerank.cross_encoder import RerankCrossEncoder
-from srrag.schema import DOCUMENTS, UNITS
-from srrag.step import Place
 from tests.tiny_models import make_cross_encoder
 from tests.unit.index.tables import documents, row, uid, write
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from srrag.core.units import Units
 from srrag.rerank.documents import study_numbers
 from srrag.storage.store import Store
-from srrag.units import Units
 
 
 def test_a_pmid_joins_documents(sample_root: Path) -> None:

@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 
 from srrag.algo.folds import FOLDS, question_fold
+from srrag.core.pipeline import Pipeline
+from srrag.core.provenance import fitted_on
+from srrag.core.schema import ROUNDS
+from srrag.core.step import Place
+from srrag.core.units import Units
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
-from srrag.pipeline import Pipeline
-from srrag.provenance import fitted_on
 from srrag.rerank.betr import scorer
 from srrag.rerank.documents import study_numbers
 from srrag.rerank.fuse_features import FuseFeatures
@@ -20,10 +23,7 @@ from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.retrieve.weigh_tokens import WeighTokens
-from srrag.schema import ROUNDS
-from srrag.step import Place
 from srrag.storage.store import Store
-from srrag.units import Units
 
 GRADES = "ABCDE"
 CHANNELS = (EncodeQuestions(), WeighTokens(), SearchSparse(k=40), SearchDense(k=40))

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from srrag.core.spec import build, spec
+from srrag.core.step import Place
 from srrag.model.rankllama import RankLlamaModel, load_rankllama
 from srrag.rerank.cross_encoder import RerankCrossEncoder
-from srrag.spec import build, spec
-from srrag.step import Place
 from tests.tiny_models import make_rankllama
 from tests.unit.rerank.test_cross_encoder import TEXTS, asked, at, reranked
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.algo.attention import FORMS, attention_scores
-from srrag.rerank.attention import RerankAttention
-from srrag.schema import FEATURES, TOPICS
-from srrag.step import Place
+from srrag.core.schema import FEATURES, TOPICS
+from srrag.core.step import Place
+from srrag.systems.ideprag.attention_scores import FORMS, attention_scores
+from srrag.systems.ideprag.rerank_attention import RerankAttention
 from tests.unit.index.small_graph import graph_of, small_place, vector_of
 
 QUESTION = "Does aspirin treat fever?"

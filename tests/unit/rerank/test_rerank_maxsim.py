@@ -7,7 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.hits import FoundWindows
+from srrag.core.hits import FoundWindows
+from srrag.core.schema import HITS
+from srrag.core.step import Place
+from srrag.core.units import Units
 from srrag.index.encode import EncodeWindows
 from srrag.index.tokens import BuildTokenIndex
 from srrag.model.embed import load
@@ -16,10 +19,7 @@ from srrag.rerank.documents import study_numbers
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
-from srrag.schema import HITS
-from srrag.step import Place
 from srrag.storage.store import Store
-from srrag.units import Units
 from tests.tiny_models import make_colbert
 from tests.unit.index.tables import uid, vectors
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from srrag.core.schema import UNITS
+from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.sparse import BuildSparseIndex
-from srrag.schema import UNITS
-from srrag.step import Place
 from tests.unit.index.tables import hashed, row, vectors, write
 
 WORDS = ("knee", "hip", "pain", "gait", "load", "rest", "sprain", "tear")

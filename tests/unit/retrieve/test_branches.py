@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from srrag.config.compose import configure
-from srrag.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline
+from srrag.core.step import Place
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.rerank.reranker import Reranker
 from srrag.retrieve.branches import SearchBranches
 from srrag.retrieve.pool import PoolHits
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
-from srrag.step import Place
 from srrag.storage.store import Store
 from tests.conftest import run_build
 
@@ -62,7 +62,7 @@ def rows(made: SearchBranches, place: Place, *questions: tuple[str, Sequence[str
 
 
 def documents(place: Place, row: Any) -> list[str]:
-    from srrag.units import open_units
+    from srrag.core.units import open_units
 
     ids = [hit["unit_id"] for hit in row["hits_pooled"]]
     found: list[str] = open_units(place).document_keys(ids).to_pylist()

@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from srrag.core.schema import HITS, UNITS
+from srrag.core.step import Place
 from srrag.index.units import BuildUnits
 from srrag.retrieve.complete_documents import CompleteDocuments
-from srrag.schema import HITS, UNITS
-from srrag.step import Place
 from tests.unit.index.tables import documents, row, uid, write
 
 # Studies: windows 0, 1, 2 are of a paper; 3 and 4 of another, in two documents; 5 stands alone.

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.hits import FoundWindows, codes
+from srrag.core.hits import FoundWindows, codes
+from srrag.core.schema import HITS
+from srrag.core.step import Place
 from srrag.retrieve.fuse import FuseRanks
-from srrag.schema import HITS
-from srrag.step import Place
 
 Lists = list[list[str]]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.hits import FoundWindows
+from srrag.core.hits import FoundWindows
+from srrag.core.step import Place
 from srrag.retrieve.fuse_scores import FuseScores
-from srrag.step import Place
 
 
 def hits(*rows: dict[str, float]) -> pa.Array:

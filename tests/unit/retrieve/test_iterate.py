@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from srrag.config.compose import configure
+from srrag.core.pipeline import Pipeline
+from srrag.core.spec import build, spec
+from srrag.core.step import Place, within
 from srrag.llm.completion import NOT_ASKED, Completion, EngineStopped, Fault, Prompt, read
-from srrag.pipeline import Pipeline
 from srrag.retrieve.ircot import Reflect, Reflection
 from srrag.retrieve.iterate import FINDS, IterateRetrieval, _Rounds
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.retrieve.tracks import SearchTracks
-from srrag.spec import build, spec
-from srrag.step import Place, within
 from srrag.storage.store import Store
 from tests.conftest import run_build
 from tests.engines import ToyModel
@@ -86,7 +86,7 @@ def found_by(
 
 
 def titles(row: dict[str, Any], place: Place) -> set[str]:
-    from srrag.units import open_units
+    from srrag.core.units import open_units
 
     ids = [hit["unit_id"] for hit in row["hits_fused"]]
     return set(open_units(place).take_evidence(ids)["title"].to_pylist())

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.core.schema import QUESTIONS, SUBQUESTIONS
+from srrag.core.spec import build, spec
+from srrag.core.step import Place
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.retrieve.questions import (
@@ -20,9 +23,6 @@ from srrag.retrieve.questions import (
     question_fault,
     question_table,
 )
-from srrag.schema import QUESTIONS, SUBQUESTIONS
-from srrag.spec import build, spec
-from srrag.step import Place
 
 ODD = "a value of another type makes the whole table fail, not its row"
 

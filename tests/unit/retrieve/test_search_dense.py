@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.spec import build, spec
 from srrag.retrieve.search_dense import SearchDense
-from srrag.spec import build, spec
 from tests.unit.retrieve.parts import Corpus, corpus, unit_rows
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.schema import HITS, PATHS
+from srrag.core.spec import build, spec
+from srrag.core.step import Place
 from srrag.index.graph_reader import PARTS, GraphLimits, GraphWeights
 from srrag.retrieve.search_graph import SearchGraph
-from srrag.schema import HITS, PATHS
-from srrag.spec import build, spec
-from srrag.step import Place
 from tests.unit.index.graphs import ANKLE, AXES, DIMENSION, KNEE, PAIN, TAPE, index
 from tests.unit.index.tables import hashed, uid
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from srrag.core.spec import build, spec
 from srrag.retrieve.search_sparse import SearchSparse
-from srrag.spec import build, spec
 from tests.unit.retrieve.parts import corpus
 
 

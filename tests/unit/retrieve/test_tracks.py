@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.schema import FOUND, HITS
+from srrag.core.spec import build, canonical, spec
+from srrag.core.step import Place
 from srrag.index.dense_search import DenseIndex
 from srrag.index.sparse import SparseIndex
 from srrag.retrieve.channel import SearchChannel
@@ -17,9 +20,6 @@ from srrag.retrieve.search_dense import SearchDense
 from srrag.retrieve.search_graph import SearchGraph
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.retrieve.tracks import SearchTracks, Track
-from srrag.schema import FOUND, HITS
-from srrag.spec import build, canonical, spec
-from srrag.step import Place
 from tests.unit.index.graphs import ANKLE, AXES, KNEE, PAIN
 from tests.unit.index.graphs import DIMENSION as GRAPH_DIMENSION
 from tests.unit.index.graphs import index as graph_index

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.step import Place
 from srrag.index.sparse import SparseIndex
 from srrag.index.token_weights import token_weights
 from srrag.model.embed import load
@@ -13,7 +14,6 @@ from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.weigh_tokens import WeighTokens
-from srrag.step import Place
 from srrag.storage.store import Store
 
 ASKED = ["What does tendinopathy-specific loading do?", "", "the of and", "é 12% ACL"]

@@ -11,17 +11,17 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from srrag.core.pipeline import Pipeline
+from srrag.core.rows import filled, rejected
+from srrag.core.schema import HITS, REJECT
+from srrag.core.spec import place_field
+from srrag.core.step import Function, LLMStep, Place, Step
 from srrag.engine.call import Call, Reply, Session
 from srrag.llm.completion import Completion, Fault, Prompt
-from srrag.pipeline import Pipeline
 from srrag.retrieve.questions import question_table
-from srrag.rows import filled, rejected
 from srrag.runner.local import LocalRunner
 from srrag.runner.runner import Runner
 from srrag.runner.sweep import Sweep
-from srrag.schema import HITS, REJECT
-from srrag.spec import place_field
-from srrag.step import Function, LLMStep, Place, Step
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
 from tests.engines import ToyModel, good, prompt

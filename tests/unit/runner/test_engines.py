@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.step import Place
 from srrag.engine.call import Session, SessionLostError
 from srrag.llm.completion import Account, EngineStopped
 from srrag.runner.engines import engines_here
 from srrag.runner.local import LocalRunner
-from srrag.step import Place
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, EchoModel, ScriptedSession, prompt
 from tests.toys import number_parts, plan

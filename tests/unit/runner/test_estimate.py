@@ -8,6 +8,8 @@ import pytest
 
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Place
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.record import RawRecord
@@ -18,8 +20,6 @@ from srrag.graph.entities import MergeEntities
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.llm.completion import NOT_ASKED, Completion, Rules
 from srrag.runner.estimate import CountingClient, EstimateJob, readable
-from srrag.stage import Plan, Stage
-from srrag.step import Place
 from srrag.storage.store import Store
 from tests.engines import ToyModel, prompt
 from tests.unit.runner.test_update import ReadFacts

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
 from srrag.runner.deletion.vacuum import drop_unexplained, drop_unfinished
 from srrag.runner.inventory import damaged_parts, kind_of, unexplained
 from srrag.runner.verify import verify

@@ -10,7 +10,7 @@ import pytest
 from srrag.runner.outputs import damaged_outputs
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.sealed_folder import check_sealed, seal
-from tests.unit.report.toy_results import write_toy
+from tests.unit.lab.report.toy_results import write_toy
 
 
 def changed(path: Path) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.errors import Halt
+from srrag.core.errors import Halt
+from srrag.core.schema import relation
+from srrag.core.stage import Resources, Stage
+from srrag.core.step import Function, OpenedLLMStep, Place
 from srrag.llm.completion import Completion, Prompt, Usage, tally
 from srrag.runner.local import LocalRunner
 from srrag.runner.part import Attempt, count_reasons, guarded, live, reject_row, run_part
-from srrag.schema import relation
-from srrag.stage import Resources, Stage
-from srrag.step import Function, OpenedLLMStep, Place
 from srrag.storage.store import Receipt, Store
 from tests.engines import AskNumbers, Word
 from tests.toys import NUMBERS, Double, number_parts, plan, values

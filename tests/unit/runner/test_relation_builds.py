@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from srrag.core.stage import Stage
+from srrag.core.step import Build, Place
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.entities import MergeEntities
 from srrag.runner import relation_builds as module
 from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds, manifest_of, version_of
-from srrag.stage import Stage
-from srrag.step import Build, Place
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
 from tests.unit.runner.test_update import (

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from srrag.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline
+from srrag.core.step import Place
 from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.shared_prefix_plan import SOURCE
-from srrag.step import Place
 from srrag.storage.store import Store
 from tests.unit.runner.sweeps import SEEN, Add, meeting, questions, ranked, sweep
 

@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
+from srrag.core.schema import TRIPLES
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord
 from srrag.graph.communities import DetectCommunities, read_communities
 from srrag.graph.encode_names import EncodeNames
@@ -18,9 +21,6 @@ from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds, version_of
 from srrag.runner.verify import verify
-from srrag.schema import TRIPLES
-from srrag.stage import Plan, Stage
-from srrag.step import Function, Place, Step
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 from tests.unit.index.tables import row

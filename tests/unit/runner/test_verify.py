@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.core.standing import STANDINGS
 from srrag.runner import verify as module
 from srrag.runner.verify import _verify_documents, _verify_files, _verify_standing, verify
-from srrag.standing import STANDINGS
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import manifest_files
 from srrag.storage.store import Store

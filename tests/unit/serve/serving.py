@@ -20,14 +20,14 @@ from srrag.answer.cited import CitedAnswer
 from srrag.answer.compose import ComposeAnswer
 from srrag.answer.sentences import split_sentences
 from srrag.config.compose import configure
+from srrag.core.pipeline import Pipeline
+from srrag.core.spec import place_field
 from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply
-from srrag.pipeline import Pipeline
 from srrag.serve.api.app import create_app
 from srrag.serve.configured import settings_of
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import ServeSettings
-from srrag.spec import place_field
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from ray.serve.schema import ServeDeploySchema
 
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from srrag.serve.configured import application
 
 CONFIG = Path(__file__).resolve().parents[3] / "cluster" / "serve.yaml"

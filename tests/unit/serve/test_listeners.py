@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from srrag.bind import bind
+from srrag.core.bind import bind
+from srrag.core.step import bare
 from srrag.retrieve.questions import question_table
 from srrag.serve.listeners import ClientGone, Event, Listeners, observed
-from srrag.step import bare
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 

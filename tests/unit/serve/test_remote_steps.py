@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from srrag.bind import bind, build_version
-from srrag.errors import UsageError
-from srrag.evaluate.references import read_gold, resource_path
+from srrag.core.bind import bind, build_version
+from srrag.core.errors import UsageError
+from srrag.lab.measure.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_dense import SearchDense
 from srrag.serve.engines import SharedEngines

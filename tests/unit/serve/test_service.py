@@ -16,7 +16,7 @@ import pytest
 
 import jobs.forget
 from srrag.config.compose import configure
-from srrag.evaluate.references import read_gold, resource_path
+from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import ServeSettings

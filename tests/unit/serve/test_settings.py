@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.errors import UsageError
+from srrag.core.errors import UsageError
 from srrag.serve.api_keys import ApiKey
 from srrag.serve.settings import Limits, is_loopback
 from tests.unit.serve.serving import settings

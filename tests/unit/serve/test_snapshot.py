@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.bind import build_version
+from srrag.core.bind import build_version
+from srrag.core.step import Step
 from srrag.llm.completion import EngineStopped
 from srrag.model.encoder import Encoder
 from srrag.serve import snapshot as module
@@ -29,7 +30,6 @@ from srrag.serve.snapshot import (
     opening_fault,
 )
 from srrag.serve.text_scores import TextScores
-from srrag.step import Step
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, ToyModel
 from tests.unit.serve.serving import CAST, settings

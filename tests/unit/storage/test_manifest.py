@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from srrag.ids import file_sha256
+from srrag.core.ids import file_sha256
 from srrag.storage import manifest
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files, stamps

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.ids import file_sha256
 from srrag.engine.log import verify as module
 from srrag.engine.log.entry import Entry, entries_to_tables
 from srrag.engine.log.index import index_file, save
@@ -18,7 +19,6 @@ from srrag.engine.log.listing import faults_file, journal_file, part_file, recei
 from srrag.engine.log.parts import _write, replace, seal
 from srrag.engine.log.reader import LogReader
 from srrag.engine.log.verify import damage, damaged_index, lost
-from srrag.ids import file_sha256
 from tests.unit.engine.logs import entry
 
 NAMES = [f"{number:015d}-{'0' * 32}" for number in range(1, 9)]

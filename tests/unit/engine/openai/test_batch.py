@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
+from srrag.core.pipeline import Pipeline
+from srrag.core.spec import spec
+from srrag.core.step import Place
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai import batch_folder
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import estimate_tokens
-from srrag.expand.search_words import FindSearchWords
 from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
-from srrag.pipeline import Pipeline
 from srrag.runner.engines import engines_here
 from srrag.runner.local import LocalRunner
 from srrag.runner.runner import Runner
 from srrag.serve.engines import SharedEngines
 from srrag.serve.settings import ServeSettings
-from srrag.spec import spec
-from srrag.step import Place
 from srrag.storage.store import Store
+from srrag.systems.ideprag.search_words import FindSearchWords
 from tests.batch_runner import Request, answer, completed, expired, of_openai, of_vllm, requests
 from tests.conftest import REPOSITORY
 from tests.engines import AskNumbers, good, prompt

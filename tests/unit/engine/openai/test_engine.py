@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from srrag.core.spec import build, spec
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import EngineStopped
-from srrag.spec import build, spec
 
 
 def test_only_what_decides_an_answer_is_identity() -> None:

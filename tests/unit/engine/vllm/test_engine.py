@@ -16,11 +16,11 @@ import pydantic
 import pytest
 from safetensors.numpy import save_file
 
+from srrag.core.spec import build, spec
 from srrag.engine.vllm.engine import VllmEngine
 from srrag.engine.vllm.model_folder import folder_revision
 from srrag.engine.vllm.session import guide
 from srrag.llm.completion import Answer
-from srrag.spec import build, spec
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import jobs.build
 import jobs.forget
 import jobs.verify
 from srrag.config.compose import configure
-from srrag.errors import UsageError
-from srrag.ids import content_id, question_id
-from srrag.report.drilldown import pack
+from srrag.core.errors import UsageError
+from srrag.core.ids import content_id, question_id
+from srrag.lab.report.drilldown import pack
 from srrag.runner.deletion import delete as module
 from srrag.storage.store import Store
 from tests.unit.runner.forgetting import (

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from srrag.core.errors import UsageError
+from srrag.core.ids import content_id
 from srrag.engine.log.journal import Journal
-from srrag.errors import UsageError
-from srrag.ids import content_id
-from srrag.report.drilldown import pack
+from srrag.lab.report.drilldown import pack
 from srrag.runner.deletion.find_ids import holding, prove_forgotten, shown, unaccounted
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.storage.atomic_write import commit_json

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag import kinds
+from srrag.core import kinds
+from srrag.core.step import Place
 from srrag.corpus.record import RawRecord
 from srrag.engine.log.listing import journal_file
 from srrag.engine.log.parts import seal
@@ -24,7 +25,6 @@ from srrag.runner.deletion.prompt_keys import logged_keys
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.local import LocalRunner
 from srrag.runner.verify import verify
-from srrag.step import Place
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
 from tests.unit.engine.logs import entry, key

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from srrag.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.serve.api import gateway, slow_bodies
 from srrag.serve.api.app import create_app

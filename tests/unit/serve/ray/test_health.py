@@ -64,7 +64,7 @@ def test_a_failed_start_is_told_by_the_error_of_its_deployment() -> None:
         "ValueError: betr.json: there is no such file\n"
         "The above exception was the direct cause of the following exception:\n"
         "RuntimeError: Traceback (most recent call last):\n"
-        "srrag.errors.UsageError: betr.json: there is no such file; fit it first\n"
+        "srrag.core.errors.UsageError: betr.json: there is no such file; fit it first\n"
     )
     failed = "Failed to update the deployments ['srrag']."
     line = "betr.json: there is no such file; fit it first"

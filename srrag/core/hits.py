@@ -1,0 +1,133 @@
+"""Search results as NumPy arrays, and the conversions to and from HITS columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.algo.rrf import Ranking
+from srrag.core.schema import HITS, PATHS
+
+Ints = npt.NDArray[np.int64]
+
+Floats = npt.NDArray[np.float32]
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FoundWindows:
+    """The windows that a search found for a batch of questions, best first for each question.
+
+    `unit_ids`, `scores` (float32) and `paths` (structs of PATHS) are flat arrays over all
+    questions; `offsets` (questions + 1) marks where each question begins. `parts` holds the named
+    parts of each score (structs of float32), if the channel gives them.
+    """
+
+    unit_ids: pa.Array
+    scores: Floats
+    paths: pa.StructArray
+    offsets: Offsets
+    parts: pa.StructArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        ranked: Sequence[tuple[pa.Array, Floats]],
+        paths: Sequence[Sequence[pa.Array]] = (),
+        parts: Sequence[Mapping[str, Floats]] = (),
+    ) -> FoundWindows:
+        """Concatenate ids, scores, any PATHS columns and parts; one item a question."""
+        ids = _flat([ids for ids, _ in ranked])
+        scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in ranked)])
+        fields = list(PATHS.value_type)
+        nothing = [pa.repeat("", len(ids))] * len(fields)
+        columns = [_flat(column) for column in zip(*paths, strict=True)] or nothing
+        offsets = np.concatenate([[0], np.cumsum([len(ids) for ids, _ in ranked], dtype=np.int64)])
+        found = pa.StructArray.from_arrays(columns, fields=fields)
+        return cls(ids, scores, found, offsets, _parts_of(parts))
+
+    @property
+    def ranks(self) -> Offsets:
+        """The rank of each window in its question's list, from 1."""
+        return ranks(np.diff(self.offsets))
+
+    def hits(self) -> pa.Array:
+        """The results as a HITS column, one list a question."""
+        return pack_flat(self.unit_ids, self.scores, self.ranks, self.offsets)
+
+    def path_lists(self) -> pa.Array:
+        """The paths as a PATHS column, parallel to the hits."""
+        return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), self.paths).cast(PATHS)
+
+    def part_lists(self) -> pa.Array:
+        """The parts of the scores as lists of structs, parallel to the hits."""
+        assert self.parts is not None, "only a channel that tells parts is asked for them"
+        return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), self.parts)
+
+
+def _parts_of(parts: Sequence[Mapping[str, Floats]]) -> pa.StructArray | None:
+    """Concatenate the named parts of several questions; None without a question."""
+    if not parts:
+        return None
+    columns = [np.concatenate([part[name] for part in parts]) for name in parts[0]]
+    arrays = [pa.array(column.astype(np.float32)) for column in columns]
+    fields = [pa.field(name, pa.float32()) for name in parts[0]]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def ranks(sizes: npt.NDArray[Any]) -> Offsets:
+    """Count from 1 within each list of these sizes, flat."""
+    starts = np.cumsum(sizes) - sizes
+    found: Offsets = np.arange(1, int(sizes.sum()) + 1) - np.repeat(starts, sizes)
+    return found
+
+
+def _flat(columns: Sequence[pa.Array]) -> pa.Array:
+    return pa.concat_arrays([pa.array([], pa.string()), *(c.cast(pa.string()) for c in columns)])
+
+
+def pack_flat(
+    ids: pa.Array, scores: npt.NDArray[Any], ranks: npt.NDArray[Any], offsets: npt.NDArray[Any]
+) -> pa.Array:
+    """Build a HITS column from flat arrays and list offsets (rows + 1)."""
+    structs = pa.StructArray.from_arrays(
+        [
+            ids,
+            pa.array(np.asarray(scores, np.float32)),
+            pa.array(np.asarray(ranks, np.int32)),
+        ],
+        fields=list(HITS.value_type),
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs).cast(HITS)
+
+
+def unpack_hits(column: pa.ChunkedArray) -> tuple[pa.Array, Floats, Offsets]:
+    """Return the flat unit ids, flat scores and list offsets (rows + 1) of a HITS column."""
+    lists = column.combine_chunks()
+    flat = lists.flatten()
+    offsets = np.asarray(lists.offsets, dtype=np.int64)
+    ids, scores = pc.struct_field(flat, "unit_id"), pc.struct_field(flat, "score")
+    return ids, np.asarray(scores, dtype=np.float32), offsets - offsets[0]
+
+
+def codes(columns: list[pa.Array]) -> tuple[pa.Array, list[Ints]]:
+    """Number the ids of several columns by their sorted names; returns the names and the codes."""
+    names = pc.unique(pa.concat_arrays(columns))
+    names = names.take(pc.sort_indices(names))
+    found = [pc.index_in(column, value_set=names) for column in columns]
+    return names, [np.asarray(column, dtype=np.int64) for column in found]
+
+
+def pack_ranking(ranking: Ranking, names: pa.Array, num_rows: int, depth: int = 0) -> pa.Array:
+    """Build a HITS column of `num_rows` lists from a ranking over all rows."""
+    keep = ranking.rank <= depth if depth else np.ones(len(ranking.rank), dtype=bool)
+    query = ranking.query[keep]
+    offsets = np.searchsorted(query, np.arange(num_rows + 1))
+    ids = names.take(pa.array(ranking.key[keep]))
+    return pack_flat(ids, ranking.score[keep], ranking.rank[keep], offsets)

@@ -1,0 +1,222 @@
+"""Stable names ("kinds") of the classes that a configuration can name.
+
+A kind is a short name that never changes. YAML files, manifests and everything that is hashed use
+kinds. `MODULES` maps each kind to its module today, so moving a file changes one line here and no
+fingerprint and no key of a paid answer.
+
+A package of a user adds its classes by entry points of the group `srrag`:
+
+    [project.entry-points.srrag]
+    RerankByJournal = "hospital.rerank:RerankByJournal"
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import entry_points
+
+GROUP = "srrag"
+"""The group of entry points."""
+
+MODULES: dict[str, str] = {
+    "AlignCitations": "srrag.lab.judges.alignment",
+    "AnswerUnaided": "srrag.answer.unaided",
+    "BuildAbbreviations": "srrag.index.abbreviations",
+    "BuildDenseIndex": "srrag.index.dense",
+    "BuildGraphIndex": "srrag.index.graph",
+    "BuildHypergraph": "srrag.systems.ideprag.build_hypergraph",
+    "BuildKnowledgeTree": "srrag.graph.knowledge_tree",
+    "BuildLanceDense": "srrag.index.lance",
+    "BuildLanceSparse": "srrag.index.lance",
+    "BuildSparseIndex": "srrag.index.sparse",
+    "BuildStanding": "srrag.index.standing",
+    "BuildTextbookTree": "srrag.systems.rasrag.textbook_tree",
+    "BuildTokenIndex": "srrag.index.tokens",
+    "BuildUnits": "srrag.index.units",
+    "CheckAnswer": "srrag.answer.check_answer",
+    "ChooseOption": "srrag.answer.choose",
+    "ChunkBySections": "srrag.corpus.chunk",
+    "ClassifyStatements": "srrag.lab.judges.must_have",
+    "CompleteDocuments": "srrag.retrieve.complete_documents",
+    "ComposeAnswer": "srrag.answer.compose",
+    "ComposeParagraph": "srrag.systems.biogen.paragraph",
+    "CrossEncoderModel": "srrag.model.cross_encoder",
+    "CutBigUnits": "srrag.systems.rasrag.big_units",
+    "CutKeyedUnits": "srrag.systems.ideprag.keyed_units",
+    "CutSmallUnits": "srrag.systems.rasrag.small_units",
+    "CutWindows": "srrag.corpus.windows",
+    "DecomposeQuestion": "srrag.expand.decompose",
+    "DetectCommunities": "srrag.graph.communities",
+    "EncodeFindings": "srrag.systems.ideprag.finding_vectors",
+    "EncodeNames": "srrag.graph.encode_names",
+    "EncodeQuestions": "srrag.retrieve.questions",
+    "EncodeSubQuestions": "srrag.retrieve.questions",
+    "EncodeTexts": "srrag.retrieve.questions",
+    "EncodeTitles": "srrag.index.titles",
+    "EncodeWindows": "srrag.index.encode",
+    "Encoder": "srrag.model.encoder",
+    "ExtractDocuments": "srrag.extract.extract_documents",
+    "ExtractFeatures": "srrag.systems.ideprag.features",
+    "ExtractFindings": "srrag.systems.ideprag.findings",
+    "ExtractRule": "srrag.answer.extract",
+    "FilterDense": "srrag.lab.benchmark.filter_dense",
+    "FilterEvidence": "srrag.systems.rethinking.filter_evidence",
+    "FindAnchors": "srrag.expand.picot_anchors",
+    "FindByRules": "srrag.extract.find_mentions",
+    "FindByTagger": "srrag.extract.find_mentions",
+    "FindDocumentKeywords": "srrag.systems.ideprag.document_keywords",
+    "FindEntities": "srrag.systems.ideprag.finding_entities",
+    "FindFigures": "srrag.systems.rasrag.figures",
+    "FindKeywords": "srrag.systems.rasrag.keywords",
+    "FindSearchWords": "srrag.systems.ideprag.search_words",
+    "FindSnippets": "srrag.answer.snippets",
+    "FindSupport": "srrag.lab.judges.evidence_support",
+    "FuseFeatures": "srrag.rerank.fuse_features",
+    "FuseRanks": "srrag.retrieve.fuse",
+    "FuseScores": "srrag.retrieve.fuse_scores",
+    "GatherDocuments": "srrag.systems.biogen.gather_documents",
+    "GatherPapers": "srrag.answer.gather_papers",
+    "GradeDocuments": "srrag.corpus.grade_documents",
+    "GradeSupport": "srrag.lab.benchmark.grade_support",
+    "GraphLimits": "srrag.index.graph_reader",
+    "GraphShuffle": "srrag.index.graph_reader",
+    "GraphWalk": "srrag.index.graph_reader",
+    "GraphWeights": "srrag.index.graph_reader",
+    "GrowSchema": "srrag.extract.schema_growth",
+    "GuessQuestions": "srrag.lab.judges.relevancy",
+    "HttpEngine": "srrag.engine.openai.engine",
+    "HyperRelations": "srrag.systems.ideprag.hyper_relations",
+    "IterateRetrieval": "srrag.retrieve.iterate",
+    "JudgeAccuracy": "srrag.lab.judges.accuracy",
+    "JudgeAnswerable": "srrag.answer.answerable",
+    "JudgeChoice": "srrag.lab.judges.choice",
+    "JudgeCitations": "srrag.lab.judges.citations",
+    "JudgeCompleteness": "srrag.lab.judges.completeness",
+    "JudgeEvidence": "srrag.systems.rethinking.judge_evidence",
+    "JudgeFactuality": "srrag.lab.judges.factuality",
+    "JudgeFaithfulness": "srrag.lab.judges.faithfulness",
+    "JudgeNuggets": "srrag.lab.judges.nuggets",
+    "JudgePicot": "srrag.lab.judges.picot_match",
+    "JudgePrecision": "srrag.lab.judges.precision",
+    "JudgePreference": "srrag.lab.judges.preference",
+    "ListFindings": "srrag.extract.list_findings",
+    "ListTriples": "srrag.extract.list_triples",
+    "LocalRunner": "srrag.runner.local",
+    "MarkDistinctive": "srrag.lab.judges.checkable_statements",
+    "MeasureEvidence": "srrag.lab.judges.context",
+    "MeasureForm": "srrag.lab.judges.form",
+    "MeasureGoldCitations": "srrag.lab.judges.gold_citations",
+    "MeasureHallucination": "srrag.lab.judges.hallucination",
+    "MeasureLength": "srrag.lab.judges.length",
+    "MeasureRelevancy": "srrag.lab.judges.relevancy",
+    "MeasureSelection": "srrag.lab.judges.selection",
+    "MeasureSimilarity": "srrag.lab.judges.similarity",
+    "MergeEntities": "srrag.graph.entities",
+    "MergeSynonyms": "srrag.graph.synonyms",
+    "NoticeMismatch": "srrag.answer.mismatch",
+    "Ontology": "srrag.core.ontology",
+    "ParseDocuments": "srrag.corpus.parse",
+    "PlanSearch": "srrag.expand.plan_search",
+    "Pipeline": "srrag.core.pipeline",
+    "PipelineSlice": "srrag.core.pipeline",
+    "PoolHits": "srrag.retrieve.pool",
+    "RankLlamaModel": "srrag.model.rankllama",
+    "RayDataRunner": "srrag.runner.ray.data",
+    "ReadAndAnswer": "srrag.answer.read_and_answer",
+    "ReadBeir": "srrag.corpus.read_beir",
+    "ReadCnxml": "srrag.corpus.read_cnxml",
+    "ReadFolder": "srrag.corpus.read_folder",
+    "ReadJsonl": "srrag.corpus.read_jsonl",
+    "ReadNotices": "srrag.corpus.read_notices",
+    "ReadPubmed": "srrag.corpus.read_pubmed",
+    "RecordedEngine": "srrag.engine.recorded",
+    "Reflect": "srrag.retrieve.ircot",
+    "Reformulate": "srrag.systems.biogen.reformulate",
+    "RerankAttention": "srrag.systems.ideprag.rerank_attention",
+    "RerankBETR": "srrag.rerank.betr",
+    "RerankBiEncoder": "srrag.rerank.bi_encoder",
+    "RerankCrossEncoder": "srrag.rerank.cross_encoder",
+    "RerankMaxSim": "srrag.rerank.maxsim",
+    "RerankTreePrior": "srrag.systems.rasrag.tree_prior",
+    "RescoreDense": "srrag.systems.biogen.dense_rescoring",
+    "Rules": "srrag.llm.completion",
+    "SampleSeeds": "srrag.lab.benchmark.sample",
+    "SearchAgain": "srrag.answer.search_again",
+    "SearchBranches": "srrag.retrieve.branches",
+    "SearchDense": "srrag.retrieve.search_dense",
+    "SearchGraph": "srrag.retrieve.search_graph",
+    "SearchSparse": "srrag.retrieve.search_sparse",
+    "SearchTopics": "srrag.systems.ideprag.search_topics",
+    "SearchTracks": "srrag.retrieve.tracks",
+    "SearchTree": "srrag.systems.rasrag.search_tree",
+    "SelectBullets": "srrag.systems.biogen.bullets",
+    "SelectEvidence": "srrag.answer.select",
+    "SelectFindings": "srrag.systems.ideprag.select_findings",
+    "SplitClaims": "srrag.lab.judges.claims",
+    "SplitNuggets": "srrag.lab.benchmark.split_nuggets",
+    "SummariseDocuments": "srrag.systems.biogen.summarise",
+    "Thresholds": "srrag.systems.rasrag.thresholds",
+    "Track": "srrag.retrieve.tracks",
+    "VllmEngine": "srrag.engine.vllm.engine",
+    "Vocabulary": "srrag.reading.vocabulary",
+    "WeighTokens": "srrag.retrieve.weigh_tokens",
+    "WriteHyde": "srrag.expand.hyde",
+    "WriteQuestion": "srrag.lab.benchmark.write_question",
+    "WriteRationale": "srrag.systems.rethinking.rationale",
+    "WriteReference": "srrag.lab.benchmark.write_reference",
+}
+"""The module of each kind."""
+
+
+@lru_cache(maxsize=1)
+def extensions() -> Mapping[str, str]:
+    """Return the kinds of installed packages, each with its `module:Class`.
+
+    Raises ValueError for a kind that is taken.
+    """
+    found: dict[str, str] = {}
+    for entry in entry_points(group=GROUP):
+        if entry.name in MODULES or found.get(entry.name, entry.value) != entry.value:
+            raise ValueError(f"entry point {entry.name} = {entry.value}: the name is taken")
+        found[entry.name] = entry.value
+    return found
+
+
+def kind_of(cls: type) -> str:
+    """Return the kind of a class; for a foreign class without an entry point, its address."""
+    module, name = cls.__module__, cls.__qualname__
+    if module.partition(".")[0] == "srrag":
+        return name
+    for kind, value in extensions().items():
+        if value == f"{module}:{name}":
+            return kind
+    return f"{module}.{name}"
+
+
+def class_of(name: str) -> type:
+    """Return the class of a kind, or of its address in srrag.
+
+    Raises ValueError for any other name, with similar names, and for a class that cannot be
+    imported.
+    """
+    kind = name
+    module, _, last = name.rpartition(".")
+    if module and MODULES.get(last) == module:
+        kind = last
+    if kind in MODULES:
+        module, attribute = MODULES[kind], kind
+    elif kind in extensions():
+        module, _, attribute = extensions()[kind].partition(":")
+    else:
+        like = difflib.get_close_matches(last, [*MODULES, *extensions()], n=3)
+        hint = f"; there is {', '.join(like)}" if like else ""
+        raise ValueError(f"_target_ {name!r} is no kind of srrag or of an installed package{hint}")
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"_target_ {name!r}: {error}") from error
+    assert isinstance(cls, type)
+    return cls

@@ -1,0 +1,320 @@
+"""A pipeline: a chain of Steps over one growing table with a row a question.
+
+`rank` holds the steps up to the final ranking (column `hits`), `answer` those after it. Each step
+adds columns, and overwrites only those it declares in `revises`. A step that fails on a row rejects
+that row; the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.core.degrade import spare
+from srrag.core.isolate import isolated
+from srrag.core.schema import HITS, QUESTIONS, REJECT, conform, empty_column
+from srrag.core.spec import place_field
+from srrag.core.step import Function, LLMStep, Place, Step, bare, within
+from srrag.llm.completion import one_line
+
+# One step of a run: its cost for the question's batch, the numbers of questions in and out, and
+# the length of the list that it wrote for this question (-1: it wrote no list).
+# `fault` says why an auxiliary step gave this question nothing; "" means that it succeeded.
+TRACE = pa.list_(
+    pa.struct(
+        [
+            pa.field("step", pa.string()),
+            pa.field("seconds", pa.float64()),
+            pa.field("rows_in", pa.int32()),
+            pa.field("rows_out", pa.int32()),
+            pa.field("items", pa.int32()),
+            pa.field("fault", pa.string()),
+        ]
+    )
+)
+_ROW = "_row"
+
+
+def chain(steps: Mapping[str, Step | None] | Sequence[Step | None] | None) -> tuple[Step, ...]:
+    """Return steps in order, from a list or from names to steps; null entries are left out.
+
+    Raises ValueError for anything else.
+    """
+    if steps is None:
+        return ()
+    listed = steps.values() if isinstance(steps, Mapping) else steps
+    for step in listed:
+        if not (step is None or isinstance(step, Step)):
+            raise ValueError(f"{step!r} is no step")
+    return tuple(step for step in listed if step is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineSlice(Step):
+    """Consecutive steps of a pipeline that run as one stage, after the steps of `before`.
+
+    The columns of earlier steps stay. Pipelines that begin with the same steps share such stages.
+    """
+
+    steps: tuple[Step, ...]
+    before: tuple[Step, ...] = place_field(default=())
+
+    reads: ClassVar[tuple[str, ...]] = ("query_id", "text")
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The questions with the columns of every step so far and the trace."""
+        fields = [item for item in QUESTIONS if item.name != "reject"]
+        fields += [item for step in (*self.before, *self.steps) for item in added(step)]
+        return pa.schema([*fields, pa.field("trace", TRACE), pa.field("reject", REJECT)])
+
+    def needs(self) -> tuple[str, ...]:
+        """The stages whose artifacts the steps open."""
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.needs()))
+
+    def identity(self) -> dict[str, Any]:
+        """The prompt files and learned parameters of the steps."""
+        return {str(n): found for n, step in enumerate(self.steps) if (found := step.identity())}
+
+    def open(self, at: Place) -> Function:
+        """Open every step."""
+        opened = [(bare(step), step.open(at)) for step in self.steps]
+
+        def run(batch: pa.Table) -> pa.Table:
+            table, rejected = _living(_numbered(batch))
+            trace: list[dict[str, object]] = []
+            faults: list[dict[int, str]] = []
+            for step, function in opened:
+                started, rows_in = time.perf_counter(), table.num_rows
+                table, failed = _apply(step, function, table)
+                table, lost = spare(step, table)
+                faults.append({table[_ROW][row].as_py(): said for row, said in lost.items()})
+                table, dead = _living(table)
+                rejected += [*failed, *dead]
+                seconds = time.perf_counter() - started
+                trace.append(
+                    {
+                        "step": type(step).__name__,
+                        "seconds": seconds,
+                        "rows_in": rows_in,
+                        "rows_out": table.num_rows,
+                    }
+                )
+            return self._join(table, rejected, trace, faults)
+
+        return run
+
+    def filled(self, rows: pa.Table) -> pa.Table:
+        """Add the missing columns of these steps, empty, to rows that were rejected earlier."""
+        numbered = _numbered(rows)
+        return self._join(numbered.slice(0, 0), [numbered], [], [])
+
+    def _join(
+        self,
+        table: pa.Table,
+        rejected: Sequence[pa.Table],
+        trace: list[dict[str, object]],
+        faults: list[dict[int, str]],
+    ) -> pa.Table:
+        """Put the rejected rows back in their places, with their missing columns empty."""
+        tables, writes = [], self.writes
+        numbered = writes.append(pa.field(_ROW, pa.int64()))
+        for part in [each for each in (table, *rejected) if each.num_rows] or [table]:
+            columns = {}
+            for item in writes:
+                if item.name == "trace":
+                    columns["trace"] = self._traced(part, trace, faults)
+                elif item.name in part.column_names:
+                    columns[item.name] = part[item.name]
+                else:
+                    blank = [empty_column(item)] * part.num_rows
+                    columns[item.name] = pa.array(blank, item.type)
+            columns[_ROW] = part[_ROW]
+            tables.append(pa.table(columns, schema=numbered))
+        joined = pa.concat_tables(tables)
+        if (np.diff(np.asarray(joined[_ROW])) < 0).any():
+            joined = joined.sort_by(_ROW)
+        return joined.drop_columns([_ROW]).combine_chunks()
+
+    def _traced(
+        self, part: pa.Table, trace: list[dict[str, object]], faults: list[dict[int, str]]
+    ) -> pa.Array:
+        """Return the trace of every row of a part: the earlier steps, then these."""
+        lengths = [_lengths(part, step) for step in self.steps[: len(trace)]]
+        columns = zip(*lengths, strict=True) if lengths else [()] * part.num_rows
+        had = "trace" in part.column_names
+        before = part["trace"].to_pylist() if had else [[]] * part.num_rows
+        rows = [
+            [
+                *former,
+                *(
+                    {**entry, "items": int(n), "fault": lost.get(row, "")}
+                    for entry, n, lost in zip(trace, counts, faults, strict=True)
+                ),
+            ]
+            for row, former, counts in zip(part[_ROW].to_pylist(), before, columns, strict=True)
+        ]
+        return pa.array(rows, TRACE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline(Step):
+    """Steps in order. A Pipeline is itself a Step, so runners and the server can run it.
+
+    `rank` and `answer` may map names to steps, so that a setting can address one step
+    (`pipeline.rank.search.rounds=2`) or leave it out (`pipeline.answer.snippets=null`).
+    """
+
+    rank: tuple[Step, ...]
+    answer: tuple[Step, ...] = ()
+
+    reads: ClassVar[tuple[str, ...]] = ("query_id", "text")
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in order."""
+        return (*self.rank, *self.answer)
+
+    @property
+    def whole(self) -> PipelineSlice:
+        """All steps as one segment."""
+        return PipelineSlice(steps=self.steps)
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The questions with the columns of every step and the trace."""
+        return self.whole.writes
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if a step reads what none before it wrote, or overwrites a column."""
+        object.__setattr__(self, "rank", chain(self.rank))
+        object.__setattr__(self, "answer", chain(self.answer))
+        have = set(QUESTIONS.names)
+        for step in self.steps:
+            name = type(step).__name__
+            for column in step.reads:
+                if column not in have:
+                    raise ValueError(f"{name} reads column {column!r}, which no step before wrote")
+            for item in added(step):
+                if item.name in have:
+                    raise ValueError(f"{name} would overwrite column {item.name!r}")
+                have.add(item.name)
+            for column in step.revises:
+                if column not in have:
+                    raise ValueError(f"{name} revises column {column!r}, which none before wrote")
+        if self.rank and [item.name for item in added(self.rank[-1])][-1:] != ["hits"]:
+            raise ValueError("the last step of `rank` has to write the column 'hits'")
+        if self.rank and not self.rank[-1].writes.field("hits").type.equals(HITS):
+            raise ValueError("the column 'hits' has to be a list of hits")
+
+    def needs(self) -> tuple[str, ...]:
+        """The stages whose artifacts the steps open."""
+        return self.whole.needs()
+
+    def identity(self) -> dict[str, Any]:
+        """The prompt files and learned parameters of the steps."""
+        return self.whole.identity()
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the engines that the steps ask."""
+        names = (step.engine.name for step in within(self) if isinstance(step, LLMStep))
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def left_out(self) -> list[str]:
+        """Names of the steps that do nothing because no model is configured."""
+        asking = (step for step in within(self) if isinstance(step, LLMStep))
+        return [type(step).__name__ for step in asking if step.off]
+
+    def ranking(self) -> Pipeline:
+        """The same pipeline without its answer steps."""
+        return Pipeline(rank=self.rank)
+
+    def open(self, at: Place) -> Function:
+        """Open every step."""
+        return self.whole.open(at)
+
+
+def chained(*items: Step) -> Pipeline:
+    """Put steps and pipelines in one pipeline; the steps up to the column `hits` rank.
+
+    `a >> b` calls this. Raises ValueError if a step reads what none before it wrote.
+    """
+    steps = [
+        step for item in items for step in (item.steps if isinstance(item, Pipeline) else (item,))
+    ]
+    ranked = [n for n, step in enumerate(steps) if "hits" in (each.name for each in added(step))]
+    end = ranked[-1] + 1 if ranked else 0
+    return Pipeline(rank=tuple(steps[:end]), answer=tuple(steps[end:]))
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    return rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
+
+
+def _living(table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows that no step has rejected, and the rejected ones, if there are any."""
+    rejects = table["reject"]
+    if rejects.null_count == table.num_rows:
+        return table, []
+    alive = pc.is_null(rejects)
+    return table.filter(alive), [table.filter(pc.invert(alive))]
+
+
+def _lengths(part: pa.Table, step: Step) -> npt.NDArray[np.int32]:
+    """Return the length of the last list that a step wrote, for each row; -1 if it wrote none."""
+    lists = [item.name for item in added(step) if pa.types.is_list(item.type)]
+    if not lists or lists[-1] not in part.column_names:
+        return np.full(part.num_rows, -1, np.int32)
+    lengths = pc.list_value_length(part[lists[-1]])
+    return np.asarray(pc.fill_null(lengths, -1), np.int32)
+
+
+def added(step: Step) -> list[pa.Field]:
+    """Return the columns that a step adds. `reject` exists from the start; any step may set it."""
+    return [item for item in step.writes if item.name != "reject"]
+
+
+def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+    """Apply a step; if it raises, halve the rows until only the failing rows are rejected."""
+    name = type(step).__name__
+
+    def run(start: int, stop: int) -> tuple[pa.Table, list[pa.Table]]:
+        rows = table.slice(start, stop - start)
+        out = function(rows)
+        held = set(out.column_names)
+        missing = [column for column in step.writes.names if column not in held]
+        if missing:
+            raise ValueError(f"{name} did not write column {missing[0]!r}")
+        if out.num_rows != rows.num_rows:
+            raise ValueError(f"{name} made {out.num_rows} rows of {rows.num_rows}")
+        return conform(out, pa.schema([*table.schema, *added(step)])), []
+
+    def fault(row: int, error: Exception) -> tuple[pa.Table, list[pa.Table]]:
+        reason = {"stage": name, "reason": type(error).__name__, "detail": one_line(error)}
+        place = table.column_names.index("reject")
+        reject = pa.field("reject", REJECT), pa.array([reason], REJECT)
+        return _without_rows(step, table), [table.slice(row, 1).set_column(place, *reject)]
+
+    results = isolated(run, 0, table.num_rows, fault)
+    if len(results) == 1:
+        return results[0]
+    return (
+        pa.concat_tables([out for out, _ in results]),
+        [row for _, rows in results for row in rows],
+    )
+
+
+def _without_rows(step: Step, table: pa.Table) -> pa.Table:
+    empty = table.slice(0, 0)
+    for item in added(step):
+        empty = empty.append_column(item, pa.array([], item.type))
+    return empty

@@ -1,0 +1,134 @@
+"""The standing of a paper in the literature: retracted, under concern, corrected, … or in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from srrag.core.step import Place
+from srrag.storage.lookup import Lookup
+from srrag.storage.mirror import pull_build
+
+STANDINGS: Mapping[str, str] = {
+    "deleted": "deleted from the database",
+    "retracted": "retracted",
+    "concern": "under an expression of concern",
+    "superseded": "superseded by a later version",
+    "corrected": "corrected after publication",
+    "preprint": "a preprint, not peer-reviewed",
+    "retraction_notice": "a notice of retraction",
+    "concern_notice": "an expression of concern about another paper",
+    "correction_notice": "a correction of another paper",
+    "ok": "in order",
+}
+"""Each standing in words, the gravest first; of several, the gravest counts."""
+
+HIDDEN = frozenset(["deleted", "retracted"])
+"""Standings that no answer cites, unless the user asks to see them."""
+
+UNKNOWN = ""
+"""The standing of all papers of a build without the stage `standing`."""
+
+_TYPES = {
+    "retracted publication": "retracted",
+    "retraction of publication": "retraction_notice",
+    "retraction notice": "retraction_notice",
+    "expression of concern": "concern_notice",
+    "published erratum": "correction_notice",
+    "preprint": "preprint",
+}
+_TITLE = re.compile(r"^\W*(?:retracted|withdrawn)(?: article| paper)?\s*[:\]]", re.I)
+_RANKS = {name: rank for rank, name in enumerate(STANDINGS)}
+_SHOWN_TITLE_CHARS = 90
+
+
+def gravest(standings: Iterable[str]) -> str:
+    """Return the gravest of some standings; "ok" for none."""
+    return min(standings, key=_RANKS.__getitem__, default="ok")
+
+
+def grave_first(standing: str) -> int:
+    """Return the rank of a standing, 0 for the gravest; raises KeyError for an unknown one."""
+    return _RANKS[standing]
+
+
+def of_types(types: Iterable[str]) -> list[str]:
+    """Return the standings that publication types give their own paper."""
+    return [_TYPES[name] for each in types if (name := each.strip().lower()) in _TYPES]
+
+
+def of_title(title: str) -> str:
+    """Return "retracted" for a title such as "RETRACTED: …" or "WITHDRAWN: …", else ""."""
+    return "retracted" if _TITLE.match(title) else ""
+
+
+def marked(standing: str | None) -> bool:
+    """Whether a citation of a paper with this standing needs a mark."""
+    return bool(standing) and standing != "ok"
+
+
+def mark(item: Mapping[str, Any]) -> str:
+    """Say the standing of a piece of evidence with its source; "" if there is nothing to say."""
+    standing = item.get("standing")
+    if not marked(standing):
+        return ""
+    link = str(item.get("standing_link") or "")
+    kind, _, name = link.partition(":")
+    link = f"{kind.upper()} {name}" if name and kind in ("pmid", "doi") else name or kind
+    return STANDINGS[str(standing)] + (f" ({link})" if link else "")
+
+
+def standing_note(
+    evidence: Sequence[Mapping[str, Any]],
+    cited: Iterable[int],
+    left_out: Sequence[Mapping[str, Any]],
+) -> str:
+    """Name the cited evidence (by number from 1) that is not in order, and what was left out.
+
+    Also says so if the build did not check.
+    """
+    numbers: dict[str, list[int]] = {}
+    for number in sorted({*cited}):
+        if told := mark(evidence[number - 1]):
+            numbers.setdefault(told, []).append(number)
+    said = [f"{''.join(f'[{n}]' for n in each)}: {told}." for told, each in numbers.items()]
+    for item in left_out:
+        title = item["title"] or item["source_id"]
+        title = title if len(title) <= _SHOWN_TITLE_CHARS else title[:_SHOWN_TITLE_CHARS] + "…"
+        said.append(f"Not used: “{title}”, {mark(item)}.")
+    if any(item.get("doc_id") and item.get("standing") == UNKNOWN for item in evidence):
+        said.append("Whether these papers are retracted is not known: this build did not look.")
+    return " ".join(said)
+
+
+class Standings:
+    """The opened index; without a folder every standing is unknown."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Read the rows, which are few; None for a build without this stage."""
+        self.known = folder is not None
+        if folder is not None:
+            pull_build(folder)
+            self.table = pq.read_table(folder / "standing.parquet")
+            self._lookup = Lookup(folder, "standing")
+
+    @classmethod
+    def of(cls, at: Place, stage: str = "standing") -> Standings:
+        """Open the index of a build, or an empty one."""
+        return cls(at.artifact(stage) if stage in at.artifacts else None)
+
+    def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return standing and link of each document: "ok" where nothing is said of it."""
+        if not self.known:
+            return [UNKNOWN] * len(doc_ids), [""] * len(doc_ids)
+        standings, links = ["ok"] * len(doc_ids), [""] * len(doc_ids)
+        rows = self._lookup.find_known(doc_ids)
+        for n in np.flatnonzero(rows >= 0).tolist():
+            standings[n] = self.table["standing"][int(rows[n])].as_py()
+            links[n] = self.table["link"][int(rows[n])].as_py()
+        return standings, links

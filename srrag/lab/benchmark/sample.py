@@ -1,0 +1,108 @@
+"""Seed windows: stratified sampling by grade (SR-RAG, section 4.5), and condition within it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from srrag.core.ids import content_id, question_id
+from srrag.core.units import Units
+from srrag.lab.benchmark.relations import SEEDS
+
+STRATA = ("grade", "condition")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSeeds:
+    """Draws `windows` windows in equal shares from the strata, as far as each has enough.
+
+    Grades share equally, and so do the conditions within a grade; the others take over what one
+    lacks. A document gives at most `per_document` windows (None: no limit). The hash of id and seed
+    orders the windows of a stratum, so a larger sample contains a smaller one except where the
+    shares shift.
+    """
+
+    windows: int = 2000
+    strata: tuple[str, ...] = STRATA
+    per_document: int | None = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError that names the invalid field."""
+        if self.windows < 1:
+            raise ValueError(f"windows={self.windows}: at least 1")
+        if self.per_document is not None and self.per_document < 1:
+            raise ValueError(f"per_document={self.per_document}: at least 1, or null for any")
+        unknown = [name for name in self.strata if name not in STRATA]
+        if unknown or len(set(self.strata)) < len(self.strata):
+            raise ValueError(f"strata={list(self.strata)}: each of {', '.join(STRATA)} once")
+
+    def draw(self, units: Units) -> pa.Table:
+        """Draw the windows; return SEEDS, ordered by question id."""
+        documents = units.documents.select(["doc_id", "condition"]).to_pydict()
+        conditions = dict(zip(documents["doc_id"], documents["condition"], strict=True))
+        columns = units.units.select(["unit_id", "doc_id", "grade"]).to_pydict()
+        ids = sorted(
+            zip(*columns.values(), strict=True),
+            key=lambda row: content_id(str(self.seed), row[0]),
+        )
+        taken: Counter[str] = Counter()
+        strata: dict[tuple[str, ...], list[str]] = {}
+        for unit_id, doc_id, grade in ids:
+            taken[doc_id] += 1
+            if self.per_document is None or taken[doc_id] <= self.per_document:
+                named = {"grade": grade, "condition": conditions[doc_id]}
+                strata.setdefault(tuple(named[name] for name in self.strata), []).append(unit_id)
+        shares = allocate({name: len(units_) for name, units_ in strata.items()}, self.windows)
+        chosen = [unit for name, share in shares.items() for unit in strata[name][:share]]
+        return seeds(units, chosen).sort_by("query_id")
+
+
+def allocate(sizes: Mapping[tuple[str, ...], int], total: int) -> dict[tuple[str, ...], int]:
+    """Return the sample size of each stratum: equal shares level by level, capped by its size.
+
+    A key has one name a level. The first in order get the remainder.
+    """
+    if all(not key for key in sizes):
+        return {key: min(total, size) for key, size in sizes.items()}
+    groups: dict[str, dict[tuple[str, ...], int]] = {}
+    for key, size in sorted(sizes.items()):
+        groups.setdefault(key[0], {})[key[1:]] = size
+    shares = level([sum(inner.values()) for inner in groups.values()], total)
+    return {
+        (name, *key): share
+        for (name, inner), part in zip(groups.items(), shares, strict=True)
+        for key, share in allocate(inner, part).items()
+    }
+
+
+def level(sizes: Sequence[int], total: int) -> list[int]:
+    """Divide a total equally among groups; a small group gives all it has."""
+    total = min(total, sum(sizes))
+    heights = range(max(sizes, default=0) + 1)
+    # Find the highest common level; the remainder adds one to the first groups.
+    full = bisect_right(heights, total, key=lambda h: sum(min(size, h) for size in sizes)) - 1
+    shares = [min(size, full) for size in sizes]
+    higher = [n for n, size in enumerate(sizes) if size > full]
+    for n in higher[: total - sum(shares)]:
+        shares[n] += 1
+    return shares
+
+
+def seeds(units: Units, unit_ids: Sequence[str]) -> pa.Table:
+    """Return these windows as SEEDS; a question's id is the hash of its seed window's id."""
+    windows = units.take(unit_ids)
+    documents = units.take_documents(windows["doc_id"].to_pylist())
+    columns = {
+        "query_id": pa.array(list(map(question_id, unit_ids)), pa.string()),
+        "window": windows["text"],
+        **{n: windows[n] for n in ("unit_id", "doc_id", "grade", "section")},
+        **{n: windows[n] for n in ("char_start", "char_end")},
+        **{n: documents[n] for n in ("source_id", "condition", "title", "year")},
+        "reject": pa.nulls(len(unit_ids), SEEDS.field("reject").type),
+    }
+    return pa.table([columns[name] for name in SEEDS.names], schema=SEEDS)

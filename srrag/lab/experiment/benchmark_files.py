@@ -1,0 +1,161 @@
+"""The files of a benchmark: questions, splits, the public copy, review sheets, dropped rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.core.errors import UsageError, reading
+from srrag.core.formats import write_lines
+from srrag.core.rows import Row
+from srrag.core.schema import REJECTS
+from srrag.lab.benchmark.pool import CHALLENGE
+from srrag.lab.benchmark.public import public_row, read_public, rebuilt
+from srrag.lab.benchmark.release import composition
+from srrag.lab.benchmark.review import review_rows, write_sheet
+from srrag.lab.benchmark.split import TRAIN, VALIDATION, shared_documents, split_questions
+from srrag.runner.part import live
+from srrag.runner.progress import say
+from srrag.storage.atomic_write import commit, write_parquet
+from srrag.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Release:
+    """Where a benchmark is written, and how it is split and published.
+
+    `validation_share` of the questions are for validation; `copied_words` is the longest run of
+    words that a public text may copy (None: any length).
+    """
+
+    out: Path
+    validation_share: float
+    copied_words: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Raise UsageError that names the setting."""
+        share, most = self.validation_share, self.copied_words
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share < 1:
+            raise UsageError(f"validation_share={share} is not in 0…1")
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise UsageError(f"copied_words={most}: a whole number above 0, or null")
+
+
+def write(
+    release: Release,
+    questions: Sequence[Row],
+    texts: Mapping[str, Sequence[str]],
+    dropped: Sequence[Row],
+) -> dict[str, Any]:
+    """Write the benchmark files; `texts` are each question's windows, the seed first.
+
+    Raises ValueError if no question is left, and then keeps the former files.
+    """
+    out = release.out
+    rejects = pa.Table.from_pylist(dropped, schema=REJECTS)
+    commit(out / "rejects.parquet", lambda path: write_parquet(rejects, path))
+    if not questions:
+        reasons = dict(Counter(row["reason"] for row in dropped).most_common())
+        raise ValueError(f"no question is left of the sample: {reasons}; {out}/rejects.parquet")
+    official = [row for row in questions if row["track"] != CHALLENGE or _accepted(row)]
+    waiting = [row for row in questions if row["track"] == CHALLENGE and not _accepted(row)]
+    documents = {row["query_id"]: [g["doc_id"] for g in row["gold"]] for row in official}
+    split = split_questions(documents, release.validation_share, release.seed)
+    official = [{**row, "split": split.sides[row["query_id"]]} for row in official]
+    open_ = [row for row in questions if not row["review"]["decision"]]
+    review = review_rows(open_, {name: windows[0] for name, windows in texts.items()})
+    withheld: Counter[str] = Counter()
+    public = []
+    for row in official:
+        line, missing = public_row(row, texts[row["query_id"]], release.copied_words)
+        withheld.update(missing)
+        public += [line] if line else []
+    for name, rows in (
+        ("benchmark", official),
+        ("train", [row for row in official if row["split"] == TRAIN]),
+        ("validation", [row for row in official if row["split"] == VALIDATION]),
+        ("challenge", waiting),
+        ("public", public),
+        ("review", review),
+    ):
+        write_lines(out / f"{name}.jsonl", rows)
+    commit(out / "review.xlsx", lambda path: write_sheet(path, review))
+    return {
+        "questions": len(official),
+        "challenge_waiting": len(waiting),
+        "to_review": len(review),
+        **composition(official),
+        "split": {
+            **split.sizes(),
+            "moved": split.moved,
+            "left_out": split.left_out,
+            "shared_documents": len(shared_documents(documents, split.sides)),
+        },
+        "public": {"questions": len(public), "withheld": dict(withheld.most_common())},
+    }
+
+
+def rebuild(path: Path, store: Store, build: str, out: Path) -> dict[str, Any]:
+    """Restore the quotes of a public benchmark from the documents of a root."""
+    if not path.is_file():
+        raise UsageError(f"rebuild={path} is not a file")
+    with reading(path):
+        rows = read_public(path)
+    wanted = {each["doc"] for row in rows for each in row["gold"]}
+    found, lost = rebuilt(rows, _texts(store, build, wanted))
+    if not found:
+        raise ValueError(f"rebuild={path}: no gold of it is in root={store.root}: {dict(lost)}")
+    write_lines(out / "benchmark.jsonl", found)
+    for side in (TRAIN, VALIDATION):
+        write_lines(out / f"{side}.jsonl", (row for row in found if row.get("split") == side))
+    say(f"{len(found)} of {len(rows)} questions → {out}/benchmark.jsonl")
+    return {"questions": len(found), "of": len(rows), "lost": dict(lost), "out": str(out)}
+
+
+def _texts(store: Store, build: str, wanted: set[str]) -> dict[str, str]:
+    """Return the cleaned texts of documents by their id in the corpus."""
+    entry = store.read_pointer(build)["stages"]["documents"]
+    texts: dict[str, str] = {}
+    for part in entry["parts"]:
+        columns = ["source_id", "text", "reject"]
+        table = live(store.read_part("documents", entry["fingerprint"], part, columns))
+        table = table.filter(pc.is_in(table["source_id"], pa.array(sorted(wanted), pa.string())))
+        texts |= zip(table["source_id"].to_pylist(), table["text"].to_pylist(), strict=True)
+    return texts
+
+
+def _accepted(row: Row) -> bool:
+    """Whether a reviewer accepted a question, revised or not."""
+    return bool(row["review"]["decision"])
+
+
+def report(summary: Mapping[str, Any]) -> str:
+    """Format the summary for a terminal."""
+    gold, split = summary["gold_windows"], summary["split"]
+    lines = [
+        f"{summary['sampled']} windows sampled, {summary['dense']} dense, "
+        f"{summary['written']} questions written by {summary['model']}: "
+        f"{summary['main']} main, {summary['challenge']} challenge",
+        f"{summary['with_gold']} have gold windows, {summary['with_answers']} answers; "
+        f"{summary['questions']} are in the benchmark, "
+        f"{summary['challenge_waiting']} challenge questions wait for a reviewer",
+        f"gold windows a question: {gold['mean']} (median {gold['median']}, most {gold['most']})",
+        f"split: {split['train']} train, {split['validation']} validation; to share no gold "
+        f"document {split['moved']} were moved, {split['left_out']} stand on neither side",
+        f"public: {summary['public']['questions']} questions; "
+        f"withheld {summary['public']['withheld'] or 'nothing'}",
+    ]
+    for name in ("by_grade", "by_condition", "by_certainty"):
+        counts = ", ".join(f"{key or 'none'} {count}" for key, count in summary[name].items())
+        lines.append(f"{name.replace('_', ' ')}: {counts}")
+    for stage, reasons in summary["dropped"].items():
+        counts = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        lines.append(f"dropped at {stage}: {counts}")
+    return "\n".join(lines)

@@ -1,0 +1,151 @@
+"""Judge control systems beside the others, and name the metrics that fail to rank them lower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.core.errors import UsageError
+from srrag.core.ids import content_id
+from srrag.core.step import Step
+from srrag.lab.experiment.judging import judge, judged_in
+from srrag.lab.experiment.terms import Terms
+from srrag.lab.measure.controls import CEILING, SHUFFLED, control_cases
+from srrag.lab.measure.judgements import metrics_of
+from srrag.lab.measure.scores import Figure, Scores, figure, only, score
+
+MOST = 200
+"""Questions on which controls are judged, by hash; the systems are compared on the same ones."""
+PREFIX = "control: "
+_ANSWER = ("answer", "sentences", "claims", "guesses")
+"""Columns of an answer; the metrics of a judge that reads none do not depend on answers."""
+
+
+def wanted(terms: Terms) -> bool:
+    """Whether controls are judged; raises UsageError for another value than true or false.
+
+    A judging model costs money, so `controls=paid` has to ask for them.
+    """
+    told = terms.controls
+    if told not in (True, False, "paid"):
+        raise UsageError(f"controls={told}: true, false, or paid where a model judges")
+    return told == "paid" or bool(told and terms.by_rules)
+
+
+def most_evidence(systems: Iterable[pa.Table]) -> pa.Table | None:
+    """Return the CASES that hold most evidence, the first of equals; None where there are none.
+
+    Controls are made of these: without evidence a dump would be empty, and test no metric.
+    """
+    return max(
+        systems, key=lambda cases: len(cases["evidence"].combine_chunks().flatten()), default=None
+    )
+
+
+def judge_controls(
+    terms: Terms, cases: pa.Table, steps: Mapping[str, Step], counted: Sequence[str]
+) -> dict[str, list[Scores]]:
+    """Return the scores of each control by its name, on at most MOST of the counted questions."""
+    chosen = sorted(counted, key=lambda query: content_id("controls", query))[:MOST]
+    some = cases.filter(pc.is_in(cases["query_id"], pa.array(chosen, pa.string())))
+    if not some.num_rows:
+        return {}
+    asked = some["query_id"].to_pylist()
+    found: dict[str, list[Scores]] = {}
+    store = judged_in(terms.root, terms.out)
+    for name, table in control_cases(some).items():
+        judged, _ = judge(store, terms.running, table, steps)
+        found[f"{PREFIX}{name}"] = [
+            each
+            for key, made in judged.items()
+            for each in score(metrics_of(steps[key]), made, asked)
+        ]
+    return found
+
+
+def unfit(
+    systems: Sequence[Sequence[Scores]],
+    controls: Mapping[str, Sequence[Scores]],
+    steps: Mapping[str, Step],
+) -> dict[str, str]:
+    """Name the metrics on which a control is not below the best system, and which controls.
+
+    Systems and controls are compared on the questions that the controls were judged on. The ideal
+    answer is a ceiling, not a control; metrics of the evidence alone have no control, and shuffled
+    citations test metrics that read the citations of sentences.
+    """
+    about = {
+        metric.name: "sentences" in step.reads
+        for step in steps.values()
+        if set(step.reads) & set(_ANSWER)
+        for metric in metrics_of(step)
+        if metric.better != "neither"
+    }
+    told: dict[str, str] = {}
+    for name, cites in sorted(about.items()):
+        values = {
+            control: _value(each)
+            for control, found in controls.items()
+            if control != PREFIX + CEILING and (cites or control != PREFIX + SHUFFLED)
+            for each in found
+            if each.metric.name == name
+        }
+        given = [each for found in controls.values() for each in found if each.metric.name == name]
+        asked = {query for each in given for query in each.questions}
+        own = [e for found in systems for e in found if e.metric.name == name and not e.void]
+        reached = [value for each in own if (value := _value(only(each, asked))) is not None]
+        if not reached or not own:
+            continue
+        sign = 1.0 if own[0].metric.better == "higher" else -1.0
+        best = max(sign * value for value in reached)
+        above = {
+            control.removeprefix(PREFIX): value
+            for control, value in values.items()
+            if value is not None and sign * value >= best
+        }
+        if above:
+            shown = ", ".join(f"{control} {value:.3f}" for control, value in above.items())
+            told[name] = f"unfit here: {shown} against {sign * best:.3f}"
+    return told
+
+
+def joined(told: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Return the reasons why metrics are unfit from two sources, both where there are two."""
+    names = dict.fromkeys([*told, *more])
+    return {n: "; ".join(each[n] for each in (told, more) if n in each) for n in names}
+
+
+def without_marks(
+    figures: Mapping[str, Mapping[str, Any]], told: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Take the p-values from differences of metrics that are unfit here."""
+    return {
+        name: {
+            key: value
+            for key, value in each.items()
+            if name not in told or key not in ("p", "p_holm", "p_mcnemar")
+        }
+        for name, each in figures.items()
+    }
+
+
+def control_figures(
+    found: Mapping[str, Sequence[Scores]], *, resamples: int, seed: int
+) -> dict[str, dict[str, dict[str, Figure]]]:
+    """Return the metrics of each control, for a summary."""
+    resampling = {"resamples": resamples, "seed": seed}
+    return {
+        name.removeprefix(PREFIX): {
+            "metrics": {each.metric.name: figure(each, **resampling) for each in scores}
+        }
+        for name, scores in found.items()
+    }
+
+
+def _value(scores: Scores) -> float | None:
+    whole = float(np.sum(scores.wholes))
+    return float(np.sum(scores.parts)) / whole if whole and not scores.void else None

@@ -1,0 +1,71 @@
+"""`srrag evaluate bench=filter`: score a trained evidence filter on a file of judged pairs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srrag.core.errors import UsageError, reading
+from srrag.core.figures import printed
+from srrag.core.provenance import Fitted, overlap
+from srrag.lab.train.filter.judge import Scored, judge
+from srrag.lab.train.filter.pairs import JudgedPairs, read_judged
+from srrag.model.filter import load_filter
+from srrag.runner.progress import say
+
+
+def evaluate_filter(
+    path: Path, folder: Path, *, device: str, in_sample: str, resamples: int
+) -> dict[str, Any]:
+    """Judge every pair of the file at the threshold that the filter in `folder` stores.
+
+    Pairs of questions that it was fitted on are left out unless `in_sample` is "allow".
+    """
+    started = time.perf_counter()
+    if not folder.is_dir():
+        raise UsageError(f"bench.model={folder}: no such folder; `srrag train_filter` makes it")
+    with reading(path):
+        pairs = read_judged(path)
+    if not 0 < pairs.labels.sum() < len(pairs):
+        raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
+    loaded = load_filter(folder, device)
+    pairs, seen = _unseen(in_sample, path, pairs, loaded.facts.fitted)
+    threshold = loaded.facts.decision.threshold
+    probabilities = loaded.probabilities(pairs.questions, pairs.passages)
+    found = judge(Scored(pairs, probabilities, threshold), resamples)
+    for name, each in found["metrics"].items():
+        say(f"  {name:<10}{printed(each)}")
+    return {
+        **found,
+        "in_sample_pairs": seen,
+        "threshold": threshold,
+        "model": str(folder),
+        "revision": loaded.revision,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+
+
+def _unseen(
+    in_sample: str, path: Path, pairs: JudgedPairs, fitted: Fitted
+) -> tuple[JudgedPairs, int]:
+    """Leave out pairs of questions that the filter was fitted on, and count them.
+
+    Raises UsageError if no others are left to tell apart.
+    """
+    places = overlap(fitted, pairs.questions).questions
+    if not fitted.known:
+        say("not known what it was fitted on: evidence filter")
+    if not places:
+        return pairs, 0
+    say(f"{len(places)} of {len(pairs)} pairs are in-sample: {in_sample}")
+    if in_sample == "allow":
+        return pairs, len(places)
+    keep = np.ones(len(pairs), bool)
+    keep[list(places)] = False
+    kept = pairs.select(keep)
+    if not 0 < kept.labels.sum() < len(kept):
+        raise UsageError(f"{path}: the filter was fitted on these questions (in_sample=allow)")
+    return kept, len(places)

@@ -1,0 +1,242 @@
+"""Fit BETR's parameters to a file of pairs: choose on held-out queries, fit, write and sum up."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from srrag.algo.betr import query_losses
+from srrag.algo.intervals import bootstrap_interval
+from srrag.core.errors import UsageError, reading
+from srrag.core.figures import measured, unmeasured
+from srrag.core.provenance import KEY, fitted_on, unknown
+from srrag.core.spec import fingerprint
+from srrag.lab.train.betr.fit import (
+    BetrSettings,
+    BetrTask,
+    Certainty,
+    Fit,
+    certainty,
+    run_plain,
+    run_task,
+)
+from srrag.lab.train.betr.pair_file import PairFile, contradictions, read_pairs
+from srrag.lab.train.betr.pairs import Origin
+from srrag.lab.train.betr.report import check_wandb, log_to_wandb, table_1, write_report
+from srrag.lab.train.betr.select import FitOutcome, Fitter, choose_and_fit
+from srrag.lab.train.group import Alone
+from srrag.runner.progress import say
+from srrag.runner.runner import Runner
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairFit:
+    """Settings of a fit to pairs: the candidates, the split that they are compared on, the rest.
+
+    `num_queries` is |Q|, with the queries that have no pair (None: the file's), `reranker` names
+    the scores of a file that does not say, `workers` above 0 fit on Ray. Raises ValueError that
+    names the setting at fault.
+    """
+
+    candidates: Sequence[BetrSettings]
+    num_queries: int | None = None
+    reranker: str | None = None
+    validation_share: float = 0.2
+    refit: bool = True
+    level: float = 0.9
+    draws: int = 2000
+    seed: int = 42
+    workers: int = 0
+    wandb: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation_share < 1:
+            raise ValueError(f"train.validation_share={self.validation_share} is outside 0…1")
+        if not 0 < self.level < 1:
+            raise ValueError(f"train.level={self.level} is outside 0…1")
+        if self.wandb:
+            check_wandb()
+
+
+SETTINGS = tuple(each.name for each in dataclasses.fields(PairFit) if each.name != "candidates")
+FIXED = ("sigma_a", "solver", "learning_rate", "epochs", "patience")
+"""Settings that all candidates share."""
+
+
+def candidates(objective: Any, tau: Any, **fixed: Any) -> list[BetrSettings]:
+    """Every objective with every τ (each a value or a list); ValueError names the setting."""
+    objectives, taus = (each if isinstance(each, list) else [each] for each in (objective, tau))
+    found = [
+        BetrSettings(objective=o, tau=t + 0.0 if isinstance(t, int) else t, **fixed)
+        for o, t in itertools.product(objectives, taus)
+    ]
+    if not found:
+        raise ValueError("train.objective, train.tau: at least one of each is needed")
+    return found
+
+
+def fit_pairs(
+    pairs: Path, out: Path, settings: PairFit, runner: Runner, command: str
+) -> dict[str, Any]:
+    """Choose on held-out queries, fit, and write betr.json; returns the figures of the job."""
+    with reading(pairs):
+        file = read_pairs(pairs)
+    facts = _described(file, settings, command)
+    tasks = [_task(settings, file, facts["num_queries"], each) for each in settings.candidates]
+    fits = _fitter(settings.workers, runner, file, out / "state")
+    outcome = choose_and_fit(file, tasks, fits, refit=settings.refit)
+    certain = _intervals(settings, file, outcome)
+    curve = (outcome.held_out or outcome.fit).curve
+    parts = {"share": settings.validation_share, "seed": settings.seed}
+    facts |= {
+        "split": {**_split_counts(outcome), **parts},
+        "candidates": outcome.compared,
+        "command": command,
+    }
+    split = _split_table(file, outcome)
+    stated = write_report(out, outcome.fit, certain, outcome.settings, facts, split, curve)
+    if settings.wandb:
+        log_to_wandb(out, stated, curve)
+    say(table_1(outcome.fit, certain))
+    return _summary(outcome, stated) | {"metrics": {"validation_loss": _loss(file, outcome)}}
+
+
+def _described(file: PairFile, settings: PairFit, command: str) -> dict[str, Any]:
+    """Describe the pairs for betr.json; raises UsageError for a |Q| below the number of queries."""
+    origin, distinct = file.origin, len(file.query_ids)
+    known = origin.num_queries if origin else distinct
+    num_queries = known if settings.num_queries is None else settings.num_queries
+    if isinstance(num_queries, bool) or not isinstance(num_queries, int) or num_queries < distinct:
+        raise UsageError(f"train.num_queries={num_queries}: the pairs are of {distinct} queries")
+    return {
+        "reranker": settings.reranker or (origin.reranker if origin else None),
+        "num_queries": num_queries,
+        "pairs": {
+            "file": file.path,
+            "fingerprint": file.fingerprint,
+            "pairs": file.pairs.num_pairs,
+            "queries": distinct,
+            "sampling": _sampling(origin),
+        },
+        KEY: _seen(file, command),
+        "contradictory_pairs": contradictions(file.pairs),
+    }
+
+
+def _sampling(origin: Origin | None) -> dict[str, Any] | None:
+    """How the pairs were drawn, without the texts of their questions."""
+    if origin is None:
+        return None
+    return {k: v for k, v in dataclasses.asdict(origin).items() if k != "questions"}
+
+
+def _seen(file: PairFile, command: str) -> dict[str, Any]:
+    """The questions that fitted or chose the parameters."""
+    texts = file.origin.questions if file.origin else {}
+    if not set(file.query_ids) <= set(texts):
+        return unknown("betr")
+    return fitted_on(name="betr", command=command, questions=texts.values())
+
+
+def _task(fit: PairFit, file: PairFile, num_queries: int, settings: BetrSettings) -> BetrTask:
+    """A fit on all but the held-out queries."""
+    return BetrTask(
+        pairs=str(Path(file.path).resolve()),
+        fingerprint=file.fingerprint,
+        settings=settings,
+        num_queries=num_queries,
+        share=fit.validation_share,
+        seed=fit.seed,
+    )
+
+
+def _fitter(workers: int, runner: Runner, file: PairFile, state: Path) -> Fitter:
+    """Fits in this process, or on Ray: trials for the candidates, workers for the last one."""
+    if not workers:
+        here = functools.partial(_fit_here, file=file, state=state)
+        return Fitter(lambda tasks: [here(task) for task in tasks], here)
+    from srrag.runner.ray.train import train_on_ray
+    from srrag.runner.ray.tune import tune_on_ray
+
+    runner.connect()  # type: ignore[attr-defined]
+
+    def compare(tasks: Sequence[BetrTask]) -> list[Fit]:
+        plain = [task.plain() for task in tasks]
+        results = tune_on_ray(run_plain, plain, folder=state, name=f"tune-{fingerprint(plain)}")
+        return [Fit(**result) for result in results]
+
+    def train(task: BetrTask) -> Fit:
+        plain = task.plain()
+        name = f"train-{fingerprint(plain)}"
+        return Fit(**train_on_ray(run_plain, plain, workers=workers, folder=state, name=name))
+
+    return Fitter(compare, train)
+
+
+def _fit_here(task: BetrTask, *, file: PairFile, state: Path) -> Fit:
+    return run_task(task, Alone(state / f"{fingerprint(task.plain())}.json"), file)
+
+
+def _intervals(settings: PairFit, file: PairFile, outcome: FitOutcome) -> Certainty:
+    """Intervals from the queries that the parameters were fitted to."""
+    return certainty(
+        file.pairs.select(outcome.fitted),
+        outcome.settings,
+        outcome.num_queries,
+        level=settings.level,
+        num_draws=settings.draws,
+        seed=settings.seed,
+    )
+
+
+def _split_table(file: PairFile, outcome: FitOutcome) -> pa.Table:
+    """Which queries were held out."""
+    parts_ = np.where(outcome.training, "training", "validation")
+    return pa.table({"query_id": file.query_ids, "part": parts_.tolist()})
+
+
+def _split_counts(outcome: FitOutcome) -> dict[str, Any]:
+    """The split in figures."""
+    return {
+        "training_queries": int(outcome.training.sum()),
+        "validation_queries": int((~outcome.training).sum()),
+        "fitted_queries": int(outcome.fitted.sum()),
+        "fitted_num_queries": outcome.num_queries,
+    }
+
+
+def _loss(file: PairFile, outcome: FitOutcome) -> dict[str, Any]:
+    """The held-out loss of the chosen candidate, before its fit to all queries."""
+    if outcome.held_out is None:
+        return unmeasured("no query was held out")
+    held = file.pairs.select(~outcome.training)
+    losses = query_losses(np.array(outcome.held_out.theta), held)
+    if not len(losses):
+        return unmeasured("no query that was held out has a pair")
+    return measured(bootstrap_interval(losses), len(losses), better="lower")
+
+
+def _summary(outcome: FitOutcome, stated: dict[str, Any]) -> dict[str, Any]:
+    """The job's figures."""
+    return {
+        "a": outcome.fit.a,
+        "u": outcome.fit.u,
+        "intervals": stated["intervals"],
+        "objective": outcome.fit.objective,
+        "solver_gap": outcome.fit.gap,
+        "settings": stated["settings"],
+        "pairs": stated["pairs"]["pairs"],
+        "queries": stated["pairs"]["queries"],
+        "num_queries": stated["num_queries"],
+        "contradictory_pairs": stated["contradictory_pairs"],
+        "reranker": stated["reranker"],
+        "fingerprint": stated["pairs"]["fingerprint"],
+    }

@@ -1,0 +1,137 @@
+"""Run judges over cases as stages of a store, so that finished judgements are reused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.config import factory
+from srrag.core.errors import UsageError
+from srrag.core.schema import empty_value
+from srrag.core.spec import fingerprint
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import LLMStep, Step
+from srrag.engine.base import Model
+from srrag.lab.experiment.running import Running
+from srrag.lab.measure.judgements import JUDGEMENTS, PREPARED, Preparation, metrics_of
+from srrag.llm.completion import Usage
+from srrag.runner.question_parts import write_source
+from srrag.runner.summary import usage_of
+from srrag.storage.store import Store
+
+PART_CASES = 32
+
+
+def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
+    """Return the judges by name without those set to null; raises UsageError if none is left.
+
+    Judges ignore `engine.seed` and `engine.temperature`, which only sample answers, so that all
+    rows have the same judges.
+    """
+    named = nodes if isinstance(nodes, Mapping) else {"judges": nodes}
+    for name, node in named.items():
+        if node and not isinstance(node, Mapping):
+            raise UsageError(f"bench.judges: {name}={node} is no judge; null leaves one out")
+    made = {name: _made(name, node) for name, node in named.items() if node}
+    if not any(map(metrics_of, made.values())):
+        raise UsageError("bench.judges: there is no judge")
+    sources(made)
+    return made
+
+
+def _made(name: str, node: Any) -> Step:
+    step: Step = factory.make(node, f"bench.judges.{name}")
+    if isinstance(step, LLMStep) and isinstance(step.engine, Model):
+        return replace(step, engine=step.engine.started)
+    return step
+
+
+def sources(steps: Mapping[str, Step]) -> dict[str, str]:
+    """Return the stage whose output each step reads.
+
+    A preparation reads the output of the preparation before it. A judge reads the last preparation
+    that fills one of its columns, so that failures of other preparations do not affect it. Raises
+    UsageError for a column that no earlier step fills.
+    """
+    found: dict[str, str] = {}
+    prepared = ["cases"]
+    filled_by: dict[str, str] = {}
+    for name, step in steps.items():
+        missing = [c for c in step.reads if c in PREPARED and c not in filled_by]
+        if missing:
+            raise UsageError(f"bench.judges.{name} reads {missing[0]}, which no step before fills")
+        if isinstance(step, Preparation):
+            found[name] = prepared[-1]
+            prepared.append(name)
+            filled_by |= dict.fromkeys(step.fills, name)
+        else:
+            read = [filled_by[column] for column in step.reads if column in filled_by]
+            found[name] = max(read, key=prepared.index, default="cases")
+    return found
+
+
+def judge(
+    store: Store, running: Running, cases: pa.Table, steps: Mapping[str, Step]
+) -> tuple[dict[str, pa.Table], Usage]:
+    """Return the JUDGEMENTS of each judge and the usage; judges only cases new to the store."""
+    reads = sources(steps)
+    plan = Plan(
+        "cases",
+        fingerprint(cases.schema.to_string(show_schema_metadata=False)),
+        [
+            Stage(name, step, (reads[name],), running.resources(name, step))
+            for name, step in steps.items()
+        ],
+    )
+    at = replace(running.place, root=store.root)
+    with store.lock():
+        names = write_source(store, "cases", plan.fingerprint("cases"), cases, PART_CASES)
+        running.runner.run(plan, store, list(dict.fromkeys(names)), at)
+        made = {
+            name: pa.concat_tables(
+                store.read_part(name, plan.fingerprint(name), part) for part in names
+            )
+            for name in steps
+        }
+        receipts = [
+            store.read_receipt(name, plan.fingerprint(name), part)
+            for name in steps
+            for part in dict.fromkeys(names)
+        ]
+    judged = {
+        name: pa.concat_tables([made[name], *_lost_before(name, reads, made)])
+        for name, step in steps.items()
+        if metrics_of(step)
+    }
+    return judged, usage_of(receipts)
+
+
+def _lost_before(
+    name: str, reads: Mapping[str, str], made: Mapping[str, pa.Table]
+) -> Iterator[pa.Table]:
+    """Yield the cases that an earlier step rejected; the judge counts them as failed."""
+    while (name := reads[name]) != "cases":
+        rejected = made[name].filter(made[name]["reject"].is_valid())
+        blank = {item.name: empty_value(item.type) for item in JUDGEMENTS}
+        rows = [{**blank, **row} for row in rejected.select(["query_id", "reject"]).to_pylist()]
+        yield pa.Table.from_pylist(rows, schema=JUDGEMENTS)
+
+
+def judged_in(root: str | Path | None, out: str | Path | None) -> Store:
+    """Open the store of judgements below a root, else below `out`; creates it.
+
+    `forget` deletes that folder as a whole. Raises UsageError if neither is given.
+    """
+    if root is not None:
+        store = Store(Path(root) / "jobs" / "judged")
+    elif out is not None:
+        store = Store(Path(out) / "judged")
+    else:
+        raise UsageError("root= or out= is missing: what is judged is kept there")
+    store.root.mkdir(parents=True, exist_ok=True)
+    store.create()
+    return store

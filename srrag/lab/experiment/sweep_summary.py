@@ -1,0 +1,108 @@
+"""The figures of a sweep, as the last line of its job and as a table for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from srrag.lab.experiment.controls import control_figures
+from srrag.lab.experiment.pairs import paired, readable_pairs
+from srrag.lab.experiment.scoring import Bench
+from srrag.lab.experiment.sweep import Swept, standing
+from srrag.lab.experiment.table import readable
+from srrag.lab.measure.chance import chance, readable_chance
+from srrag.lab.report.row import Row
+from srrag.lab.report.seeds import spreads
+from srrag.llm.completion import Usage
+from srrag.runner.summary import calls_made, usage_of
+from srrag.runner.sweep import Sweep
+from srrag.storage.store import Receipt
+
+
+def told(
+    found: Swept,
+    bench: Bench,
+    baseline: str,
+    *,
+    pairs: Sequence[tuple[str, str]],
+    by: str | None,
+    shown: Sequence[str],
+) -> tuple[dict[str, Any], str]:
+    """The figures of a sweep as JSON, and as text: rows, controls, chance, and `pairs` by group."""
+    compared = paired(
+        {name: each.scores for name, each in found.outcomes.items()},
+        pairs,
+        {row["query_id"]: str(row.get(by or "", "")) for row in bench.gold},
+    )
+    by_chance = chance(getattr(bench, "rows", ()), by)
+    table = readable([*found.rows, *found.controls], baseline, shown)
+    text = "\n".join([*found.seen.said(), table])
+    more = [*readable_chance(by_chance), readable_pairs(compared)]
+    summary = _figures(found, bench) | {
+        "baseline": baseline,
+        "controls": control_figures(found.control_scores, **found.resampling),
+        "unfit": dict(found.unfit),
+        "chance": by_chance,
+        "pairs": [each.as_dict() for each in compared],
+    }
+    return summary, text + "\n".join(more)
+
+
+def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
+    """Counts, costs, and the metrics of each row."""
+    made, outcomes, sweeps = found.rows, found.outcomes, found.sweeps
+    parts = sum(standing(sweep, bench.questions) for sweep in sweeps)
+    failed = {row.name: row.reason for row in made if row.state == "failed"}
+    broken = sorted({name for outcome in outcomes.values() for name in outcome.broken})
+    once = _receipts(sweeps, bench.questions)
+    usage = {"answers": usage_of(once), "judges": Usage()}
+    for outcome in outcomes.values():
+        usage["judges"].add(outcome.usage)
+    return {
+        "configurations": len(made),
+        "failed": failed,
+        "broken_judges": broken,
+        "questions": len(bench.gold),
+        "faulty_questions": len(getattr(bench, "faulty", ())),
+        "without_gold": len(bench.gold) - bench.questions.num_rows,
+        "failed_questions": sum(row.failed for row in made),
+        "stages": sum(len(sweep.plan.steps) for sweep in sweeps),
+        "parts": parts,
+        "parts_made": parts - found.parts_before,
+        "seconds_stages": round(sum(receipt.seconds for receipt in once), 3),
+        "seconds_unshared": round(sum(row.seconds for row in made), 3),
+        **calls_made(usage, bench.questions.num_rows),
+        "rows": {row.name: row_figures(row) for row in made},
+        "over_seeds": {
+            each.name: {
+                name: {"mean": round(mean, 4), "sd": round(sd, 4), "seeds": len(each.seeds)}
+                for name, (mean, sd) in each.metrics.items()
+            }
+            for each in spreads(made)
+        },
+        "ok": not (failed or broken),
+    }
+
+
+def row_figures(row: Row) -> dict[str, Any]:
+    """The metrics of a row, and its differences to the baseline, as a summary states them."""
+    metrics = {name: each.stated() for name, each in row.metrics.items()}
+    if not row.difference:
+        return {"metrics": metrics}
+    more = {name: each.stated() for name, each in row.difference.items()}
+    return {"metrics": metrics, "difference": more}
+
+
+def _receipts(sweeps: Sequence[Sweep], questions: pa.Table) -> list[Receipt]:
+    """Receipts of all finished configurations, those of shared stages once."""
+    found = {
+        (stage.name, receipt.part): receipt
+        for sweep in sweeps
+        for number in range(len(sweep.pipelines))
+        if sweep.stands(number, questions)
+        for stage, receipts in sweep.receipts(number, questions)
+        for receipt in receipts
+    }
+    return list(found.values())

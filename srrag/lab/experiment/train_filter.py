@@ -1,0 +1,256 @@
+"""Train evidence filters with several seeds, calibrate and judge them, and write the best."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srrag.algo.classification import best_threshold
+from srrag.core.errors import reading
+from srrag.core.figures import printed
+from srrag.core.provenance import KEY, fitted_on
+from srrag.core.spec import fingerprint
+from srrag.lab.experiment.run_training import trainer
+from srrag.lab.train.filter.choose import ChosenSettings, Result, Trained, Trainer, choose_and_train
+from srrag.lab.train.filter.decide import TradeOff, at_threshold, decide, trade_off
+from srrag.lab.train.filter.judge import Scored, judge_filter
+from srrag.lab.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
+from srrag.lab.train.filter.report import card, write_card, write_figures, write_model
+from srrag.lab.train.filter.settings import FilterSettings, FilterTask
+from srrag.lab.train.filter.training import read_training, run_plain
+from srrag.lab.train.group import Alone
+from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
+from srrag.runner.progress import say
+from srrag.storage.atomic_write import commit_json, read_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainFilterJob:
+    """Filters on the judged pairs of a file; the test file judges them and chooses none.
+
+    With `folds`, the candidates are compared by cross-validation; else on `validation_share` of the
+    questions. `answer_precision` is how often the best passage has to be evidence.
+    """
+
+    pairs: Path
+    test: Path
+    base: Base
+    candidates: Sequence[FilterSettings]
+    seeds: Sequence[int]
+    folds: int
+    validation_share: float
+    split_seed: int
+    fuse: bool
+    answer_precision: float
+    resamples: int
+    device: str
+    out: Path
+    command: str
+
+    def run(self, trainer: Trainer) -> dict[str, Any]:
+        """Train, choose and calibrate on held-out questions, judge on the test file, write all."""
+        started = time.perf_counter()
+        with reading(self.pairs, self.test):
+            test = read_judged(self.test)
+            pairs = read_training(str(self.pairs), str(self.test))
+            for some in (pairs, test):
+                check_both_classes(some)
+
+        def make(settings: FilterSettings, seed: int, fold: int | None) -> FilterTask:
+            return self._task(pairs, settings, seed, fold)
+
+        choice = choose_and_train(
+            pairs, make, list(self.candidates), list(self.seeds), trainer, self.folds
+        )
+        cosines = [pair_cosines(some.questions, some.passages) for some in (pairs, test)]
+        given = Material(pairs, test, *cosines)
+        finished = [self._finish(choice, n, given) for n in range(len(choice.trained))]
+        summary = self._summary(choice, finished)
+        seconds = round(time.perf_counter() - started, 3)
+        return {**summary, "out": str(self.out), "seconds": seconds}
+
+    def _task(
+        self, pairs: JudgedPairs, settings: FilterSettings, seed: int, fold: int | None
+    ) -> FilterTask:
+        """A training, with a folder of checkpoints that bears the name of what it is."""
+        found = FilterTask(
+            pairs=str(Path(pairs.path).resolve()),
+            other=str(self.test.resolve()),
+            fingerprint=pairs.fingerprint,
+            base=self.base,
+            settings=settings,
+            folds=self.folds,
+            fold=-1 if fold is None else fold,
+            share=0.0 if fold is None else self.validation_share,
+            split_seed=self.split_seed,
+            seed=seed,
+            device=self.device,
+            state="",
+        )
+        state = self.out.resolve() / "state" / fingerprint(found.identity())
+        return dataclasses.replace(found, state=str(state))
+
+    def _finish(self, choice: ChosenSettings, place: int, given: Material) -> dict[str, Any]:
+        """Calibrate a training, write its folder, and judge it as its user will run it."""
+        trained = choice.trained[place]
+        held, cosines = given.pairs.select(trained.held), given.cosines[trained.held]
+        beside = cosines if self.fuse else None
+        decision = decide(held, trained.logits, beside, self.answer_precision)
+        folder = self.out / ("model" if place == choice.best else f"seed-{trained.task.seed}")
+        facts = {
+            "settings": dataclasses.asdict(choice.settings),
+            "seed": trained.task.seed,
+            "data": data_facts(given, trained),
+            "validation_AUROC": trained.AUROC,
+            "curve": trained.result["curve"],
+            "command": self.command,
+            KEY: fitted_on(
+                name="evidence filter", command=self.command, questions=given.pairs.questions
+            ),
+        }
+        write_model(folder, self.base, trained.weights, decision, facts)
+        loaded = load_filter(folder, self.device)
+        found = loaded.probabilities(given.test.questions, given.test.passages)
+        held_found = decision.fusion.probabilities(trained.logits, cosines)
+        curves = {
+            "held out": trade_off(held, held_found, decision.threshold),
+            "test": trade_off(given.test, found, decision.threshold),
+        }
+        stated = facts | judged(given, found, decision, curves, self.resamples)
+        write_card(folder, card(self.base, decision, stated))
+        if place == choice.best:
+            curve = trained.result["curve"]
+            write_figures(self.out, given.test, found, given.test_cosines, curves, decision, curve)
+        return stated
+
+    def _summary(
+        self, choice: ChosenSettings, finished: Sequence[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The job's figures: those of the filter that is kept, and the spread over the seeds."""
+        kept = finished[choice.best]
+        names = kept["metrics"]
+        table = np.array([[one["metrics"][name]["value"] for name in names] for one in finished])
+        return {
+            **{k: v for k, v in kept.items() if k not in ("curve", "command", KEY)},
+            "compared": choice.compared,
+            "folds": self.folds,
+            "seeds": {
+                "each": [
+                    {key: one[key] for key in ("seed", "metrics", "difference")} for one in finished
+                ],
+                "mean": dict(zip(names, table.mean(axis=0).round(4).tolist(), strict=True)),
+                "least": dict(zip(names, table.min(axis=0).tolist(), strict=True)),
+            },
+            "model": str(self.out / "model"),
+            "revision": load_filter(self.out / "model").revision,
+        }
+
+
+@dataclass(frozen=True)
+class Material:
+    """Training and test data, with the packaged encoder's cosines of both."""
+
+    pairs: JudgedPairs
+    test: JudgedPairs
+    cosines: Floats
+    test_cosines: Floats
+
+
+def filter_trainer(workers: int, threads: int, state: Path) -> Trainer:
+    """Trainings in this process; with `workers` on Ray: trials for the folds, workers for others.
+
+    This process has then joined Ray. `state` is the folder of what stands between two runs.
+    """
+    alone = trainer(run_plain, 0, threads)
+
+    def here(task: FilterTask) -> Result:
+        done = Path(task.state) / "result.json"
+        if not done.exists():
+            say(f"training: seed {task.seed}, fold {task.fold}")
+            commit_json(done, alone(task))
+        found: Result = read_json(done)
+        return found
+
+    if not workers:
+        return Trainer(lambda tasks: [here(task) for task in tasks], here)
+    from srrag.runner.ray.tune import tune_on_ray
+
+    def compare(tasks: Sequence[FilterTask]) -> list[Result]:
+        plain = [task.plain() for task in tasks]
+        name = f"tune-{fingerprint([task.identity() for task in tasks])}"
+        return tune_on_ray(run_alone, plain, folder=state, name=name)
+
+    return Trainer(compare, trainer(run_plain, workers, threads))
+
+
+def run_alone(plain: dict[str, Any]) -> Result:
+    """One training in a process of its own, with its checkpoints; for Ray Tune."""
+    return run_plain(plain, Alone(Path(plain["state"]) / "state.json"))
+
+
+def judged(
+    given: Material,
+    found: Floats,
+    decision: Decision,
+    curves: dict[str, TradeOff],
+    resamples: int,
+) -> dict[str, Any]:
+    """Figures of probabilities on the test file, beside the cosine's, and those of abstaining."""
+    limit = best_threshold(given.pairs.labels, given.cosines)
+    least = decision.answer_threshold
+    return {
+        **judge_filter(
+            Scored(given.test, found, decision.threshold),
+            Scored(given.test, given.test_cosines, limit),
+            given.test.seen_passages(given.pairs),
+            resamples,
+        ),
+        "decision": dataclasses.asdict(decision),
+        "adaptive": {
+            "answer_threshold": least,
+            **{name: at_threshold(curve, least) for name, curve in curves.items()},
+        },
+    }
+
+
+def data_facts(given: Material, trained: Trained) -> dict[str, Any]:
+    """Describe the training and the test data."""
+    pairs, test = given.pairs, given.test
+    whole = read_judged(Path(pairs.path))
+    learned = pairs if trained.held.all() else pairs.select(~trained.held)
+    return {
+        "training_file": Path(pairs.path).name,
+        "training_fingerprint": pairs.fingerprint,
+        "training_pairs": len(learned),
+        "training_questions": learned.num_questions,
+        "training_yes_share": round(float(learned.labels.mean()), 4),
+        "validation_pairs": int(trained.held.sum()),
+        "left_out_pairs": len(whole) - len(pairs),
+        "file": Path(test.path).name,
+        "fingerprint": test.fingerprint,
+        "seen_passages": int(test.seen_passages(pairs).sum()),
+    }
+
+
+def readable(summary: dict[str, Any]) -> str:
+    """The figures, for a terminal."""
+    parts_ = [("all test pairs", summary)]
+    if "new_passages" in summary:
+        parts_.append(("passages that training has not seen", summary["new_passages"]))
+    lines = []
+    for title, found in parts_:
+        lines += [f"{title}: {found['pairs']} of {found['questions']} questions"]
+        for name, each in found["metrics"].items():
+            base = found["baseline_metrics"].get(name)
+            beside = "" if base is None else f"   cosine {base['value']:.4f}"
+            lines.append(f"  {name:<10}{printed(each)}{beside}")
+        for name, gain in found["difference"].items():
+            span = f"[{gain['low']:+.4f}, {gain['high']:+.4f}]"
+            lines.append(f"  {name} above the cosine's: {gain['value']:+.4f}   {span}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,120 @@
+"""Answer accuracy: two judges on NVIDIA's scale, in repeated trials (RASRAG, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from srrag.algo.entailment import THRESHOLD, entails, sentences
+from srrag.lab.measure.judgements import REASON, Case, Judge, Judgement, Metric
+from srrag.llm.completion import Answer, Completion, PromptFile
+from srrag.llm.delimit import quoted
+
+BY_REFERENCE = PromptFile(Path(__file__).parent / "prompts" / "rate_accuracy.md")
+BY_ANSWER = PromptFile(Path(__file__).parent / "prompts" / "rate_agreement.md")
+ACCURACY = Metric("answer_accuracy", "an ideal answer in the gold")
+
+Rating = Literal["none", "partial", "full"]
+POINTS: dict[Rating, float] = {"none": 0.0, "partial": 0.5, "full": 1.0}
+"""0, 2 and 4 of 4 points."""
+
+
+class AccuracyRating(Answer):
+    """How far two texts say the same."""
+
+    reason: Annotated[str, REASON]
+    rating: Rating
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeAccuracy(Judge):
+    """Two calls a trial: one measures the answer by the reference, the other the reverse.
+
+    The two are worded differently, and their mean is the value of the trial: in one of them the
+    order of the texts is against the answer. By rules one asks how many sentences of the reference
+    the answer states, the other how many of the answer the reference does; all trials are the
+    same.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "answer", "missing", "ideal_answer")
+    metrics: ClassVar[tuple[Metric, ...]] = (ACCURACY,)
+    schema: ClassVar[type[Answer]] = AccuracyRating
+    prompt_files: ClassVar[tuple[Path, ...]] = (BY_REFERENCE.path, BY_ANSWER.path)
+
+    trials: int = 5
+    temperature: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for trials that say nothing."""
+        if not 1 <= self.trials <= 20:
+            raise ValueError(f"trials is {self.trials}: 1 to 20 work")
+
+    @property
+    def sampling(self) -> tuple[int, float]:
+        """Each prompt once a trial."""
+        return self.trials, self.temperature
+
+    def asks(self, case: Case) -> list[tuple[str, str]]:
+        """The prompts of both judges."""
+        if case["missing"] or not case["ideal_answer"]:
+            return []
+        texts = {
+            "question": quoted(case["text"]),
+            "answer": quoted(case["answer"]),
+            "reference": quoted(case["ideal_answer"]),
+        }
+        return [(prompt.system(), prompt.user(**texts)) for prompt in (BY_REFERENCE, BY_ANSWER)]
+
+    def rule(self, case: Case, number: int) -> AccuracyRating:
+        """Look for the words of each sentence of one text in the other."""
+        pair = (case["answer"], case["ideal_answer"])
+        text, claims = pair if number == 0 else pair[::-1]
+        stated = [
+            entails(text, claim, case["text"], THRESHOLD).verdict == "supported"
+            for claim in sentences(claims)
+        ]
+        rating: Rating = "none" if not any(stated) else "full" if all(stated) else "partial"
+        of = "the reference" if number == 0 else "the answer"
+        reason = f"{sum(stated)} of {len(stated)} sentences of {of} are in the other"
+        return AccuracyRating(reason=reason, rating=rating)
+
+    def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
+        """A judgement a trial."""
+        if not case["ideal_answer"]:
+            return
+        for trial in range(self.trials):
+            item = f"trial {trial + 1}"
+            if case["missing"]:
+                yield ACCURACY.unanswered(case, item)
+                continue
+            pair = answers[trial], answers[self.trials + trial]
+            if fault := pair[0].fault or pair[1].fault:
+                yield ACCURACY.failed(case, item, fault)
+                continue
+            value = sum(POINTS[each.value.rating] for each in pair) / 2
+            yield ACCURACY.judged(case, item, value, " / ".join(e.value.reason for e in pair))
+
+
+def trial_means(judged: pa.Table) -> Mapping[str, Any] | None:
+    """The mean of each trial, and their standard deviation (n - 1).
+
+    None without two trials, and where the judge gave no rating that can be used.
+    """
+    trials: dict[str, list[float]] = {}
+    rated = False
+    for row in judged.select(["metric", "item", "value", "asked", "reject"]).to_pylist():
+        if row["metric"] == ACCURACY.name:
+            trials.setdefault(row["item"], []).append(row["value"])
+            rated |= row["asked"] and row["reject"] is None
+    means = [float(np.mean(values)) for _, values in sorted(trials.items())]
+    if len(means) < 2 or not rated:
+        return None
+    return {
+        "means": [round(value, 4) for value in means],
+        "sd": round(float(np.std(means, ddof=1)), 4),
+    }

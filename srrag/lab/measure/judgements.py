@@ -1,0 +1,312 @@
+"""Relations of evaluation: a Judge is a step that reads CASES and writes JUDGEMENTS."""
+
+from __future__ import annotations
+
+import abc
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import StringConstraints
+
+from srrag.algo import entailment
+from srrag.core.provenance import Fitted, packaged_fit
+from srrag.core.rows import with_columns
+from srrag.core.schema import EVIDENCE, NUGGETS, PICOT, SENTENCES, relation
+from srrag.core.step import Function, LLMStep, Place, Step
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, Rules
+from srrag.llm.delimit import quoted
+
+CLAIMS = pa.list_(
+    pa.struct(
+        [
+            pa.field("text", pa.string()),
+            pa.field("distinctive", pa.bool_()),
+            pa.field("evidence_ids", pa.list_(pa.string())),
+        ]
+    )
+)
+"""Statements of an answer: whether they say something to be checked, and what they cite."""
+
+SUPPORT = pa.list_(
+    pa.struct(
+        [
+            pa.field("evidence_ids", pa.list_(pa.string())),
+            pa.field("reason", pa.string()),
+            pa.field("fault", pa.string()),
+        ]
+    )
+)
+"""What supports each vital nugget, in their order; `fault` says why that is not known, or ""."""
+
+CASES = relation(
+    ("query_id", pa.string()),
+    ("text", pa.string()),
+    ("answer", pa.string()),
+    ("missing", pa.string()),
+    ("abstained", pa.bool_()),
+    ("chooses", pa.bool_()),
+    ("choice", pa.int32()),
+    ("sentences", SENTENCES),
+    ("evidence", EVIDENCE),
+    ("ideal_answer", pa.string()),
+    ("nuggets", NUGGETS),
+    ("picot", PICOT),
+    ("options", pa.list_(pa.string())),
+    ("gold_option", pa.string()),
+    ("gold_claims", pa.list_(pa.string())),
+    ("support", SUPPORT),
+    ("claims", CLAIMS),
+    ("claims_fault", pa.string()),
+    ("cites_fault", pa.string()),
+    ("guesses", pa.list_(pa.string())),
+    ("guesses_fault", pa.string()),
+)
+"""A row a question: an answer with its evidence, and the gold.
+
+`missing` says how the answer failed, "" if there is one; it then counts as worst everywhere.
+`choice` is the index of the option that the answer chose, NO_CHOICE for none; it counts where the
+system `chooses`, that is where its answers have such a column.
+`abstained` answers say that the evidence does not suffice, and claim nothing: their text is judged,
+but they have no claims or citations that could be.
+What the gold lacks is empty: "", [], and "" in a field of `picot`. What follows the gold is empty
+until a Preparation fills it: statements of the ideal answer, the evidence that supports each vital
+nugget, statements of the answer, questions that it suits; a `_fault` says why they are not known.
+"""
+
+PREPARED = (
+    "gold_claims", "support", "claims", "claims_fault", "cites_fault", "guesses", "guesses_fault",
+)  # fmt: skip
+"""Columns that are empty until a Preparation fills them."""
+
+JUDGEMENTS = relation(
+    ("query_id", pa.string()),
+    ("metric", pa.string()),
+    ("item", pa.string()),
+    ("value", pa.float64()),
+    ("reason", pa.string()),
+    ("asked", pa.bool_()),
+)
+"""A row a judged item, 0…1. One with `reject` was not judged: it counts with its worst value.
+
+`asked` is False where the value was clear without a judge: there was no answer to be judged.
+"""
+
+REASON = StringConstraints(max_length=400)
+"""Bounds of the reason that a judge gives."""
+
+_WORD = re.compile(r"\S+")
+_MARK = re.compile(r"(?:\[\d+\])+[.,;:]?")
+
+Case = dict[str, Any]
+Judgement = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric aggregated from judgements.
+
+    Its value is the mean over questions of each question's mean, or the mean over all items if
+    `pooled`. `needs` says what a question must have to count. Where `better` is "neither" it
+    describes answers: it is not tested, and no control is held against it.
+    """
+
+    name: str
+    needs: str
+    better: Literal["higher", "lower", "neither"] = "higher"
+    pooled: bool = False
+
+    @property
+    def worst(self) -> float:
+        """The value that a failed item gets."""
+        return 1.0 if self.better == "lower" else 0.0
+
+    def judged(self, case: Case, item: str, value: float, reason: str) -> Judgement:
+        """Make the judgement of an item."""
+        return {
+            "query_id": case["query_id"],
+            "metric": self.name,
+            "item": item,
+            "value": float(value),
+            "reason": reason,
+            "asked": True,
+            "reject": None,
+        }
+
+    def settled(self, case: Case, item: str, value: float, reason: str) -> Judgement:
+        """Make the judgement of an item whose value is known without a judge."""
+        return self.judged(case, item, value, reason) | {"asked": False}
+
+    def unanswered(self, case: Case, item: str) -> Judgement:
+        """Make the judgement of an item without an answer: the worst value."""
+        return self.settled(case, item, self.worst, f"no answer: {case['missing']}")
+
+    def failed(self, case: Case, item: str, fault: Fault) -> Judgement:
+        """Make the judgement of an item whose judge gave no usable answer."""
+        reject = {"stage": self.name, "reason": fault.kind, "detail": fault.detail}
+        return self.judged(case, item, self.worst, f"not judged: {fault.kind}") | {"reject": reject}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asking(LLMStep):
+    """A step that may answer by the rules of `entailment` instead of a model."""
+
+    def identity(self) -> dict[str, Any]:
+        """Identify the step by its prompt, and by the rules if they answer."""
+        rules = {"entailment": entailment.VERSION} if isinstance(self.engine, Rules) else {}
+        return {**super().identity(), **rules}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the rules were tuned on; those of a model are unknown here."""
+        if not isinstance(self.engine, Rules):
+            return ()
+        return (packaged_fit("srrag.lab.judges", "rules.json", "rules that judge"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge(_Asking):
+    """Asks a model one or more questions about each case and turns the answers into judgements."""
+
+    keeps_rows: ClassVar[bool] = False
+    writes: ClassVar[pa.Schema] = JUDGEMENTS
+    metrics: ClassVar[tuple[Metric, ...]]
+    schema: ClassVar[type[Answer]]
+    max_tokens: ClassVar[int] = 256
+
+    @property
+    def sampling(self) -> tuple[int, float]:
+        """How many samples each prompt gets, and the temperature."""
+        return 1, 0.0
+
+    @abc.abstractmethod
+    def asks(self, case: Case) -> list[tuple[str, str]]:
+        """Return system and user text of each prompt on a case; empty if there is none to ask."""
+
+    @abc.abstractmethod
+    def rule(self, case: Case, number: int) -> Answer:
+        """Answer the n-th prompt of a case by rules."""
+
+    @abc.abstractmethod
+    def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
+        """Make the judgements of a case from the completions, one (or a fault) for each sample."""
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """Render all prompts for a batch of CASES."""
+        draws, heat = self.sampling
+        return [
+            Prompt(row, str(number), *texts, self.schema, heat, self.max_tokens, draw)
+            for row, case in enumerate(self._cases(batch))
+            for number, texts in enumerate(self.asks(case))
+            for draw in range(draws)
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Answer by rules."""
+        cases = self._cases(batch)
+        return [self.rule(cases[p.row], int(p.slot)).model_dump_json() for p in prompts]
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Return the JUDGEMENTS of all cases in their order."""
+        given: dict[int, list[Completion]] = {}
+        for prompt, completion in zip(prompts, completions, strict=True):
+            given.setdefault(prompt.row, []).append(completion)
+        rows = [
+            judgement
+            for row, case in enumerate(self._cases(batch))
+            for judgement in self.judge(case, given.get(row, []))
+        ]
+        return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
+
+    def _cases(self, batch: pa.Table) -> list[Case]:
+        cases: list[Case] = batch.select(self.reads).to_pylist()
+        return cases
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(Step):
+    """Computes judgements from a case alone, without a model."""
+
+    keeps_rows: ClassVar[bool] = False
+    writes: ClassVar[pa.Schema] = JUDGEMENTS
+    metrics: ClassVar[tuple[Metric, ...]]
+
+    @abc.abstractmethod
+    def measure(self, case: Case) -> Iterable[Judgement]:
+        """Compute the judgements of a case."""
+
+    def open(self, at: Place) -> Function:
+        """Load nothing."""
+
+        def run(batch: pa.Table) -> pa.Table:
+            cases: list[Case] = batch.select(self.reads).to_pylist()
+            rows = [judgement for case in cases for judgement in self.measure(case)]
+            return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
+
+        return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation(_Asking):
+    """Prepares cases for judges by filling columns of CASES."""
+
+    writes: ClassVar[pa.Schema] = CASES
+    fills: ClassVar[tuple[str, ...]]
+
+    def fill(self, batch: pa.Table, **columns: Sequence[Any]) -> pa.Table:
+        """Return the cases with these columns replaced."""
+        schema = pa.schema([CASES.field(name) for name in columns])
+        return with_columns(batch, pa.table(columns, schema=schema)).select(batch.column_names)
+
+
+def metrics_of(step: Step) -> tuple[Metric, ...]:
+    """The metrics that a step judges by; none if it only prepares cases for others."""
+    found: tuple[Metric, ...] = getattr(step, "metrics", ())
+    return found
+
+
+def numbered(items: Iterable[Any]) -> dict[int, Any]:
+    """Index a judge's numbered verdicts by their number `n`; the first of two wins."""
+    found: dict[int, Any] = {}
+    for item in items:
+        found.setdefault(item.n, item)
+    return found
+
+
+def incomplete(items: Iterable[Any], count: int) -> Fault | None:
+    """Return the fault of an answer that skips some of the numbers 1 to `count`, else None."""
+    if not (absent := sorted(set(range(1, count + 1)) - numbered(items).keys())):
+        return None
+    shown = ", ".join(map(str, absent[:5]))
+    return Fault("incomplete", f"There is no verdict on statement {shown} of {count}.")
+
+
+def must_have(case: Case) -> list[str]:
+    """The vital nuggets: statements without which an answer is incomplete."""
+    return [nugget["text"] for nugget in case["nuggets"] if nugget["importance"] == "vital"]
+
+
+def lines(items: Iterable[Mapping[str, Any]]) -> str:
+    """Write the items to judge as JSON lines, numbered from 1."""
+    return "\n".join(quoted({"n": n, **item}) for n, item in enumerate(items, start=1))
+
+
+def first_words(text: str, words: int | None) -> str:
+    """Return the first `words` words of a text, not counting citation marks; None: all."""
+    if words is None:
+        return text
+    found = [match for match in _WORD.finditer(text) if not _MARK.fullmatch(match[0])]
+    return text if len(found) <= words else text[: found[words - 1].end()]
+
+
+def num_words(text: str) -> int:
+    """Count the words of a text without citation marks."""
+    return sum(not _MARK.fullmatch(match[0]) for match in _WORD.finditer(text))
+
+
+def evidence_by_id(case: Case) -> Mapping[str, dict[str, Any]]:
+    """Return the evidence of a case by id."""
+    return {item["evidence_id"]: item for item in case["evidence"]}

@@ -1,0 +1,168 @@
+"""How good a judge is: its verdicts against those of physicians (K-QA's natural inference)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.algo.agreement import alpha_interval
+from srrag.algo.intervals import Values, counts_intervals
+from srrag.core.figures import measured, unmeasured
+from srrag.core.schema import empty_value
+from srrag.lab.judges.nuggets import CONTRADICTED, COVERAGE
+from srrag.lab.measure.judgements import CASES
+from srrag.lab.measure.scores import Figure
+
+LABELS = ("Entailment", "Neutral", "Contradiction")
+_KEYS = ("id", "question", "answer", "nugget", "label", "votes")
+Bools = npt.NDArray[np.bool_]
+
+
+def read_nli(path: Path) -> list[dict[str, Any]]:
+    """Read pairs of an answer and a nugget with physicians' votes; ValueError names the line."""
+    rows = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                fault = next((f"{key!r} is missing" for key in _KEYS if key not in row), "")
+                if not fault and not {row["label"], *row["votes"]} <= set(LABELS):
+                    fault = f"labels are {', '.join(LABELS)}"
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{path}:{number}: not a judged pair ({error})") from error
+            if fault:
+                raise ValueError(f"{path}:{number}: not a judged pair ({fault})")
+            rows.append(row)
+    if not rows:
+        raise ValueError(f"{path}: there is no judged pair")
+    return rows
+
+
+def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Turn each pair into a row of CASES with one nugget."""
+    blank = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
+    cases = [
+        blank
+        | {"query_id": row["id"], "text": row["question"], "answer": row["answer"]}
+        | {"missing": "" if row["answer"].strip() else "empty"}
+        | {"nuggets": [{"text": row["nugget"], "importance": "okay"}], "reject": None}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(cases, schema=CASES)
+
+
+def verdicts(judged: pa.Table) -> dict[str, str]:
+    """Return the label that the nugget judge gave each pair; pairs without an answer are absent."""
+    found: dict[str, str] = {}
+    for row in judged.to_pylist():
+        if row["reject"] is not None:
+            continue
+        if row["metric"] == COVERAGE.name:
+            found.setdefault(row["query_id"], "Entailment" if row["value"] else "Neutral")
+        elif row["metric"] == CONTRADICTED.name and row["value"]:
+            found[row["query_id"]] = "Contradiction"
+    return found
+
+
+def agreement(
+    rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], *, resamples: int, seed: int
+) -> dict[str, Any]:
+    """Measure a judge's agreement with the physicians' majority; a missing verdict counts as wrong.
+
+    `metrics` are accuracy over the three labels; accuracy, precision, recall and F1 of Entailment;
+    Krippendorff's nominal α between judge and majority, and among the physicians, all with
+    intervals over questions.
+    """
+    labels = [str(row["label"]) for row in rows]
+    questions = [str(row["question"]) for row in rows]
+    said = [given.get(row["id"], "") for row in rows]
+    gold = np.array([label == "Entailment" for label in labels])
+    # A missing verdict is wrong whatever the gold is; "not entailed" would be a verdict.
+    found = [label == "Entailment" for label in said]
+    entailed = np.where([bool(label) for label in said], found, ~gold)
+    judges = np.array([[_code(label) for label in side] for side in (said, labels)])
+    if not any(said):
+        judges[0] = np.nan  # nobody judged: there is no agreement to measure
+    votes = [[_code(vote) for vote in row["votes"]] for row in rows]
+    width = max(map(len, votes))
+    physicians = np.array([[*each, *[np.nan] * (width - len(each))] for each in votes]).T
+    resampling = {"resamples": resamples, "seed": seed}
+    same = np.array([a == b for a, b in zip(said, labels, strict=True)])
+    (accuracy_3,) = counts_intervals(
+        _by_question(questions, np.ones(len(same)), same), _share, **resampling
+    ).values()
+    return {
+        "pairs": len(rows),
+        "failed": sum(not label for label in said),
+        "metrics": {
+            "accuracy_3": measured(accuracy_3, len(set(questions))),
+            **binary(gold, entailed, questions, **resampling),
+            "alpha": _alpha(judges, questions, resamples, seed),
+            "alpha_physicians": _alpha(physicians, questions, resamples, seed),
+        },
+    }
+
+
+def binary(
+    gold: Bools, found: Bools, questions: Sequence[str], *, resamples: int, seed: int
+) -> dict[str, Figure]:
+    """Accuracy, precision, recall and F1 of the positive class; 0 where undefined.
+
+    The bootstrap draws the questions, each with all its pairs.
+    """
+    columns = np.ones(len(gold)), gold == found, gold & found, found, gold
+    counts = _by_question(questions, *columns)
+    drawn = counts_intervals(counts, _binary, resamples=resamples, seed=seed)
+    return {name: measured(each, len(counts)) for name, each in drawn.items()}
+
+
+def _by_question(questions: Sequence[str], *columns: npt.NDArray[Any]) -> Values:
+    """Sum columns of pairs by question: (questions, columns)."""
+    names, codes = np.unique(np.asarray(questions), return_inverse=True)
+    counts = np.zeros((len(names), len(columns)))
+    np.add.at(counts, codes, np.stack(columns, axis=1).astype(np.float64))
+    return counts
+
+
+def _share(sums: Values) -> dict[str, Values]:
+    return {"share": sums[:, 1] / sums[:, 0]}
+
+
+def _binary(sums: Values) -> dict[str, Values]:
+    """Figures of sums (n, 5): pairs, right ones, hits, found, gold."""
+    pairs, right, hits, found, gold = sums.T
+    return {
+        "accuracy": right / pairs,
+        "precision": hits / np.maximum(1.0, found),
+        "recall": hits / np.maximum(1.0, gold),
+        "F1": 2 * hits / np.maximum(1.0, gold + found),
+    }
+
+
+def best_threshold(gold: Bools, values: npt.NDArray[np.floating[Any]]) -> float:
+    """Return the threshold with the best F1 on these pairs (in-sample, so optimistic)."""
+    candidates = np.unique(values)
+    found = values[None, :] >= candidates[:, None]
+    f1 = 2 * (found & gold).sum(axis=1) / (found.sum(axis=1) + gold.sum())
+    return float(candidates[np.argmax(f1)])
+
+
+def _code(label: str) -> float:
+    """Return a label's number; a missing verdict gets a number that no physician uses."""
+    return float(LABELS.index(label)) if label else float(len(LABELS))
+
+
+def _alpha(
+    ratings: npt.NDArray[np.float64], questions: Sequence[str], resamples: int, seed: int
+) -> dict[str, Any]:
+    try:
+        found = alpha_interval(ratings, groups=questions, resamples=resamples, seed=seed)
+    except ValueError as error:
+        return unmeasured(str(error), len(set(questions)))
+    return measured(found, len(set(questions)))

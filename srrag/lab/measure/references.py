@@ -1,0 +1,105 @@
+"""Gold windows of a question set that names documents and verbatim quotes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from srrag.core.units import Units
+from srrag.lab.measure.retrieval import Qrels
+
+_PACKAGE = "pkg://"
+
+
+def resource_path(path: str) -> Path:
+    """Resolve `pkg://package/file` to the file in an installed package; keep any other path."""
+    if not path.startswith(_PACKAGE):
+        return Path(path)
+    package, _, inner = path.removeprefix(_PACKAGE).partition("/")
+    return Path(str(files(package))) / inner
+
+
+def read_gold(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield questions, one JSON object a line; `gold` defaults to [].
+
+    Raises ValueError that names the line.
+    """
+    first: dict[str, int] = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                gold = [
+                    {"doc": g["doc"], "quote": g["quote"], "relevance": int(g["relevance"])}
+                    for g in ([] if row.get("gold") is None else row["gold"])
+                ]
+                question = {"query_id": str(row["query_id"]), "text": str(row["text"])}
+                "".join(question.values()).encode()  # an escape may stand for half a character
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise ValueError(f"{path}:{number}: not a question with `gold`") from error
+            if (before := first.setdefault(question["query_id"], number)) != number:
+                raise ValueError(f"{path}:{number}: id was first seen in line {before}")
+            yield {**row, **question, "gold": gold}
+
+
+def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:
+    """Make window qrels: a window that holds a gold quote gets the relevance of the quote.
+
+    Raises ValueError that names the question whose quote is in no window.
+    """
+    qrels: Qrels = {}
+    for query_id, quotes in quote_windows(questions, units).items():
+        judged: dict[str, int] = {}
+        for relevance, found in quotes:
+            for unit_id in found:
+                judged[unit_id] = max(judged.get(unit_id, 0), relevance)
+        if judged:
+            qrels[query_id] = judged
+    return qrels
+
+
+def quote_windows(
+    questions: list[dict[str, Any]], units: Units
+) -> dict[str, list[tuple[int, list[str]]]]:
+    """Return relevance and windows of each gold quote, by question; raises as `window_qrels`."""
+    windows = _windows_by_document(units)
+    quotes: dict[str, list[tuple[int, list[str]]]] = {}
+    for question in questions:
+        listed = quotes.setdefault(question["query_id"], [])
+        for gold in question["gold"]:
+            quote = " ".join(gold["quote"].split())
+            found = [
+                unit_id
+                for unit_id, text in windows.get(gold["doc"], [])
+                if quote and quote in " ".join(text.split())
+            ]
+            if not found:
+                raise ValueError(
+                    f"question {question['query_id']}: no window of {gold['doc']} holds its quote"
+                )
+            listed.append((int(gold["relevance"]), found))
+    return quotes
+
+
+def must_have(
+    quotes: dict[str, list[tuple[int, list[str]]]],
+) -> dict[str, list[list[str]]]:
+    """Return, by question, the windows of each quote of relevance 2; others are left out."""
+    found = {query: [w for grade, w in each if grade >= 2] for query, each in quotes.items()}
+    return {query: each for query, each in found.items() if each}
+
+
+def _windows_by_document(units: Units) -> Mapping[str, list[tuple[str, str]]]:
+    unique = pc.unique(units.units["doc_id"]).to_pylist()
+    sources = units.take_documents(unique)["source_id"].to_pylist()
+    names = dict(zip(unique, sources, strict=True))
+    found: dict[str, list[tuple[str, str]]] = {}
+    columns = (units.units[name].to_pylist() for name in ("doc_id", "unit_id", "text"))
+    for doc_id, unit_id, text in zip(*columns, strict=True):
+        found.setdefault(names[doc_id], []).append((unit_id, text))
+    return found

@@ -1,0 +1,212 @@
+"""Curves: a metric against a number that a sweep varied, such as k, with bands of the intervals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
+
+from srrag.lab.report.breakdown import Stratum
+from srrag.lab.report.row import Row
+from srrag.lab.report.view import BenchmarkView, Column
+
+MAX_CURVES = 12
+COLOURS = ("#1c2127", "#2f6f9f", "#b5562b", "#4f8a4b", "#7a5195", "#a8862b")
+DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The value of a metric at a setting, with its interval if it has one."""
+
+    x: float
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class CurveLine:
+    """A system over the settings, in their order."""
+
+    name: str
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A plot: lines over the settings of `key`, the scales, and rows without a setting."""
+
+    metric: Column
+    key: str
+    lines: tuple[CurveLine, ...]
+    references: tuple[tuple[str, float], ...]
+    """Names and values of the baselines that do not vary."""
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    group: str = ""
+    """The questions that it is of, "" for all."""
+
+    @property
+    def title(self) -> str:
+        """The metric, its setting, and the group of questions."""
+        return f"{self.metric.title} by {self.key}" + (f", {self.group}" if self.group else "")
+
+    @property
+    def named(self) -> str:
+        """The same by the metric's name, as files are called."""
+        return f"{self.metric.name} by {self.key}" + (f", {self.group}" if self.group else "")
+
+    @property
+    def xs(self) -> tuple[float, ...]:
+        """All settings, in order."""
+        return tuple(sorted({point.x for line in self.lines for point in line.points}))
+
+    def across(self, x: float) -> float:
+        """A setting's position, 0 to 1; by its logarithm where the settings span a factor of 4."""
+        first, last = self.xs[0], self.xs[-1]
+        if first > 0 and last >= 4 * first:
+            return math.log(x / first) / math.log(last / first)
+        return (x - first) / (last - first)
+
+    def at(self, value: float) -> float:
+        """A value's position, 0 to 1."""
+        return (value - self.low) / (self.high - self.low)
+
+    def path(self, line: CurveLine, left: float, width: float, top: float, height: float) -> str:
+        """The points of a line for SVG."""
+        return _points([(p.x, p.value) for p in line.points], self, (left, width, top, height))
+
+    def band(self, line: CurveLine, left: float, width: float, top: float, height: float) -> str:
+        """The outline of the intervals for SVG, "" where a point has none."""
+        if any(p.low is None or p.high is None for p in line.points):
+            return ""
+        upper = [(p.x, p.high or 0.0) for p in line.points]
+        lower = [(p.x, p.low or 0.0) for p in reversed(line.points)]
+        return _points([*upper, *lower], self, (left, width, top, height))
+
+
+def curves(bench: BenchmarkView) -> tuple[Curve, ...]:
+    """The curves of a benchmark's metrics over each number that its rows vary."""
+    found = [
+        curve
+        for key in _keys(bench.rows)
+        for column in (*bench.main, *bench.others)
+        if (curve := _curve(bench, key, column)) is not None
+    ]
+    return tuple(found[:MAX_CURVES])
+
+
+def group_curves(
+    bench: BenchmarkView, column: Column, strata: Sequence[Stratum]
+) -> tuple[Curve, ...]:
+    """The curves of a metric in each stratum, whose figures stand in the order of the rows."""
+    found = []
+    for stratum in strata:
+        figures = zip(bench.rows, stratum.figures, strict=True)
+        rows = [row.model_copy(update={"metrics": {column.name: each}}) for row, each in figures]
+        alike = replace(bench, rows=tuple(rows))
+        for key in _keys(rows):
+            if (curve := _curve(alike, key, column)) is not None:
+                found.append(replace(curve, group=stratum.name))
+    return tuple(found[:MAX_CURVES])
+
+
+def _settings(row: Row) -> dict[str, float]:
+    """The numbers that a row's overrides set, by key."""
+    pairs = (item.partition("=")[::2] for item in row.overrides)
+    return {key: float(value) for key, value in pairs if _NUMBER.fullmatch(value)}
+
+
+def _family(row: Row, key: str) -> tuple[str, ...]:
+    return tuple(item for item in row.overrides if not item.startswith(f"{key}="))
+
+
+def _keys(rows: Sequence[Row]) -> list[str]:
+    """Keys whose numbers differ between rows that agree in everything else."""
+    found: dict[str, dict[tuple[str, ...], set[float]]] = {}
+    for row in rows:
+        for key, value in _settings(row).items():
+            found.setdefault(key, {}).setdefault(_family(row, key), set()).add(value)
+    return [key for key, families in found.items() if any(len(v) > 1 for v in families.values())]
+
+
+def _curve(bench: BenchmarkView, key: str, column: Column) -> Curve | None:
+    """The curve of a metric, None where no row has two values of it."""
+    lines: dict[tuple[str, ...], tuple[str, list[CurvePoint]]] = {}
+    references = []
+    for row in bench.rows:
+        figure = row.metrics.get(column.name)
+        if figure is None or figure.value is None:
+            continue
+        setting = _settings(row).get(key)
+        if setting is None:
+            if row.name in bench.baselines:
+                references.append((row.name, figure.value))
+            continue
+        _, points = lines.setdefault(_family(row, key), (_label(row.name, key), []))
+        points.append(CurvePoint(setting, figure.value, figure.low, figure.high))
+    drawn = tuple(
+        CurveLine(name, tuple(sorted(points, key=lambda point: point.x)))
+        for name, points in lines.values()
+        if len({point.x for point in points}) > 1
+    )
+    if not drawn:
+        return None
+    ends = [n for line in drawn for p in line.points for n in (p.value, p.low, p.high)]
+    numbers = [n for n in (*ends, *(value for _, value in references)) if n is not None]
+    low, high = min(numbers), max(numbers)
+    padding = max(0.06 * (high - low), 0.005)
+    first = max(low - padding, 0.0) if low >= 0 else low - padding
+    last = min(high + padding, 1.0) if high <= 1 else high + padding
+    ticks = tuple(float(t) for t in MaxNLocator(5).tick_values(first, last) if first <= t <= last)
+    return Curve(column, key.rpartition(".")[2], drawn, tuple(references), first, last, ticks)
+
+
+def _label(name: str, key: str) -> str:
+    """The name of a row without its setting."""
+    short = re.escape(key.rpartition(".")[2].lstrip("+~"))
+    return re.sub(rf"(?:^|, ){short}=[^,]*", "", name).lstrip(", ") or "all"
+
+
+def _points(
+    pairs: Sequence[tuple[float, float]], curve: Curve, box: tuple[float, float, float, float]
+) -> str:
+    left, width, top, height = box
+    return " ".join(
+        f"{left + width * curve.across(x):.1f},{top + height * (1 - curve.at(y)):.1f}"
+        for x, y in pairs
+    )
+
+
+def draw_curve(plot: Curve, path: Path) -> None:
+    """Write a curve as PNG whose bytes depend on the figures alone."""
+    figure = Canvas(figsize=(5.6, 3.2), dpi=160, layout="constrained")
+    axes = figure.add_subplot()
+    for number, line in enumerate(plot.lines):
+        colour = COLOURS[number % len(COLOURS)]
+        xs = [plot.across(point.x) for point in line.points]
+        name = line.name.replace("$", r"\$")
+        axes.plot(xs, [point.value for point in line.points], "o-", color=colour, label=name, ms=4)
+        banded = [point for point in line.points if point.low is not None]
+        if len(banded) == len(line.points):
+            lows, highs = ([getattr(p, end) for p in banded] for end in ("low", "high"))
+            axes.fill_between(xs, lows, highs, color=colour, alpha=0.12, linewidth=0)
+    for name, value in plot.references:
+        axes.axhline(value, color="#8a9099", linewidth=0.9, linestyle=(0, (3, 3)), label=name)
+    axes.set_xticks([plot.across(x) for x in plot.xs], [f"{x:g}" for x in plot.xs])
+    axes.set_yticks(plot.ticks)
+    axes.set_ylim(plot.low, plot.high)
+    axes.set_xlabel(plot.key)
+    axes.set_title(plot.title, loc="left", fontsize=10)
+    axes.legend(fontsize=7, frameon=False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.savefig(path, format="png", metadata={"Software": None})

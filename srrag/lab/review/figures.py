@@ -1,0 +1,157 @@
+"""From ratings to figures: means, agreement of the raters, differences of systems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.agreement import alpha_interval
+from srrag.algo.intervals import ratio_interval
+from srrag.algo.significance import holm, paired_bootstrap
+from srrag.core.figures import measured, unmeasured
+from srrag.lab.review.filled import Rating
+from srrag.lab.review.forms import Form
+
+Floats = npt.NDArray[np.float64]
+Figure = dict[str, Any]
+TOTAL = "total"
+
+
+class Board:
+    """Ratings of the items of some systems: one array (raters, items) a dimension, NaN for none."""
+
+    def __init__(
+        self, ratings: Sequence[Rating], form: Form, items: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Sort ratings by rater and item; of a form that adds up, the total is a dimension too."""
+        self.form = form
+        self.items = tuple(items)
+        self.queries = tuple(each["query_id"] for each in items.values())
+        names = {each.rater.casefold(): each.rater for each in ratings}
+        self.raters = tuple(names[key] for key in sorted(names))
+        rows = {key: number for number, key in enumerate(sorted(names))}
+        columns = {name: number for number, name in enumerate(self.items)}
+        shape = (len(self.raters), len(self.items))
+        self.values = {key: np.full(shape, np.nan) for key in form.keys}
+        for each in ratings:
+            if each.item in columns:
+                for key, value in each.values.items():
+                    place = rows[each.rater.casefold()], columns[each.item]
+                    self.values[key][place] = np.nan if value is None else value
+        if form.total:
+            self.values[TOTAL] = np.sum([self.values[key] for key in form.keys], axis=0)
+
+    def means(self, key: str) -> Floats:
+        """The mean of each item over its raters, NaN if nobody rated it."""
+        values = self.values[key]
+        counts = (~np.isnan(values)).sum(axis=0)
+        sums = np.nansum(values, axis=0)
+        means = np.full(len(sums), np.nan)
+        np.divide(sums, counts, out=means, where=counts > 0)
+        return means
+
+    def spreads(self, key: str) -> Floats:
+        """The sample SD of each item over its raters, NaN below two of them."""
+        values = self.values[key]
+        counts = (~np.isnan(values)).sum(axis=0)
+        squares = np.nansum((values - self.means(key)) ** 2, axis=0)
+        spread = np.full(len(counts), np.nan)
+        np.divide(squares, counts - 1, out=spread, where=counts > 1)
+        return np.asarray(np.sqrt(spread))
+
+
+def figures(board: Board, *, resamples: int, seed: int) -> dict[str, Figure]:
+    """Compute for each dimension: mean (`value`), SD, SD between raters, α, counts of values.
+
+    Mean and sample SD are over all ratings (`items`), as in SR-RAG, section 2.5; the bootstrap
+    interval of the mean draws the `n` questions. `sd_between_raters` is the mean over items of the
+    sample SD over raters. A figure without a value is None and comes with the reason.
+    """
+    return {key: _figure(board, key, resamples, seed) for key in board.values}
+
+
+def _figure(board: Board, key: str, resamples: int, seed: int) -> Figure:
+    values = board.values[key]
+    given = values[~np.isnan(values)]
+    counts: Figure = {"items": len(given), "missing": int(values.size - len(given))}
+    if not len(given):
+        return unmeasured("nobody rated it", **counts)
+    by_question: dict[str, list[float]] = {}
+    for place, query in enumerate(board.queries):
+        rated = values[:, place]
+        by_question.setdefault(query, []).extend(rated[~np.isnan(rated)].tolist())
+    rated_questions = [each for each in by_question.values() if each]
+    found = ratio_interval(
+        np.array([sum(each) for each in rated_questions]),
+        np.array([float(len(each)) for each in rated_questions]),
+        resamples=resamples,
+        seed=seed,
+    )
+    spreads = board.spreads(key)
+    between = spreads[~np.isnan(spreads)]
+    return {
+        **measured(found, len(rated_questions), **counts),
+        "sd": round(float(given.std(ddof=1)), 4) if len(given) > 1 else None,
+        "sd_between_raters": round(float(between.mean()), 4) if len(between) else None,
+        "alpha": _alpha(board, key, resamples, seed),
+        "counts": {f"{value:g}": n for value, n in sorted(Counter(given.tolist()).items())},
+    }
+
+
+def _alpha(board: Board, key: str, resamples: int, seed: int) -> Figure:
+    scale = board.form.scale
+    try:
+        found = alpha_interval(
+            board.values[key], scale, groups=board.queries, resamples=resamples, seed=seed
+        )
+    except ValueError as error:
+        return unmeasured(str(error), scale=scale)
+    return measured(found, len(set(board.queries)), scale=scale)
+
+
+def by_question(board: Board) -> list[Figure]:
+    """Mean and SD over the raters of every item and dimension (SR-RAG, section 4.6)."""
+    rows: list[Figure] = []
+    tables = {key: (board.means(key), board.spreads(key)) for key in board.values}
+    for place, (item, query) in enumerate(zip(board.items, board.queries, strict=True)):
+        entry: Figure = {"item": item, "query_id": query}
+        for key, (means, spreads) in tables.items():
+            entry[key] = {"mean": _number(means[place]), "sd": _number(spreads[place])}
+        rows.append(entry)
+    return rows
+
+
+def differences(ours: Board, theirs: Board, *, resamples: int, seed: int) -> dict[str, Figure]:
+    """Paired differences of two systems: questions' mean ratings, by paired bootstrap.
+
+    Questions without a rating in one of the systems are left out and counted. Holm's correction of
+    the p-values runs over the dimensions, without the total.
+    """
+    found: dict[str, Figure] = {}
+    other = {query: place for place, query in enumerate(theirs.queries)}
+    for key in ours.values:
+        pairs = [
+            (mean, theirs.means(key)[other[query]])
+            for query, mean in zip(ours.queries, ours.means(key), strict=True)
+            if query in other
+        ]
+        table = np.array(pairs, np.float64).reshape(-1, 2)
+        kept = table[~np.isnan(table).any(axis=1)]
+        left_out = len(ours.queries) - len(kept)
+        if not len(kept):
+            found[key] = unmeasured("no question is rated for both", left_out=left_out)
+            continue
+        *ends, p = paired_bootstrap(kept[:, 0], kept[:, 1], resamples=resamples, seed=seed)
+        found[key] = measured((ends[0], ends[1], ends[2]), len(kept), p=p, left_out=left_out)
+    tested = [each for key, each in found.items() if key != TOTAL and "p" in each]
+    for each, corrected in zip(tested, holm([each["p"] for each in tested]), strict=True):
+        each["p_holm"] = corrected
+    return found
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 4)

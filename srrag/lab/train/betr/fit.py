@@ -1,0 +1,260 @@
+"""Fit BETR to pairs: train-validation split, fit, choice by validation, draws and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.betr import (
+    GRADES,
+    AdamState,
+    Floats,
+    Kind,
+    Objective,
+    Pairs,
+    adam_start,
+    adam_step,
+    biases,
+    log_likelihood,
+    solve_exact,
+)
+from srrag.algo.betr_intervals import Draws, draw, intervals
+from srrag.lab.train.betr.pair_file import PairFile, read_pairs
+from srrag.lab.train.group import Alone, Group
+
+CHECKPOINT_EPOCHS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetrSettings:
+    """Settings of a fit of BETR; the defaults are from SR-RAG, Table S3."""
+
+    objective: Kind = "posterior"
+    tau: float = 1.0
+    sigma_a: float = 5.0
+    solver: Literal["exact", "adam"] = "exact"
+    learning_rate: float = 0.05
+    epochs: int = 80
+    patience: int = 0
+    """Adam stops after so many epochs without a lower validation loss; 0: never."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError that names the setting."""
+        if self.objective not in ("paper", "posterior"):
+            raise ValueError(f"train.objective={self.objective}: one of paper, posterior")
+        if self.solver not in ("exact", "adam"):
+            raise ValueError(f"train.solver={self.solver}: one of exact, adam")
+        for name in ("tau", "sigma_a", "learning_rate", "epochs"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and 0 < value < np.inf):
+                raise ValueError(f"train.{name}={value}: a positive number is needed")
+
+    def to(self, num_queries: int) -> Objective:
+        """The objective for |Q| queries."""
+        return Objective(
+            kind=self.objective, num_queries=num_queries, tau=self.tau, sigma_a=self.sigma_a
+        )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted parameters, the objective's value, and its distance from the optimum."""
+
+    theta: list[float]
+    objective: float
+    gap: float
+    curve: list[dict[str, float]]
+    """By epoch (step of the exact solver): objective, train_loss, validation_loss if there is."""
+    validation_loss: float | None
+
+    @property
+    def a(self) -> float:
+        """The scale of the reranker's score."""
+        return float(np.exp(self.theta[0]))
+
+    @property
+    def u(self) -> dict[str, float]:
+        """The bias of each grade."""
+        return by_grade(biases(np.array(self.theta[1:])))
+
+
+def by_grade(values: Any) -> dict[str, Any]:
+    """A value for each grade, as a mapping."""
+    return dict(zip(GRADES, np.asarray(values).tolist(), strict=True))
+
+
+def split_queries(query_ids: Sequence[str], share: float, seed: int) -> npt.NDArray[np.bool_]:
+    """True by query index for training queries; a random `share`, rounded, is held out.
+
+    The split depends on the query ids and the seed, not on the order of the rows.
+    """
+    order = np.array(sorted(range(len(query_ids)), key=query_ids.__getitem__), np.int64)
+    held = round(share * len(query_ids))
+    training = np.ones(len(query_ids), bool)
+    training[order[np.random.default_rng(seed).permutation(len(order))[:held]]] = False
+    return training
+
+
+def fit(
+    pairs: Pairs,
+    validation: Pairs | None,
+    settings: BetrSettings,
+    num_queries: int,
+    group: Group | None = None,
+) -> Fit:
+    """Fit on this worker's pairs; all workers get the same result. `num_queries` is |Q| of all.
+
+    All pairs of a query must be with one worker.
+    """
+    group = group or Alone()
+    sizes = np.array([pairs.num_queries, validation.num_queries if validation else 0], float)
+    run = _Run(pairs, validation, settings.to(num_queries), group, group.total(sizes))
+    return run.exact() if settings.solver == "exact" else run.adam(settings)
+
+
+@dataclass(frozen=True)
+class _Run:
+    pairs: Pairs
+    validation: Pairs | None
+    objective: Objective
+    group: Group
+    sizes: Floats
+    """Queries that have pairs, over all workers: training and validation."""
+
+    def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        return self.objective.evaluate(theta, self.pairs, self.group.total)
+
+    def exact(self) -> Fit:
+        optimum = solve_exact(self.evaluate)
+        curve = [self.figures(theta, n) for n, theta in enumerate(optimum.path)]
+        return self.result(optimum.theta, curve, optimum.gain)
+
+    def adam(self, settings: BetrSettings) -> Fit:
+        state, curve = adam_start(), []
+        if (saved := self.group.restore()) is not None:
+            state, curve = _unpack(saved["adam"]), saved["curve"]
+        value, gradient, _ = self.evaluate(state.theta)
+        while state.epoch < settings.epochs and not stalled(curve, settings.patience):
+            state = adam_step(state, gradient, settings.learning_rate)
+            value, gradient, _ = self.evaluate(state.theta)
+            curve.append(self.figures(state.theta, state.epoch, value))
+            if state.epoch % CHECKPOINT_EPOCHS == 0 or state.epoch == settings.epochs:
+                self.group.report(curve[-1], {"adam": _pack(state), "curve": curve})
+        gap = solve_exact(self.evaluate).value - value
+        return self.result(state.theta, curve, gap)
+
+    def figures(self, theta: Floats, step: int, value: float | None = None) -> dict[str, float]:
+        """A point of the curve (Fig. 2): negative log loss, mean over queries that have pairs."""
+        if value is None:
+            value = self.evaluate(theta)[0]
+        figures = {"epoch": step, "objective": value}
+        likelihood = (value - self.objective.log_prior(theta)) / self.objective.likelihood_share
+        figures["train_loss"] = -likelihood / max(1.0, float(self.sizes[0]))
+        if self.validation is not None:
+            figures["validation_loss"] = self.loss(theta, self.validation, self.sizes[1])
+        return figures
+
+    def loss(self, theta: Floats, pairs: Pairs, num_queries: float) -> float:
+        return -log_likelihood(theta, pairs, self.group.total)[0] / max(1.0, float(num_queries))
+
+    def result(self, theta: Floats, curve: list[dict[str, float]], gap: float) -> Fit:
+        value = self.evaluate(theta)[0]
+        held = self.validation
+        loss = None if held is None else self.loss(theta, held, self.sizes[1])
+        return Fit(theta.tolist(), value, gap, curve, loss)
+
+
+def stalled(curve: Sequence[dict[str, float]], patience: int) -> bool:
+    """Whether the validation loss did not fall in the last `patience` epochs."""
+    losses = [point["validation_loss"] for point in curve if "validation_loss" in point]
+    return 0 < patience < len(losses) and min(losses[-patience:]) >= min(losses[:-patience])
+
+
+def _pack(state: AdamState) -> dict[str, Any]:
+    return {
+        "point": state.point.tolist(),
+        "mean": state.mean.tolist(),
+        "square": state.square.tolist(),
+        "epoch": state.epoch,
+    }
+
+
+def _unpack(saved: dict[str, Any]) -> AdamState:
+    point, mean, square = (np.array(saved[name]) for name in ("point", "mean", "square"))
+    return AdamState(point, mean, square, int(saved["epoch"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetrTask:
+    """One fit as plain values for any worker: the file, the share of it, and the settings."""
+
+    pairs: str
+    fingerprint: str
+    settings: BetrSettings
+    num_queries: int
+    share: float
+    """Share of the queries held out for validation; 0 fits to all of them."""
+    seed: int
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def run_task(task: BetrTask, group: Group | None = None, file: PairFile | None = None) -> Fit:
+    """Run one fit on this worker's share of the queries, every `size`-th from its rank on.
+
+    Raises ValueError if the file has changed since the task was made.
+    """
+    group = group or Alone()
+    file = file or read_pairs(task.pairs)
+    if file.fingerprint != task.fingerprint:
+        raise ValueError(f"{task.pairs} has changed since the run began")
+    mine = np.arange(len(file.query_ids)) % group.size == group.rank
+    if task.share == 0:
+        return fit(file.pairs.select(mine), None, task.settings, task.num_queries, group)
+    training = split_queries(file.query_ids, task.share, task.seed)
+    num_queries = task.num_queries - int((~training).sum())
+    train, held = file.pairs.select(training & mine), file.pairs.select(~training & mine)
+    return fit(train, held, task.settings, num_queries, group)
+
+
+def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, Any]:
+    """`run_task` from and to JSON, for workers elsewhere."""
+    task = BetrTask(**{**plain, "settings": BetrSettings(**plain["settings"])})
+    return asdict(run_task(task, group))
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """The optimum of `posterior` at one τ with its intervals, for either objective."""
+
+    fit: Fit
+    draws: Draws
+    level: float
+    a: tuple[float, float]
+    u: Floats
+    """(5, 2)"""
+
+
+def certainty(
+    pairs: Pairs,
+    settings: BetrSettings,
+    num_queries: int,
+    *,
+    level: float,
+    num_draws: int,
+    seed: int,
+) -> Certainty:
+    """Intervals of a and of each u_t, from `posterior` whatever objective was chosen."""
+    exact = BetrSettings(objective="posterior", tau=settings.tau, sigma_a=settings.sigma_a)
+    found = fit(pairs, None, exact, num_queries)
+    draws = draw(
+        np.array(found.theta), pairs, exact.to(num_queries), num_draws=num_draws, seed=seed
+    )
+    return Certainty(found, draws, level, *intervals(draws, level))

@@ -1,0 +1,161 @@
+"""Read a file of pairs as arrays, one row group at a time; errors name the row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from srrag.algo.betr import GRADES, NUM_CELLS, NUM_GRADES, Pairs, make_pairs
+from srrag.lab.train.betr.pairs import ORIGIN_KEY, PAIRS, Origin
+
+_BATCH_ROWS = 1 << 18
+_GRADES = pa.array(list(GRADES), pa.string())
+_CELLS = np.arange(NUM_CELLS)
+_MIRRORED = (_CELLS % NUM_GRADES) * NUM_GRADES + _CELLS // NUM_GRADES
+
+
+@dataclass(frozen=True)
+class PairFile:
+    """The pairs of a file, 13 bytes each, with their query ids and origin."""
+
+    path: str
+    pairs: Pairs
+    query_ids: list[str]
+    """The id of each query number."""
+    fingerprint: str
+    """Hash of all rows in order, independent of the file's layout."""
+    origin: Origin | None
+    """Origin of the pairs; None if the file does not state it."""
+
+
+def read_pairs(path: str | Path) -> PairFile:
+    """Read and check a file of PAIRS in one pass; memory holds the arrays and one batch.
+
+    Raises ValueError in one line that names the file, the row (from 1) and the column. It rejects a
+    file that is not Parquet, a missing column, a null, an unknown grade, a score that is not
+    finite, an empty file, and pairs that never compare two grades.
+    """
+    try:
+        file = pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path}: not a Parquet file of pairs ({error})") from error
+    missing = [name for name in PAIRS.names if name not in file.schema_arrow.names]
+    if missing:
+        have = ", ".join(file.schema_arrow.names)
+        raise ValueError(f"{path}: column {missing[0]!r} is missing; the file has {have}")
+    num_rows = file.metadata.num_rows
+    if num_rows == 0:
+        raise ValueError(f"{path}: there is no pair")
+    delta_s = np.empty(num_rows, np.float64)
+    ranks = np.empty((2, num_rows), np.uint8)
+    query = np.empty(num_rows, np.int32)
+    numbers: dict[str, int] = {}
+    start = 0
+    for batch in file.iter_batches(_BATCH_ROWS, columns=PAIRS.names):
+        rows, where = slice(start, start + batch.num_rows), (str(path), start)
+        delta_s[rows] = _scores(batch["delta_s"], where)
+        ranks[0, rows] = _ranks(batch["grade_pos"], "grade_pos", where)
+        ranks[1, rows] = _ranks(batch["grade_neg"], "grade_neg", where)
+        query[rows] = _queries(batch["query_id"], numbers, where)
+        start += batch.num_rows
+    if (ranks[0] == ranks[1]).all():
+        found = ", ".join(GRADES[rank] for rank in np.unique(ranks))
+        raise ValueError(
+            f"{path}: no pair has two different grades (grades: {found}); there is no bias to learn"
+        )
+    pairs, query_ids = make_pairs(delta_s, ranks[0], ranks[1], query), list(numbers)
+    return PairFile(str(path), pairs, query_ids, _fingerprint(pairs, query_ids), _origin(file))
+
+
+def _scores(column: pa.Array, where: tuple[str, int]) -> npt.NDArray[np.float64]:
+    _check_nulls(column, "delta_s", where)
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        raise ValueError(f"{where[0]}: column 'delta_s' holds {column.type}, not numbers")
+    scores: npt.NDArray[np.float64] = np.asarray(column, dtype=np.float64)
+    wrong = np.flatnonzero(~np.isfinite(scores))
+    if len(wrong):
+        raise ValueError(_at(where, wrong[0], "delta_s", f"{scores[wrong[0]]} is no finite number"))
+    return scores
+
+
+def _ranks(column: pa.Array, name: str, where: tuple[str, int]) -> npt.NDArray[np.uint8]:
+    _check_nulls(column, name, where)
+    text = _as_text(column, name, where)
+    ranks = pc.index_in(text, value_set=_GRADES)
+    if ranks.null_count:
+        row = int(np.flatnonzero(np.asarray(pc.is_null(ranks)))[0])
+        grade = f"{text[row].as_py()!r} is not one of {', '.join(GRADES)}"
+        raise ValueError(_at(where, row, name, grade))
+    return np.asarray(ranks, dtype=np.uint8)
+
+
+def _queries(
+    column: pa.Array, numbers: dict[str, int], where: tuple[str, int]
+) -> npt.NDArray[np.int32]:
+    _check_nulls(column, "query_id", where)
+    coded = _as_text(column, "query_id", where).dictionary_encode()
+    here = [numbers.setdefault(name, len(numbers)) for name in coded.dictionary.to_pylist()]
+    found: npt.NDArray[np.int32] = np.asarray(here, np.int32)[np.asarray(coded.indices)]
+    return found
+
+
+def _as_text(column: pa.Array, name: str, where: tuple[str, int]) -> pa.Array:
+    try:
+        return column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ValueError(f"{where[0]}: column {name!r} holds {column.type}, not text") from None
+
+
+def _check_nulls(column: pa.Array, name: str, where: tuple[str, int]) -> None:
+    if column.null_count:
+        row = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
+        raise ValueError(_at(where, row, name, "there is no value"))
+
+
+def _at(where: tuple[str, int], row: int, name: str, what: str) -> str:
+    return f"{where[0]}: row {where[1] + int(row) + 1}, column {name!r}: {what}"
+
+
+def _fingerprint(pairs: Pairs, query_ids: list[str]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for column in (pairs.delta_s, pairs.cell, pairs.query):
+        digest.update(column.data)
+    digest.update(json.dumps(query_ids).encode())
+    return digest.hexdigest()
+
+
+def _origin(file: pq.ParquetFile) -> Origin | None:
+    raw: dict[bytes, bytes] = file.schema_arrow.metadata or {}
+    if ORIGIN_KEY not in raw:
+        return None
+    stated: dict[str, Any] = json.loads(raw[ORIGIN_KEY])
+    return Origin(**stated)
+
+
+def contradictions(pairs: Pairs) -> int:
+    """Number of pairs that also occur reversed: same query, −Δs, grades exchanged.
+
+    Such pairs contradict each other; the likelihood takes both, and each weakens the other.
+    """
+    mirrored = _MIRRORED[pairs.cell]
+    turned = (pairs.delta_s < 0) | ((pairs.delta_s == 0) & (pairs.cell > mirrored))
+    both_ways = (pairs.delta_s == 0) & (pairs.cell == mirrored)
+    size = np.abs(pairs.delta_s).view(np.uint64)
+    # A 64-bit hash of (query, unordered cell, |Δs|): equal pairs have equal keys, and collisions of
+    # other pairs are negligible.
+    cell = np.where(turned, mirrored, pairs.cell).astype(np.uint64)
+    key = pairs.query.astype(np.uint64) * np.uint64(NUM_CELLS) + cell
+    key = (key * np.uint64(0x9E3779B97F4A7C15)) ^ (size * np.uint64(0xC2B2AE3D27D4EB4F))
+    ahead, behind = key[~turned & ~both_ways], key[turned & ~both_ways]
+    return int(np.isin(behind, ahead).sum())

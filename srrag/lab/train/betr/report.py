@@ -1,0 +1,126 @@
+"""Write the results of a fit of BETR: betr.json, the draws, Table 1 and the figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.algo.betr import GRADES, biases
+from srrag.core.ids import file_sha256
+from srrag.lab.train.betr.fit import BetrSettings, Certainty, Fit, by_grade
+from srrag.lab.train.betr.plots import plot_biases, plot_curve
+from srrag.storage.atomic_write import commit, commit_json
+
+Odds = dict[str, tuple[float, float]]
+
+
+def write_report(
+    out: Path,
+    fit: Fit,
+    certain: Certainty,
+    settings: BetrSettings,
+    facts: Mapping[str, Any],
+    split: pa.Table,
+    curve: Sequence[Mapping[str, float]],
+) -> dict[str, Any]:
+    """Write all files into `out`, betr.json last; returns the content of betr.json."""
+    draws = out / "draws.parquet"
+    commit(draws, lambda path: pq.write_table(draws_table(certain), path))
+    commit(out / "split.parquet", lambda path: pq.write_table(split, path))
+    commit(out / "table1.md", lambda path: _write(path, table_1(fit, certain)))
+    commit(out / "curve.png", lambda path: plot_curve(path, curve))
+    commit(out / "grades.png", lambda path: plot_biases(path, fit, certain))
+    stated = {
+        **betr_json(fit, certain, settings),
+        "draws": {"file": draws.name, "sha256": file_sha256(draws)},
+        **facts,
+    }
+    commit_json(out / "betr.json", stated, sealed=True)
+    return stated
+
+
+def betr_json(fit: Fit, certain: Certainty, settings: BetrSettings) -> dict[str, Any]:
+    """Parameters and intervals as JSON. The intervals are those of `posterior` at the same τ."""
+    odds = np.exp(certain.u)
+    return {
+        "parameters": {
+            "a": fit.a,
+            "u": fit.u,
+            "alpha": fit.theta[0],
+            "delta": dict(zip(GRADES[1:], fit.theta[1:], strict=True)),
+            "odds_ratio": by_grade(np.exp(list(fit.u.values()))),
+        },
+        "settings": vars(settings),
+        "objective": fit.objective,
+        "solver_gap": fit.gap,
+        "posterior": {"a": certain.fit.a, "u": certain.fit.u, "tau": settings.tau},
+        "intervals": {
+            "of": "posterior",
+            "level": certain.level,
+            "num_draws": len(certain.draws.theta),
+            "a": list(certain.a),
+            "u": by_grade(certain.u),
+            "odds_ratio": by_grade(odds),
+        },
+    }
+
+
+def draws_table(certain: Certainty) -> pa.Table:
+    """The draws as columns a, u_A … u_E; all with δ ≥ 0."""
+    theta = certain.draws.theta
+    columns = {"a": np.exp(theta[:, 0])}
+    columns |= {f"u_{grade}": u for grade, u in zip(GRADES, biases(theta[:, 1:]).T, strict=True)}
+    return pa.table(columns)
+
+
+def table_1(fit: Fit, certain: Certainty) -> str:
+    """Table 1 of SR-RAG as Markdown, with intervals."""
+    share = f"{100 * certain.level:g} %"
+    of = "interval of the odds ratio (posterior)"
+    lines = [
+        f"| Grade | u_t | odds ratio | {share} {of} | Δ from prev. |",
+        "|---|---|---|---|---|",
+    ]
+    for place, (grade, u) in enumerate(fit.u.items()):
+        low, high = np.exp(certain.u[place])
+        step = f"{fit.theta[place]:.4f}" if place else "—"
+        lines.append(f"| {grade} | {u:.4f} | {np.exp(u):.4f} | {low:.4f} – {high:.4f} | {step} |")
+    low, high = certain.a
+    lines += ["", f"a = {fit.a:.4f}, {share} interval (posterior) {low:.4f} – {high:.4f}", ""]
+    return "\n".join(lines)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+def check_wandb() -> None:
+    """Raise ValueError in one line if wandb is not installed."""
+    try:
+        import wandb  # noqa: F401
+    except ImportError:
+        raise ValueError(
+            "train.wandb=true: wandb is not installed; pip install 'srrag[wandb]'"
+        ) from None
+
+
+def log_to_wandb(
+    out: Path, stated: Mapping[str, Any], curve: Sequence[Mapping[str, float]]
+) -> None:
+    """Log the curve, the parameters and the figures; offline unless WANDB_MODE says otherwise."""
+    import wandb
+
+    mode: Any = os.environ.get("WANDB_MODE", "offline")
+    run = wandb.init(project="srrag", job_type="fit_betr", dir=str(out), mode=mode)
+    run.config.update(dict(stated["settings"]))
+    for point in curve:
+        run.log(dict(point), step=int(point["epoch"]))
+    run.log({name: wandb.Image(str(out / f"{name}.png")) for name in ("curve", "grades")})
+    run.summary.update({"a": stated["parameters"]["a"], "u": stated["parameters"]["u"]})
+    run.finish()

@@ -1,0 +1,198 @@
+"""Train an encoder on questions with gold passages; any number of workers share each step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from srrag.lab.train.checkpoint import Checkpoints
+from srrag.lab.train.encoder.loss import contrastive_loss
+from srrag.lab.train.encoder.material import GoldMaterial, read_material
+from srrag.lab.train.encoder.task import EncoderTask, task_of
+from srrag.lab.train.encoder.towers import PASSAGE, QUERY, Towers, Vectors
+from srrag.lab.train.group import Alone, Group
+from srrag.lab.train.schedule import add_gradients, pace
+from srrag.model.encoder import Role
+
+
+class Batch(NamedTuple):
+    """The questions of a step, its passages, the gold column of each, and its other gold."""
+
+    questions: list[int]
+    passages: list[int]
+    target: list[int]
+    excluded: npt.NDArray[np.bool_]
+
+
+def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, Any]:
+    """Train from and to JSON, for workers elsewhere.
+
+    The result names the file of the weights and holds the curve by checkpoint. Raises ValueError
+    if the file of questions has changed.
+    """
+    task = task_of(plain)
+    material = read_material(Path(task.material), task.fingerprint)
+    return EncoderTraining(task, group or Alone(), material).run()
+
+
+class EncoderTraining:
+    """The state of one training on one worker."""
+
+    def __init__(self, task: EncoderTask, group: Group, material: GoldMaterial) -> None:
+        """Load the encoder and tokenise all texts."""
+        self.task, self.settings, self.group, self.material = task, task.settings, group, material
+        self.towers = Towers(task.base, self.settings.max_tokens, task.device)
+        named = self.towers.module.named_parameters()
+        self.parameters = {name: p for name, p in named if p.requires_grad}
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(),
+            lr=self.settings.learning_rate,
+            weight_decay=self.settings.weight_decay,
+        )
+        self.questions = self.towers.ids(material.questions, QUERY)
+        self.passages = self.towers.ids(material.passages, PASSAGE)
+        self.plan = [
+            rows for epoch in range(self.settings.epochs) for rows in self._epoch_plan(epoch)
+        ]
+        legs = math.ceil(len(self.plan) / self.settings.checkpoint_steps)
+        self.files = Checkpoints(Path(task.state), legs, "part")
+        self.leg, self.curve = 0, list[dict[str, float]]()
+
+    def run(self) -> dict[str, Any]:
+        """Train the steps that are missing, with a checkpoint after every few."""
+        self._restore()
+        every = self.settings.checkpoint_steps
+        while self.leg < self.files.epochs:
+            steps = range(self.leg * every, min((self.leg + 1) * every, len(self.plan)))
+            losses = [self._step(number) for number in steps]
+            self.leg += 1
+            point = {"step": float(steps[-1] + 1), "train_loss": float(np.mean(losses))}
+            self.curve.append(point)
+            write = self.group.rank == 0
+            file = self.files.save(self.leg, self.parameters, self.optimizer, write=write)
+            self.group.report(point, {"leg": self.leg, "file": file, "curve": self.curve})
+        return {
+            "weights": self.files.file(self.leg).name,
+            "curve": self.curve,
+            "steps": len(self.plan),
+        }
+
+    def _restore(self) -> None:
+        saved = self.group.restore()
+        if saved is not None:
+            self.leg, self.curve = saved["leg"], saved["curve"]
+            self.files.restore(saved["file"], self.parameters, self.optimizer)
+
+    def _epoch_plan(self, epoch: int) -> list[npt.NDArray[np.int64]]:
+        """The questions of each step of an epoch, the same on every worker; no step has one."""
+        order = np.random.default_rng([self.task.seed, epoch]).permutation(len(self.questions))
+        size = self.settings.batch
+        found = [order[i : i + size] for i in range(0, len(order), size)]
+        return [rows for rows in found if len(rows) > 1]
+
+    def batch(self, step: int) -> Batch:
+        """Draw a gold passage and negatives for each question of a step."""
+        rng = np.random.default_rng([self.task.seed, step, 1])
+        rows = self.plan[step].tolist()
+        given = self.material
+        gold = [int(rng.choice(given.best[row])) for row in rows]
+        drawn = [
+            int(place)
+            for row in rows
+            for place in rng.permutation(given.mined[row])[: self.settings.negatives]
+        ]
+        passages = list(dict.fromkeys([*gold, *drawn]))
+        column = {place: number for number, place in enumerate(passages)}
+        excluded = np.zeros((len(rows), len(passages)), bool)
+        for number, (row, own) in enumerate(zip(rows, gold, strict=True)):
+            others = [column[p] for p in given.gold[row] if p in column and p != own]
+            excluded[number, others] = True
+        return Batch(rows, passages, [column[place] for place in gold], excluded)
+
+    def _step(self, number: int) -> float:
+        """Encode this worker's share, take the loss of the whole batch, and move the weights.
+
+        Vectors are added over the workers, so each has the whole batch as negatives; each passes
+        the loss's gradients back through the vectors that it made.
+        """
+        batch = self.batch(number)
+        queries = self._shared([self.questions[row] for row in batch.questions], QUERY)
+        passages = self._shared([self.passages[row] for row in batch.passages], PASSAGE)
+        loss = contrastive_loss(
+            queries.whole,
+            passages.whole,
+            torch.tensor(batch.target, device=self.task.device),
+            torch.from_numpy(batch.excluded).to(self.task.device),
+            temperature=self.settings.temperature,
+            late=self.settings.late,
+        )
+        self.optimizer.zero_grad(set_to_none=False)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for each in (queries, passages):
+            each.pass_back()
+        for parameter in self.parameters.values():
+            if parameter.grad is None:  # of a tower that had no text here
+                parameter.grad = torch.zeros_like(parameter)
+        add_gradients(self.parameters.values(), self.group)
+        torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * pace(number, len(self.plan))
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def _shared(self, ids: Sequence[npt.NDArray[np.int64]], role: Role) -> SharedVectors:
+        """The vectors of all texts, of which this worker makes its share."""
+        rank, size = self.group.rank, self.group.size
+        length = max(len(each) for each in ids)
+        mine = slice(rank, None, size)
+        own = self.towers.vectors(ids[mine], role, length) if ids[mine] else None
+        return SharedVectors(own, mine, (len(ids), length), self.group)
+
+
+class SharedVectors:
+    """The vectors of a batch as leaves of its loss, and those of them that this worker made."""
+
+    def __init__(
+        self, own: Vectors | None, mine: slice, shape: tuple[int, int], group: Group
+    ) -> None:
+        """Gather the vectors of all workers, who call it together."""
+        self.own, self.mine = own, mine
+        if own is not None and group.size == 1:
+            pooled, tokens, content = (part.detach() for part in own)
+        else:
+            pooled, tokens, content = _gathered(own, mine, shape, group)
+        self.whole = Vectors(pooled.requires_grad_(), tokens.requires_grad_(), content)
+
+    def pass_back(self) -> None:
+        """Pass the loss's gradients back through the vectors that this worker made."""
+        if self.own is None:
+            return
+        made = [(self.own.pooled, self.whole.pooled), (self.own.tokens, self.whole.tokens)]
+        felt = [(own, whole.grad[self.mine]) for own, whole in made if whole.grad is not None]
+        torch.autograd.backward([own for own, _ in felt], [grad for _, grad in felt])
+
+
+def _gathered(
+    own: Vectors | None, mine: slice, shape: tuple[int, int], group: Group
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Add up the shares of all workers; a worker without a text adds nothing."""
+    width = 0 if own is None else own.pooled.shape[1]
+    widths, makers = group.total(np.array([width, own is not None], np.float64)).tolist()
+    dimension, (number, length) = int(widths / makers), shape
+    flat = np.zeros((number, dimension + length * (dimension + 1)))
+    if own is not None:
+        parts = (own.pooled, own.tokens.flatten(1), own.content.to(own.pooled.dtype))
+        flat[mine] = torch.cat([part.detach().cpu() for part in parts], 1).double().numpy()
+    summed = torch.from_numpy(group.total(flat)).float()
+    device = "cpu" if own is None else own.pooled.device
+    pooled, tokens, content = torch.split(
+        summed.to(device), [dimension, length * dimension, length], 1
+    )
+    return pooled.contiguous(), tokens.reshape(number, length, dimension), content > 0.5

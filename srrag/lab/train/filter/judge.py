@@ -1,0 +1,106 @@
+"""Evaluate a filter on judged pairs, with intervals, against the baseline cosine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.classification import bootstrap_weights, figures
+from srrag.algo.intervals import tails
+from srrag.algo.significance import shifted_p
+from srrag.core.figures import measured
+from srrag.lab.train.filter.pairs import JudgedPairs
+
+Floats = npt.NDArray[np.float64]
+LEVEL, SEED = 0.95, 0
+PAIRED = ("F1", "AUROC")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Judged pairs with scores, and the threshold for yes."""
+
+    pairs: JudgedPairs
+    scores: Floats
+    threshold: float
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> Scored:
+        """Some of the pairs."""
+        return Scored(self.pairs.select(keep), self.scores[keep], self.threshold)
+
+
+def judge_filter(
+    ours: Scored, cosine: Scored, seen: npt.NDArray[np.bool_], resamples: int
+) -> dict[str, Any]:
+    """Figures of a filter and of the cosine on the same pairs, and their differences.
+
+    `new_passages` holds the same for the pairs that are not `seen`, if these have both classes.
+    """
+    found = {
+        **judge(ours, resamples),
+        "baseline": "cosine",
+        "baseline_metrics": _without_calibration(judge(cosine, resamples)["metrics"]),
+        "difference": difference(ours, cosine, resamples),
+    }
+    if seen.any() and not seen.all():
+        mine, theirs = ours.select(~seen), cosine.select(~seen)
+        if 0 < mine.pairs.labels.sum() < len(mine.pairs):
+            nobody = np.zeros(len(mine.pairs), bool)
+            found["new_passages"] = judge_filter(mine, theirs, nobody, resamples)
+    return found
+
+
+def judge(scored: Scored, resamples: int) -> dict[str, Any]:
+    """Return `metrics`, with intervals of 95 % from drawing whole questions."""
+    found = figures(scored.pairs.labels, scored.scores, scored.threshold)
+    (drawn,) = _draws([scored], resamples)
+    return {
+        "pairs": len(scored.pairs),
+        "questions": scored.pairs.num_questions,
+        "metrics": {
+            name: measured(
+                (float(value[0]), *tails(drawn[name], LEVEL)),
+                scored.pairs.num_questions,
+                items=len(scored.pairs),
+            )
+            for name, value in found.items()
+        },
+    }
+
+
+def difference(ours: Scored, theirs: Scored, resamples: int) -> dict[str, dict[str, Any]]:
+    """Differences in F1 and AUROC between two scorings of the same pairs, with p-values.
+
+    Both use the same draws of questions, so the intervals are those of the paired difference.
+    """
+    points = [figures(one.pairs.labels, one.scores, one.threshold) for one in (ours, theirs)]
+    first, second = _draws([ours, theirs], resamples)
+    found = {}
+    for name in PAIRED:
+        drawn = first[name] - second[name]
+        value = float(points[0][name][0] - points[1][name][0])
+        ends = tails(drawn, LEVEL)
+        questions = ours.pairs.num_questions
+        found[name] = measured((value, *ends), questions, p=shifted_p(value, drawn))
+    return found
+
+
+def _draws(scorings: Sequence[Scored], resamples: int) -> list[dict[str, Floats]]:
+    blocks: list[list[dict[str, Floats]]] = [[] for _ in scorings]
+    pairs = scorings[0].pairs
+    for weights in bootstrap_weights(pairs.groups, resamples=resamples, seed=SEED):
+        for place, one in enumerate(scorings):
+            blocks[place].append(figures(pairs.labels, one.scores, one.threshold, weights))
+    return [
+        {name: np.concatenate([block[name] for block in found]) for name in found[0]}
+        for found in blocks
+    ]
+
+
+def _without_calibration(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Drop the calibration error: a cosine is not a probability."""
+    return {name: each for name, each in metrics.items() if name != "ECE"}

@@ -1,0 +1,193 @@
+"""Judged pairs of question and passage: read, checked, and split by question."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from srrag.core.spec import canonical
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+TEXTS = ("query_id", "query", "passage")
+LABEL = "label"
+LABELS = {"yes": 1, "no": 0}
+
+
+@dataclass(frozen=True)
+class JudgedPairs:
+    """Questions with passages, and whether each passage holds evidence for its question."""
+
+    path: str
+    query_ids: tuple[str, ...]
+    questions: tuple[str, ...]
+    passages: tuple[str, ...]
+    labels: Floats
+    """1 for yes, 0 for no, (pairs,)."""
+    groups: Ints
+    """Index of each pair's question; questions with the same words share one."""
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.questions)
+
+    @property
+    def num_questions(self) -> int:
+        """Number of questions."""
+        return int(self.groups.max(initial=-1)) + 1
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all pairs in their order."""
+        digest = hashlib.blake2b(digest_size=16)
+        rows = zip(self.query_ids, self.questions, self.passages, self.labels, strict=True)
+        for row in rows:
+            digest.update(canonical(row).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def select(self, keep: npt.NDArray[Any]) -> JudgedPairs:
+        """The pairs at these places (or of this mask), with their questions renumbered."""
+        rows = np.arange(len(self))[keep]
+
+        def some(column: Sequence[str]) -> tuple[str, ...]:
+            return tuple(column[row] for row in rows)
+
+        _, groups = np.unique(self.groups[rows], return_inverse=True)
+        return JudgedPairs(
+            self.path, some(self.query_ids), some(self.questions), some(self.passages),
+            self.labels[rows], groups.astype(np.int64),
+        )  # fmt: skip
+
+    def without_questions_of(self, other: JudgedPairs) -> JudgedPairs:
+        """The pairs whose question does not occur, in the same words, in the other set."""
+        asked = {same_words(question) for question in other.questions}
+        keep = [same_words(question) not in asked for question in self.questions]
+        return self.select(np.array(keep, bool))
+
+    def seen_passages(self, other: JudgedPairs) -> npt.NDArray[np.bool_]:
+        """By pair: whether its passage also occurs in the other set, with any question."""
+        known = {same_words(passage) for passage in other.passages}
+        return np.array([same_words(passage) in known for passage in self.passages], bool)
+
+
+def read_judged(path: Path) -> JudgedPairs:
+    """Read JSON lines with query_id, query, passage and label (0, 1, Yes, No).
+
+    Raises ValueError in one line that names the file and the row (from 1). It rejects a file
+    without pairs, a line that is not a JSON object, a missing column, a value that is not text, an
+    empty text, an unknown label, and a pair with both labels.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file")
+    rows = list(_rows(path))
+    if not rows:
+        raise ValueError(f"{path}: there is no pair")
+    columns = [tuple(str(row[name]) for _, row in rows) for name in TEXTS]
+    labels = np.array([row[LABEL] for _, row in rows], np.float64)
+    number: dict[str, int] = {}
+    words = [same_words(question) for question in columns[1]]
+    groups = np.array([number.setdefault(word, len(number)) for word in words], np.int64)
+    _check_contradictions(path, [line for line, _ in rows], words, columns[2], labels)
+    return JudgedPairs(str(path), columns[0], columns[1], columns[2], labels, groups)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line.decode("utf-8"))
+            except ValueError as error:
+                raise ValueError(f"{path}: row {number}: not JSON ({error})") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}: row {number}: not a JSON object")
+            yield number, _checked(f"{path}: row {number}", row)
+
+
+def _checked(where: str, row: dict[str, Any]) -> dict[str, Any]:
+    for name in (*TEXTS, LABEL):
+        if name not in row:
+            raise ValueError(f"{where}: column {name!r} is missing; it has {', '.join(row)}")
+    for name in TEXTS:
+        if not isinstance(row[name], str) or not row[name].strip():
+            raise ValueError(f"{where}: column {name!r} is {row[name]!r}, not a text")
+    given = row[LABEL]
+    label = LABELS.get(given.strip().lower()) if isinstance(given, str) else given
+    if isinstance(label, list | dict) or label not in (0, 1):
+        raise ValueError(f"{where}: column {LABEL!r} is {given!r}: one of 0, 1, Yes, No")
+    return {**row, LABEL: int(label)}
+
+
+def _check_contradictions(
+    path: Path, lines: Sequence[int], words: Sequence[str], passages: Sequence[str], labels: Floats
+) -> None:
+    judged: dict[tuple[str, str], int] = {}
+    for place, key in enumerate(zip(words, map(same_words, passages), strict=True)):
+        first = judged.setdefault(key, place)
+        if labels[first] != labels[place]:
+            raise ValueError(
+                f"{path}: rows {lines[first]} and {lines[place]} judge the same pair of question "
+                f"and passage both ways"
+            )
+
+
+def check_both_classes(pairs: JudgedPairs) -> None:
+    """Raise ValueError unless some question has passages of both kinds.
+
+    Without one, a filter could learn to tell questions apart instead of passages.
+    """
+    positive = np.bincount(pairs.groups, pairs.labels, minlength=pairs.num_questions)
+    sizes = np.bincount(pairs.groups, minlength=pairs.num_questions)
+    if not ((positive > 0) & (positive < sizes)).any():
+        kinds = ", ".join(sorted({"yes" if label else "no" for label in pairs.labels}))
+        raise ValueError(
+            f"{pairs.path}: no question has both a passage with evidence and one without "
+            f"(labels: {kinds}); there is nothing to learn"
+        )
+
+
+def folds(pairs: JudgedPairs, count: int, seed: int) -> Ints:
+    """The fold of each pair, 0…count-1; a question's pairs share one.
+
+    Which fold depends on the questions' words and the seed, not on the order of the rows. Raises
+    ValueError for fewer questions than folds.
+    """
+    words = sorted({same_words(question) for question in pairs.questions})
+    if not 2 <= count <= len(words):
+        raise ValueError(f"{pairs.path}: {len(words)} questions cannot make {count} folds")
+    order = np.random.default_rng(seed).permutation(len(words))
+    fold = {word: int(place) % count for word, place in zip(words, order, strict=True)}
+    return np.array([fold[same_words(question)] for question in pairs.questions], np.int64)
+
+
+def held_out(pairs: JudgedPairs, share: float, seed: int) -> npt.NDArray[np.bool_]:
+    """By pair: whether its question is among the `share` that is held out (at least one).
+
+    Raises ValueError if no question is left to train on.
+    """
+    words = sorted({same_words(question) for question in pairs.questions})
+    count = max(1, round(share * len(words)))
+    if count >= len(words):
+        raise ValueError(f"{pairs.path}: {len(words)} questions leave none to train on")
+    order = np.random.default_rng(seed).permutation(len(words))
+    out = {words[place] for place in order[:count]}
+    return is_in(pairs.questions, out)
+
+
+def is_in(questions: Sequence[str], words: Collection[str]) -> npt.NDArray[np.bool_]:
+    """By question: whether its words are in `words`."""
+    return np.array([same_words(question) in words for question in questions], bool)
+
+
+def same_words(text: str) -> str:
+    """Normalise case and white space, so that texts with the same words are equal."""
+    return " ".join(text.casefold().split())

@@ -1,0 +1,148 @@
+"""Evidence in bullets: single sentences of many documents, relevant and unlike each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.algo.mmr import cosines, mmr
+from srrag.algo.terms import terms
+from srrag.algo.tfidf import tfidf
+from srrag.answer.sentences import split_sentences
+from srrag.core.ids import evidence_id
+from srrag.core.rows import Row, live
+from srrag.core.schema import EVIDENCE
+from srrag.core.step import Function, Place, Step
+
+Relevance = Literal["both", "tfidf", "rank"]
+Floats = npt.NDArray[np.float64]
+
+MAX_BULLET_WORDS = 28
+MIN_TERMS = 3
+"""Content words without which a sentence is a fragment."""
+
+
+class Bullet(NamedTuple):
+    """A sentence of a document: the document's place in the ranking, and the text as it is cut."""
+
+    document: int
+    text: str
+    start: int
+    """Where the text begins in that of its document, −1 where it is not verbatim."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectBullets(Step):
+    """Make the evidence block of single sentences of the column `summaries` (BioGen, section 7.3f).
+
+    Each document gives its first `per_document` sentences, cut at `words` words. Of all these at
+    most `n` are chosen by maximal marginal relevance with weight `diversity`; of equal ones the
+    first. Relevance is the mean cosine with the question and each text of the column `versions` by
+    TF-IDF, fitted on this question's bullets and queries (`tfidf`, the paper); the document's place
+    in the ranking, which falls from 1 to 0 over `n` documents (`rank`: in that order, without MMR);
+    or `rank_weight` of the place and the rest of TF-IDF (`both`). `shortlist` keeps the most
+    relevant ones before MMR, null for all; `n` is not published.
+    """
+
+    summaries: str = "summaries"
+    versions: str = "reformulations"
+    relevance: Relevance = "both"
+    n: int = 16
+    per_document: int = 3
+    words: int = MAX_BULLET_WORDS
+    diversity: float = 0.75
+    rank_weight: float = 0.75
+    shortlist: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown relevance or a number that leaves nothing."""
+        if self.relevance not in get_args(Relevance):
+            known = ", ".join(get_args(Relevance))
+            raise ValueError(f"relevance is {self.relevance!r}: it can be {known}")
+        if min(self.n, self.per_document, self.words) < 1:
+            raise ValueError("n, per_document and words must be at least 1")
+        if self.shortlist is not None and self.shortlist < 1:
+            raise ValueError(f"shortlist is {self.shortlist}: a number of bullets, or null")
+        if not 0.0 <= self.diversity <= 1.0:
+            raise ValueError(f"diversity is {self.diversity}: the weight of relevance, 0 to 1")
+        if not 0.0 <= self.rank_weight <= 1.0:
+            raise ValueError(f"rank_weight is {self.rank_weight}: a share, 0 to 1")
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question in its wordings, and the summaries."""
+        return ("text", *filter(None, (self.versions,)), self.summaries)
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The evidence."""
+        return pa.schema([pa.field("evidence", EVIDENCE, nullable=False)])
+
+    def open(self, at: Place) -> Function:
+        """Return the function; there is nothing to load."""
+
+        def run(batch: pa.Table) -> pa.Table:
+            rows: list[list[Row]] = [[] for _ in range(batch.num_rows)]
+            for number, row in live(batch, self.reads):
+                rows[number] = self.select(row)
+            return batch.append_column(self.writes.field(0), pa.array(rows, EVIDENCE))
+
+        return run
+
+    def select(self, row: Row) -> list[Row]:
+        """The bullets of a question, in the order in which they were chosen."""
+        documents = row[self.summaries]
+        bullets = self.bullets(documents)
+        if not bullets:
+            return []
+        queries = [row["text"], *(row[self.versions] if self.versions else [])]
+        order, worth = self.ranked(bullets, queries)
+        return [as_evidence(documents[bullets[n].document], bullets[n], worth[n]) for n in order]
+
+    def bullets(self, documents: Sequence[Row]) -> list[Bullet]:
+        """The first sentences of each document, cut; no fragment, and none twice in a document."""
+        found = []
+        for place, document in enumerate(documents):
+            said = split_sentences(document["text"], document["section"])
+            short = (" ".join(each.text.split()[: self.words]) for each in said)
+            kept = [text for text in dict.fromkeys(short) if len(terms(text)) >= MIN_TERMS]
+            kept = kept[: self.per_document]
+            found += [Bullet(place, text, document["text"].find(text)) for text in kept]
+        return found
+
+    def ranked(self, bullets: Sequence[Bullet], queries: Sequence[str]) -> tuple[list[int], Floats]:
+        """The places of the chosen bullets in order, and the relevance of every bullet."""
+        place = np.array([bullet.document for bullet in bullets], np.float64)
+        by_rank: Floats = np.maximum(0.0, 1.0 - place / self.n)
+        if self.relevance == "rank":
+            return list(range(len(bullets)))[: self.n], by_rank
+        vectors = tfidf([terms(text) for text in (*(b.text for b in bullets), *queries)])
+        own, asked = vectors[: len(bullets)], vectors[len(bullets) :]
+        worth: Floats = cosines(own, asked).mean(axis=1)
+        if self.relevance == "both":
+            worth = self.rank_weight * by_rank + (1.0 - self.rank_weight) * worth
+        some = np.arange(len(bullets))
+        if self.shortlist is not None:
+            some = np.sort(np.argsort(-np.round(worth, 9), kind="stable")[: self.shortlist])
+        chosen = mmr(worth[some], cosines(own[some], own[some]), self.n, self.diversity)
+        return some[chosen].tolist(), worth
+
+
+def as_evidence(document: Row, bullet: Bullet, worth: float) -> dict[str, Any]:
+    """A bullet as a piece of evidence of its document, with its span where that is known."""
+    start = document["char_start"] + bullet.start
+    known = document["char_start"] >= 0 and bullet.start >= 0
+    span = (start, start + len(bullet.text)) if known else (-1, -1)
+    return document | {
+        "evidence_id": evidence_id("bullet", document["unit_id"], bullet.text),
+        "kind": "bullet",
+        "text": bullet.text,
+        "char_start": span[0],
+        "char_end": span[1],
+        "score": float(worth),
+    }

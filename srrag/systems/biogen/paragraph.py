@@ -1,0 +1,213 @@
+"""The answer as one cited paragraph under the caps of TREC BioGen (sections 6.2 and 7.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from srrag.algo.mmr import cosines
+from srrag.algo.terms import terms
+from srrag.algo.tfidf import tfidf
+from srrag.answer.candidates import passage_of
+from srrag.answer.caps import MAX_CITATIONS, MAX_WORDS, Capped, capped
+from srrag.answer.choose_rules import choose
+from srrag.answer.cited import MAX_OPTIONS, CitedAnswer, Shown
+from srrag.answer.compose import ComposeAnswer, offered
+from srrag.answer.sentences import split_sentences
+from srrag.core.rows import Row, live
+from srrag.llm.completion import Answer, Fault, Prompt, PromptFile
+from srrag.llm.delimit import quoted
+from srrag.systems.biogen.bullets import MIN_TERMS
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_paragraph.md")
+MAX_CHARS = 8000
+CUT = " …"
+"""Ends a quote that does not end its sentence."""
+UNCITED = "No sentence of the answer cites the evidence."
+_UNUSED = ("uncited", "snippets", "mismatches", "max_sentences", "rule")
+_ENDS = tuple(".!?…\"'”’)")
+
+
+class ParagraphAnswer(Answer):
+    """A paragraph with markers such as [1, 3], or that the evidence does not answer."""
+
+    paragraph: Annotated[str, Field(max_length=MAX_CHARS)]
+    insufficient: bool
+
+
+class ChosenParagraph(ParagraphAnswer):
+    """A paragraph on a question with options: the number of one from 1, 0 for none."""
+
+    choice: Annotated[int, Field(ge=0, le=MAX_OPTIONS)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComposeParagraph(ComposeAnswer):
+    """Answer `text` from `evidence` in one paragraph with at most `words` words.
+
+    The model writes markers that number the evidence; they are read, mapped and capped by
+    `srrag.answer.caps`: at most `citations` articles a sentence, no sentence without one, none
+    behind the cap on words. `invalid_citations` counts numbers without evidence, and
+    `dropped_sentences` what fell. `versions` names the column of other wordings to show, "" for
+    none. The gate and the columns are those of ComposeAnswer, of which `uncited`, `snippets`,
+    `mismatches`, `max_sentences` and `rule` have no meaning here and are refused.
+
+    The rules quote one sentence of each piece of evidence in its order: a bullet or summary as it
+    is, of a document the sentence nearest to the question by TF-IDF. Equal quotes are one sentence
+    with the citations of all.
+    """
+
+    version: ClassVar[int] = 5
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    prompt_file: ClassVar[PromptFile] = PROMPT
+
+    words: int = MAX_WORDS
+    citations: int = MAX_CITATIONS
+    versions: str = "reformulations"
+    max_tokens: int = 1024
+    max_unsaid: float = 1.0
+    """Off: a bullet of 28 words is no paper, and cannot hold all that was asked."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question with its context, and the evidence."""
+        context = ("topic", "narrative", *filter(None, (self.versions,)))
+        return (*super().reads, *context)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for caps below 1, and for a setting of ComposeAnswer alone."""
+        if self.words < 1 or self.citations < 1:
+            raise ValueError("words and citations must be at least 1")
+        for name in _UNUSED:
+            if getattr(self, name) != getattr(ComposeAnswer(), name):
+                raise ValueError(f"{name}: a paragraph does not use it; leave it out")
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt for each question that has evidence and that the gate lets pass."""
+        system = PROMPT.system(max_words=self.words, max_citations=self.citations)
+        return [
+            Prompt(
+                number,
+                "answer",
+                system,
+                PROMPT.user(
+                    question=quoted(row["text"]),
+                    options=offered(row["options"]),
+                    topic=quoted(row["topic"]),
+                    narrative=quoted(row["narrative"]),
+                    versions=quoted(row[self.versions] if self.versions else []),
+                    num_evidence=len(row["evidence"]),
+                    evidence="\n".join(_lines(row["evidence"])),
+                ),
+                ChosenParagraph if row["options"] else ParagraphAnswer,
+                max_tokens=self.max_tokens,
+            )
+            for number, row in live(batch, self.reads)
+            if row["evidence"] and not self._closed(row)
+        ]
+
+    def _most(self) -> tuple[int, int]:
+        """A sentence a word."""
+        return self.words, self.citations
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Quote the evidence, a line a sentence, as long as the caps allow."""
+        rows = dict(live(batch, self.reads))
+        answers = []
+        for prompt in prompts:
+            row = rows[prompt.row]
+            paragraph = quotes(row, row[self.versions] if self.versions else [])[:MAX_CHARS]
+            answer: ParagraphAnswer = ParagraphAnswer(paragraph=paragraph, insufficient=False)
+            if row["options"]:
+                passages = [passage_of(item) for item in row["evidence"]]
+                chosen = choose(row["text"], row["options"], passages)
+                answer = ChosenParagraph(**answer.model_dump(), choice=chosen.option + 1)
+            answers.append(answer.model_dump_json())
+        return answers
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Fault: numbers without evidence, no sentence that cites, or too many words."""
+        evidence = batch["evidence"][prompt.row].as_py()
+        if value.insufficient:
+            return None
+        found = self._capped(evidence, value.paragraph)
+        if found.invalid:
+            detail = (
+                f"You cited {found.invalid} numbers that name no evidence. Cite only numbers from "
+                f"1 to {len(evidence)}."
+            )
+            return Fault("invalid_citation", detail)
+        if not found.sentences:
+            detail = (
+                f"No sentence stands: each ends with the numbers of its evidence in square "
+                f"brackets, as [1], and all have at most {self.words} words together."
+            )
+            return Fault("uncited", detail)
+        if found.dropped:
+            detail = (
+                f"{found.dropped} sentences have no citation, or lie beyond {self.words} words. "
+                f"Cite evidence for each sentence, and be brief."
+            )
+            return Fault("beyond_caps", detail)
+        return None
+
+    def _capped(self, evidence: Sequence[Row], paragraph: str) -> Capped:
+        ids = [item["evidence_id"] for item in evidence]
+        articles = [item["pmid"] or item["source_id"] for item in evidence]
+        return capped(paragraph, ids, articles, words=self.words, citations=self.citations)
+
+    def _cited(self, evidence: list[Row], cited: Answer) -> Row:
+        """Hold the paragraph to the caps; nothing that stands is an abstention."""
+        assert isinstance(cited, ParagraphAnswer)
+        found = self._capped(evidence, cited.paragraph)
+        numbers = {item["evidence_id"]: n for n, item in enumerate(evidence, start=1)}
+        said = [
+            f"{each['text']} {''.join(f'[{numbers[name]}]' for name in each['evidence_ids'])}"
+            for each in found.sentences
+        ]
+        shown = Shown([" ".join(said)] if said else [], found.sentences, *found[1:])
+        note = "" if said or cited.insufficient else UNCITED
+        answer = CitedAnswer(
+            answer=[], evidence=[], limits=[], insufficient=cited.insufficient, missing=note
+        )
+        return self._shown(shown, answer)
+
+
+def quotes(row: Row, versions: Sequence[str]) -> str:
+    """One quote a line for each piece of evidence in order, equal ones once with all citations."""
+    found: dict[str, list[int]] = {}
+    queries = [row["text"], *versions]
+    for number, item in enumerate(row["evidence"], start=1):
+        text = item["text"] if item["kind"] == "bullet" else nearest(item, queries)
+        if len(terms(text)) >= MIN_TERMS:
+            found.setdefault(" ".join(text.split()), []).append(number)
+    return "\n".join(
+        f"{text}{'' if text.endswith(_ENDS) else CUT} {''.join(f'[{n}]' for n in numbers)}"
+        for text, numbers in found.items()
+    )
+
+
+def nearest(item: Row, queries: Sequence[str]) -> str:
+    """The sentence of a piece of evidence with the highest mean cosine with the queries by TF-IDF.
+
+    Of equal ones the first; "" for a text without a sentence.
+    """
+    said = [each.text for each in split_sentences(item["text"], item["section"])]
+    if not said:
+        return ""
+    vectors = tfidf([terms(text) for text in (*said, *queries)])
+    worth = cosines(vectors[: len(said)], vectors[len(said) :]).mean(axis=1)
+    return said[int(np.argmax(np.round(worth, 9)))]
+
+
+def _lines(evidence: Sequence[Row]) -> Iterator[str]:
+    """Evidence as JSON lines; the content cannot break out of a JSON string."""
+    for number, item in enumerate(evidence, start=1):
+        told = {"n": number, "pmid": item["pmid"], "year": item["year"] or None}
+        yield quoted(told | {"title": item["title"], "text": item["text"]})

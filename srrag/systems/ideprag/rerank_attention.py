@@ -1,0 +1,150 @@
+"""Rank the evidence of topics by its attention to their features (EbmKG, Eq. 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.core.ranking import SCORE_DECIMALS
+from srrag.core.schema import HITS, RANKED_FINDINGS
+from srrag.core.step import Function, Place, Step
+from srrag.core.units import Units, open_units
+from srrag.model.encoder import Encoder
+from srrag.rerank.documents import best_of_documents
+from srrag.rerank.reranker import rank_hits
+from srrag.systems.ideprag.attention_scores import FORMS, Form, attention_scores
+from srrag.systems.ideprag.hypergraph_reader import Hypergraph
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Vectors = Mapping[str, npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankAttention(Step):
+    """Score each piece of evidence of the topics, and rank pieces and the windows that show them.
+
+    `form` is that of `attention_scores`, `temperature` its τ. A window counts as its best piece;
+    `document` is the share of its document's best score that is added to it, as in RerankMaxSim.
+    Of the topics in order at most `most` pieces are scored. Without a feature nothing is ranked.
+    """
+
+    form: Form = "best"
+    temperature: float = 1.0
+    document: float = 1.0
+    most: int = 2000
+    encoder: Encoder = field(default_factory=Encoder)
+    graph: str = "hypergraph"
+    units: str = "units"
+    into: str = "hits"
+
+    reads: ClassVar[tuple[str, ...]] = ("topics", "features", "query_vector")
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown form or impossible numbers."""
+        if self.form not in FORMS:
+            raise ValueError(f"form is {self.form!r}: one of {', '.join(FORMS)}")
+        if not 0.001 <= self.temperature <= 1000 or self.most < 1 or not 0 <= self.document < 1e6:
+            raise ValueError("temperature lies between .001 and 1000, most is at least 1, and "
+                             "document at least 0")  # fmt: skip
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The pairs that were compared, the pieces in order, and the windows in order."""
+        return pa.schema(
+            [
+                pa.field("pairs_scored", pa.int32()),
+                pa.field("ranked_findings", RANKED_FINDINGS, nullable=False),
+                pa.field(self.into, HITS),
+            ]
+        )
+
+    def needs(self) -> tuple[str, ...]:
+        """The hypergraph, and the windows' documents."""
+        return (self.graph, self.units)
+
+    def open(self, at: Place) -> Function:
+        """Map the hypergraph."""
+        from srrag.model.embed import load
+
+        graph = Hypergraph(at.artifact(self.graph))
+        units = open_units(at, self.units)
+        model = load(self.encoder, at.device, at.threads)
+
+        def run(batch: pa.Table) -> pa.Table:
+            features = batch["features"].to_pylist()
+            told = sorted({f["text"] for row in features for f in row if f["evidence"] < 0})
+            vectors = {text: model.encode([text])[0] for text in told}
+            topics, queries = batch["topics"].to_pylist(), batch["query_vector"].to_pylist()
+            found = [
+                self._row([each["topic"] for each in row], given, query, graph, vectors)
+                for row, given, query in zip(topics, features, queries, strict=True)
+            ]
+            columns = (
+                pa.array([len(pieces) * len(given) for (pieces, _), given
+                          in zip(found, features, strict=True)], pa.int32()),
+                pa.array([_listed(*each) for each in found], RANKED_FINDINGS),
+                self._hits(found, graph, units),
+            )  # fmt: skip
+            for item, column in zip(self.writes, columns, strict=True):
+                batch = batch.append_column(item, column)
+            return batch
+
+        return run
+
+    def _row(
+        self, topics: Sequence[int], features: Sequence[Mapping[str, Any]], query: bytes,
+        graph: Hypergraph, encoded: Vectors,
+    ) -> tuple[Ints, Floats]:  # fmt: skip
+        """The pieces of a question's topics, best first, with their scores."""
+        if not features:
+            return np.zeros(0, np.int64), np.zeros(0)
+        pieces = graph.members_of(topics)[: self.most]
+        vectors = graph.evidence_vectors[pieces]
+        given = np.stack(
+            [
+                graph.evidence_vectors[each["evidence"]]
+                if each["evidence"] >= 0
+                else encoded[each["text"]]
+                for each in features
+            ]
+        )
+        useful = np.array([each["score"] for each in features])
+        own = vectors @ np.frombuffer(query, np.float32)
+        scores = attention_scores(vectors @ given.T, useful, self.form, self.temperature, own)
+        order = np.lexsort((pieces, -np.round(scores, SCORE_DECIMALS)))
+        return pieces[order], scores[order]
+
+    def _hits(
+        self, found: Sequence[tuple[Ints, Floats]], graph: Hypergraph, units: Units
+    ) -> pa.Array:
+        """The windows of the pieces, each by its best piece, with its document's share."""
+        ids: list[str] = []
+        scores: list[float] = []
+        offsets = [0]
+        for pieces, values in found:
+            best: dict[str, float] = {}
+            for window, value in zip(graph.windows_of(pieces).to_pylist(), values, strict=True):
+                if window:
+                    best.setdefault(window, float(value))
+            ids += best
+            scores += best.values()
+            offsets.append(len(ids))
+        names, values = pa.array(ids, pa.string()), np.array(scores, np.float64)
+        first = np.array(offsets, np.int64)
+        if self.document and len(ids):
+            rows = np.repeat(np.arange(len(found)), np.diff(first))
+            values = values + self.document * best_of_documents(values, rows, units, names)
+        return rank_hits(names, values, first)
+
+
+def _listed(pieces: Ints, scores: Floats) -> list[dict[str, Any]]:
+    return [
+        {"evidence": piece, "score": score}
+        for piece, score in zip(pieces.tolist(), scores.tolist(), strict=True)
+    ]

@@ -1,0 +1,161 @@
+"""Locate topics of the hypergraph: link search words to entities, then walk (EbmKG, 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srrag.core.ids import content_id
+from srrag.core.schema import TOPICS
+from srrag.core.step import Function, Place, Step
+from srrag.model.encoder import Encoder
+from srrag.reading.vocabulary import key
+from srrag.systems.ideprag.hypergraph_reader import Hypergraph
+from srrag.systems.ideprag.incidence import expected_visits, sampled_visits
+
+Floats = npt.NDArray[np.float32]
+_DECIMALS = 5
+_POOLED = 40
+"""For each topic kept, this many of the most visited are compared with the question."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchTopics(Step):
+    """Add the `topics` best topics of a walk from the entities that the search words name.
+
+    Each search word is linked to the entity of that name, and to the nearest names, up to `nearest`
+    in all (n_m; the paper tries 1, 3 and 5). With `asked`, the question itself is also linked to
+    its nearest name. The walk takes `steps` (α) steps from entity to topic and back. Its expected
+    visits are computed; `sampled` draws `walks` (β) walks, seeded by the question, as the paper
+    does. Neither α nor β is published.
+
+    `guide` γ multiplies the visits by exp(γ · cosine of question and topic), which the paper lacks;
+    with 0, only visits count (Eq. 8). The first `shown` topics have their text, for a model to
+    read.
+
+    A question whose words name nothing has no topic, and so no evidence.
+    """
+
+    encoder: Encoder = field(default_factory=Encoder)
+    nearest: int = 1
+    asked: bool = True
+    steps: int = 3
+    walks: int = 1000
+    sampled: bool = False
+    topics: int = 150
+    guide: float = 4.0
+    shown: int = 60
+    graph: str = "hypergraph"
+    version: ClassVar[int] = 2
+
+    reads: ClassVar[tuple[str, ...]] = ("text", "search_words", "query_vector")
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("linked", pa.list_(pa.string()), nullable=False),
+            pa.field("topics", TOPICS, nullable=False),
+        ]
+    )
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for impossible numbers."""
+        for name in ("nearest", "steps", "walks", "topics"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: at least 1")
+        if not 0 <= self.guide <= 100 or self.shown < 0:
+            raise ValueError("guide lies between 0 and 100, and shown is at least 0")
+
+    def needs(self) -> tuple[str, ...]:
+        """The hypergraph."""
+        return (self.graph,)
+
+    def open(self, at: Place) -> Function:
+        """Map the hypergraph."""
+        from srrag.model.embed import load
+
+        graph = Hypergraph(at.artifact(self.graph))
+        model = load(self.encoder, at.device, at.threads)
+
+        def run(batch: pa.Table) -> pa.Table:
+            words = batch["search_words"].to_pylist()
+            vectors = self._encoded(words, graph, model)
+            linked, found = [], []
+            texts, queries = batch["text"].to_pylist(), batch["query_vector"].to_pylist()
+            for text, named, packed in zip(texts, words, queries, strict=True):
+                query = np.frombuffer(packed, np.float32)
+                entities = self._linked(named, query, graph, vectors)
+                linked.append(graph.entities["name"].take(pa.array(entities, pa.int64())))
+                found.append(self._topics(text, query, entities, graph))
+            lists = [each.to_pylist() for each in linked]
+            columns = (pa.array(lists, pa.list_(pa.string())), pa.array(found, TOPICS))
+            for item, column in zip(self.writes, columns, strict=True):
+                batch = batch.append_column(item, column)
+            return batch
+
+        return run
+
+    def _encoded(
+        self, words: Sequence[Sequence[str]], graph: Hypergraph, model: Any
+    ) -> dict[str, Floats]:
+        """The vectors of the terms whose nearest names are looked for, each encoded alone."""
+        every = {word for each in words for word in each}
+        new = sorted(w for w in every if self.nearest > 1 or key(w) not in graph.by_key)
+        return {word: model.encode([word], "query")[0] for word in new}
+
+    def _linked(
+        self, words: Sequence[str], query: Floats, graph: Hypergraph, vectors: dict[str, Floats]
+    ) -> list[int]:
+        """The entities of the terms, each once, in order of the terms."""
+        found: list[int] = []
+        for word in words:
+            own = graph.by_key.get(key(word))
+            near = _nearest(vectors[word], graph, self.nearest) if word in vectors else []
+            found += list(dict.fromkeys([*([] if own is None else [own]), *near]))[: self.nearest]
+        if self.asked:
+            found += _nearest(query, graph, 1)
+        return list(dict.fromkeys(found))
+
+    def _topics(
+        self, text: str, query: Floats, entities: Sequence[int], graph: Hypergraph
+    ) -> list[dict[str, Any]]:
+        visits = self._visits(text, entities, graph)
+        pool = np.flatnonzero(visits)
+        order = np.lexsort((pool, -np.round(visits[pool], 9)))
+        pool = pool[order][: _POOLED * self.topics]
+        scores = visits[pool].astype(np.float64)
+        if self.guide:
+            likeness = graph.topic_vectors[pool].astype(np.float32) @ query
+            scores *= np.exp(self.guide * np.round(likeness, _DECIMALS))
+        best = np.lexsort((pool, -scores))[: self.topics]
+        texts = graph.topics["text"].take(pa.array(pool[best[: self.shown]])).to_pylist()
+        texts += [""] * (len(best) - len(texts))
+        return [
+            {"topic": t, "text": told, "visits": visit, "score": score}
+            for t, told, visit, score in zip(
+                pool[best].tolist(), texts, visits[pool[best]].tolist(), scores[best].tolist(),
+                strict=True,
+            )
+        ]  # fmt: skip
+
+    def _visits(self, text: str, entities: Sequence[int], graph: Hypergraph) -> Floats:
+        seeds = np.zeros(graph.entities.num_rows, np.float32)
+        seeds[list(entities)] = 1.0
+        seeds[graph.topics_of_entity == 0] = 0.0
+        if not self.sampled:
+            return expected_visits(graph.to_topic, graph.to_entity, seeds, self.steps)
+        rng = np.random.default_rng(int(content_id(text)[:16], 16))
+        walk = (graph.to_topic, graph.to_entity, seeds, self.steps, self.walks, rng)
+        return sampled_visits(*walk)
+
+
+def _nearest(vector: Floats, graph: Hypergraph, most: int) -> list[int]:
+    """The entities with the nearest names."""
+    if not len(graph.name_vectors):
+        return []
+    cosines = np.round(graph.name_vectors @ vector, _DECIMALS)
+    order = np.lexsort((np.arange(len(cosines)), -cosines))[:most]
+    return [int(each) for each in graph.named[order]]

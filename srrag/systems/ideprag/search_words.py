@@ -1,0 +1,115 @@
+"""The medical entities of a question to look up in the hypergraph (EbmKG, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import pyarrow as pa
+from pydantic import Field, StringConstraints
+
+from srrag.core.rows import filled, live, rejected
+from srrag.core.schema import REJECT
+from srrag.core.step import Function, LLMStep, Place
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
+from srrag.llm.delimit import fenced
+from srrag.systems.ideprag.build_hypergraph import grams_of
+from srrag.systems.ideprag.hypergraph_reader import Hypergraph
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "search_words.md")
+MAX_TERMS = 16
+MAX_CHARS = 120
+
+
+class SearchWords(Answer):
+    """What to look up."""
+
+    terms: Annotated[
+        list[
+            Annotated[
+                str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARS)
+            ]
+        ],
+        Field(max_length=MAX_TERMS),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindSearchWords(LLMStep):
+    """Name the entities of a question: at least five, of a model (appendix A.2).
+
+    By rules they are the names of the hypergraph in the question: the longest matches, and each
+    word or pair of words that is an entity.
+    """
+
+    graph: str = "hypergraph"
+    max_tokens: int = 512
+
+    reads: ClassVar[tuple[str, ...]] = ("text",)
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            pa.field("search_words", pa.list_(pa.string()), nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
+
+    def needs(self) -> tuple[str, ...]:
+        """The hypergraph, by rules; a model needs none."""
+        return (self.graph,) if isinstance(self.engine, Rules) else ()
+
+    def open(self, at: Place) -> Function:
+        """Bind the engine, or map the names."""
+        if not isinstance(self.engine, Rules):
+            return super().open(at)
+        graph = Hypergraph(at.artifact(self.graph))
+
+        def run(batch: pa.Table) -> pa.Table:
+            rows = live(batch, self.reads)
+            made = {n: {"search_words": words_of(row["text"], graph)} for n, row in rows}
+            return filled(batch, self.writes, made)
+
+        return run
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt a question."""
+        system = PROMPT.system(most=MAX_TERMS)
+        return [
+            Prompt(
+                number,
+                "search words",
+                system,
+                PROMPT.user(question=fenced("question", row["text"])),
+                SearchWords,
+                max_tokens=self.max_tokens,
+            )
+            for number, row in live(batch, self.reads)
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """The content words; nothing looks them up here."""
+        texts = batch["text"].to_pylist()
+        found = [grams_of(texts[prompt.row])[:MAX_TERMS] for prompt in prompts]
+        short = [[term[:MAX_CHARS] for term in terms] for terms in found]
+        return [SearchWords(terms=terms).model_dump_json() for terms in short]
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """The terms, each once."""
+        made = {
+            prompt.row: rejected("search_words", answer.fault)
+            if answer.fault is not None
+            else {"search_words": list(dict.fromkeys(answer.value.terms))}
+            for prompt, answer in zip(prompts, completions, strict=True)
+        }
+        return filled(batch, self.writes, made)
+
+
+def words_of(text: str, graph: Hypergraph) -> list[str]:
+    """The names of entities in a text."""
+    names = [each.term.name for each in graph.matcher.find(text)]
+    return list(dict.fromkeys([*names, *(gram for gram in grams_of(text) if gram in graph.by_key)]))

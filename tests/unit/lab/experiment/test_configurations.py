@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from srrag.config.compose import configure
+from srrag.core.errors import UsageError
+from srrag.core.pipeline import Pipeline
+from srrag.lab.experiment.configurations import Configuration, configurations, made_before, named
+
+
+def expanded(root: Path, *argv: str) -> list[Configuration]:
+    config = configure("sweep", [f"root={root}", "bench=sample", *argv])
+    given = config["sweep"]
+    return configurations(config["overrides"], given["rows"], Pipeline.ranking, made_before(given))
+
+
+def test_lists_multiply_rows_and_each_other() -> None:
+    rows = {"one": "pipeline=bm25", "two": ["pipeline=dense", "seed=1,2"]}
+    made = dict(named(rows, ["resamples=5,6", "root=R"]))
+    assert made == {
+        "one, resamples=5": ("pipeline=bm25", "resamples=5"),
+        "one, resamples=6": ("pipeline=bm25", "resamples=6"),
+        "two, seed=1, resamples=5": ("pipeline=dense", "seed=1", "resamples=5"),
+        "two, seed=1, resamples=6": ("pipeline=dense", "seed=1", "resamples=6"),
+        "two, seed=2, resamples=5": ("pipeline=dense", "seed=2", "resamples=5"),
+        "two, seed=2, resamples=6": ("pipeline=dense", "seed=2", "resamples=6"),
+    }
+
+
+def test_lists_alone_make_rows_and_a_rows_own_list_goes_before() -> None:
+    lists = ["pipeline=bm25,dense", "answering.Rules.select.k=4,8"]
+    assert [name for name, _ in named({}, lists)] == [
+        "bm25, k=4", "bm25, k=8", "dense, k=4", "dense, k=8",
+    ]  # fmt: skip
+    assert list(named({"a": "seed=range(0,2)"}, ["seed=7,8"])) == [
+        ("a, seed=0", ("seed=0",)),
+        ("a, seed=1", ("seed=1",)),
+    ]
+    assert list(named({}, ["root=R"])) == [("as it stands", ())]
+
+
+def test_a_row_with_a_null_in_it_is_left_out() -> None:
+    rows = {"a": None, "b": ["pipeline=srrag", None], "c": "pipeline=bm25"}
+    assert [name for name, _ in named(rows, [])] == ["c"]
+
+
+def test_each_composes_to_what_its_command_says(sample_root: Path) -> None:
+    made = expanded(
+        sample_root,
+        "+sweep.rows.a=pipeline=bm25",
+        "+sweep.rows.b=pipeline=hybrid seed=3",
+        "resamples=7",
+    )
+    assert [row.name for row in made] == ["a", "b"]
+    for row in made:
+        srrag, job, *argv = shlex.split(row.command("gold.jsonl", row.config["engine"]))
+        assert (srrag, job) == ("srrag", "evaluate")
+        again = configure(job, argv)
+        assert {k: again[k] for k in ("pipeline", "seed", "resamples", "bench")} == {
+            k: row.config[k] for k in ("pipeline", "seed", "resamples", "bench")
+        }
+    assert made[1].resampling == {"resamples": 7, "seed": 3}
+    assert made[0].pipeline.answer == ()
+
+
+def test_an_override_of_a_row_goes_before_that_of_the_command(sample_root: Path) -> None:
+    (made,) = expanded(sample_root, "+sweep.rows.a=pipeline=bm25", "pipeline=dense", "seed=4")
+    assert made.argv == (f"root={sample_root}", "bench=sample", "seed=4", "pipeline=bm25")
+
+
+def test_where_another_engine_answers_two_commands_repeat_it(sample_root: Path) -> None:
+    engine = "engine=http engine.model=toy engine.base_url=http://127.0.0.1:9/v1"
+    (made,) = expanded(sample_root, f"+sweep.rows.a=pipeline=bm25 {engine}", "resamples=5")
+    answer, judge = made.command(
+        "gold.jsonl", configure("evaluate", ["bench=sample"])["engine"]
+    ).split(" && ")
+    assert answer.startswith(f"srrag answer queries=gold.jsonl root={sample_root} pipeline=bm25 ")
+    assert "resamples" not in answer
+    assert "engine" not in judge
+    assert judge.startswith(f"srrag evaluate root={sample_root} bench=sample resamples=5 ")
+    configure("answer", shlex.split(answer)[2:])
+
+
+SWEEPS = sorted(path.stem for path in (Path(__file__).parents[4] / "conf/sweep").glob("*.yaml"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_row_of_every_file_can_be_left_out(name: str) -> None:
+    given = ["root=R", "bench=sample", f"sweep={name}"]
+    rows = configure("sweep", given)["sweep"]["rows"]
+    for row in rows:
+        left = configure("sweep", [*given, f"sweep.rows.{row}=null"])["sweep"]["rows"]
+        assert [other for other, items in left.items() if items is None] == [row]
+    assert configure("sweep", given)["sweep"]["baseline"] in {None, *rows}
+
+
+def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    nowhere = {key: f"{tmp_path}/{key}.json" for key in ("betr", "betr_no_colbert")}
+    asked = ["sweep=retrieval", *(f"sweep.{key}={path}" for key, path in nowhere.items())]
+    with pytest.raises(UsageError) as caught:
+        expanded(sample_root, *asked)
+    made_by = (
+        "srrag fit_betr root=S pipeline=srrag →",
+        "srrag fit_betr root=S pipeline=srrag_graph ",
+    )
+    for (key, path), command in zip(nowhere.items(), made_by, strict=True):
+        assert f"sweep.{key}={path}: there is no such file (made by: {command}" in str(caught.value)
+    left = [f"sweep.rows.{row}=null" for row in ("srrag", "srrag_graph")]
+    with pytest.raises(UsageError) as caught:
+        expanded(sample_root, *asked, *left)
+    assert str(caught.value).startswith("sweep.betr_no_colbert=")
+    made = expanded(sample_root, *asked, *left, "sweep.rows.srrag_no_colbert=null")
+    assert [row.name for row in made] == [
+        "bm25", "dense", "graph", "hybrid", "hybrid_weighted", "hybrid_graph", "hybrid_maxsim",
+    ]  # fmt: skip
+
+
+def test_a_filter_that_is_lacking_is_named_before_anything_runs(sample_root: Path) -> None:
+    with pytest.raises(UsageError, match=r"^sweep\.filter=F: .*srrag train_filter train\.data="):
+        expanded(sample_root, "sweep=rethinking", "sweep.filter=F")
+
+
+@pytest.mark.parametrize(
+    ("argv", "wanted"),
+    [
+        (["+sweep.rows.wrong=pipeline=nothing"], "configuration 'wrong': "),
+        (["+sweep.rows.wrong=pipeline=bm25 pipeline.x=1"], "configuration 'wrong': "),
+        (["+sweep.rows.wrong=pipeline=bm25 build=other"], "no finished build 'other'"),
+        (["+sweep.rows.wrong=pipeline=rethinking"], "configuration 'wrong': "),
+        (["+sweep.rows.wrong=pipeline=bm25 bench=nli"], "bench=nli holds for all or none"),
+        (["+sweep.rows.wrong=pipeline=bm25 sweep.x=1"], "sweep.x=1 holds for all or none"),
+        (['+sweep.rows.wrong=pipeline="bm25'], "sweep.rows: 'wrong'"),
+        (["+sweep.rows.wrong=3"], "sweep.rows: 'wrong' is no text"),
+        (["sweep.rows={a: pipeline=bm25}"], "sweep.rows: rows have names"),
+        (["pipeline=bm25", "resamples=0"], "configuration 'as it stands': resamples=0: a whole"),
+        (["pipeline=bm25", "seed=x"], "seed=x: a whole number, at least 0"),
+        (["+sweep.rows.a=null"], "there is no configuration"),
+        (["pipeline=bm25,bm25"], "two configurations are named 'bm25'"),
+        (["pipeline=bm25,dense", "pipeline.rank=x,y"], "configuration 'bm25, rank=x': pipeline: "),
+        (["pipeline=bm25", "baseline=dense"], "sweep.baseline="),
+    ],
+)
+def test_what_is_wrong_is_named_before_anything_runs(
+    sample_root: Path, argv: list[str], wanted: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        expanded(sample_root, *argv)
+    assert wanted in str(caught.value)
+    assert "\n" not in str(caught.value)

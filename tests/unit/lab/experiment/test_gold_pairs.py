@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from srrag.core.errors import UsageError
+from srrag.core.pipeline import Pipeline
+from srrag.lab.experiment.gold_pairs import betr_of, uncalibrated
+from srrag.rerank.betr import RerankBETR
+from srrag.retrieve.fuse import FuseRanks
+from srrag.retrieve.search_sparse import SearchSparse
+
+SPARSE = SearchSparse(into="hits_sparse")
+
+
+def test_what_stands_in_betr_is_calibrated_and_no_file_is_read() -> None:
+    fuse = FuseRanks(channels=("hits_sparse",), into="hits")
+    betr = RerankBETR(reranker=fuse, model="nowhere/betr.json")
+    pipeline = Pipeline(rank=(SPARSE, betr))
+    assert betr_of(pipeline) == betr
+    assert uncalibrated(pipeline) == Pipeline(rank=(SPARSE, fuse))
+
+
+def test_without_betr_the_last_step_is_calibrated() -> None:
+    fuse = FuseRanks(channels=("hits_sparse",), into="hits")
+    pipeline = Pipeline(rank=(SPARSE, fuse))
+    assert betr_of(pipeline) is None
+    assert uncalibrated(pipeline) == pipeline
+
+
+def test_steps_behind_betr_are_left_out() -> None:
+    first = FuseRanks(channels=("hits_sparse",), into="hits_calibrated")
+    betr = RerankBETR(reranker=first, model="nowhere/betr.json", into="hits_calibrated")
+    after = FuseRanks(channels=("hits_calibrated",), into="hits")
+    with pytest.raises(UsageError, match=r"up to the reranker of BETR: .* column 'hits'"):
+        uncalibrated(Pipeline(rank=(SPARSE, betr, after)))

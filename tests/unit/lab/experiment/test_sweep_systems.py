@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from srrag.config import factory
+from srrag.config.compose import configure
+from srrag.core.errors import UsageError
+from srrag.core.pipeline import Pipeline
+from srrag.core.schema import REJECT
+from srrag.core.step import Place
+from srrag.lab.experiment.configurations import configurations, made_before
+from srrag.lab.experiment.in_sample import InSample
+from srrag.lab.experiment.near_topic import NearTopicBench
+from srrag.lab.experiment.record import bench_group
+from srrag.lab.experiment.scoring import read_bench
+from srrag.lab.experiment.table import ranks, readable_systems
+from srrag.lab.experiment.terms import Terms
+from srrag.lab.report.row import Figure, Row
+
+GROUPS = [each.name.removesuffix(".yaml") for each in (files("conf") / "bench").iterdir()]
+
+
+def pipeline(name: str, answer: str = "common") -> Pipeline:
+    argv = [f"pipeline={name}", f"answer={answer}", "bench.path=P", "root=R"]
+    return factory.pipeline(configure("evaluate", argv))
+
+
+@pytest.mark.parametrize("name", ["biogen_b", "ideprag", "rasrag", "bm25", "srrag"])
+def test_with_a_common_answer_a_pipeline_ranks_by_itself_and_answers_as_the_default(
+    name: str,
+) -> None:
+    own, common = pipeline(name, "own"), pipeline(name)
+    wanted = pipeline("hybrid_maxsim", "own").answer
+    assert common.rank == own.rank
+    written = {"anchors"} if name == "srrag" else set()
+    assert common.answer == tuple(s for s in wanted if written.isdisjoint(s.writes.names))
+    assert "answer" in common.writes.names
+
+
+def test_what_ranks_nothing_keeps_its_answer_and_another_word_is_refused() -> None:
+    assert pipeline("unaided") == pipeline("unaided", "own")
+    with pytest.raises(UsageError, match="answer=mine: own or common"):
+        pipeline("bm25", "mine")
+
+
+@pytest.mark.slow
+def test_rows_that_a_root_cannot_run_are_told_apart(sample_root: Path) -> None:
+    argv = [f"root={sample_root}", "bench.path=P", "sweep=systems"]
+    config = configure("sweep", argv)
+    off: dict[str, str] = {}
+    wanted = config["overrides"], config["sweep"]["rows"], Pipeline.ranking
+    rows = configurations(*wanted, made_before(config["sweep"]), off)
+    names = [row.name for row in rows]
+    assert {"bm25", "hybrid_maxsim", "biogen_d", "rethinking"} <= set(names)
+    assert {"rasrag", "rasrag_soft", "ideprag"} <= set(off)
+    assert "forest" in off["rasrag"]
+    assert "hypergraph" in off["ideprag"]
+    assert not set(names) & set(off)
+    with pytest.raises(UsageError, match="configuration 'srrag"):
+        configurations(*wanted, made_before(config["sweep"]))
+
+
+def test_systems_are_ranked_by_each_metric_and_never_by_a_mean() -> None:
+    def row(name: str, **values: float) -> Row:
+        metrics = {
+            key: Figure(value=value, better="lower" if key == "miss@10" else "higher")
+            for key, value in values.items()
+        }
+        return Row(name=name, bench="b", command="c", metrics=metrics)
+
+    a, b = {"nDCG@10": 0.5, "miss@10": 0.1}, {"nDCG@10": 0.7, "miss@10": 0.2}
+    order = ranks([row("a", **a), row("b", **b), row("c")], ["nDCG@10", "miss@10", "absent"])
+    assert order == {"nDCG@10": ["b", "a"], "miss@10": ["a", "b"]}
+    told = readable_systems(order, {"c": "no stage"}, "nobody")
+    assert "nDCG@10, best first: b, a" in told
+    assert "off, c: no stage" in told
+    assert readable_systems({}, {}, "") == ""
+
+
+def near(tmp_path: Path) -> NearTopicBench:
+    """One question that the corpus answers, and one that it does not."""
+    (tmp_path / "near").mkdir()
+    (tmp_path / "beir").mkdir()
+    bad = {"id": "b", "kind": "swap", "swapped": "P", "absent_term": "whiplash", "from_id": "g"}
+    asked = {"_id": "g", "text": "Does rest help the knee?"}
+    lines = {"near": {**bad, "text": "Does rest help whiplash?"}, "beir": asked}
+    for folder, row in lines.items():
+        (tmp_path / folder / "queries.jsonl").write_text(json.dumps(row) + "\n")
+    argv = ["bench=near_topic", f"bench.path={tmp_path}/near", f"root={tmp_path}"]
+    config = configure("sweep", [*argv, f"bench.answerable={tmp_path}/beir"])
+    bench = read_bench(Terms.of(config))
+    assert isinstance(bench, NearTopicBench)
+    return bench
+
+
+def test_near_topic_is_a_benchmark_of_sweeps_with_two_controls(tmp_path: Path) -> None:
+    bench = near(tmp_path)
+    assert [row["query_id"] for row in bench.gold] == ["b", "g"]
+    said = {"answer": "It helps.", "answer_note": "", "notice": "", "state": "answered"}
+    answered = [{"query_id": name, "sentences": [{"text": "It helps."}], "reject": None, **said}
+                for name in ("b", "g")]  # fmt: skip
+    rejects = pa.array([None, None], REJECT)
+    table = pa.Table.from_pylist(answered).drop_columns("reject").append_column("reject", rejects)
+    outcome = bench.score(table, Place(), InSample())
+    controls, told = bench.tried({}, "", InSample())
+    values = {
+        name: {each.metric.name: float(each.parts.mean()) for each in scores}
+        for name, scores in {"system": outcome.scores, **controls}.items()
+    }
+    assert values["system"]["wrong_answer_rate"] == values["system"]["answered"] == 1.0
+    assert values["control: always answer"] == values["system"]
+    assert set(values["control: always abstain"].values()) == {0.0}
+    assert told == {}
+
+
+def test_a_ranking_alone_cannot_abstain(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="none of its steps writes an answer"):
+        near(tmp_path).asked(pipeline("bm25").ranking())
+
+
+def test_whom_a_benchmark_is_unfair_to_is_found_by_its_name() -> None:
+    config = configure("sweep", ["bench=bioasq", "bench.path=HALF", "root=R", "sweep=systems"])
+    assert bench_group(config["overrides"], "beir") == "bioasq"
+    assert "rasrag" in config["sweep"]["unfair"]["bioasq"]
+    assert set(config["sweep"]["unfair"]) <= set(GROUPS)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from srrag.lab.measure.judgements import JUDGEMENTS, Metric
+from srrag.lab.measure.scores import Scores, broke_down, compare, figure, score
+
+MEAN = Metric("mean", "something to judge")
+POOLED = Metric("pooled", "something to judge", pooled=True)
+LOWER = Metric("lower", "something to judge", "lower")
+SETTLED = "settled"
+LOST = {"stage": "judge", "reason": "empty", "detail": ""}
+
+
+def judged(*rows: tuple[str, str, float] | tuple[str, str, float, Any]) -> pa.Table:
+    """Judgements; `SETTLED` in place of a reject for those that needed no judge."""
+    listed = [
+        {"query_id": r[0], "metric": r[1], "item": "", "value": r[2], "reason": "",
+         "asked": SETTLED not in r, "reject": r[3] if len(r) > 3 and r[3] != SETTLED else None}
+        for r in rows
+    ]  # fmt: skip
+    return pa.Table.from_pylist(listed, schema=JUDGEMENTS)
+
+
+def scored(table: pa.Table, *metrics: Metric, questions: str = "ab") -> list[Scores]:
+    return score(metrics, table, list(questions))
+
+
+def test_a_mean_of_questions_and_a_pooled_rate_by_hand() -> None:
+    """Question a has one of one, b one of three: (1 + 1/3) / 2, and 2 / 4."""
+    rows = [("a", 1.0), ("b", 1.0), ("b", 0.0), ("b", 0.0)]
+    table = judged(*((q, m, v) for m in ("mean", "pooled") for q, v in rows))
+    mean, pooled = (figure(s, resamples=200, seed=0) for s in scored(table, MEAN, POOLED))
+    assert mean["value"] == pytest.approx(2 / 3, abs=1e-4)
+    assert pooled["value"] == 0.5
+    assert (pooled["low"], pooled["high"]) == (pytest.approx(1 / 3, abs=1e-4), 1.0)
+    assert (mean["n"], mean["items"]) == (2, 4)
+
+
+def test_what_failed_counts_with_the_worst_value() -> None:
+    table = judged(
+        ("a", "mean", 1.0), ("a", "mean", 0.7, LOST), ("a", "lower", 1.0), ("a", "lower", 0.0, LOST)
+    )
+    mean, lower = (figure(s, resamples=50, seed=0) for s in scored(table, MEAN, LOWER))
+    assert (mean["value"], mean["failed"], mean["left_out"]) == (0.5, 1, 1)
+    assert (lower["value"], lower["failed"], lower["better"]) == (1.0, 1, "lower")
+
+
+def test_a_judge_that_broke_down_fails_all_its_metrics() -> None:
+    table = judged(("a", "mean", 1.0), ("a", "lower", 0.0), ("b", "", 0.0, LOST))
+    mean, lower = (figure(s, resamples=50, seed=0) for s in scored(table, MEAN, LOWER))
+    assert (mean["value"], mean["failed"], lower["value"], lower["failed"]) == (0.5, 1, 0.5, 1)
+
+
+def test_a_judge_that_failed_wherever_it_was_asked_has_no_result() -> None:
+    """One question had no answer: nothing was asked about it, so it does not hide the failure."""
+    table = judged(("a", "mean", 0.0, SETTLED), ("b", "mean", 0.0, LOST), ("b", "lower", 0.0))
+    mean, lower = scored(table, MEAN, LOWER)
+    assert figure(mean, resamples=10, seed=0) == {
+        "value": None, "low": None, "high": None,
+        "reason": "the judge failed on all 1 items that it was asked about",
+        "n": 2, "left_out": 0, "items": 2, "failed": 1,
+    }  # fmt: skip
+    assert figure(lower, resamples=10, seed=0)["value"] == 0.0
+    assert compare([mean], [mean], resamples=10, seed=0)["mean"]["value"] is None
+    assert broke_down([mean, lower])
+    assert not broke_down([lower])
+    partly = scored(judged(("a", "mean", 1.0), ("b", "mean", 0.0, LOST)), MEAN)
+    assert not broke_down(partly)
+
+
+def test_no_question_to_judge_is_a_stated_result() -> None:
+    (found,) = scored(judged(), MEAN)
+    assert figure(found, resamples=10, seed=0) == {
+        "value": None, "low": None, "high": None, "reason": "no question has something to judge",
+        "n": 0, "left_out": 2, "items": 0, "failed": 0,
+    }  # fmt: skip
+    difference = compare([found], [found], resamples=10, seed=0)["mean"]
+    assert (difference["value"], difference["n"]) == (None, 0)
+    assert "p_holm" not in difference
+
+
+def test_systems_are_compared_on_the_questions_that_count_for_both() -> None:
+    ours = scored(judged(("a", "mean", 1.0), ("b", "mean", 1.0)), MEAN)
+    theirs = scored(judged(("b", "mean", 0.0), ("c", "mean", 1.0)), MEAN, questions="abc")
+    found = compare(ours, theirs, resamples=99, seed=0)["mean"]
+    assert (found["value"], found["n"]) == (1.0, 1)
+    assert found["p_mcnemar"] == 1.0
+
+
+def test_p_values_are_corrected_for_the_number_of_metrics() -> None:
+    rows = [(q, m, 1.0) for q in "abcdefgh" for m in ("mean", "pooled", "lower")]
+    none = [(q, m, 0.0) for q in "abcdefgh" for m in ("mean", "pooled", "lower")]
+    metrics = (MEAN, POOLED, LOWER)
+    ours = scored(judged(*rows), *metrics, questions="abcdefgh")
+    theirs = scored(judged(*none), *metrics, questions="abcdefgh")
+    found = compare(ours, theirs, resamples=999, seed=0)
+    assert found["mean"]["p"] == pytest.approx(1 / 1000)
+    assert found["mean"]["p_holm"] == pytest.approx(3 / 1000)
+    assert found["mean"]["p_mcnemar"] == pytest.approx(2 / 2**8)
+
+
+def test_what_is_neither_better_high_nor_low_is_not_tested() -> None:
+    """Its difference has no p-value, and Holm's correction does not count it."""
+    rows = [(query, name, 1.0 + (query == "b")) for query in "ab" for name in ("words", "mean")]
+    words = Metric("words", "an answer", "neither")
+    ours = scored(judged(*rows), words, MEAN)
+    theirs = scored(judged(*((q, name, 0.0) for q, name, _ in rows)), words, MEAN)
+    found = compare(ours, theirs, resamples=200, seed=0)
+    assert found["words"]["value"] == 1.5 and "p" not in found["words"]
+    assert found["mean"]["p_holm"] == found["mean"]["p"]
+    assert figure(ours[0], resamples=50, seed=0)["better"] == "neither"

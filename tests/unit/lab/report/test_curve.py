@@ -1,0 +1,101 @@
+"""Curves: which rows make a line, and where its points stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srrag.core.figures import Figure
+from srrag.lab.report.breakdown import Stratum
+from srrag.lab.report.curve import curves, draw_curve, group_curves
+from srrag.lab.report.row import Row
+from srrag.lab.report.view import BenchmarkView, benches
+from tests.unit.lab.report.toy_results import HOSTILE
+
+
+def row(name: str, value: float | None, *overrides: str, **more: Any) -> Row:
+    figure = (
+        Figure(value=None, reason="none")
+        if value is None
+        else Figure(value=value, low=value - 0.1, high=value + 0.1)
+    )
+    return Row(
+        name=name, bench="toy", command="srrag", overrides=overrides,
+        metrics={"choice_accuracy": figure}, **more,
+    )  # fmt: skip
+
+
+def toy() -> BenchmarkView:
+    """Two systems by k, of one of which a value is missing, and a baseline without k."""
+    k = "answering.Rules.select.k"
+    rows = [row("none", 0.3)]
+    rows += [row(f"plain, k={n}", v, "p=plain", f"{k}={n}", baseline="none")
+             for n, v in ((8, 0.6), (1, 0.4), (2, 0.5))]  # fmt: skip
+    rows += [row(f"both, k={n}", v, "p=both", f"{k}={n}", baseline="none")
+             for n, v in ((1, 0.5), (2, None), (8, 0.7))]  # fmt: skip
+    rows.append(row("alone, k=2", 0.9, "p=alone", f"{k}=2", baseline="none"))
+    (bench,) = benches(rows)
+    return bench
+
+
+def test_rows_that_differ_in_one_number_are_a_line() -> None:
+    (plot,) = curves(toy())
+    assert plot.key == "k" and plot.references == (("none", 0.3),)
+    lines = {line.name: [(p.x, p.value) for p in line.points] for line in plot.lines}
+    assert lines == {
+        "plain": [(1.0, 0.4), (2.0, 0.5), (8.0, 0.6)], "both": [(1.0, 0.5), (8.0, 0.7)],
+    }  # fmt: skip
+
+
+def test_settings_stand_by_their_logarithm_and_bands_go_round() -> None:
+    (plot,) = curves(toy())
+    assert [plot.across(x) for x in plot.xs] == pytest.approx([0, 1 / 3, 1])
+    assert plot.at(plot.low) == 0 and plot.at(plot.high) == 1
+    first = plot.lines[0]
+    assert len(plot.path(first, 0, 100, 0, 100).split()) == 3
+    assert len(plot.band(first, 0, 100, 0, 100).split()) == 6
+
+
+def test_rows_without_a_number_make_no_curve() -> None:
+    (bench,) = benches([row("a", 0.3, "pipeline=bm25"), row("b", 0.4, "pipeline=dense")])
+    assert curves(bench) == ()
+
+
+def test_the_same_figures_are_the_same_bytes(tmp_path: Path) -> None:
+    (plot,) = curves(toy())
+    draw_curve(plot, tmp_path / "a.png")
+    draw_curve(plot, tmp_path / "b.png")
+    content = (tmp_path / "a.png").read_bytes()
+    assert content.startswith(b"\x89PNG") and content == (tmp_path / "b.png").read_bytes()
+
+
+def test_a_page_with_curves_is_valid_and_escapes_names() -> None:
+    from srrag.lab.report.page import _environment
+
+    k = "answering.Rules.select.k"
+    name = HOSTILE[:40]
+    (bench,) = benches([row(f"{name}, k={n}", 0.5, f"{k}={n}") for n in (1, 2)])
+    macros = (
+        _environment()
+        .get_template("report.html")
+        .make_module(
+            {"colours": ("#000",) * 6, "dashes": ("",) * 6, "grades": {}}
+            | dict.fromkeys(("policy", "script", "style", "title", "summary", "versions"), "")
+            | {name: [] for name in ("sections", "cost_names", "origins", "lists", "blobs")}
+        )
+    )
+    shown = str(macros.curve(curves(bench)[0]))  # type: ignore[attr-defined]
+    assert "<polyline" in shown and "<polygon" in shown and "<img" not in shown
+
+
+def test_a_set_has_a_curve_of_its_own_figures() -> None:
+    bench = toy()
+    values = [0.1 * n for n in range(len(bench.rows))]
+    stratum = Stratum("exam", 9, tuple(Figure(value=v, low=v, high=v) for v in values))
+    (plot,) = group_curves(bench, bench.main[0], [stratum])
+    assert plot.title == "choice accuracy by k, exam" and plot.group == "exam"
+    assert plot.named == "choice_accuracy by k, exam" and plot.references == (("none", 0.0),)
+    by_name = {line.name: [(p.x, p.value) for p in line.points] for line in plot.lines}
+    assert by_name["plain"] == [(1.0, values[2]), (2.0, values[3]), (8.0, values[1])]

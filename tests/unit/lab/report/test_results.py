@@ -1,0 +1,127 @@
+"""A folder of results: what is written is read again, and what is foreign or cut is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from srrag.core.ids import file_sha256
+from srrag.lab.report.results import read_results, scored, write_results
+from srrag.lab.report.row import Row
+from srrag.storage.atomic_write import read_json, write_parquet
+from tests.unit.lab.report.toy_results import (
+    toy_answers,
+    toy_gold,
+    toy_judgements,
+    toy_rows,
+    toy_scores,
+    write_toy,
+)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    results = read_results(write_toy(tmp_path))
+    assert list(results.rows) == toy_rows()
+    assert results.gold.equals(toy_gold())
+    answers, judgements = results.answers("ours"), results.judgements("ours")
+    assert answers is not None and answers.equals(toy_answers())
+    assert judgements is not None and judgements.equals(toy_judgements())
+    assert results.answers("plain") is None and results.judgements("lost/model") is None
+
+
+def test_questions_know_their_strata_and_why_they_have_no_value(tmp_path: Path) -> None:
+    rows = read_results(write_toy(tmp_path)).questions.to_pylist()
+    assert [row["condition"] for row in rows[:3]] == ["ACL", "stroke", "ACL"]
+    assert rows[0]["value"] == 1.0 and rows[0]["weight"] == 1.0 and rows[0]["certainty"]
+    assert rows[2]["value"] is None and rows[2]["reason"] == "no statement"
+    assert rows[2]["grade"] is None
+
+
+def test_results_of_before_there_were_subsets_are_read(tmp_path: Path) -> None:
+    folder = write_toy(tmp_path)
+    for name in ("questions.parquet", "gold.parquet"):
+        write_parquet(pq.read_table(folder / name).drop_columns(["subset"]), folder / name)
+    files = {name: file_sha256(folder / name) for name in ("questions.parquet", "gold.parquet")}
+    edit(lambda stated: stated["files"].update(files))(folder)
+    results = read_results(folder)
+    assert set(results.gold["subset"].to_pylist()) == {None} and results.gold.equals(toy_gold())
+
+
+def test_pooled_values_add_up_to_the_metric() -> None:
+    table = scored("r", "m", ["a", "b"], np.array([1.0, 3.0]), np.array([2.0, 3.0]))
+    assert table["value"].to_pylist() == [0.5, 1.0]
+    assert table["weight"].to_pylist() == [2.0, 3.0]
+
+
+def test_names_become_files_that_differ_and_stay_in_the_folder(tmp_path: Path) -> None:
+    names = ["a/b", "a-b", "../x", ".."]
+    rows = [toy_rows()[0].model_copy(update={"name": name}) for name in names]
+    from srrag.lab.report.results import write_answers
+
+    for name in names:
+        write_answers(tmp_path / "r", name, toy_answers())
+    write_results(tmp_path / "r", rows, [], toy_gold())
+    files = sorted(path.name for path in (tmp_path / "r" / "answers").iterdir())
+    assert len(files) == 4 and "a-b.parquet" in files
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+    assert all(read_results(tmp_path / "r").answers(name) is not None for name in names)
+
+
+def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def apply(folder: Path) -> None:
+        stated = read_json(folder / "rows.json")  # without the hash of its text
+        change(stated)
+        (folder / "rows.json").write_text(json.dumps(stated))
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda f: (f / "rows.json").unlink(), "holds no rows.json: not results, or not finished"),
+        (lambda f: (f / "rows.json").write_text("{"), "rows.json: not valid JSON"),
+        (lambda f: (f / "rows.json").write_text("[]"), "rows.json: layout None"),
+        (edit(lambda s: s.update(layout=2)), "layout 2; this version reads 1"),
+        (edit(lambda s: s.update(rows=[])), "rows.json: rows: "),
+        (edit(lambda s: s["rows"][1].pop("command")), r"rows\.1\.command: Field required"),
+        (edit(lambda s: s["rows"][0].update(coverage=1)), r"rows\.0\.coverage: Extra inputs"),
+        (edit(lambda s: s["rows"][0]["metrics"]["coverage"].update(value=float("nan"))),
+         r"rows\.0\.metrics\.coverage\.value: .*finite"),
+        (edit(lambda s: s["rows"][0]["metrics"]["nuggets"].update(reason="")), "no reason why"),
+        (edit(lambda s: s["rows"][1].update(name="plain")), "two rows named 'plain'"),
+        (edit(lambda s: s["rows"][1].update(baseline="none")), "baseline 'none' is no row"),
+        (edit(lambda s: s["files"].update({"../gold": ""})), "lies outside the folder"),
+        (lambda f: (f / "gold.parquet").unlink(), r"gold\.parquet is missing"),
+        (lambda f: (f / "answers" / "ours.parquet").write_bytes(b"PAR1"), "sha256 differs"),
+        (edit(lambda s: s["files"].pop("questions.parquet")), "sha256 differs"),
+    ],
+)  # fmt: skip
+def test_a_foreign_or_cut_folder_is_one_line(
+    tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    write_toy(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_results(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_row_that_failed_says_why() -> None:
+    with pytest.raises(ValueError, match="no reason why"):
+        Row(name="x", bench="b", command="c", state="failed")
+
+
+def test_an_interrupted_writing_leaves_no_finished_folder(tmp_path: Path) -> None:
+    write_toy(tmp_path)
+    with pytest.raises(ValueError, match="no row"):
+        write_results(tmp_path, toy_rows()[1:], toy_scores(), toy_gold())
+    assert read_results(tmp_path).rows, "nothing was touched: the fault was found before"
+    with pytest.raises(ValueError, match="column"):
+        write_results(tmp_path, toy_rows(), toy_scores(), toy_gold().drop_columns(["text"]))

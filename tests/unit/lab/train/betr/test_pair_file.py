@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from srrag.algo.betr import make_pairs
+from srrag.lab.train.betr import pair_file
+from srrag.lab.train.betr.pair_file import contradictions, read_pairs
+from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
+
+GOOD = {
+    "query_id": ["a", "b", "a"],
+    "delta_s": [1.0, -2.0, 0.5],
+    "grade_pos": ["A", "E", "C"],
+    "grade_neg": ["B", "A", "C"],
+}
+
+
+def written(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    path = tmp_path / "pairs.parquet"
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def test_reads_what_was_written(tmp_path: Path) -> None:
+    file = read_pairs(written(tmp_path, GOOD))
+    assert file.query_ids == ["a", "b"]
+    assert file.pairs.delta_s.tolist() == [1.0, -2.0, 0.5]
+    assert file.pairs.cell.tolist() == [1, 20, 12]
+    assert file.pairs.query.tolist() == [0, 1, 0]
+    assert file.pairs.weight.tolist() == [0.5, 1.0]
+    assert file.origin is None
+
+
+def test_row_groups_and_batches_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pairs_table(simulate_pairs(TABLE_1, num_queries=40))
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    whole = read_pairs(written(tmp_path, columns))
+    monkeypatch.setattr(pair_file, "_BATCH_ROWS", 77)
+    parts = read_pairs(written(tmp_path, columns, row_group_size=100))
+    assert parts.fingerprint == whole.fingerprint
+    assert parts.query_ids == whole.query_ids
+    assert np.array_equal(parts.pairs.query, whole.pairs.query)
+
+
+def test_the_fingerprint_is_that_of_every_column(tmp_path: Path) -> None:
+    found = {read_pairs(written(tmp_path, GOOD)).fingerprint}
+    for name, value in (
+        ("query_id", "c"),
+        ("delta_s", 0.6),
+        ("grade_pos", "D"),
+        ("grade_neg", "D"),
+    ):
+        found.add(
+            read_pairs(written(tmp_path, {**GOOD, name: [*GOOD[name][:2], value]})).fingerprint
+        )
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize("ids", [[7, 8, 7], pa.array(["a", "b", "a"]).dictionary_encode()])
+def test_other_kinds_of_ids_are_read(tmp_path: Path, ids: Any) -> None:
+    assert len(read_pairs(written(tmp_path, {**GOOD, "query_id": ids})).query_ids) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grade_pos": ["A", "E", "F"]}, r"row 3, column 'grade_pos': 'F' is not one of A, B"),
+        ({"grade_neg": ["B", "", "C"]}, r"row 2, column 'grade_neg': '' is not one of"),
+        ({"grade_neg": ["B", None, "C"]}, r"row 2, column 'grade_neg': there is no value"),
+        ({"delta_s": [1.0, float("nan"), 1.0]}, r"row 2, column 'delta_s': nan is no finite"),
+        ({"delta_s": [1.0, 1.0, float("-inf")]}, r"row 3, column 'delta_s': -inf is no finite"),
+        ({"delta_s": [1.0, None, 1.0]}, r"row 2, column 'delta_s': there is no value"),
+        ({"delta_s": ["1", "2", "3"]}, r"column 'delta_s' holds string, not numbers"),
+        ({"query_id": ["a", None, "b"]}, r"row 2, column 'query_id': there is no value"),
+        ({"grade_pos": ["B"] * 3, "grade_neg": ["B"] * 3}, r"no pair has two different grades"),
+        ({"grade_pos": [["B"]] * 3}, r"column 'grade_pos' holds list"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = written(tmp_path, {**GOOD, **change})
+    with pytest.raises(ValueError, match=message) as caught:
+        read_pairs(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_are_counted_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_file, "_BATCH_ROWS", 2)
+    with pytest.raises(ValueError, match="row 3, column 'grade_pos'"):
+        read_pairs(written(tmp_path, {**GOOD, "grade_pos": ["A", "E", "x"]}))
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no such file"):
+        read_pairs(tmp_path / "nothing")
+    (tmp_path / "text").write_text("query_id,delta_s\n")
+    with pytest.raises(ValueError, match="not a Parquet file"):
+        read_pairs(tmp_path / "text")
+    with pytest.raises(ValueError, match="column 'grade_neg' is missing"):
+        read_pairs(written(tmp_path, {k: v for k, v in GOOD.items() if k != "grade_neg"}))
+    empty = {name: pa.array([], "string" if name != "delta_s" else "double") for name in GOOD}
+    with pytest.raises(ValueError, match="there is no pair"):
+        read_pairs(written(tmp_path, empty))
+
+
+def test_contradictions_by_hand() -> None:
+    """Pairs 0 and 1 are one another turned round, 2 and 3 as well; 4 to 7 only look like it."""
+    rows = [
+        (0, 1.5, 0, 4), (0, -1.5, 4, 0),
+        (1, 0.0, 2, 3), (1, 0.0, 3, 2),
+        (2, 0.0, 1, 1), (2, 0.0, 1, 1),
+        (3, 1.5, 0, 4), (4, -1.5, 4, 0),
+    ]  # fmt: skip
+    query, delta_s, positive, negative = (np.array(column) for column in zip(*rows, strict=True))
+    assert contradictions(make_pairs(delta_s, positive, negative, query)) == 2
+    assert contradictions(simulate_pairs(TABLE_1, num_queries=500)) == 0

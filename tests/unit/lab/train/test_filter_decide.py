@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from srrag.algo.classification import expected_calibration_error, sigmoid
+from srrag.lab.train.filter.decide import answer_threshold, at_threshold, decide, trade_off
+from srrag.lab.train.filter.judge import Scored, judge_filter
+from srrag.lab.train.filter.pairs import JudgedPairs
+from srrag.model.filter import Fusion
+
+
+def judged(groups: list[int], labels: list[float]) -> JudgedPairs:
+    names = tuple(map(str, groups))
+    passages = tuple(f"p{n}" for n in range(len(groups)))
+    return JudgedPairs("p.jsonl", names, names, passages, np.array(labels), np.array(groups))
+
+
+def test_the_trade_off_by_hand() -> None:
+    """Questions by their best passage: 0 right at .9, 1 wrong at .6, 2 right at .4."""
+    pairs = judged([0, 0, 1, 1, 2], [1, 0, 0, 1, 1])
+    probabilities = np.array([0.9, 0.5, 0.6, 0.1, 0.4])
+    curve = trade_off(pairs, probabilities, threshold=0.45)
+    assert curve.thresholds.tolist() == [0.4, 0.6, 0.9]
+    assert curve.answered == pytest.approx([1, 2 / 3, 1 / 3])
+    assert curve.best_is_evidence == pytest.approx([2 / 3, 1 / 2, 1])
+    # Kept: .9, .5, .6 of the first two questions; then .9, .5 of the first alone.
+    assert curve.precision == pytest.approx([1 / 3, 1 / 3, 1 / 2])
+    assert pytest.approx([2 / 6, 2 / 6, 2 / 5]) == curve.F1
+    assert answer_threshold(curve, 0.6) == 0.4
+    assert answer_threshold(curve, 0.9) == 0.9
+    assert at_threshold(curve, 0.9)["answered"] == pytest.approx(1 / 3)
+
+
+def test_where_nothing_is_sure_enough_nothing_is_answered() -> None:
+    curve = trade_off(judged([0, 1], [0, 0]), np.array([0.9, 0.2]), 0.5)
+    assert answer_threshold(curve, 0.5) == 1.0
+    assert at_threshold(curve, 1.0) == {"answered": 0.0, "F1": 0.0}
+
+
+def test_calibration_and_thresholds_are_those_of_the_pairs() -> None:
+    rng = np.random.default_rng(0)
+    logits, cosines = rng.normal(size=4000) * 3, rng.random(4000)
+    chance = sigmoid(0.5 * logits + 2 * cosines - 2)
+    labels = (rng.random(4000) < chance).astype(float)
+    pairs = judged([n // 4 for n in range(4000)], labels.tolist())
+    found = decide(pairs, logits, cosines, precision=0.8)
+    fusion = found.fusion
+    assert [fusion.logit, fusion.cosine, fusion.bias] == pytest.approx([0.5, 2, -2], abs=0.35)
+    probabilities = fusion.probabilities(logits, cosines)
+    ones = np.ones((1, 4000))
+    assert expected_calibration_error(labels, probabilities, ones)[0] < 0.03
+    assert expected_calibration_error(labels, np.round(sigmoid(logits), 4), ones)[0] > 0.05
+    assert 0.3 < found.threshold < 0.4
+    curve = trade_off(pairs, probabilities, found.threshold)
+    kept = at_threshold(curve, found.answer_threshold)
+    assert kept["best_is_evidence"] >= 0.8
+    assert decide(pairs, logits, None, precision=0.8).fusion.cosine == 0
+
+
+def test_probabilities_are_rounded() -> None:
+    found = Fusion(logit=1.0).probabilities(np.array([0.1234567, 800.0, -800.0]), np.zeros(3))
+    assert found.tolist() == [0.5308, 1.0, 0.0]
+
+
+def test_a_better_scoring_is_better_and_by_how_much() -> None:
+    rng = np.random.default_rng(1)
+    labels = np.tile([1.0, 0.0, 0.0], 100)
+    pairs = judged([n // 3 for n in range(300)], labels.tolist())
+    good = np.clip(labels * 0.5 + rng.random(300) * 0.6, 0, 1)
+    poor = np.clip(labels * 0.2 + rng.random(300) * 0.8, 0, 1)
+    seen = np.arange(300) < 150
+    found = judge_filter(Scored(pairs, good, 0.5), Scored(pairs, poor, 0.5), seen, 400)
+    assert set(found["metrics"]) == {"precision", "recall", "F1", "AUROC", "ECE"}
+    assert found["difference"]["AUROC"]["low"] > 0
+    assert found["difference"]["AUROC"]["p"] < 0.01
+    area = found["metrics"]["AUROC"]
+    assert area["low"] < area["value"] < area["high"]
+    assert (area["n"], area["items"]) == (100, 300), "the bootstrap draws questions"
+    assert "ECE" not in found["baseline_metrics"]
+    assert found["new_passages"]["pairs"] == 150
+    same = judge_filter(Scored(pairs, good, 0.5), Scored(pairs, good, 0.5), seen, 400)
+    assert same["difference"]["F1"] == {
+        "value": 0.0, "low": 0.0, "high": 0.0, "n": 100, "p": 1.0,
+    }  # fmt: skip

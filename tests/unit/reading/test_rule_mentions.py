@@ -1,0 +1,133 @@
+import time
+
+import pytest
+
+from srrag.reading.mentions import find_mentions, lower_same_length, read_mentions, zone_of
+from srrag.reading.patterns import bounded
+from srrag.reading.values import find_values, timepoint
+
+
+def types_of(text: str) -> dict[str, str]:
+    """Last type of each mention's wording."""
+    return {text[start:end]: kind for kind, start, end in read_mentions(text)}
+
+
+def test_a_trial_sentence_is_read_into_pico_types() -> None:
+    found = types_of(
+        "Ibuprofen versus placebo in patients with knee osteoarthritis. "
+        "Pain intensity and adverse events were measured after 12 weeks."
+    )
+    assert found["Ibuprofen"] == "Intervention"
+    assert found["placebo"] == "Comparator"
+    assert found["patients with knee osteoarthritis"] == "Population"
+    assert found["knee osteoarthritis"] == "Condition"
+    assert found["after 12 weeks".removeprefix("after ")] == "Timepoint"
+    assert any(kind == "Outcome" and "Pain" in words for words, kind in found.items())
+    assert any(kind == "AdverseEvent" and "adverse" in words for words, kind in found.items())
+
+
+def test_recommendations_and_contraindications_come_from_patterns() -> None:
+    found = types_of(
+        "We recommend that bracing should be offered to patients with ankle sprain. "
+        "Manipulation is contraindicated in patients with fracture."
+    )
+    kinds = {kind: words for words, kind in found.items()}
+    assert kinds["Recommendation"].startswith("We recommend")
+    assert kinds["Contraindication"] == "contraindicated in patients with fracture"
+
+
+def test_a_dose_shows_a_drug_and_named_events_are_found_once() -> None:
+    mentions = read_mentions("# Results\n\nZqwvine 40 mg and a dosage 5 mg: nausea in some.")
+    assert ("Intervention", 11, 18) in mentions
+    assert [kind for kind, *_ in mentions].count("AdverseEvent") == 1
+    assert not any(start == 29 for _, start, _ in mentions)
+
+
+def test_ordinary_and_blank_joined_text_agree() -> None:
+    plain = "Patients with asthma (n=45) received salmeterol, formoterol or placebo."
+    joined = "Patients with asthma ( n = 45 ) received salmeterol , formoterol or placebo ."
+    assert [m[0] for m in read_mentions(plain)] == [m[0] for m in read_mentions(joined)]
+
+
+def test_mentions_do_not_depend_on_the_batch() -> None:
+    texts = [
+        "Aspirin versus placebo in patients with stroke.",
+        "",
+        "Quality of life of 30 women after 6 months of supervised training.",
+    ]
+    together = find_mentions(texts, ["", "", "Results"], [True, True, False])
+    alone = [
+        find_mentions([text], [section], [lead])[0]
+        for text, section, lead in zip(texts, ["", "", "Results"], [True, True, False], strict=True)
+    ]
+    assert together == alone
+
+
+def test_offsets_survive_capitals_that_lower_to_two_characters() -> None:
+    text = "\u0130\u0130 Ibuprofen versus placebo in patients with asthma."
+    assert len(lower_same_length(text)) == len(text)
+    assert ("Comparator", text.index("placebo"), text.index("placebo") + 7) in read_mentions(text)
+
+
+def test_zone_of_a_section_is_that_of_its_last_heading_word() -> None:
+    assert zone_of("Abstract > Materials and Methods") == 3
+    assert zone_of("Results") == 4
+    assert zone_of("Figure legends") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "value"),
+    [
+        ("groups (n = 1,204)", "sample_size", "1204"),
+        ("forty-five obese patients", "sample_size", "45"),
+        ("aged 18 to 65 years", "age_range", "18 to 65"),
+        ("12-17 years of age", "age_range", "12-17"),
+        ("healthy older adults", "age_bin", "older adults"),
+        ("female volunteers", "sex", "female"),
+        ("moderate to severe asthma", "baseline_severity", "moderate to severe"),
+        ("6 months after surgery", "time_since_injury_or_surgery", "6 months"),
+        ("inclusion criteria were knee pain for a year.", "inclusion_criteria", "were knee pain"),
+        ("exclusion criteria: fracture.", "exclusion_criteria", "fracture"),
+        ("400 mg/kg/day of drug", "dose", "400 mg/kg/day"),
+        ("three times a week", "frequency", "three times a week"),
+        ("30-min sessions", "session_duration", "30-min"),
+        ("at 80% of 1rm", "intensity", "80% of 1rm"),
+        ("load increased by 5 kg every week", "progression_rule", "increased by 5 kg every week"),
+        ("home-based exercise", "setting", "home-based"),
+        ("unsupervised training", "supervision", "unsupervised"),
+        ("followed up for 2 years", "followup_weeks", "104.4"),
+        ("a 12-week follow-up", "followup_weeks", "12"),
+        ("the berg balance scale", "measure_name", "berg balance scale"),
+        ("better quality of life", "outcome_domain", "quality of life"),
+        ("the primary outcome was pain at rest.", "primary_outcome", "pain at rest"),
+        ("strongly recommend rest", "recommendation_strength", "strongly recommend"),
+        ("low-quality evidence", "evidence_certainty", "low-quality evidence"),
+        ("a double-blind randomised trial", "study_design", "double-blind randomised trial"),
+        ("3 sets of 10 repetitions, daily", "protocol_params", "3 sets of 10 repetitions"),
+    ],
+)
+def test_attributes(text: str, attribute: str, value: str) -> None:
+    found = {item.attribute: item for item in find_values(text)}
+    assert found[attribute].value.startswith(value)
+    assert 0 <= found[attribute].start < found[attribute].end <= len(text)
+
+
+def test_timepoint_number_and_unit() -> None:
+    assert timepoint("after twelve months") == ("12", "months")
+    assert timepoint("6-week follow-up") == ("6", "weeks")
+    assert timepoint("at baseline") is None
+
+
+def test_no_pattern_is_left_without_a_ceiling() -> None:
+    with pytest.raises(ValueError, match="unbounded"):
+        bounded(r"a+b")
+    assert bounded(r"\d+\s*mg").pattern == r"\d{1,9}\s{0,3}mg"
+
+
+@pytest.mark.parametrize("piece", ["a-", "1,", "twice ", "1 ", " ", "(", "n = 3 ", "5 mg pain "])
+def test_hostile_repetition_stays_fast(piece: str) -> None:
+    text = piece * (40_000 // len(piece))
+    began = time.process_time()
+    find_mentions([text], [""], [True])
+    find_values(text)
+    assert time.process_time() - began < 5.0
