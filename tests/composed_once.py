@@ -14,6 +14,9 @@ from typing import IO
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from srrag.config.compose import SEARCHED
+from srrag.config.places import CONFS
+
 Compose = Callable[..., DictConfig]
 Loaded = DictConfig | ListConfig
 Load = Callable[..., Loaded]
@@ -28,12 +31,11 @@ _SOME = "/_"
 
 def loaded_once(load: Load) -> Load:
     """Return OmegaConf's `load`, which parses each file below conf/ once a process."""
-    conf = Path(__file__).resolve().parents[1] / "conf"
     kept: dict[str, bytes] = {}
 
     def loaded(file: IO[str]) -> Loaded:
         name = str(getattr(file, "name", file))
-        if not Path(name).is_relative_to(conf):
+        if not any(map(Path(name).is_relative_to, CONFS)):
             return load(file)
         if name not in kept:
             kept[name] = pickle.dumps(load(file))
@@ -52,7 +54,7 @@ def composed_once(compose: Compose) -> Compose:
     kept: dict[tuple[str, ...], bytes] = {}
 
     def composed(name: str, overrides: Sequence[str]) -> DictConfig:
-        if any("hydra." in item for item in overrides):
+        if any("hydra." in item and item != SEARCHED for item in overrides):
             return compose(name, overrides=list(overrides))
         found = [_PATH.fullmatch(item) for item in overrides]
         plain = [

@@ -17,7 +17,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from srrag.config.places import CONF
+from srrag.config.places import CONF, CONFS, choices
 from srrag.core.errors import UsageError, first_line
 from srrag.core.kinds import class_of
 from srrag.runner.settled import settled_embedder
@@ -33,6 +33,9 @@ PATHS = (
 """Keys whose value is a single file or folder, in every job that has them."""
 
 _ONE_AT_A_TIME = threading.Lock()
+_QUOTED = (str(folder).replace("'", r"\'") for folder in CONFS[1:])
+SEARCHED = "hydra.searchpath=[" + ",".join(f"'{folder}'" for folder in _QUOTED) + "]"
+"""Where Hydra also looks for choices."""
 _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
 
 
@@ -79,7 +82,7 @@ def _of_files(name: str, overrides: list[str]) -> DictConfig:
         others, whole.hydra = whole.hydra, None
         try:
             with initialize_config_dir(str(CONF), version_base=None):
-                return compose(name, overrides=overrides)
+                return compose(name, overrides=[SEARCHED, *overrides])
         finally:
             whole = GlobalHydra.instance()
             whole.hydra = others
@@ -185,12 +188,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 def describe(name: str) -> str:
     """The help text of a job: its YAML file with all defaults, and the choices of each group."""
-    choices = [
-        f"  {group}: {', '.join(sorted(file.stem for file in (CONF / group).glob('*.yaml')))}"
-        for group in dict.fromkeys(_groups(name))
-    ]
+    groups = dict.fromkeys(_groups(name))
+    listed = [f"  {group}: {', '.join(choices(group))}" for group in groups]
     text = (CONF / f"{name}.yaml").read_text("utf-8")
-    shown = "\nGroups (group=choice):\n" + "\n".join(choices) if choices else ""
+    shown = "\nGroups (group=choice):\n" + "\n".join(listed) if listed else ""
     return f"srrag {name} [key=value …]\n\n{text}{shown}"
 
 

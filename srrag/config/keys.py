@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from srrag.config.places import CONF
+from srrag.config import places
+from srrag.config.places import CONF, CONFS
 from srrag.core.kinds import class_of
 
 SHARED = {
@@ -106,8 +107,8 @@ def _shown(value: Any) -> str:
 
 def choices() -> Iterator[tuple[str, str, str, str]]:
     """Yield each choice of each group: group, choice, what its file says of it, and its class."""
-    for folder in sorted(path for path in CONF.iterdir() if path.is_dir()):
-        for path in sorted(folder.glob("*.yaml")):
+    for group in sorted({path.name for conf in CONFS for path in conf.iterdir() if path.is_dir()}):
+        for path in places.choices(group).values():
             text = path.read_text("utf-8")
             head = [
                 line.strip("# ")
@@ -115,7 +116,7 @@ def choices() -> Iterator[tuple[str, str, str, str]]:
                 if line.startswith("# ") and "@package" not in line
             ]
             kind = re.search(r"^_target_: (\w+)", text, re.MULTILINE)
-            yield folder.name, path.stem, " ".join(head), kind[1] if kind else ""
+            yield group, path.stem, " ".join(head), kind[1] if kind else ""
 
 
 def _first_key(text: str) -> int:

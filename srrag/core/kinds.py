@@ -17,9 +17,21 @@ import importlib
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import iter_modules
 
 GROUP = "srrag"
 """The group of entry points."""
+
+
+def _of_systems() -> dict[str, str]:
+    """The kinds of the published systems, as each package names them in its `KINDS`."""
+    found: dict[str, str] = {}
+    for system in iter_modules([str(Path(__file__).parents[1] / "systems")], "srrag.systems."):
+        own: Mapping[str, str] = importlib.import_module(system.name).KINDS
+        found |= {kind: f"{system.name}.{module}" for kind, module in own.items()}
+    return found
+
 
 MODULES: dict[str, str] = {
     "AlignCitations": "srrag.lab.judges.alignment",
@@ -27,13 +39,11 @@ MODULES: dict[str, str] = {
     "BuildAbbreviations": "srrag.index.abbreviations",
     "BuildDenseIndex": "srrag.index.dense",
     "BuildGraphIndex": "srrag.index.graph",
-    "BuildHypergraph": "srrag.systems.ideprag.build_hypergraph",
     "BuildKnowledgeTree": "srrag.graph.knowledge_tree",
     "BuildLanceDense": "srrag.index.lance",
     "BuildLanceSparse": "srrag.index.lance",
     "BuildSparseIndex": "srrag.index.sparse",
     "BuildStanding": "srrag.index.standing",
-    "BuildTextbookTree": "srrag.systems.rasrag.textbook_tree",
     "BuildTokenIndex": "srrag.index.tokens",
     "BuildUnits": "srrag.index.units",
     "CheckAnswer": "srrag.answer.check_answer",
@@ -42,15 +52,10 @@ MODULES: dict[str, str] = {
     "ClassifyStatements": "srrag.lab.judges.must_have",
     "CompleteDocuments": "srrag.retrieve.complete_documents",
     "ComposeAnswer": "srrag.answer.compose",
-    "ComposeParagraph": "srrag.systems.biogen.paragraph",
     "CrossEncoderModel": "srrag.model.cross_encoder",
-    "CutBigUnits": "srrag.systems.rasrag.big_units",
-    "CutKeyedUnits": "srrag.systems.ideprag.keyed_units",
-    "CutSmallUnits": "srrag.systems.rasrag.small_units",
     "CutWindows": "srrag.corpus.windows",
     "DecomposeQuestion": "srrag.expand.decompose",
     "DetectCommunities": "srrag.graph.communities",
-    "EncodeFindings": "srrag.systems.ideprag.finding_vectors",
     "EncodeNames": "srrag.graph.encode_names",
     "EncodeQuestions": "srrag.retrieve.questions",
     "EncodeSubQuestions": "srrag.retrieve.questions",
@@ -59,25 +64,16 @@ MODULES: dict[str, str] = {
     "EncodeWindows": "srrag.index.encode",
     "Encoder": "srrag.model.encoder",
     "ExtractDocuments": "srrag.extract.extract_documents",
-    "ExtractFeatures": "srrag.systems.ideprag.features",
-    "ExtractFindings": "srrag.systems.ideprag.findings",
     "ExtractRule": "srrag.answer.extract",
     "FilterDense": "srrag.lab.benchmark.filter_dense",
-    "FilterEvidence": "srrag.systems.rethinking.filter_evidence",
     "FindAnchors": "srrag.expand.picot_anchors",
     "FindByRules": "srrag.extract.find_mentions",
     "FindByTagger": "srrag.extract.find_mentions",
-    "FindDocumentKeywords": "srrag.systems.ideprag.document_keywords",
-    "FindEntities": "srrag.systems.ideprag.finding_entities",
-    "FindFigures": "srrag.systems.rasrag.figures",
-    "FindKeywords": "srrag.systems.rasrag.keywords",
-    "FindSearchWords": "srrag.systems.ideprag.search_words",
     "FindSnippets": "srrag.answer.snippets",
     "FindSupport": "srrag.lab.judges.evidence_support",
     "FuseFeatures": "srrag.rerank.fuse_features",
     "FuseRanks": "srrag.retrieve.fuse",
     "FuseScores": "srrag.retrieve.fuse_scores",
-    "GatherDocuments": "srrag.systems.biogen.gather_documents",
     "GatherPapers": "srrag.answer.gather_papers",
     "GradeDocuments": "srrag.corpus.grade_documents",
     "GradeSupport": "srrag.lab.benchmark.grade_support",
@@ -88,14 +84,12 @@ MODULES: dict[str, str] = {
     "GrowSchema": "srrag.extract.schema_growth",
     "GuessQuestions": "srrag.lab.judges.relevancy",
     "HttpEngine": "srrag.engine.openai.engine",
-    "HyperRelations": "srrag.systems.ideprag.hyper_relations",
     "IterateRetrieval": "srrag.retrieve.iterate",
     "JudgeAccuracy": "srrag.lab.judges.accuracy",
     "JudgeAnswerable": "srrag.answer.answerable",
     "JudgeChoice": "srrag.lab.judges.choice",
     "JudgeCitations": "srrag.lab.judges.citations",
     "JudgeCompleteness": "srrag.lab.judges.completeness",
-    "JudgeEvidence": "srrag.systems.rethinking.judge_evidence",
     "JudgeFactuality": "srrag.lab.judges.factuality",
     "JudgeFaithfulness": "srrag.lab.judges.faithfulness",
     "JudgeNuggets": "srrag.lab.judges.nuggets",
@@ -134,14 +128,10 @@ MODULES: dict[str, str] = {
     "ReadPubmed": "srrag.corpus.read_pubmed",
     "RecordedEngine": "srrag.engine.recorded",
     "Reflect": "srrag.retrieve.ircot",
-    "Reformulate": "srrag.systems.biogen.reformulate",
-    "RerankAttention": "srrag.systems.ideprag.rerank_attention",
     "RerankBETR": "srrag.rerank.betr",
     "RerankBiEncoder": "srrag.rerank.bi_encoder",
     "RerankCrossEncoder": "srrag.rerank.cross_encoder",
     "RerankMaxSim": "srrag.rerank.maxsim",
-    "RerankTreePrior": "srrag.systems.rasrag.tree_prior",
-    "RescoreDense": "srrag.systems.biogen.dense_rescoring",
     "Rules": "srrag.llm.completion",
     "SampleSeeds": "srrag.lab.benchmark.sample",
     "SearchAgain": "srrag.answer.search_again",
@@ -149,24 +139,18 @@ MODULES: dict[str, str] = {
     "SearchDense": "srrag.retrieve.search_dense",
     "SearchGraph": "srrag.retrieve.search_graph",
     "SearchSparse": "srrag.retrieve.search_sparse",
-    "SearchTopics": "srrag.systems.ideprag.search_topics",
     "SearchTracks": "srrag.retrieve.tracks",
-    "SearchTree": "srrag.systems.rasrag.search_tree",
-    "SelectBullets": "srrag.systems.biogen.bullets",
     "SelectEvidence": "srrag.answer.select",
-    "SelectFindings": "srrag.systems.ideprag.select_findings",
     "SplitClaims": "srrag.lab.judges.claims",
     "SplitNuggets": "srrag.lab.benchmark.split_nuggets",
-    "SummariseDocuments": "srrag.systems.biogen.summarise",
-    "Thresholds": "srrag.systems.rasrag.thresholds",
     "Track": "srrag.retrieve.tracks",
     "VllmEngine": "srrag.engine.vllm.engine",
     "Vocabulary": "srrag.reading.vocabulary",
     "WeighTokens": "srrag.retrieve.weigh_tokens",
     "WriteHyde": "srrag.expand.hyde",
     "WriteQuestion": "srrag.lab.benchmark.write_question",
-    "WriteRationale": "srrag.systems.rethinking.rationale",
     "WriteReference": "srrag.lab.benchmark.write_reference",
+    **_of_systems(),
 }
 """The module of each kind."""
 

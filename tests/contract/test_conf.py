@@ -11,20 +11,21 @@ import pytest
 from jobs import JOBS
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.config.places import CONFS
 from srrag.core.errors import UsageError
 from srrag.core.spec import build
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONF = REPOSITORY / "conf"
-GROUPS = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
+GROUPS = sorted((path.parent.name, path.stem) for conf in CONFS for path in conf.glob("*/*.yaml"))
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "evaluate", "bench": "evaluate", "engine": "build",
     "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build", "aliases": "build",
     "index": "build",
-    "hyperrelations": "build", "answering": "evaluate",
+    "answering": "evaluate",
 }  # fmt: skip
-APART = {"plan", "engine", "mentions", "late", "aliases", "index", "hyperrelations"}
+APART = {"plan", "engine", "mentions", "late", "aliases", "index"}
 """Groups whose choices need certain choices of other groups; all others are composed together."""
 NEEDED = {
     "init": ["root=R"],

@@ -7,11 +7,12 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.config.compose import configure
+from srrag.config.places import choices
 from srrag.core.spec import fingerprint, spec
 from srrag.engine.call import key_of
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.vllm.engine import VllmEngine
-from tests.golden.cases import CASES, REPOSITORY
+from tests.golden.cases import CASES
 
 FILE = Path(__file__).parent / "identities.json"
 ENGINES = {
@@ -33,15 +34,15 @@ def stages() -> dict[str, str]:
 
 
 def pipelines() -> dict[str, str]:
-    """Every file of conf/pipeline; without what a step learned, which lies in a root."""
+    """Every pipeline; without what a step learned, which lies in a root."""
     made = {}
-    for path in sorted((REPOSITORY / "conf" / "pipeline").glob("*.yaml")):
-        config = configure("ask", [f"pipeline={path.stem}", "root=R", "question=x"])
+    for name in choices("pipeline"):
+        config = configure("ask", [f"pipeline={name}", "root=R", "question=x"])
         pipeline = factory.make(config["pipeline"], "pipeline")
         try:
-            made[path.stem] = fingerprint(spec(pipeline), pipeline.identity())
+            made[name] = fingerprint(spec(pipeline), pipeline.identity())
         except (OSError, ValueError):
-            made[path.stem] = fingerprint(spec(pipeline))
+            made[name] = fingerprint(spec(pipeline))
     return made
 
 

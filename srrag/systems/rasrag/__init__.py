@@ -1,0 +1,13 @@
+"""RASRAG: a textbook as a tree of chapters, big and small text units."""
+
+KINDS = {
+    "BuildTextbookTree": "textbook_tree",
+    "CutBigUnits": "big_units",
+    "CutSmallUnits": "small_units",
+    "FindFigures": "figures",
+    "FindKeywords": "keywords",
+    "RerankTreePrior": "tree_prior",
+    "SearchTree": "search_tree",
+    "Thresholds": "thresholds",
+}
+"""The module of each kind."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from srrag.config.compose import configure
+from srrag.config.places import choices
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.lab.experiment.configurations import Configuration, configurations, made_before, named
@@ -84,7 +85,7 @@ def test_where_another_engine_answers_two_commands_repeat_it(sample_root: Path) 
     configure("answer", shlex.split(answer)[2:])
 
 
-SWEEPS = sorted(path.stem for path in (Path(__file__).parents[4] / "conf/sweep").glob("*.yaml"))
+SWEEPS = list(choices("sweep"))
 
 
 @pytest.mark.slow
