@@ -1,4 +1,4 @@
-"""Every command that README and docs show composes; tables of figures say how blind they are."""
+"""Every command that README and docs show composes; figures stand on their page alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from jobs import JOBS
-from perf.figures import KINDS
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from tests.bucket import s3_server
@@ -19,7 +18,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```(?:console|bash|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _DECIMALS = re.compile(r"^\|.*(?<![\w.])\.\d{3}\b", re.MULTILINE)
-_WORD = re.compile(rf"\b(?:{'|'.join(KINDS[:-1])})\b".replace(" ", r"\s"), re.IGNORECASE)
 _ENDS = {"&&", "||", "|", ";", ">", "2>", "&", "→"}
 
 
@@ -90,26 +88,6 @@ def test_a_command_composes(page: str, words: list[str]) -> None:
         pytest.fail(f"srrag {' '.join(words)}: {error}")
 
 
-def tables_without_a_word(text: str) -> list[str]:
-    """The headings of sections with a table of decimals, and no word on who had seen its data."""
-    sections = re.split(r"(?m)^(?=#+ )", text)
-    return [
-        section.splitlines()[0]
-        for section in sections
-        if _DECIMALS.search(section) and not _WORD.search(section)
-    ]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_a_table_of_figures_says_whether_it_is_blind(page: Path) -> None:
-    assert tables_without_a_word(page.read_text("utf-8")) == []
-
-
-def test_a_table_without_such_a_word_is_found() -> None:
-    table = "| nDCG@10 |\n|---|\n| .812 |\n"
-    assert tables_without_a_word(f"# A\n{table}# B\n*blind*\n{table}") == ["# A"]
-    assert not tables_without_a_word("# A\nthe weight .812\n| 12.812 s |\n")
-
-
-def test_the_readme_has_no_tuned_figure() -> None:
-    assert "tuned*" not in (REPOSITORY / "README.md").read_text("utf-8")
+def test_a_table_of_figures_stands_on_the_page_of_figures_alone(page: Path) -> None:
+    assert bool(_DECIMALS.search(page.read_text("utf-8"))) == (page.name == "figures.md")
