@@ -26,6 +26,7 @@ from tests.endpoint_faults import BODIES, STATUSES, Planned
 from tests.sample_json import answer_by_schema
 
 PIECE_CHARS = 8
+WORD = {"content": "word "}
 
 
 def digest(request: dict[str, Any]) -> str:
@@ -50,6 +51,8 @@ class Endpoint:
     slow_s: float = 5.0
     usage: bool = True
     api_key: str = ""
+    bend: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
+    """Changes the body of an answer, given the request; one with an error has status 400."""
     lifetime_s: float = 300.0
     hold_after: int = sys.maxsize
     """A gate: calls that arrive after so many are held until it is raised (`POST /hold/<n>`)."""
@@ -59,6 +62,8 @@ class Endpoint:
     answered: Counter[str] = field(default_factory=Counter)
     struck: Counter[str] = field(default_factory=Counter)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    sent: list[dict[str, str]] = field(default_factory=list)
+    """Headers and query of each kept request."""
     keep_requests: int = 100
     in_flight: int = 0
     held: int = 0
@@ -96,6 +101,7 @@ class Endpoint:
             arrival = self.calls.total()
             if len(self.requests) < self.keep_requests:
                 self.requests.append(request)
+                self.sent.append({**http.headers, **http.query})
             sent = self.calls[name]
             await self._pass(arrival)
             struck = next((p.kind for p in self._plan if p.strikes(name, sent, arrival)), "")
@@ -140,7 +146,9 @@ class Endpoint:
             message, finish = self._message(request, struck)
             if request.get("stream"):
                 return await self._stream(http, request, message, finish, struck)
-            response = web.json_response(self._completion(request, message, finish))
+            body = self._completion(request, message, finish)
+            body = self.bend(request, body) if self.bend else body
+            response = web.json_response(body, status=400 if "error" in body else 200)
             if struck in ("half_body", "half_stream"):
                 body = response.body
                 assert isinstance(body, bytes)
@@ -197,6 +205,9 @@ class Endpoint:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(http)
         await response.write(b": ready\n\n")
+        while struck in ("keep_alive", "drip", "endless"):
+            await response.write(b": ping\n\n" if struck == "keep_alive" else _event(WORD, None))
+            await asyncio.sleep(0 if struck == "endless" else 0.05)
         pieces = [text[i : i + PIECE_CHARS] for i in range(0, len(text), PIECE_CHARS)]
         for place, piece in enumerate(pieces):
             if place == len(pieces) // 2 and struck == "half_stream":

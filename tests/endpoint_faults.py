@@ -26,7 +26,7 @@ BODIES = {
 }
 KINDS = {
     *STATUSES, *BODIES, "slow", "drop", "half_body", "stall", "half_stream", "short_stream",
-    "nonsense", "empty", "refusal", "filtered", "length",
+    "nonsense", "empty", "refusal", "filtered", "length", "keep_alive", "drip", "endless",
 }  # fmt: skip
 
 

@@ -59,6 +59,10 @@ class Model(Engine):
             return prompt
         return replace(prompt, temperature=self.temperature)
 
+    def limit(self, prompt: Prompt) -> int:
+        """The most tokens that an answer may have."""
+        return prompt.max_tokens
+
     @property
     def replicas(self) -> int:
         """Number of sessions that share the calls."""

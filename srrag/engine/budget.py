@@ -11,9 +11,6 @@ from srrag.engine.call import Call
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.llm.completion import Account, EngineStopped
 
-_MESSAGE_TOKENS = 16
-"""Upper bound on the tokens that a chat template adds to a message."""
-
 
 def open_budget(folder: Path, account: Account) -> Budget:
     """Open the budget of a run: the account's ceilings, less what the log has already paid for."""
@@ -23,14 +20,6 @@ def open_budget(folder: Path, account: Account) -> Budget:
         max_usd=account.max_usd,
         tokens=paid.tokens_in + paid.tokens_out,
         usd=paid.usd,
-    )
-
-
-def most_tokens_in(call: Call) -> int:
-    """Upper bound on a prompt's tokens: one per UTF-8 byte, plus the chat template."""
-    return sum(
-        len(message["content"].encode("utf-8", "replace")) + _MESSAGE_TOKENS
-        for message in call.messages()
     )
 
 
@@ -56,7 +45,7 @@ class Budget:
         """Wait until the call surely fits the budget; raises EngineStopped if it never will."""
         if self.max_tokens is None and self.max_usd is None:
             return
-        need = _most(engine, most_tokens_in(call), call.prompt.max_tokens)
+        need = _most(engine, call)
         while (key := self._exceeded(need)) is not None:
             if not self._reserved:
                 raise EngineStopped(self._message(key))
@@ -66,15 +55,15 @@ class Budget:
 
     def promise(self, engine: Model, tokens_in: int, tokens_out: int) -> None:
         """Count tokens that will be paid for after this run."""
-        tokens, usd = _most(engine, tokens_in, tokens_out)
-        self.promised = self.promised[0] + tokens, self.promised[1] + usd
+        usd = engine.price(tokens_in, tokens_out)
+        self.promised = self.promised[0] + tokens_in + tokens_out, self.promised[1] + usd
 
     def fits(self, engine: Model, call: Call) -> bool:
         """Whether the ceiling allows one more call beside what is promised.
 
         Raises EngineStopped if nothing is promised whose answers could make room.
         """
-        key = self._exceeded(_most(engine, most_tokens_in(call), call.prompt.max_tokens))
+        key = self._exceeded(_most(engine, call))
         if key is not None and not self.promised[0]:
             raise EngineStopped(self._message(key))
         return key is None
@@ -107,6 +96,7 @@ class Budget:
         )
 
 
-def _most(engine: Model, tokens_in: int, tokens_out: int) -> tuple[int, float]:
-    """Tokens and their price in US dollars."""
+def _most(engine: Model, call: Call) -> tuple[int, float]:
+    """The most tokens of a call, and their price in US dollars."""
+    tokens_in, tokens_out = call.most_tokens_in, engine.limit(call.prompt)
     return tokens_in + tokens_out, engine.price(tokens_in, tokens_out)

@@ -6,13 +6,16 @@ import copy
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from srrag.core.errors import EngineError
 from srrag.core.spec import canonical, spec
 from srrag.llm.completion import Answer, Engine, Enums, Fault, Prompt
+
+TEMPLATE_TOKENS = 32
+"""Upper bound on the tokens that an engine and its chat template add to a message."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,13 @@ class Call:
             messages.append({"role": "user", "content": wrong})
         return messages
 
+    @property
+    def most_tokens_in(self) -> int:
+        """Upper bound on the prompt's tokens: one a byte of texts and schema, and the template."""
+        texts = [message["content"] for message in self.messages()]
+        size = sum(len(text.encode("utf-8", "replace")) + TEMPLATE_TOKENS for text in texts)
+        return size + len(schema_json(self.prompt.schema).encode())
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -46,7 +56,7 @@ class Reply:
 
     `finish` is "stop", "length" for an answer cut off at `max_tokens`, or "looped" for one that was
     cut off because it repeated itself. `retries` counts the attempts after the first. A call
-    without an answer has 0 tokens.
+    that was never answered has 0 tokens. `note` is what to tell the user of the engine, once.
     """
 
     text: str = ""
@@ -56,6 +66,7 @@ class Reply:
     retries: int = 0
     seconds: float = 0.0
     fault: Fault | None = None
+    note: str = ""
     known: bool = False
     """Whether the answer was already in the journal, and so paid for by an earlier call."""
 
@@ -111,12 +122,13 @@ class SessionLostError(EngineError):
 
 
 class CallError(EngineError):
-    """A streamed answer broke off; `fault` says how."""
+    """A streamed answer broke off; `fault` says how, `reply` holds what had come."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, reply: Reply | None = None) -> None:
         """Keep the fault."""
         super().__init__(f"{fault.kind}: {fault.detail}")
         self.fault = fault
+        self.reply = replace(reply or Reply(), fault=fault)
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,8 @@ resumed pays twice only for the calls that were in flight.
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.engine.base import Model
-from srrag.engine.budget import Budget, most_tokens_in, open_budget
+from srrag.engine.budget import Budget, open_budget
 from srrag.engine.call import (
     Call,
     DeferringSession,
@@ -28,6 +30,8 @@ from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal
 from srrag.engine.stream import answered
 from srrag.llm.completion import AWAITED, Account, EngineStopped, Fault, Usage, one_line, read
+
+_log = logging.getLogger(__name__)
 
 MIN_WATCHED = 200
 """Number of prompts from which on the share of lost ones can end the run."""
@@ -49,6 +53,7 @@ class Dispatcher:
         self._first = self._lost = 0
         self.engine = engine
         self._done = Usage()
+        self._told: set[str] = set()
         self._opener = opener
         self._journal = journal
         self._budget = budget
@@ -142,7 +147,7 @@ class Dispatcher:
         if session.pending(call):
             session.defer(call)
         elif self._budget.fits(self.engine, call):
-            self._budget.promise(self.engine, most_tokens_in(call), call.prompt.max_tokens)
+            self._budget.promise(self.engine, call.most_tokens_in, self.engine.limit(call.prompt))
             session.defer(call)
         else:
             session.postpone(call)
@@ -179,7 +184,15 @@ class Dispatcher:
         )
         self._journal.append([_entry(self.engine, call, reply, usd)])
         self._watch(call, reply)
+        self._tell(reply.note)
         return reply
+
+    def _tell(self, note: str) -> None:
+        """Tell what a reply says of its engine; a few notes, and what differs in numbers once."""
+        kind = re.sub(r"\d[\d,.]*", "", note)
+        if note and kind not in self._told:
+            self._told.add(kind)
+            _log.warning("%s: %s", self.engine.name, note)
 
     def _watch(self, call: Call, reply: Reply) -> None:
         """Stop the run if too many prompts are lost, before it pays for the rest."""

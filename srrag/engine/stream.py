@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from srrag.engine.call import Call, CallError, Reply, Session
@@ -92,4 +92,4 @@ async def pieces(session: Session, call: Call) -> AsyncGenerator[str | Reply, No
             async for item in items:
                 yield item
     except CallError as error:
-        yield Reply(fault=error.fault, seconds=time.monotonic() - began)
+        yield replace(error.reply, seconds=time.monotonic() - began)

@@ -29,7 +29,7 @@ class BatchSession:
         self._engine = engine
         self._folder = folder
         self._found = found
-        self._dialect = protocol.dialect(engine)
+        self._dialect = engine.dialect
         self._writer = PromptWriter(folder)
         self._waiting: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
@@ -57,7 +57,7 @@ class BatchSession:
         if (place := self._found.answers.get(name)) is not None:
             body = json.dumps(body_of(self._found.row(place))).encode("ascii")
             try:
-                return protocol.read_completion(body, call)
+                return protocol.read_completion(body, call, self._dialect.limit(call))
             except protocol.AttemptError as error:
                 return Reply(fault=error.fault)
         failures = self._found.failures.get(name)
@@ -65,7 +65,11 @@ class BatchSession:
             return None
         row = self._found.row([*failures.values()][-1])
         failed = _error(status_of(row), row.get("error") or body_of(row))
-        final = not (failed.passing or failed.hopeless)
+        learned = self._engine.dialect.without(failed.fault.detail)
+        if learned is not None:
+            refused = self._dialect.refused | learned.refused
+            self._dialect = replace(self._dialect, refused=refused)
+        final = not (failed.passing or failed.hopeless or learned)
         if final or len(failures) >= MAX_TRIES:
             return Reply(fault=failed.fault, retries=len(failures) - 1)
         self._failed[failed.fault.detail] += 1
@@ -86,7 +90,7 @@ class BatchSession:
         texts = [message["content"] for message in call.messages()]
         texts.append(self._engine.appended(call.prompt.schema))
         self._tokens_in += protocol.estimate_tokens(*texts)
-        self._tokens_out += call.prompt.max_tokens
+        self._tokens_out += self._dialect.limit(call)
 
     def postpone(self, call: Call) -> None:
         """Leave a call, which the ceiling does not allow now, to a later run."""

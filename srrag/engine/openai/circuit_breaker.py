@@ -7,6 +7,8 @@ import time
 
 from srrag.llm.completion import EngineStopped
 
+FAILURES = 5
+"""Failures in a row that open the circuit."""
 GRACE_S = 3.0
 """Seconds for which a series of failures may be a restart, so the circuit stays closed."""
 
@@ -18,7 +20,7 @@ class CircuitBreaker:
     detects a dead endpoint before any call has used up its retries.
     """
 
-    def __init__(self, endpoint: str, limit: int, grace_s: float = GRACE_S) -> None:
+    def __init__(self, endpoint: str, limit: int = FAILURES, grace_s: float = GRACE_S) -> None:
         """Bind the endpoint, the failures that open the circuit, and their least duration."""
         self._endpoint = endpoint
         self._limit = limit

@@ -6,16 +6,34 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
 
 from srrag.core.spec import place_field
 from srrag.engine.base import Model
 from srrag.engine.call import Session
-from srrag.engine.openai.circuit_breaker import GRACE_S
-from srrag.engine.openai.protocol import DROPPED, appended
-from srrag.llm.completion import Answer, EngineStopped
+from srrag.engine.openai.request import DROPPED, Dialect, appended
+from srrag.llm.completion import Answer, EngineStopped, Prompt
 
+_NAME = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+_SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|sig|code", re.IGNORECASE)
+_HEADER = re.compile(r"([\w!#$%&'*+.^`|~-]+):[ \t]*(\S[ -~]*)", re.ASCII)
+_PARAMETER = re.compile(r"([\w.~-]+)=([^&#\s]*)", re.ASCII)
 STRUCTURED = ("json_schema", "json_object", "none")
+
+
+class Address(NamedTuple):
+    """Where requests go, with the headers that they carry, and the secrets among these."""
+
+    url: str
+    headers: dict[str, str]
+    secrets: tuple[str, ...]
+
+    def hide(self, text: str) -> str:
+        """Replace the secrets in a text."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +44,8 @@ class HttpEngine(Model):
     part of the system message. `bounds` says which bounds of the schema are sent (parsing enforces
     all of them): "all"; "items", which omits string lengths, because with them the grammars of
     xgrammar (vLLM, SGLang) forbid quotation marks and line breaks; or "none", for hosted endpoints
-    that refuse bounds.
+    that refuse bounds. `thinking` is the number of tokens that a model which thinks may spend on it
+    before it answers, beyond those of the answer; null for other models.
     """
 
     model: str
@@ -34,22 +53,20 @@ class HttpEngine(Model):
     structured: str = "json_schema"
     strict: bool = True
     bounds: str = "items"
+    thinking: int | None = None
 
     folder: str | None = place_field(None)
     """Folder of batch files: prompts go there, and answers come from there, instead of by HTTP."""
     base_url: str = place_field("http://127.0.0.1:8000/v1")
     api_key_env: str | None = place_field(None)
     """Name of the environment variable that holds the API key; null for an endpoint without one."""
-    timeout_s: float = place_field(120.0)
-    """Time limit of one attempt; in a stream, of one silence."""
+    headers: tuple[str, ...] = place_field(())
+    """More headers, each "Name: value"; $NAME in a value stands for an environment variable."""
+    query: str = place_field("")
+    """Query string of each request, such as "api-version=2024-10-21"; $NAME as in headers."""
+    timeout_s: float = place_field(300.0)
+    """Time limit of one attempt, from its beginning to the end of its answer, streamed or not."""
     max_retries: int = place_field(6)
-    breaker_failures: int = place_field(5)
-    """Consecutive calls failed after all retries, or refused connections, that end the run.
-
-    A refused connection uses up no retry.
-    """
-    breaker_grace_s: float = place_field(GRACE_S)
-    """Least duration of the failures that end the run, so that a short outage does not."""
 
     def __post_init__(self) -> None:
         """Raise ValueError that names an invalid field; never show a value that may be a key."""
@@ -67,11 +84,18 @@ class HttpEngine(Model):
                 or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.api_key_env)),
                 "is the name of an environment variable in capitals, not a key",
             ),
+            "headers": (
+                all(map(_is_header, self.headers)),
+                'are "Name: value"; one that holds a secret has $NAME of an environment variable',
+            ),
+            "query": (
+                not self.query or all(map(_is_parameter, self.query.split("&"))),
+                "is name=value&…; a secret is $NAME of an environment variable",
+            ),
+            "thinking": (self.thinking is None or self.thinking >= 0, "is null or at least 0"),
             "concurrency": (self.concurrency >= 1, "is at least 1"),
             "timeout_s": (self.timeout_s > 0, "is above 0"),
             "max_retries": (self.max_retries >= 0, "is at least 0"),
-            "breaker_failures": (self.breaker_failures >= 1, "is at least 1"),
-            "breaker_grace_s": (self.breaker_grace_s >= 0, "is at least 0"),
         }
         for name in ("usd_per_mtok_in", "usd_per_mtok_out"):
             value = getattr(self, name)
@@ -97,17 +121,45 @@ class HttpEngine(Model):
         """Whether prompts go to files."""
         return self.folder is not None
 
-    def key(self) -> str:
-        """Read the API key from the environment, or return "" if the endpoint needs none.
+    def limit(self, prompt: Prompt) -> int:
+        """The most tokens that an answer may have, with those for thinking."""
+        return prompt.max_tokens + (self.thinking or 0)
 
-        Raises EngineStopped if the variable is unset or holds no valid key.
+    @property
+    def dialect(self) -> Dialect:
+        """How the endpoint wants requests."""
+        return Dialect(self.model, self.structured, self.strict, self.bounds, self.thinking or 0)
+
+    def address(self) -> Address:
+        """Read keys from the environment, for the URL and the headers of each request.
+
+        Raises EngineStopped if a variable is unset or holds no valid key.
         """
-        if self.api_key_env is None:
-            return ""
-        key = os.environ.get(self.api_key_env, "").strip()
+        told = [
+            *self.headers,
+            *([f"Authorization: Bearer ${self.api_key_env}"] * bool(self.api_key_env)),
+        ]
+        secrets = {
+            name: self._secret(name) for text in (*told, self.query) for name in _NAME.findall(text)
+        }
+
+        def filled(text: str) -> str:
+            return _NAME.sub(lambda found: secrets[found[1]], text)
+
+        pairs = (filled(text).partition(":") for text in told)
+        headers = {name: value.strip() for name, _, value in pairs}
+        query = "&".join(
+            f"{name}={quote(filled(value), safe='')}"
+            for name, _, value in (each.partition("=") for each in self.query.split("&") if each)
+        )
+        url = self.base_url.rstrip("/") + "/chat/completions" + (f"?{query}" if query else "")
+        return Address(url, headers, tuple(secrets.values()))
+
+    def _secret(self, name: str) -> str:
+        key = os.environ.get(name, "").strip()
         if not (key and key.isascii() and key.isprintable()):
             why = "holds what no key can hold" if key else "is not set"
-            raise EngineStopped(f"{self.name}: the environment variable {self.api_key_env} {why}")
+            raise EngineStopped(f"{self.name}: the environment variable {name} {why}")
         return key
 
     def appended(self, schema: type[Answer]) -> str:
@@ -132,3 +184,17 @@ def _plain_url(text: str) -> bool:
     except ValueError:
         return False
     return url.scheme in ("http", "https") and bool(url.hostname) and bare
+
+
+def _is_header(text: str) -> bool:
+    found = _HEADER.fullmatch(text)
+    return found is not None and _shows_no_secret(found[1], found[2])
+
+
+def _is_parameter(text: str) -> bool:
+    found = _PARAMETER.fullmatch(text)
+    return found is not None and _shows_no_secret(found[1], found[2])
+
+
+def _shows_no_secret(name: str, value: str) -> bool:
+    return bool(_NAME.search(value)) or not _SECRET.search(name)

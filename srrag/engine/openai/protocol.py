@@ -1,43 +1,29 @@
-"""The chat completions protocol as pure functions that render requests and read responses."""
+"""Reads what endpoints of the chat completions API reply, without trust: pure functions."""
 
 from __future__ import annotations
 
 import email.utils
 import json
+import math
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pydantic
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from srrag.core.errors import EngineError
-from srrag.engine.call import Call, Reply, allowed, schema_json
-from srrag.llm.completion import Answer, Enums, Fault, one_line
+from srrag.engine.call import Call, Reply
+from srrag.llm.completion import Fault, one_line
 from srrag.llm.loops import ended
 
-if TYPE_CHECKING:
-    from srrag.engine.openai.engine import HttpEngine
-
 MAX_BODY_BYTES = 8 * 1024**2
+TOKEN_BYTES = 4
+"""Bytes per token in estimates."""
+MAX_TOKEN_BYTES = 16
+"""Bytes per token of a stream beyond which it is longer than it was to be, and cut off."""
 MAX_WAIT_S = 120.0
 """Upper limit of a Retry-After header, in seconds."""
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
-COMPACT = "\n\nWrite the JSON on one line, without indentation or blanks between its parts."
-"""Asked of every endpoint: indentation is up to half of an answer's tokens."""
 FILTERED = "I cannot answer: the content filter of the endpoint withheld the answer."
-LENGTHS = frozenset({"minLength", "maxLength"})
-NUMBERS = frozenset(
-    {"minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
-)
-DROPPED: Mapping[str, frozenset[str]] = {
-    "all": frozenset(),
-    "items": LENGTHS,
-    "none": LENGTHS | NUMBERS | {"pattern"},
-}
-"""Schema keywords that are left out, by the value of `HttpEngine.bounds`."""
 DETAIL_CHARS = 300
 RETRIED = frozenset({408, 409, 425, 429})
 HOPELESS = {
@@ -52,14 +38,26 @@ _TOO_LONG = re.compile(
     r"|max_new_tokens.{0,20} must be <=|prompt is too long|reduce the length",
     re.IGNORECASE,
 )
+_FINISHES = {
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_output_tokens"), "length"),
+    **dict.fromkeys(("content_filter", "safety", "sensitive", "recitation"), "content_filter"),
+    **dict.fromkeys(("error", "abort", "network_error"), "broken"),
+}
+"""Finish reasons of endpoints other than "stop" and its like, as they are called here."""
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_MESSAGES = ("error", "errors", "message", "msg", "detail", "title")
+_TAG = re.compile(r"<(?:style|script).*?</(?:style|script)>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
 class AttemptError(EngineError):
     """A failed attempt.
 
     `passing`: the failure is transient, and a retry after `wait_s` seconds may succeed. `refused`:
-    the endpoint refused the connection. `hopeless`: every other call would fail likewise.
+    the endpoint refused the connection. `hopeless`: every other call would fail likewise. `reply`
+    is what a stream held before it broke off.
     """
+
+    reply: Reply | None = None
 
     def __init__(
         self,
@@ -80,159 +78,86 @@ class AttemptError(EngineError):
         self.hopeless = hopeless
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How an endpoint wants requests; the fields are those of HttpEngine."""
+class Said(NamedTuple):
+    """What a message, or a piece of one, holds."""
 
-    model: str
-    structured: str
-    strict: bool
-    bounds: str
-
-    def request(self, call: Call, *, stream: bool = False) -> bytes:
-        """Render the JSON body of a call."""
-        messages = call.messages()
-        messages[0]["content"] += appended(call.prompt.schema, self.structured)
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": messages,
-            "max_tokens": call.prompt.max_tokens,
-            "temperature": call.prompt.temperature,
-            "seed": call.seed,
-        }
-        schema = call.prompt.schema
-        if self.structured == "json_schema":
-            body["response_format"] = _response_format(
-                schema, self.strict, self.bounds, call.prompt.enums
-            )
-        elif self.structured == "json_object":
-            body["response_format"] = {"type": "json_object"}
-        if stream:
-            body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return json.dumps(body, separators=(",", ":")).encode("ascii")
-
-
-def dialect(engine: HttpEngine) -> Dialect:
-    """How an engine wants requests."""
-    return Dialect(engine.model, engine.structured, engine.strict, engine.bounds)
-
-
-def appended(schema: type[Answer], structured: str) -> str:
-    """Return the text appended to a system text: without guided decoding it states the schema."""
-    if structured == "json_schema":
-        return COMPACT
-    return f"{COMPACT}\n\nAnswer with one JSON object of this JSON schema:\n{schema_json(schema)}"
-
-
-@lru_cache(maxsize=256)
-def _response_format(
-    schema: type[Answer], strict: bool, bounds: str, enums: Enums
-) -> dict[str, Any]:
-    shape = allowed(json.loads(schema_json(schema)), enums)
-    name = re.sub(r"[^\w-]", "_", schema.__name__, flags=re.ASCII)[:64]
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": name, "schema": _without(shape, DROPPED[bounds]), "strict": strict},
-    }
-
-
-def _without(node: Any, dropped: frozenset[str]) -> Any:
-    """Drop keywords from a schema, but keep properties of the same names."""
-    if isinstance(node, list):
-        return [_without(item, dropped) for item in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        key: {name: _without(child, dropped) for name, child in value.items()}
-        if key in ("properties", "$defs")
-        else value
-        if key in ("const", "enum", "default", "examples")
-        else _without(value, dropped)
-        for key, value in node.items()
-        if key not in dropped
-    }
-
-
-class _Message(pydantic.BaseModel):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(pydantic.BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class EndpointUsage(pydantic.BaseModel):
-    """Tokens as an endpoint counts them, None where it does not."""
-
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-class _Completion(pydantic.BaseModel):
-    choices: list[_Choice] = pydantic.Field(min_length=1)
-    usage: EndpointUsage | None = None
-
-
-class _StreamPiece(pydantic.BaseModel):
-    delta: _Message = _Message()
-    finish_reason: str | None = None
-
-
-class _Chunk(pydantic.BaseModel):
-    choices: list[_StreamPiece] = []
-    usage: EndpointUsage | None = None
+    text: str = ""
+    thought: str = ""
+    refusal: str = ""
 
 
 class Event(NamedTuple):
-    """A line of a stream: a piece of text, or the end of the answer with its usage.
+    """A line of a stream: a piece of the answer, or its end with its usage.
 
     `finish` is the reason for the end, "" before. `last` marks the final event.
     """
 
-    text: str = ""
+    said: Said = Said()
     finish: str = ""
-    usage: EndpointUsage | None = None
+    usage: Any = None
     last: bool = False
 
 
-def read_completion(body: bytes, call: Call) -> Reply:
+def read_completion(body: bytes, call: Call, limit: int) -> Reply:
     """Read a response of status 200; raises AttemptError if it is not a chat completion."""
-    try:
-        completion = _Completion.model_validate_json(body)
-    except pydantic.ValidationError:
-        raise AttemptError("server", f"not a chat completion: {body[:DETAIL_CHARS]!r}") from None
-    choice = completion.choices[0]
-    text, finish = choice.message.content or "", choice.finish_reason or "stop"
-    if choice.message.refusal:
-        text, finish = choice.message.refusal, finish.replace("content_filter", "stop")
-    return as_reply(call, text, finish, completion.usage)
+    told = _object(body, "not a chat completion")
+    choice = next(_choices(told), None)
+    if choice is None or not isinstance(choice.get("message"), dict):
+        raise AttemptError("server", f"not a chat completion: {message_of(told) or body!r}")
+    said = _said(choice["message"])
+    return as_reply(call, said, _finish(choice, said), told.get("usage"), limit)
 
 
-def as_reply(call: Call, text: str, finish: str, usage: EndpointUsage | None) -> Reply:
-    """Make the reply from a text, its finish reason and the endpoint's token counts.
+def as_reply(call: Call, said: Said, finish: str, usage: Any, limit: int) -> Reply:
+    """Make the reply from what was said, its finish reason and the endpoint's token counts.
 
-    Without counts, estimates tokens as a quarter of the UTF-8 bytes, so that budgets still work.
-    Of a loop only the first copy is kept, and all of it is paid for.
+    Thinking stays in the text, before the answer. Of a loop only the first copy is kept, and all of
+    it is paid for. `limit` is the most tokens that the answer was to have.
     """
-    usage = usage or EndpointUsage()
-    tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
-    if tokens_in is None:
-        tokens_in = estimate_tokens(*(turn["content"] for turn in call.messages()))
-    text = FILTERED if finish == "content_filter" else text
+    text = said.text
+    if said.refusal and not text:
+        text, finish = said.refusal, "stop"
+    if finish == "content_filter":
+        text = f"{FILTERED}\n{text}".strip()
+    if said.thought:
+        text = f"<think>{said.thought}</think>\n{text}"
+    tokens_in, tokens_out, note = counted(call, text, usage, limit)
     kept, finish = ended(text, finish if finish in ("length", "looped") else "stop")
-    return Reply(
-        text=kept,
-        finish=finish,
-        tokens_in=tokens_in,
-        tokens_out=estimate_tokens(text) if tokens_out is None else tokens_out,
-    )
+    return Reply(text=kept, finish=finish, tokens_in=tokens_in, tokens_out=tokens_out, note=note)
+
+
+def counted(call: Call, text: str, usage: Any, limit: int) -> tuple[int, int, str]:
+    """Tokens in and out that an endpoint may be believed, and a note if it counts too few.
+
+    Below half of our own estimate (zero, negative, none at all) the estimate counts. Above what the
+    prompt and the answer can hold, that bound counts. So no count passes a ceiling.
+    """
+    usage = usage if isinstance(usage, dict) else {}
+    own_in = estimate_tokens(*(turn["content"] for turn in call.messages()))
+    own_out = estimate_tokens(text)
+    told_in = _number(usage.get("prompt_tokens"))
+    told_out = _number(usage.get("completion_tokens"))
+    if min(told_in or 0, told_out or 0) > 0:  # some count the tokens of thinking in the sum alone
+        told_out = max(told_out or 0, (_number(usage.get("total_tokens")) or 0) - (told_in or 0))
+    note = ""
+    if told_in is not None and 0 < 2 * told_in < own_in:
+        note = (
+            f"it counted {told_in} tokens in a prompt of about {own_in:,}: is its context smaller "
+            "than the prompts, so that they are cut?"
+        )
+    believed = [
+        own if told is None or 2 * told < own else min(told, max(own, most))
+        for told, own, most in (
+            (told_in, own_in, call.most_tokens_in),
+            (told_out, own_out, limit),
+        )
+    ]
+    return believed[0], believed[1], note
 
 
 def estimate_tokens(*texts: str) -> int:
     """Estimate the tokens of texts as a quarter of their UTF-8 bytes, rounded up."""
-    return -(-sum(len(text.encode("utf-8", "replace")) for text in texts) // 4)
+    return -(-sum(len(text.encode("utf-8", "replace")) for text in texts) // TOKEN_BYTES)
 
 
 def read_event(line: bytes) -> Event:
@@ -241,23 +166,22 @@ def read_event(line: bytes) -> Event:
     Raises AttemptError if the line violates the protocol or reports an error.
     """
     name, _, value = line.strip().partition(b":")
+    if name == b"error" and value:
+        raise AttemptError("server", f"the stream failed: {value!r}")
     if name != b"data" or not value.strip():
         return Event()
     if value.strip() == b"[DONE]":
         return Event(last=True)
-    try:
-        chunk = _Chunk.model_validate_json(value)
-    except pydantic.ValidationError:
-        raise AttemptError(
-            "server", f"not a piece of an answer: {value[:DETAIL_CHARS]!r}"
-        ) from None
-    if not chunk.choices:
-        if b'"error"' in value:
-            raise AttemptError("server", f"the stream failed: {value[:DETAIL_CHARS]!r}")
-        return Event(usage=chunk.usage)
-    piece = chunk.choices[0]
-    text = piece.delta.content or piece.delta.refusal or ""
-    return Event(text, piece.finish_reason or "", chunk.usage)
+    told = _object(value, "not a piece of an answer")
+    choice = next(_choices(told), None)
+    if choice is None:
+        if told.get("error"):
+            raise AttemptError("server", f"the stream failed: {message_of(told)}")
+        return Event(usage=told.get("usage"))
+    delta = choice.get("delta") or choice.get("message")
+    said = _said(delta) if isinstance(delta, dict) else Said()
+    finish = _finish(choice, said) if choice.get("finish_reason") else ""
+    return Event(said, finish, told.get("usage"))
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> AttemptError:
@@ -278,16 +202,26 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes) -> AttemptE
     return AttemptError(kind, detail, passing=False)
 
 
-def message_of(text: str) -> str:
-    """The message in the body of an error, or the body itself."""
-    try:
-        error = json.loads(text)
-    except ValueError:
-        return text
-    for name in ("error", "message", "detail"):
-        if isinstance(error, dict) and error.get(name):
-            error = error[name]
-    return error if isinstance(error, str) else text
+def message_of(told: Any, depth: int = 6) -> str:
+    """The message in the body of an error, wherever endpoints put it, or the body itself."""
+    if isinstance(told, str):
+        try:
+            inner = json.loads(told)
+        except (ValueError, RecursionError):
+            inner = None
+        if isinstance(inner, dict | list) and inner and depth:
+            return message_of(inner, depth - 1)
+        return _TAG.sub(" ", told).strip() or told
+    if isinstance(told, list) and told and depth:
+        return message_of(told[0], depth - 1)
+    if isinstance(told, dict) and depth:
+        found = next((told[name] for name in _MESSAGES if told.get(name)), None)
+        place = ".".join(map(str, told["loc"])) if isinstance(told.get("loc"), list) else ""
+        raw = told["metadata"].get("raw") if isinstance(told.get("metadata"), dict) else None
+        parts = [place, *(message_of(each, depth - 1) for each in (found, raw) if each)]
+        if any(parts[1:]):
+            return ": ".join(filter(None, parts))
+    return "" if told is None else json.dumps(told, default=str)
 
 
 def retry_after(value: str, now: float | None = None) -> float:
@@ -310,3 +244,87 @@ def backoff(retry: int, wait_s: float, jitter: float) -> float:
     the endpoint asked for, so that refused calls do not return together. `jitter` is in [0, 1).
     """
     return wait_s + min(BACKOFF_S * 2.0**retry, MAX_BACKOFF_S) * (0.5 + 0.5 * jitter)
+
+
+def _object(body: bytes, wrong: str) -> dict[str, Any]:
+    """Parse a JSON object; raises AttemptError that shows anything else."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        shown = message_of(body[: 4 * DETAIL_CHARS].decode("utf-8", "replace"))
+        raise AttemptError("server", f"{wrong}: {shown!r}")
+    return told
+
+
+def _choices(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    choices = told.get("choices")
+    if isinstance(choices, list):
+        yield from (choice for choice in choices if isinstance(choice, dict))
+
+
+def _finish(choice: dict[str, Any], said: Said) -> str:
+    """The finish reason of a choice; raises AttemptError if it broke off with nothing said."""
+    told = str(choice.get("finish_reason") or "stop").lower()
+    finish = _FINISHES.get(told, "stop")
+    if finish == "broken" and not said.text:
+        why = message_of(choice.get("error")) or f"finish_reason {told}"
+        raise AttemptError("server", f"the answer broke off: {why}")
+    return "length" if finish == "broken" else finish
+
+
+def _said(message: dict[str, Any]) -> Said:
+    """Read a message or a delta; raises AttemptError if its content is of no known kind."""
+    parts = _parts(message.get("content"))
+    text = "".join(part.text for part in parts) or _arguments(message)
+    thoughts = next((message[name] for name in _THOUGHTS if message.get(name)), None)
+    thought = "".join(part.text + part.thought for part in _parts(thoughts))
+    refusal = message.get("refusal")
+    return Said(
+        text,
+        thought or "".join(part.thought for part in parts),
+        refusal if isinstance(refusal, str) else "".join(part.refusal for part in parts),
+    )
+
+
+def _parts(content: Any) -> list[Said]:
+    """The parts of a content: a text, a list of parts, the object itself, or nothing."""
+    if content is None:
+        return []
+    if isinstance(content, str):  # half of a surrogate pair cannot be encoded
+        return [Said(content.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
+    if isinstance(content, list):
+        return [part for each in content for part in _parts(each)]
+    if not isinstance(content, dict):
+        raise AttemptError("server", f"not a chat completion: its content is {content!r}")
+    kind = str(content.get("type", ""))
+    if "think" in kind or "reasoning" in kind:
+        inner = next((content[n] for n in ("thinking", "text", "summary") if content.get(n)), None)
+        return [Said(thought="".join(part.text for part in _parts(inner)))]
+    if isinstance(content.get("text"), str):
+        return _parts(content["text"])
+    if isinstance(content.get("refusal"), str):
+        return [Said(refusal=content["refusal"])]
+    return [] if kind else [Said(json.dumps(content, ensure_ascii=False))]
+
+
+def _arguments(message: dict[str, Any]) -> str:
+    """The arguments of calls of tools, which some models make instead of answering."""
+    calls = message.get("tool_calls")
+    tools = [each for each in calls if isinstance(each, dict)] if isinstance(calls, list) else []
+    called = [each.get("function") for each in tools] + [message.get("function_call")]
+    given = [each.get("arguments") for each in called if isinstance(each, dict)]
+    return "\n".join(
+        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+        for each in given
+        if each
+    )
+
+
+def _number(value: Any) -> int | None:
+    """A count, rounded up; None for what is none."""
+    try:
+        return None if isinstance(value, bool) else math.ceil(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return None

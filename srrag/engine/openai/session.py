@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from srrag.engine.call import Call, CallError, Reply
-from srrag.engine.openai import protocol
+from srrag.engine.openai import circuit_breaker, protocol
 from srrag.engine.openai.circuit_breaker import CircuitBreaker
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import AttemptError
+from srrag.engine.openai.request import Dialect
 from srrag.llm.completion import Fault
 from srrag.llm.loops import LoopWatch
 
@@ -45,28 +46,22 @@ class HttpSession:
     """A pool of at most `concurrency` connections to one endpoint."""
 
     def __init__(self, engine: HttpEngine) -> None:
-        """Bind to the running event loop; raises EngineStopped if the API key is unset."""
+        """Bind to the running event loop; raises EngineStopped if an API key is unset."""
         self._engine = engine
-        self._key = engine.key()
-        self._url = engine.base_url.rstrip("/") + "/chat/completions"
-        self._dialect = protocol.dialect(engine)
+        self._address = engine.address()
+        self._dialect = engine.dialect
         self._breaker = CircuitBreaker(
-            engine.base_url, engine.breaker_failures, grace_s=engine.breaker_grace_s
+            engine.base_url, circuit_breaker.FAILURES, circuit_breaker.GRACE_S
         )
         self._jitter = random.Random()
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=engine.concurrency, ttl_dns_cache=300),
-            headers=headers,
+            headers={"Content-Type": "application/json", **self._address.headers},
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=proxy_for(engine.base_url),
         )
-        connect_s = min(CONNECT_S, engine.timeout_s)
-        self._whole = aiohttp.ClientTimeout(total=engine.timeout_s, sock_connect=connect_s)
-        self._silence = aiohttp.ClientTimeout(
-            total=None, sock_connect=connect_s, sock_read=engine.timeout_s
+        self._timeout = aiohttp.ClientTimeout(
+            total=engine.timeout_s, sock_connect=min(CONNECT_S, engine.timeout_s)
         )
 
     async def close(self) -> None:
@@ -81,19 +76,21 @@ class HttpSession:
         other call would fail likewise, or the endpoint is gone.
         """
         started = time.monotonic()
-        body = self._dialect.request(call)
         retries = 0
         while True:
+            dialect = self._dialect
             try:
-                reply = await self._attempt(call, body)
+                reply = await self._attempt(call, dialect)
                 break
             except AttemptError as failed:
                 trouble = failed
+            if self._learns(trouble, dialect):
+                continue
             if (fault := await self._settle(trouble, retries, started)) is not None:
                 reply = Reply(fault=fault)
                 break
             retries += 1
-        return replace(reply, retries=retries, seconds=time.monotonic() - started)
+        return self._timed(reply, retries, started)
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply]:
         """Yield the pieces of an answer, then the reply; retries only before the first piece.
@@ -102,33 +99,51 @@ class HttpSession:
         `complete` does.
         """
         started = time.monotonic()
-        body = self._dialect.request(call, stream=True)
         retries, begun = 0, False
         while True:
+            dialect = self._dialect
             try:
-                async with aclosing(self._pieces(call, body)) as pieces:
+                async with aclosing(self._pieces(call, dialect)) as pieces:
                     async for piece in pieces:
                         begun = True
                         if isinstance(piece, str):
                             yield piece
                         else:
-                            seconds = time.monotonic() - started
-                            yield replace(piece, retries=retries, seconds=seconds)
+                            yield self._timed(piece, retries, started)
                 return
             except AttemptError as failed:
                 trouble = failed
-            spent = self._engine.max_retries if begun else retries
+            if self._learns(trouble, dialect):
+                continue
+            spent = self._engine.max_retries if begun or trouble.reply else retries
             fault = await self._settle(trouble, spent, started)
             if fault is not None:
-                raise CallError(fault)
+                raise CallError(fault, trouble.reply)
             retries += 1
+
+    def _learns(self, trouble: AttemptError, used: Dialect) -> bool:
+        """Whether the endpoint refused a field that it need not get, so that it is asked anew."""
+        if trouble.fault.kind != "refused_call" or trouble.hopeless:
+            return False
+        learned = used.without(trouble.fault.detail)
+        if learned is not None:
+            self._breaker.succeeded()
+            self._dialect = replace(learned, refused=learned.refused | self._dialect.refused)
+        return learned is not None
+
+    def _timed(self, reply: Reply, retries: int, started: float) -> Reply:
+        """Complete a reply with its retries and seconds, and what the endpoint would not take."""
+        own = sorted(self._dialect.refused & {"temperature", "seed"})
+        note = reply.note or (own and f"it takes no {' and no '.join(own)}, and uses its own") or ""
+        seconds = time.monotonic() - started
+        return replace(reply, retries=retries, seconds=seconds, note=note)
 
     async def _settle(self, trouble: AttemptError, retries: int, started: float) -> Fault | None:
         """Wait before the next attempt, or return the fault that ends the call.
 
         Raises EngineStopped if the failure ends the run.
         """
-        fault = replace(trouble.fault, detail=self._hide_key(trouble.fault.detail))
+        fault = replace(trouble.fault, detail=self._address.hide(trouble.fault.detail))
         # Retry refused connections until one succeeds or the circuit opens: an outage then ends
         # the run, which can be resumed, instead of failing rows.
         spent = retries >= self._engine.max_retries and not trouble.refused
@@ -145,42 +160,56 @@ class HttpSession:
         await self._breaker.pause(protocol.backoff(retries, trouble.wait_s, self._jitter.random()))
         return None
 
-    async def _attempt(self, call: Call, body: bytes) -> Reply:
-        async with self._sent(body, self._whole) as response:
-            reply = protocol.read_completion(await self._read(response), call)
+    async def _attempt(self, call: Call, dialect: Dialect) -> Reply:
+        async with self._sent(dialect.request(call)) as response:
+            body = await self._read(response)
+        reply = protocol.read_completion(body, call, dialect.limit(call))
         self._breaker.succeeded()
         return reply
 
-    async def _pieces(self, call: Call, body: bytes) -> AsyncGenerator[str | Reply]:
-        texts: list[str] = []
+    async def _pieces(self, call: Call, dialect: Dialect) -> AsyncGenerator[str | Reply]:
+        """Yield the pieces of an answer, then the reply.
+
+        Raises AttemptError, with what had come of the answer. Closing the connection ends an answer
+        that loops, or is longer than it can be.
+        """
+        limit = dialect.limit(call)
+        room = limit * protocol.MAX_TOKEN_BYTES
+        said: list[protocol.Said] = []
         finish, usage, last = "", None, False
         watch = LoopWatch()
+
+        def reply() -> Reply:
+            whole = protocol.Said(*("".join(kinds) for kinds in zip(*said, strict=True)))
+            return protocol.as_reply(call, whole, finish, usage, limit)
+
         try:
-            async with self._sent(body, self._silence) as response:
+            async with self._sent(dialect.request(call, stream=True)) as response:
                 async for line in _lines(response):
                     event = protocol.read_event(line)
                     finish, usage = event.finish or finish, event.usage or usage
-                    if event.text:
-                        texts.append(event.text)
-                        yield event.text
-                        if watch.loops(event.text):
-                            finish = "looped"  # closing the connection ends the generation
+                    if any(event.said):
+                        said.append(event.said)
+                        room -= sum(map(len, event.said))
+                        if event.said.text:
+                            yield event.said.text
+                        if watch.loops("".join(event.said)) or room < 0:
+                            finish = "looped" if room >= 0 else "length"
                             break
                     if last := event.last:
                         break
-        except AttemptError:
+            if not (finish or last):
+                raise AttemptError("connection", "the stream ended before the answer was complete")
+        except AttemptError as error:
             # After the finish reason only the token count is missing: keep the answer.
             if not finish:
+                error.reply = reply() if said else None
                 raise
-        if not (finish or last):
-            raise AttemptError("connection", "the stream ended before the answer was complete")
         self._breaker.succeeded()
-        yield protocol.as_reply(call, "".join(texts), finish, usage)
+        yield reply()
 
     @asynccontextmanager
-    async def _sent(
-        self, body: bytes, timeout: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _sent(self, body: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; turn every error until the block ends into AttemptError.
 
         It passes on no error of aiohttp, since these contain the request's headers and so the key.
@@ -188,7 +217,7 @@ class HttpSession:
         self._breaker.check()
         try:
             async with self._http.post(
-                self._url, data=body, timeout=timeout, allow_redirects=False
+                self._address.url, data=body, timeout=self._timeout, allow_redirects=False
             ) as response:
                 if response.status != 200:
                     raise protocol.read_error(
@@ -198,7 +227,8 @@ class HttpSession:
         except aiohttp.ConnectionTimeoutError:
             raise AttemptError("timeout", "no connection in time", refused=True) from None
         except TimeoutError:
-            raise AttemptError("timeout", f"no answer in {self._engine.timeout_s:g} s") from None
+            late = f"no whole answer in engine.timeout_s={self._engine.timeout_s:g}"
+            raise AttemptError("timeout", late) from None
         except aiohttp.ClientConnectorError as error:
             raise AttemptError("connection", _reason(error.os_error), refused=True) from None
         except aiohttp.ClientPayloadError:
@@ -214,10 +244,9 @@ class HttpSession:
                 raise AttemptError(
                     "server", f"the response is over {protocol.MAX_BODY_BYTES} bytes"
                 )
-        return bytes(body).replace(self._key.encode(), b"***") if self._key else bytes(body)
-
-    def _hide_key(self, text: str) -> str:
-        return text.replace(self._key, "***") if self._key else text
+        for secret in self._address.secrets:
+            body = body.replace(secret.encode(), b"***")
+        return bytes(body)
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from srrag.engine.budget import Budget, most_tokens_in, open_budget
-from srrag.engine.call import Call
+from srrag.engine.budget import Budget, open_budget
+from srrag.engine.call import TEMPLATE_TOKENS, Call, schema_json
 from srrag.engine.log.journal import Journal
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Account, EngineStopped, Prompt
@@ -19,7 +19,7 @@ ENGINE = HttpEngine(model="m", usd_per_mtok_in=1e6, usd_per_mtok_out=2e6)
 
 
 def call(number: int = 0, user: str = "é") -> Call:
-    """A call of at most 37 tokens in and 5 out."""
+    """A call of at most MOST_IN tokens in and 5 out."""
     return Call(key(number), Prompt(number, "", "abc", user, Shape, max_tokens=5))
 
 
@@ -31,8 +31,11 @@ def test_a_run_starts_with_what_its_log_has_paid(tmp_path: Path) -> None:
     assert (budget.tokens, budget.max_tokens, budget.max_usd) == (2 * (7 + 3), 100, 3.0)
 
 
+MOST_IN = 3 + 2 + 2 * TEMPLATE_TOKENS + len(schema_json(Shape))
+
+
 def test_a_prompt_has_at_most_a_token_a_byte_and_a_template() -> None:
-    assert most_tokens_in(call()) == (3 + 16) + (2 + 16)
+    assert call().most_tokens_in == MOST_IN
 
 
 def reserved(budget: Budget, *calls: Call) -> None:
@@ -43,8 +46,8 @@ def reserved(budget: Budget, *calls: Call) -> None:
     asyncio.run(scene())
 
 
-MOST = 37 + 5
-COST = 37 * 1.0 + 5 * 2.0
+MOST = MOST_IN + 5
+COST = MOST_IN * 1.0 + 5 * 2.0
 
 
 def test_a_call_that_just_fits_goes_and_one_that_does_not_ends_the_run() -> None:
@@ -53,9 +56,12 @@ def test_a_call_that_just_fits_goes_and_one_that_does_not_ends_the_run() -> None
     reserved(Budget(max_usd=COST), call())
     reserved(Budget(max_usd=COST + 1.0, usd=1.0), call())
     for budget, told in (
-        (Budget(max_tokens=MOST - 1), "budget.max_tokens=41 is spent: the log holds 0 tokens"),
-        (Budget(max_tokens=MOST, tokens=1), "max_tokens=42 is spent: the log holds 1 tokens"),
-        (Budget(max_usd=COST - 1), "budget.max_usd=46 is spent"),
+        (
+            Budget(max_tokens=MOST - 1),
+            f"budget.max_tokens={MOST - 1} is spent: the log holds 0 tokens",
+        ),
+        (Budget(max_tokens=MOST, tokens=1), f"max_tokens={MOST} is spent: the log holds 1 tokens"),
+        (Budget(max_usd=COST - 1), f"budget.max_usd={COST - 1:g} is spent"),
         (Budget(max_usd=COST, usd=0.5), "0.50 USD"),
     ):
         with pytest.raises(EngineStopped, match=told):
@@ -73,7 +79,7 @@ def test_what_a_call_cost_counts_and_its_reservation_ends() -> None:
     budget.release(call(2))  # once more does no harm
     reserved(budget, call(3))
     budget.release(call(3))
-    budget.settle(3, 0.0)
+    budget.settle(MOST - 39, 0.0)
     with pytest.raises(EngineStopped):
         reserved(budget, call(4))
 

@@ -99,24 +99,24 @@ def test_a_session_that_stops_ends_the_run_but_keeps_what_was_in_flight(tmp_path
 
 def test_a_ceiling_is_never_passed_and_stops_in_one_line(tmp_path: Path) -> None:
     calls = [call(f"w{n}", max_tokens=5) for n in range(50)]
-    with pytest.raises(EngineStopped, match=r"budget.max_tokens=300 is spent") as caught:
-        complete(tmp_path, ScriptedSession(echo), calls, max_tokens=300)
+    with pytest.raises(EngineStopped, match=r"budget.max_tokens=600 is spent") as caught:
+        complete(tmp_path, ScriptedSession(echo), calls, max_tokens=600)
     assert "\n" not in str(caught.value)
     spent = CompletionLog(tmp_path).totals()
-    assert 200 < spent.tokens_in + spent.tokens_out <= 300
+    assert 200 < spent.tokens_in + spent.tokens_out <= 600
     # The ceiling is on what the log holds, so running again spends nothing more.
     session = ScriptedSession(echo)
     with pytest.raises(EngineStopped):
-        complete(tmp_path, session, calls[30:], max_tokens=300)
-    assert CompletionLog(tmp_path).totals().tokens_in <= 300
+        complete(tmp_path, session, calls[30:], max_tokens=600)
+    assert CompletionLog(tmp_path).totals().tokens_in <= 600
     complete(tmp_path, session, calls[30:], max_tokens=5000)
 
 
 def test_a_ceiling_on_money(tmp_path: Path) -> None:
     calls = [call(f"w{n}", max_tokens=5) for n in range(50)]
-    with pytest.raises(EngineStopped, match=r"budget\.max_usd=30"):
-        complete(tmp_path, ScriptedSession(echo), calls, max_usd=30.0)
-    assert 10 < CompletionLog(tmp_path).totals().usd <= 30
+    with pytest.raises(EngineStopped, match=r"budget\.max_usd=60"):
+        complete(tmp_path, ScriptedSession(echo), calls, max_usd=60.0)
+    assert 10 < CompletionLog(tmp_path).totals().usd <= 60
 
 
 def test_a_run_whose_prompts_are_mostly_lost_ends_early(tmp_path: Path) -> None:

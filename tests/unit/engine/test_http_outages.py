@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from srrag.engine.call import Reply, Session
-from srrag.engine.openai import protocol
+from srrag.engine.openai import circuit_breaker, protocol
 from srrag.llm.completion import EngineStopped
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
@@ -53,17 +53,24 @@ def closed_port() -> int:
 
 
 @pytest.mark.parametrize("num", [1, 64])
-def test_an_endpoint_that_is_not_there_ends_the_run_soon(num: int) -> None:
+def test_an_endpoint_that_is_not_there_ends_the_run_soon(
+    num: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.1)
     url = f"http://127.0.0.1:{closed_port()}/v1"
     begun = time.monotonic()
     with pytest.raises(EngineStopped) as caught:
-        replies(engine_at(url, breaker_grace_s=0.1), num)
+        replies(engine_at(url), num)
     assert time.monotonic() - begun < 5
     assert url in str(caught.value) and "Connection refused" in str(caught.value)
     assert "failures in a row" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_an_endpoint_that_dies_ends_every_call_alike(tmp_path: Path) -> None:
+def test_an_endpoint_that_dies_ends_every_call_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(circuit_breaker, "GRACE_S", 1.0)
+
     async def scene(session: Session) -> list[Any]:
         tasks = [asyncio.ensure_future(session.complete(call(n))) for n in range(64)]
         await asyncio.sleep(0.5)
@@ -72,13 +79,17 @@ def test_an_endpoint_that_dies_ends_every_call_alike(tmp_path: Path) -> None:
 
     begun = time.monotonic()
     with started(tmp_path, "--latency", "30") as (process, url):
-        results = within(engine_at(url, timeout_s=60.0, breaker_grace_s=1.0), scene)
+        results = within(engine_at(url, timeout_s=60.0), scene)
     assert time.monotonic() - begun < 20
     assert len({str(result) for result in results}) == 1
     assert all(isinstance(result, EngineStopped) for result in results)
 
 
-def test_an_endpoint_that_hangs_frees_the_calls_that_wait_for_it() -> None:
+def test_an_endpoint_that_hangs_frees_the_calls_that_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.0)
+
     async def scene(session: Session) -> list[Any]:
         waiting = [asyncio.ensure_future(session.complete(call(n))) for n in range(4)]
         await asyncio.sleep(0.3)
@@ -87,7 +98,7 @@ def test_an_endpoint_that_hangs_frees_the_calls_that_wait_for_it() -> None:
 
     begun = time.monotonic()
     with serve(Endpoint(faults="stall@1-4,error@5-")) as endpoint:
-        engine = engine_at(endpoint.url, timeout_s=60.0, max_retries=1, breaker_grace_s=0.0)
+        engine = engine_at(endpoint.url, timeout_s=60.0, max_retries=1)
         results = within(engine, scene)
     assert time.monotonic() - begun < 15
     assert all(isinstance(result, EngineStopped) for result in results[:4])
@@ -95,6 +106,7 @@ def test_an_endpoint_that_hangs_frees_the_calls_that_wait_for_it() -> None:
 
 def test_a_short_outage_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "MAX_BACKOFF_S", 0.5)
+    monkeypatch.setattr(circuit_breaker, "GRACE_S", 20.0)
     port = closed_port()
 
     async def scene(session: Session) -> list[Reply]:
@@ -103,5 +115,5 @@ def test_a_short_outage_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         async with Endpoint().listening(port):
             return await asyncio.gather(*tasks)
 
-    engine = engine_at(f"http://127.0.0.1:{port}/v1", breaker_grace_s=20.0, max_retries=1)
+    engine = engine_at(f"http://127.0.0.1:{port}/v1", max_retries=1)
     assert all(r.fault is None and r.retries for r in within(engine, scene))

@@ -16,6 +16,7 @@ import pytest
 
 import jobs.forget
 from srrag.config.compose import configure
+from srrag.engine.openai import circuit_breaker
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
@@ -183,8 +184,12 @@ def test_a_model_is_heard_while_it_writes(sample_root: Path, tmp_path: Path) -> 
         assert re.search(f'srrag_engine_tokens_total{{direction="out",{labels}', metrics)
 
 
-def test_an_engine_that_is_gone_is_503_and_comes_back(sample_root: Path, tmp_path: Path) -> None:
-    more = [f"completions={tmp_path}", "engine.breaker_failures=1", "engine.breaker_grace_s=0"]
+def test_an_engine_that_is_gone_is_503_and_comes_back(
+    sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(circuit_breaker, "FAILURES", 1)
+    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.0)
+    more = [f"completions={tmp_path}"]
     body = {"question": CAST}
     endpoint = Endpoint(script=answers, faults="error=1")
     with serve(endpoint), served(with_model(sample_root, endpoint.url, *more)) as (client, _):

@@ -22,6 +22,11 @@ def test_only_what_decides_an_answer_is_identity() -> None:
     assert pickle.loads(pickle.dumps(here)) == here
 
 
+def test_thinking_is_identity_and_how_the_endpoint_is_reached_is_not() -> None:
+    azure = HttpEngine(model="m", headers=("api-key: $AZURE_KEY",), query="api-version=2024-10-21")
+    assert spec(azure) == spec(HttpEngine(model="m")) != spec(HttpEngine(model="m", thinking=9))
+
+
 def test_names() -> None:
     assert HttpEngine(model="m").name == "http: m"
     assert HttpEngine(model="m", revision="r1").name == "http: m@r1"
@@ -31,10 +36,13 @@ def test_names() -> None:
     ("field", "value"),
     [
         ("model", " "), ("structured", "xml"), ("concurrency", 0), ("timeout_s", 0.0),
-        ("max_retries", -1), ("breaker_failures", 0), ("usd_per_mtok_in", -1.0),
+        ("max_retries", -1), ("usd_per_mtok_in", -1.0), ("thinking", -1),
         ("tokens_per_s_out", 0.0), ("base_url", "ftp://h/v1"), ("base_url", "h:8000/v1"),
         ("base_url", "http://user:SECRET@h/v1"), ("base_url", "https://h/v1?key=SECRET"),
         ("base_url", "http://h:port/v1"), ("base_url", "http:///v1"), ("api_key_env", "sk-SECRET"),
+        ("headers", ("api-key: SECRET",)), ("headers", ("Authorization: Bearer SECRET",)),
+        ("headers", ("no header",)), ("headers", ("X-A: a\r\nX-B: b",)),
+        ("query", "key=SECRET"), ("query", "api-version"), ("query", "a=1#SECRET"),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named_and_no_secret_shown(field: str, value: Any) -> None:
@@ -48,10 +56,10 @@ def test_a_key_that_is_missing_or_cannot_be_sent(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", value)
-    engine = HttpEngine(model="m", api_key_env="SOME_KEY")
-    with pytest.raises(EngineStopped, match="SOME_KEY") as caught:
-        asyncio.run(engine.open())
-    assert value.strip() == "" or value not in str(caught.value)
+    for fields in ({"api_key_env": "SOME_KEY"}, {"headers": ("api-key: $SOME_KEY",)}):
+        with pytest.raises(EngineStopped, match="SOME_KEY") as caught:
+            asyncio.run(HttpEngine(model="m", **fields).open())  # type: ignore[arg-type]
+        assert value.strip() == "" or value not in str(caught.value)
 
 
 def test_the_conf_file_builds() -> None:

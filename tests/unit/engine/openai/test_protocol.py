@@ -1,9 +1,8 @@
-"""The protocol: requests as endpoints want them, responses read without trust."""
+"""Responses of the endpoints of the world, read without trust."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -11,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from srrag.engine.call import Call, key_of
+from srrag.engine.call import Call, Reply
 from srrag.engine.openai import protocol
-from srrag.engine.openai.engine import HttpEngine
+from srrag.engine.openai.protocol import Event, Said
 from srrag.llm.completion import Answer, Prompt, read
 
 
@@ -27,10 +26,175 @@ class Shape(Answer):
 
 
 CALL = Call(b"k" * 16, Prompt(0, "", "Be brief.", "What helps?", Shape, max_tokens=77))
+LIMIT = 77
+ANSWER = '{"items": [], "share": 0.5}'
+CALLED = {"name": "answer", "arguments": ANSWER}
 
 
-def body(structured: str = "json_schema", strict: bool = True, bounds: str = "all") -> Any:
-    return json.loads(protocol.Dialect("m", structured, strict, bounds).request(CALL))
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": ANSWER},
+        {"content": ANSWER, "refusal": None, "annotations": [], "audio": None},  # OpenAI
+        {"content": [{"type": "text", "text": ANSWER}]},
+        {"content": [{"type": "output_text", "text": ANSWER[:9]}, ANSWER[9:]]},
+        {"content": json.loads(ANSWER)},
+        {"content": None, "tool_calls": [{"id": "c", "type": "function", "function": CALLED}]},
+        {"content": "", "function_call": CALLED},
+        {"content": "", "tool_calls": [{"function": {"arguments": json.loads(ANSWER)}}]},
+        {"content": ANSWER, "tool_calls": []},
+        {"content": ANSWER, "finish": None},
+        {"content": ANSWER, "finish": "eos_token"},
+        {"content": ANSWER, "finish": "tool_calls"},
+        {"content": ANSWER, "reasoning_content": None},
+        {"content": f"<think>It is so.</think>\n\n{ANSWER}"},  # no reasoning parser
+        {"content": f"\n\n{ANSWER}", "reasoning_content": "It is so."},  # DeepSeek, llama.cpp
+        {"content": ANSWER, "reasoning": "It is so."},  # Ollama, vLLM, OpenRouter
+        {
+            "content": ANSWER,
+            "reasoning_details": [{"type": "reasoning.text", "text": "It is so."}],
+        },
+        {  # Mistral
+            "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "It is so."}]},
+                {"type": "text", "text": ANSWER},
+            ]
+        },
+    ],
+)
+def test_an_answer_is_found_wherever_an_endpoint_puts_it(message: dict[str, Any]) -> None:
+    thinks = "It is so." in json.dumps(message)
+    reply = completed(**message)
+    found = read(reply.text, Shape, reply.finish)
+    assert found.value == Shape(items=[], share=0.5)
+    assert ("<think>It is so.</think>" in reply.text) == thinks, "the log keeps what was paid for"
+    assert "It is so." not in found.text
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ({"content": None}, "empty"),
+        ({"content": [], "finish": "length"}, "empty"),
+        ({"content": None, "reasoning": "Let me see", "finish": "length"}, "only_thinking"),
+        ({"content": "<think>Let me see", "finish": "length"}, "only_thinking"),
+        ({"content": ANSWER[:20], "finish": "MAX_TOKENS"}, "truncated"),
+        ({"content": ANSWER[:20], "finish": "model_length"}, "truncated"),
+        ({"content": ANSWER[:20], "finish": "error"}, "truncated"),
+        ({"content": [{"type": "refusal", "refusal": "No, sorry."}]}, "refusal"),
+        ({"content": "", "refusal": "I can't help with that."}, "refusal"),
+        ({"content": ANSWER[:20], "finish": "SAFETY"}, "refusal"),
+        ({"content": None, "finish": "content_filter"}, "refusal"),
+    ],
+)
+def test_an_answer_of_no_use_has_its_kind_and_keeps_its_text(
+    message: dict[str, Any], kind: str
+) -> None:
+    reply = completed(**message)
+    fault = read(reply.text, Shape, reply.finish).fault
+    assert fault is not None and fault.kind == kind
+    if isinstance(message["content"], str):
+        assert message["content"] in reply.text
+
+
+OWN_IN, OWN_OUT = 5, 7
+MOST_IN = CALL.most_tokens_in
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        ({"prompt_tokens": 6, "completion_tokens": 9, "total_tokens": 15}, (6, 9)),
+        ({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4)),
+        ({"prompt_tokens": 6.2, "completion_tokens": 9.0}, (7, 9)),
+        ({"prompt_tokens": "6", "completion_tokens": "9"}, (6, 9)),
+        ({"prompt_tokens": 6, "completion_tokens": 9, "total_tokens": 45}, (6, 39)),  # hidden
+        ({"prompt_tokens": 0, "completion_tokens": 0}, (OWN_IN, OWN_OUT)),
+        ({"prompt_tokens": -(10**6), "completion_tokens": -1}, (OWN_IN, OWN_OUT)),
+        ({"prompt_tokens": 2, "completion_tokens": 3}, (OWN_IN, OWN_OUT)),
+        ({"prompt_tokens": 10**30, "completion_tokens": 5 * 10**5}, (MOST_IN, LIMIT)),
+        ({"prompt_tokens": "many", "completion_tokens": True}, (OWN_IN, OWN_OUT)),
+        ({"prompt_tokens": float("inf"), "completion_tokens": float("nan")}, (OWN_IN, OWN_OUT)),
+        ({"prompt_tokens": [6], "completion_tokens": {}}, (OWN_IN, OWN_OUT)),
+        ({"total_tokens": 9}, (OWN_IN, OWN_OUT)),
+        ([], (OWN_IN, OWN_OUT)),
+        (None, (OWN_IN, OWN_OUT)),
+    ],
+)
+def test_no_count_of_an_endpoint_passes_a_ceiling(usage: Any, counts: tuple[int, int]) -> None:
+    reply = completed(content=ANSWER, usage=usage)
+    assert (reply.tokens_in, reply.tokens_out) == counts
+
+
+def test_an_answer_longer_than_its_limit_is_counted_by_its_length() -> None:
+    reply = completed(content="word " * 400, usage={"prompt_tokens": 6, "completion_tokens": 8})
+    assert reply.tokens_out == 500 > LIMIT
+
+
+def test_a_prompt_that_the_endpoint_cut_is_noticed() -> None:
+    long = Call(b"k" * 16, Prompt(0, "", "", "word " * 1028, Shape))
+    counted = {"prompt_tokens": 60, "completion_tokens": 2}
+    reply = protocol.read_completion(response(content="{}", usage=counted), long, LIMIT)
+    assert "counted 60 tokens in a prompt of about 1,285" in reply.note
+    assert reply.tokens_in == 1285
+    assert completed(content="{}").note == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": "told", "type": "x", "param": None, "code": 400}}, "told"),  # vLLM
+        ({"object": "error", "message": "told", "type": "BadRequestError", "code": 400}, "told"),
+        (  # llama.cpp
+            {"error": {"code": 400, "message": "told", "n_prompt_tokens": 9, "n_ctx": 8}},
+            "told",
+        ),
+        ({"error": "told"}, "told"),  # Ollama
+        ([{"error": {"code": 400, "message": "told", "status": "X"}}], "told"),  # Gemini
+        ({"detail": "told"}, "told"),
+        (
+            {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "told"}]},
+            "body.seed: told",
+        ),
+        (
+            {"object": "error", "message": {"detail": [{"loc": ["body"], "msg": "told"}]}},
+            "body: told",
+        ),
+        ({"errors": [{"message": "told"}]}, "told"),
+        ({"title": "told", "status": 400}, "told"),
+        (  # OpenRouter
+            {
+                "error": {
+                    "message": "Provider returned error",
+                    "metadata": {"raw": '{"error":"told"}'},
+                }
+            },
+            "Provider returned error: told",
+        ),
+        ({"error": {"error": {"message": "told"}}}, "told"),
+        ({"detail": '{"error": {"message": "told"}}'}, "told"),
+        ({"status": 7}, '{"status": 7}'),
+        ({"error": {}}, '{"error": {}}'),
+    ],
+)
+def test_an_error_holds_the_endpoint_s_own_message(body: Any, message: str) -> None:
+    told = protocol.read_error(400, {}, json.dumps(body).encode()).fault.detail
+    assert told == f"HTTP 400: {message}"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"told\nin lines\x00", "told in lines"),
+        (b"<html><head><style>p {}</style><title>502</title></head>told</html>", "502 told"),
+        (b"[" * 5000, "[" * 290),
+        (b'{"error":' * 40 + b'"deep"' + b"}" * 40, '{"error": {"error"'),
+    ],
+)
+def test_any_body_of_an_error_is_one_bounded_line(body: bytes, message: str) -> None:
+    told = protocol.read_error(500, {}, body).fault.detail
+    assert " ".join(told.split()) == told.strip() and len(told) <= 300
+    assert message in told
 
 
 def response(**message: Any) -> bytes:
@@ -40,47 +204,19 @@ def response(**message: Any) -> bytes:
     return json.dumps({"choices": [choice], "usage": usage, "extra": 1}).encode()
 
 
-def test_a_request_carries_prompt_sampling_and_schema() -> None:
-    asked = body()
-    assert asked["messages"][1] == {"role": "user", "content": "What helps?"}
-    assert asked["max_tokens"] == 77 and asked["temperature"] == 0.0
-    assert asked["seed"] == CALL.seed and "stream" not in asked
-    given_schema = asked["response_format"]["json_schema"]
-    assert given_schema == {"name": "Shape", "schema": Shape.model_json_schema(), "strict": True}
-
-
-def test_bounds_are_dropped_but_not_a_property_of_that_name() -> None:
-    text = json.dumps(body(bounds="none", strict=False)["response_format"])
-    dropped = protocol.LENGTHS | protocol.NUMBERS
-    assert not any(f'"{word}": ' in text for word in dropped - {"minimum"})
-    schema = body(bounds="none")["response_format"]["json_schema"]["schema"]
-    assert schema["$defs"]["Item"]["properties"]["minimum"] == {
-        "title": "Minimum",
-        "type": "string",
-    }
-    assert "minimum" not in schema["properties"]["share"]
-    some = json.dumps(body(bounds="items")["response_format"])
-    assert '"maxItems": 3' in some and "Length" not in some
-
-
-def test_without_guidance_the_model_is_told_the_schema() -> None:
-    for structured, form in (("json_object", {"type": "json_object"}), ("none", None)):
-        asked = body(structured)
-        assert asked.get("response_format") == form
-        last = asked["messages"][0]["content"].rpartition("\n")[2]
-        assert json.loads(last) == Shape.model_json_schema()
-    assert CALL.messages()[0]["content"] == "Be brief."
+def completed(**message: Any) -> Reply:
+    return protocol.read_completion(response(**message), CALL, LIMIT)
 
 
 def test_a_completion_is_read() -> None:
-    reply = protocol.read_completion(response(content="{}", finish="length"), CALL)
+    reply = completed(content="{}", finish="length")
     assert (reply.text, reply.finish, reply.tokens_in, reply.tokens_out) == ("{}", "length", 5, 2)
-    assert protocol.read_completion(response(content=None), CALL).text == ""
+    assert completed(content=None).text == ""
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}])
 def test_missing_usage_is_estimated(usage: Any) -> None:
-    reply = protocol.read_completion(response(content="äää", usage=usage), CALL)
+    reply = completed(content="äää", usage=usage)
     # "Be brief." + "What helps?" = 20 bytes; three characters of two bytes.
     assert (reply.tokens_in, reply.tokens_out) == (5, 2)
 
@@ -93,7 +229,7 @@ def test_missing_usage_is_estimated(usage: Any) -> None:
     ],
 )
 def test_a_refusal_is_judged_as_one(message: dict[str, Any]) -> None:
-    reply = protocol.read_completion(response(**message), CALL)
+    reply = completed(**message)
     fault = read(reply.text, Shape, reply.finish).fault
     assert fault is not None and fault.kind == "refusal"
 
@@ -103,23 +239,25 @@ def test_a_refusal_is_judged_as_one(message: dict[str, Any]) -> None:
     [
         b"", b"null", b"[]", b"<html>", b'{"choices": []}', b'{"choices": [{}]}', b"\xff\xfe",
         b'{"choices": [{"message": {"content": 3}}]}', b'{"error": {"message": "x"}}', b"[" * 10**5,
+        b'{"choices": null}', b'{"choices": [null]}', b'{"choices": [{"message": null}]}',
+        b'{"choices": [{"message": {"content": ""}, "finish_reason": "error"}]}',
     ],
 )  # fmt: skip
 def test_what_is_no_completion_is_a_passing_fault_of_the_server(bad: bytes) -> None:
     with pytest.raises(protocol.AttemptError) as caught:
-        protocol.read_completion(bad, CALL)
+        protocol.read_completion(bad, CALL, LIMIT)
     assert caught.value.passing and caught.value.fault.kind == "server"
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(noise: bytes) -> None:
     with pytest.raises(protocol.AttemptError):
-        protocol.read_completion(noise, CALL)
+        protocol.read_completion(noise, CALL, LIMIT)
     protocol.read_error(500, {}, noise)
     try:
         protocol.read_event(noise)
     except protocol.AttemptError:
-        assert noise.strip().startswith(b"data:")
+        assert noise.strip().startswith((b"data:", b"error:"))
 
 
 @pytest.mark.parametrize(
@@ -183,45 +321,43 @@ def test_a_pause_doubles_within_bounds_and_is_never_shorter_than_asked(
 @pytest.mark.parametrize(
     ("line", "event"),
     [
-        (b": comment", protocol.Event()), (b"", protocol.Event()), (b"event: x", protocol.Event()),
-        (b"data: [DONE]\r", protocol.Event(last=True)),
-        (b'data: {"choices": []}', protocol.Event()),
-        (b'data:{"choices": [{"delta": {"content": "ab"}}]}', protocol.Event("ab")),
+        (b": comment", Event()),
+        (b"", Event()),
+        (b"event: x", Event()),
+        (b"data: [DONE]\r", Event(last=True)),
+        (b'data: {"choices": []}', Event()),
+        (b'data: {"choices": null}', Event()),
+        (b'data: {"choices": [null]}', Event()),
+        (b'data: {"choices": [{"delta": null}]}', Event()),
         (
-            b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}',
-            protocol.Event("", "stop"),
+            b'data: {"choices": [], "prompt_filter_results": [{"prompt_index": 0}]}',
+            Event(),
+        ),  # Azure
+        (b'data:{"choices": [{"delta": {"content": "ab"}}]}', Event(Said("ab"))),
+        (b'data:{"choices": [{"delta": {"reasoning": "ab"}}]}', Event(Said("", "ab"))),
+        (b'data:{"choices": [{"delta": {"reasoning_content": "a"}}]}', Event(Said("", "a"))),
+        (
+            b'data:{"choices": [{"delta": {"content": [{"type": "thinking", "thinking": '
+            b'[{"type": "text", "text": "ab"}]}]}}]}',
+            Event(Said("", "ab")),
         ),
         (
-            b'data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}',
-            protocol.Event(usage=protocol.EndpointUsage(prompt_tokens=5, completion_tokens=2)),
+            b'data:{"choices": [{"delta": {"tool_calls": [{"function": {"arguments": "a"}}]}}]}',
+            Event(Said("a")),
+        ),
+        (b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}', Event(Said(), "stop")),
+        (
+            b'data: {"choices": [], "usage": {"prompt_tokens": 5}}',
+            Event(usage={"prompt_tokens": 5}),
         ),
     ],
-)  # fmt: skip
-def test_a_line_of_a_stream(line: bytes, event: protocol.Event) -> None:
+)
+def test_a_line_of_a_stream(line: bytes, event: Event) -> None:
     assert protocol.read_event(line) == event
 
 
 def test_an_error_within_a_stream_is_trouble() -> None:
     with pytest.raises(protocol.AttemptError, match="out of memory"):
         protocol.read_event(b'data: {"error": {"message": "out of memory"}}')
-
-
-@pytest.mark.parametrize("structured", ["json_schema", "json_object", "none"])
-def test_every_endpoint_is_asked_for_compact_json(structured: str) -> None:
-    system, user = body(structured)["messages"]
-    assert "on one line" in system["content"]
-    assert system["content"] == "Be brief." + protocol.appended(Shape, structured)
-    assert user["content"] == "What helps?"
-
-
-def test_the_schema_allows_the_prompt_s_values_alone() -> None:
-    prompt = replace(CALL.prompt, enums=(("Item.minimum", ("b", "a")),))
-    dialect = protocol.Dialect("m", "json_schema", True, "all")
-    sent = json.loads(dialect.request(replace(CALL, prompt=prompt)))
-    schema = sent["response_format"]["json_schema"]["schema"]
-    field = schema["$defs"]["Item"]["properties"]["minimum"]
-    assert field == {"type": "string", "enum": ["b", "a"]}
-    assert "enum" not in json.dumps(Shape.model_json_schema()), "the model's own is as it was"
-    other = replace(prompt, enums=(("Item.minimum", ("b",)),))
-    keys = {key_of(HttpEngine(model="m"), each) for each in (prompt, other, CALL.prompt)}
-    assert len(keys) == 3, "what guides an answer is part of its key"
+    with pytest.raises(protocol.AttemptError, match="out of memory"):
+        protocol.read_event(b'error: {"code": 500, "message": "out of memory"}')  # llama.cpp

@@ -12,16 +12,17 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import pytest
 
 from srrag.engine.call import CallError, Reply, Session
-from srrag.engine.openai import protocol
+from srrag.engine.openai import circuit_breaker, protocol
 from srrag.engine.openai.session import proxy_for
 from srrag.engine.stream import StreamingSession
-from srrag.llm.completion import EngineStopped, read
+from srrag.llm.completion import EngineStopped, Fault, read
+from srrag.llm.loops import LoopWatch
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
 from tests.unit.engine.asking import Shape, call, engine_at, replies, reply, within
@@ -103,9 +104,13 @@ def test_a_refused_call_is_not_tried_again_and_touches_no_other(kind: str, fault
     assert endpoint.calls.total() == 4
 
 
-def test_poisoned_calls_among_good_ones_do_not_open_the_circuit() -> None:
+def test_poisoned_calls_among_good_ones_do_not_open_the_circuit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(circuit_breaker, "FAILURES", 1)
+    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.0)
     with serve(Endpoint(faults="bad_request=0.9")) as endpoint:
-        answers = replies(engine_at(endpoint.url, breaker_failures=1, breaker_grace_s=0.0), 40)
+        answers = replies(engine_at(endpoint.url), 40)
     assert 0 < sum(a.fault is None for a in answers) < 40
 
 
@@ -205,6 +210,28 @@ def test_a_stream_that_stalls_breaks_off() -> None:
     assert endpoint.calls.total() == 1 and time.monotonic() - started < 5
 
 
+@pytest.mark.parametrize("kind", ["keep_alive", "drip"])
+def test_a_stream_that_goes_on_ends_with_the_time_of_an_attempt(kind: str) -> None:
+    pieces: list[str] = []
+    started = time.monotonic()
+    with serve(Endpoint(faults=f"{kind}@1-")) as endpoint, pytest.raises(CallError) as caught:
+        within(engine_at(endpoint.url, timeout_s=1.0, max_retries=0), lambda s: listen(s, pieces))
+    assert time.monotonic() - started < 5
+    assert caught.value.fault == Fault("timeout", "no whole answer in engine.timeout_s=1")
+    kept = caught.value.reply
+    assert kept.text == "".join(pieces) and bool(pieces) == (kind == "drip")
+    assert kept.tokens_out == protocol.estimate_tokens(kept.text), "it was paid for"
+
+
+def test_a_stream_longer_than_its_limit_is_cut_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve(Endpoint(faults="endless@1-")) as endpoint:
+        monkeypatch.setattr(LoopWatch, "loops", lambda *_: False)
+        answer = within(engine_at(endpoint.url, timeout_s=60.0), lambda s: listen(s, []))
+    limit = call().prompt.max_tokens
+    assert answer.finish in ("length", "looped") and answer.fault is None
+    assert limit <= answer.tokens_out <= limit * protocol.MAX_TOKEN_BYTES
+
+
 async def until(holds: Callable[[], bool]) -> None:
     for _ in range(200):
         if holds():
@@ -300,6 +327,79 @@ def test_aiohttp_errors_that_hold_headers_never_leave(monkeypatch: pytest.Monkey
     answer = asyncio.run(scene())
     assert answer.fault is not None and answer.fault.kind == "connection"
     assert key not in repr(answer) and aiohttp.ClientResponseError.__name__ in answer.fault.detail
+
+
+def fixed(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what OpenAI's models that think refuse."""
+    if "max_tokens" in request:
+        return {"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with "
+                          "this model. Use 'max_completion_tokens' instead."}}  # fmt: skip
+    if request.get("temperature", 1) != 1:
+        return {"error": {"message": "Unsupported value: 'temperature' does not support 0 with "
+                          "this model. Only the default (1) value is supported."}}  # fmt: skip
+    return body
+
+
+def test_what_an_endpoint_refuses_is_learned_once_and_told() -> None:
+    async def in_turn(session: Session) -> list[Reply]:
+        return [await session.complete(call(n)) for n in range(5)]
+
+    with serve(Endpoint(bend=fixed)) as endpoint:
+        answers = within(engine_at(endpoint.url, thinking=500), in_turn)
+    assert all(answer.fault is None and answer.retries == 0 for answer in answers)
+    assert endpoint.calls.total() == 5 + 2
+    last = endpoint.requests[-1]
+    assert last["max_completion_tokens"] == call().prompt.max_tokens + 500
+    assert not {"max_tokens", "temperature"} & last.keys()
+    assert answers[-1].note == "it takes no temperature, and uses its own"
+
+
+def test_calls_in_flight_learn_from_each_other() -> None:
+    with serve(Endpoint(bend=fixed, latency_s=0.05)) as endpoint:
+        answers = replies(engine_at(endpoint.url), 20)
+    assert all(answer.fault is None for answer in answers)
+    assert endpoint.calls.total() <= 3 * 20
+
+
+def test_an_endpoint_that_refuses_for_ever_is_asked_a_bounded_number_of_times() -> None:
+    told = {"error": {"message": "temperature, seed and stream_options are not supported"}}
+    with serve(Endpoint(bend=lambda request, body: told)) as endpoint:
+        answer = reply(engine_at(endpoint.url))
+    assert answer.fault is not None and "seed and stream_options" in answer.fault.detail
+    assert endpoint.calls.total() == 4
+
+
+def test_headers_and_query_are_sent_and_their_secrets_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AZURE_KEY", "s3cret-of-azure")
+    monkeypatch.setenv("URL_KEY", "s3cret&url")
+    told: dict[str, Any] = {"error": {"message": "no s3cret-of-azure here"}}
+    with serve(Endpoint(bend=lambda request, body: told)) as endpoint:
+        engine = engine_at(
+            endpoint.url,
+            headers=("api-key: $AZURE_KEY", "X-Title: a study"),
+            query="api-version=2024-10-21&key=$URL_KEY",
+        )
+        answer = reply(engine)
+    sent = endpoint.sent[0]
+    assert (sent["api-key"], sent["X-Title"]) == ("s3cret-of-azure", "a study")
+    assert (sent["api-version"], sent["key"]) == ("2024-10-21", "s3cret&url")
+    assert "Authorization" not in sent
+    assert answer.fault is not None and answer.fault.detail == "HTTP 400: no *** here"
+    assert "s3cret" not in repr(engine) + repr(answer)
+
+
+def test_a_model_that_thinks_has_room_for_it_and_the_answer_is_found() -> None:
+    def thinks(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        body["choices"][0]["message"]["reasoning_content"] = "It helps, {so}."
+        return body
+
+    with serve(Endpoint(bend=thinks)) as endpoint:
+        answer = reply(engine_at(endpoint.url, thinking=300))
+    assert endpoint.requests[0]["max_tokens"] == call().prompt.max_tokens + 300
+    assert answer.text.startswith("<think>It helps, {so}.</think>")
+    assert read(answer.text, Shape).fault is None
 
 
 def test_a_stream_that_loops_is_left_and_keeps_its_first_copy() -> None:

@@ -1,0 +1,123 @@
+"""Renders calls as requests of the chat completions API, as the endpoint at hand takes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from srrag.engine.call import Call, allowed, schema_json
+from srrag.llm.completion import Answer, Enums
+
+COMPACT = "\n\nWrite the JSON on one line, without indentation or blanks between its parts."
+"""Asked of every endpoint: indentation is up to half of an answer's tokens."""
+LENGTHS = frozenset({"minLength", "maxLength"})
+NUMBERS = frozenset(
+    {"minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+)
+DROPPED: Mapping[str, frozenset[str]] = {
+    "all": frozenset(),
+    "items": LENGTHS,
+    "none": LENGTHS | NUMBERS | {"pattern"},
+}
+"""Schema keywords that are left out, by the value of `HttpEngine.bounds`."""
+OPTIONAL = ("max_tokens", "temperature", "seed", "stream_options")
+"""Fields of a request that some endpoints refuse, and that an answer can do without."""
+_REFUSED = re.compile(
+    r"unsupported|(?:not|n't) (?:support|allow|permit|accept|a valid|recogni[sz]e)"
+    r"|unknown|unrecogni[sz]ed|unexpected|extra inputs|deprecated",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How an endpoint wants requests; the fields are those of HttpEngine.
+
+    `refused` are the OPTIONAL fields that the endpoint has refused. In place of `max_tokens` it
+    then gets `max_completion_tokens`.
+    """
+
+    model: str
+    structured: str
+    strict: bool
+    bounds: str
+    thinking: int = 0
+    refused: frozenset[str] = frozenset()
+
+    def limit(self, call: Call) -> int:
+        """The most tokens that an answer may have, with those for thinking."""
+        return call.prompt.max_tokens + self.thinking
+
+    def without(self, message: str) -> Dialect | None:
+        """Return the dialect without the field that an endpoint's message refuses, if any."""
+        for name in OPTIONAL:
+            named = re.search(rf"(?<!\w){name}(?!\w)", message)
+            other = name != "max_tokens" or "max_completion_tokens" in message
+            if name not in self.refused and named and other and _REFUSED.search(message):
+                return replace(self, refused=self.refused | {name})
+        return None
+
+    def request(self, call: Call, *, stream: bool = False) -> bytes:
+        """Render the JSON body of a call."""
+        messages = call.messages()
+        messages[0]["content"] += appended(call.prompt.schema, self.structured)
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": messages,
+            "max_tokens": self.limit(call),
+            "temperature": call.prompt.temperature,
+            "seed": call.seed,
+        }
+        schema = call.prompt.schema
+        if self.structured == "json_schema":
+            body["response_format"] = _response_format(
+                schema, self.strict, self.bounds, call.prompt.enums
+            )
+        elif self.structured == "json_object":
+            body["response_format"] = {"type": "json_object"}
+        if stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if "max_tokens" in self.refused:
+            body["max_completion_tokens"] = body["max_tokens"]
+        body = {name: value for name, value in body.items() if name not in self.refused}
+        return json.dumps(body, separators=(",", ":")).encode("ascii")
+
+
+def appended(schema: type[Answer], structured: str) -> str:
+    """Return the text appended to a system text: without guided decoding it states the schema."""
+    if structured == "json_schema":
+        return COMPACT
+    return f"{COMPACT}\n\nAnswer with one JSON object of this JSON schema:\n{schema_json(schema)}"
+
+
+@lru_cache(maxsize=256)
+def _response_format(
+    schema: type[Answer], strict: bool, bounds: str, enums: Enums
+) -> dict[str, Any]:
+    shape = allowed(json.loads(schema_json(schema)), enums)
+    name = re.sub(r"[^\w-]", "_", schema.__name__, flags=re.ASCII)[:64]
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name, "schema": _without(shape, DROPPED[bounds]), "strict": strict},
+    }
+
+
+def _without(node: Any, dropped: frozenset[str]) -> Any:
+    """Drop keywords from a schema, but keep properties of the same names."""
+    if isinstance(node, list):
+        return [_without(item, dropped) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {name: _without(child, dropped) for name, child in value.items()}
+        if key in ("properties", "$defs")
+        else value
+        if key in ("const", "enum", "default", "examples")
+        else _without(value, dropped)
+        for key, value in node.items()
+        if key not in dropped
+    }
