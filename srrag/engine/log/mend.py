@@ -1,4 +1,7 @@
-"""Repairs a completions log: removes unreadable rows, whose prompts are then asked again."""
+"""Repairs a completions log: removes unreadable rows, whose prompts are then asked again.
+
+Counts below 0 are put right.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from srrag.engine.log.entry import Entry
+from srrag.engine.log.entry import Entry, entries_to_tables, table_to_entries
 from srrag.engine.log.index import index_file, join, load
 from srrag.engine.log.journal import read_journal
 from srrag.engine.log.listing import (
@@ -20,7 +23,7 @@ from srrag.engine.log.listing import (
     read_receipt,
 )
 from srrag.engine.log.parts import open_part, read_group, remove, seal, write_part
-from srrag.engine.log.verify import damaged_part, lost
+from srrag.engine.log.verify import costs_of, damaged_part, lost
 
 
 def mend(folder: Path) -> Iterator[str]:
@@ -80,9 +83,12 @@ def _groups(path: Path) -> list[pa.Table]:
         with open_part(path) as file:
             for group in range(file.num_row_groups):
                 try:
-                    tables.append(read_group(file, path, group))
+                    table = read_group(file, path, group)
                 except ValueError:
                     continue
+                if min(map(min, costs_of(table))) < 0:
+                    (table,) = entries_to_tables(table_to_entries(table))
+                tables.append(table)
     except ValueError:
         return []
     return tables

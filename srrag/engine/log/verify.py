@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from srrag.core.ids import file_sha256
+from srrag.engine.log.entry import COSTS
 from srrag.engine.log.index import index_file, join
 from srrag.engine.log.journal import read_journal
 from srrag.engine.log.listing import (
@@ -24,7 +26,9 @@ from srrag.engine.log.listing import (
 from srrag.engine.log.parts import open_part, read_group
 from srrag.engine.log.reader import LogReader
 
-_COUNTED = ("key", "fault", "tokens_in", "tokens_out", "usd")
+_COUNTED = ("key", "fault", *COSTS)
+BELOW = "answers count fewer than 0 tokens"
+"""Said of old parts whose counts came from an endpoint unchecked; nothing else is wrong there."""
 
 
 def damage(folder: Path) -> Iterator[str]:
@@ -100,7 +104,9 @@ def _miscounted(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
                 if any(bool(fault) != (file == faults_file(name)) for fault in faults):
                     yield f"{path}: row group {group} mixes completions and faults"
                 kinds.update(faults)
-                for column in ("tokens_in", "tokens_out", "usd"):
+                if below := sum(min(row) < 0 for row in zip(*costs_of(table), strict=True)):
+                    yield f"{path}: {below} {BELOW}"
+                for column in COSTS:
                     sums[column] += sum(table[column].to_pylist())
     completions = kinds.pop("", 0)
     same = (completions, dict(kinds), sums["tokens_in"], sums["tokens_out"]) == (
@@ -111,6 +117,11 @@ def _miscounted(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
     )
     if not same or not math.isclose(sums["usd"], receipt.usd, abs_tol=1e-9):
         yield f"{folder / part_file(name)}: its receipt counts other rows"
+
+
+def costs_of(table: pa.Table) -> list[list[float]]:
+    """The columns of COSTS."""
+    return [table[name].to_pylist() for name in COSTS]
 
 
 def damaged_index(view: LogReader) -> Iterator[str]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import jobs.verify
 from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.entry import ENTRY, Entry
 from srrag.engine.log.index import index_file, save
 from srrag.engine.log.journal import Journal
-from srrag.engine.log.listing import part_file, read_receipt
+from srrag.engine.log.listing import faults_file, part_file, read_receipt
 from srrag.engine.log.mend import mend
+from srrag.engine.log.parts import write_part
 from tests.unit.engine.logs import entry, key
 
 
@@ -149,3 +154,27 @@ def test_a_damaged_row_group_takes_no_other_with_it(
     (said,) = mend(tmp_path)
     assert "written again with 4 answers, 2 answers lost" in said
     assert len(held(tmp_path)) == 4
+
+
+def test_counts_below_zero_give_no_credit_and_are_mended(tmp_path: Path) -> None:
+    name = sealed(tmp_path, 1, 2)
+    column = ENTRY.get_field_index("tokens_in")
+    files = []
+    for file in (part_file, faults_file):
+        table = pq.read_table(tmp_path / file(name))
+        below = pa.array([-(10**6)] * len(table), pa.int64())
+        files.append(table.set_column(column, ENTRY.field(column), below))
+    write_part(tmp_path, name, iter(files[:1]), iter(files[1:]))
+    assert CompletionLog(tmp_path).totals().tokens_in == -3 * 10**6
+    assert CompletionLog(tmp_path).lookup([key(1)])[key(1)].tokens_in == 0
+    said = [each.partition(": ")[2] for each in CompletionLog(tmp_path).verify().problems]
+    assert sorted(said) == [f"{n} answers count fewer than 0 tokens" for n in (1, 2)]
+    result = jobs.verify._proof(tmp_path)
+    assert result.problems == [] and result.totals is not None
+    assert (result.totals.tokens_in, result.totals.tokens_out, result.totals.usd) == (0, 9, 0.0)
+    assert held(tmp_path) == {1, 2, 101}
+
+
+def test_a_count_below_zero_in_a_journal_becomes_an_estimate() -> None:
+    line = Entry(key(1), "twelve bytes", tokens_out=5).line().replace(b":5,", b":-5,")
+    assert Entry.of_line(line).tokens_out == 3
