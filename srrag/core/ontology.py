@@ -93,20 +93,23 @@ class Ontology:
         return entity_type in owners or (ANY in owners and self.knows_type(entity_type))
 
     def outline(self, without: Sequence[str] = ()) -> str:
-        """Render what has to be stated, for extraction: types, relations that no type implies, and
-        attributes by the types that share them. The document may have every attribute.
+        """Render what has to be stated, for extraction: types, relations that no type implies and
+        attributes, by the types that share them. The document may have every attribute.
         """
-        lines = ["Types: " + ", ".join(self.entities), "Relations:"]
+        ends: dict[str, list[str]] = {}
         for name, heads in self.told.items():
             tails = self.relations[name]["tail"]
-            lines.append(f"- {name}: {', '.join(heads)} -> {', '.join(tails)}")
-        shared: dict[str, list[str]] = {}
+            kinds = ", ".join(heads)
+            both = f"among {kinds}" if heads == tails else f"{kinds} -> {', '.join(tails)}"
+            ends.setdefault(both, []).append(name)
+        owned: dict[str, list[str]] = {}
         for name, owners in sorted(self.attributes.items()):
             if name not in without:
                 kinds = ", ".join(kind for kind in owners if kind != DOCUMENT) or DOCUMENT
-                shared.setdefault(kinds, []).append(name)
-        lines.append("Attributes:")
-        lines += [f"- of {kinds}: {', '.join(names)}" for kinds, names in shared.items()]
+                owned.setdefault(f"of {kinds}", []).append(name)
+        lines = ["Types: " + ", ".join(self.entities)]
+        lines += ["Relations:", *(f"- {', '.join(names)}: {both}" for both, names in ends.items())]
+        lines += ["Attributes:", *(f"- {of}: {', '.join(names)}" for of, names in owned.items())]
         return "\n".join(lines)
 
     def describe(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
@@ -13,7 +14,7 @@ from srrag.reading.values import timepoint
 
 Row = dict[str, Any]
 DERIVED = ("timepoint_value", "timepoint_unit")
-"""Attributes that follow from the name of a Timepoint; a model does not write them."""
+"""Attributes that follow from the name of a Timepoint."""
 OTHER_NAME = "other_name"
 CONCLUDED = 0.5
 """Confidence of the edge of what is only concluded."""
@@ -56,7 +57,7 @@ class DocumentClaims:
         return list({tuple(row.values()): row for row in rows}.values())
 
     def findings(self, told: Told) -> list[Row]:
-        """Columns of FINDINGS, one row an outcome of a finding."""
+        """Columns of FINDINGS, one row a comparison and outcome of a finding."""
         here = self.entities(told)
         return [row for each in told.findings for row in self._finding(each, here)]
 
@@ -161,24 +162,27 @@ class DocumentClaims:
     ) -> Iterator[Row]:
         """The edges of the graph that follow from a finding.
 
-        A plan and the work of others have none between intervention and outcome, nor has a change
-        from before of an outcome that is `compared` with something elsewhere.
+        What both sides have got is on no edge. A plan and the work of others have none between
+        intervention and outcome, nor has a difference between effects, nor a change from before of
+        an outcome that is `compared` with something elsewhere.
         """
-        mine = line.kind in ("found", "concluded")
-        relation = self.ontology.findings.get(line.direction) if mine else None
-        for outcome in _those(line.outcomes, here):
-            told = line.comparators or line.kind == "concluded" or outcome.id not in compared
-            for one in _those(line.interventions, here):
-                if relation and told and one.id != outcome.id:
-                    sure = min(line.confidence, CONCLUDED if line.kind == "concluded" else 1.0)
+        told = line.kind in ("found", "concluded") and not line.others
+        relation = self.ontology.findings.get(line.direction) if told else None
+        sure = min(line.confidence, CONCLUDED if line.kind == "concluded" else 1.0)
+        outcomes = _those(line.outcomes, here)
+        for given, against in line.comparisons:
+            heads = _those(tuple(i for i in given if i not in against), here)
+            tails = _those(tuple(i for i in against if i not in given), here)
+            for one, outcome in product(heads, outcomes):
+                fits = against or line.kind == "concluded" or outcome.id not in compared
+                if relation and fits and one.id != outcome.id:
                     yield from self._edge(line, one, relation, outcome, sure)
             if line.kind in ("found", "planned"):
-                for time in _those(line.times, here):
-                    yield from self._admitted(line, outcome, "has_timepoint", time)
-        if line.kind in ("found", "planned"):
-            for one in _those(line.interventions, here):
-                for other in _those(line.comparators, here):
+                for one, other in product(heads, tails):
                     yield from self._admitted(line, one, "compares_to", other)
+        if line.kind in ("found", "planned"):
+            for outcome, time in product(outcomes, _those(line.times, here)):
+                yield from self._admitted(line, outcome, "has_timepoint", time)
 
     def _admitted(
         self, line: FindingLine, head: EntityLine, relation: str, tail: EntityLine
@@ -195,28 +199,45 @@ class DocumentClaims:
     def _finding(self, line: FindingLine, here: Mapping[int, EntityLine]) -> Iterator[Row]:
         numbers = [number for number in self.block.known(line.at) if number]
         spans = [self.block.spans[number] for number in numbers]
-        ids = {*line.interventions, *line.comparators, *line.outcomes, *line.times, *line.people}
-        reason = "" if spans else "ungrounded"
-        if not ids <= {0, *here}:
-            reason = "unknown_id"
-        sized = len(line.outcomes) == 1
-        for outcome in line.outcomes:
-            yield {
-                "kind": line.kind,
-                "interventions": _names(line.interventions, here),
-                "comparators": _names(line.comparators, here),
-                "outcome": here[outcome].name if outcome in here else "",
-                "times": _names(line.times, here),
-                "people": _names(line.people, here),
-                "direction": line.direction,
-                "effect": line.effect if sized else "",
-                "interval": line.interval if sized else "",
-                "p": line.p if sized else "",
-                "places": [{"start": low, "end": high} for low, high in spans],
-                "quote": " ".join(self.block.text[low:high] for low, high in spans),
-                "confidence": line.confidence,
-                "reason": reason,
-            }
+        ids = {*line.outcomes, *line.times, *line.people, *line.others}
+        ids.update(*line.interventions, *line.comparators)
+        told: Row = {
+            "kind": line.kind,
+            "times": _names(line.times, here),
+            "direction": line.direction,
+            "places": [{"start": low, "end": high} for low, high in spans],
+            "quote": " ".join(self.block.text[low:high] for low, high in spans),
+            "confidence": line.confidence,
+            "reason": "unknown_id" if not ids <= {0, *here} else "" if spans else "ungrounded",
+        }
+        rows = [*self._compared(line, here)]
+        size = {"effect": line.effect, "interval": line.interval, "p": line.p}
+        # A size of several comparisons is the size of none.
+        size = size if len(rows) == 1 else dict.fromkeys(size, "")
+        for given, against, outcome, people in rows:
+            yield (
+                told
+                | size
+                | {
+                    "interventions": given,
+                    "comparators": against,
+                    "outcome": outcome,
+                    "people": people,
+                }
+            )
+
+    def _compared(
+        self, line: FindingLine, here: Mapping[int, EntityLine]
+    ) -> Iterator[tuple[list[str], list[str], str, list[str]]]:
+        """Who is compared with whom on what in whom; one effect may be compared with another."""
+        for (given, against), number in product(line.comparisons, line.outcomes):
+            outcome = here[number].name if number in here else ""
+            sides = _names(given, here), _names(against, here)
+            if not line.others:
+                yield *sides, outcome, _names(line.people, here)
+            effect = " vs. ".join(" and ".join(side) for side in sides if side)
+            for one, other in product(_names(line.people, here), _names(line.others, here)):
+                yield [one], [other], f"effect of {effect} on {outcome}", []
 
     def _row(
         self,

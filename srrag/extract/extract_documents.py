@@ -31,7 +31,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_document.md")
 FINDINGS_PART = PROMPT.path.parent / "parts" / "finding_lines.md"
 EXAMPLE = (
     '"findings": ["found 1 > 2 : 3 = better; effect: 310 vs. 335 ms; ci: 95% -41 to -9; p: 0.003'
-    ' @24"], '
+    ' @24", "found 1 : 4 = effect: 3 of 40 @25"], '
 )
 
 MAX_ENTITY_LINES = 60
@@ -40,26 +40,28 @@ MAX_FINDING_LINES = 30
 MAX_PROPOSALS = 3
 _MAX_TABLE = 60
 """Entities of earlier parts that are shown with the next one, the most often named first."""
+UNTOLD = (*DERIVED, "followup_weeks")
+"""Attributes that no model writes: a Timepoint and `follow_up` say the same as printed."""
 _TABLE = re.compile(r"<entities>\n(.*?)\n</entities>", re.DOTALL)
 _MAX_DETAIL_CHARS = 200
 _MAX_SHOWN = 5
 
-Lines = Annotated[
-    list[str],
-    WithJsonSchema(
-        {"type": "array", "items": {"type": "string", "maxLength": 600}, "maxItems": 64}
-    ),
-]
-"""Lines beyond the bounds, which guide the decoding, are read all the same."""
+
+def _at_most(lines: int) -> WithJsonSchema:
+    item = {"type": "string", "maxLength": 600}
+    return WithJsonSchema({"type": "array", "items": item, "maxItems": lines})
 
 
 class Extraction(Answer):
-    """What a block of a document says, in lines (`srrag.extract.lines`)."""
+    """What a block of a document says, in lines (`srrag.extract.lines`).
 
-    entities: Lines
-    relations: Lines
-    findings: Lines
-    proposals: Lines
+    Lines beyond the bounds, which guide the decoding, are read all the same.
+    """
+
+    entities: Annotated[list[str], _at_most(MAX_ENTITY_LINES)]
+    relations: Annotated[list[str], _at_most(MAX_RELATION_LINES)]
+    findings: Annotated[list[str], _at_most(MAX_FINDING_LINES)]
+    proposals: Annotated[list[str], _at_most(MAX_PROPOSALS)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +91,7 @@ class ExtractDocuments(LLMStep):
     max_tokens: int = 3072
     """An abstract takes 500 to 1,100; full lists of lines of the usual length some 3,000."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade", "reject")
     writes: ClassVar[pa.Schema] = EXTRACTS
     keeps_rows: ClassVar[bool] = False
@@ -210,14 +212,15 @@ class ExtractDocuments(LLMStep):
             )
             example = EXAMPLE
         system = PROMPT.system(
-            ontology=self.ontology.outline(DERIVED),
+            ontology=self.ontology.outline(UNTOLD),
             max_entities=MAX_ENTITY_LINES,
+            max_relations=MAX_RELATION_LINES,
             max_proposals=MAX_PROPOSALS,
             findings=findings,
             example=example,
         )
         enums: Enums = tuple(
-            (f"Extraction.{name}", lines) for name, lines in patterns(self.ontology).items()
+            (f"Extraction.{name}", lines) for name, lines in patterns(self.ontology, UNTOLD).items()
         )
         return [
             Prompt(

@@ -5,23 +5,28 @@
     6 has_condition 7 @2                                 a relation between entities
     found 3 > 4 : 5 at 8 in 6 = less; effect: -2.1; p: 0.01 @9       a finding
 
-`@` and numbers name the sentences that state it. One bad line costs itself.
+`@` and numbers name the sentences that state it. `5,6` is each by itself, `5+6` both together.
+One bad line costs itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Literal, cast
 
 from srrag.core.ontology import Ontology
 
-Direction = Literal["better", "worse", "more", "less", "no difference", "unclear"]
+Direction = Literal[
+    "better", "worse", "more", "less", "no difference", "not inferior", "differs", ""
+]
 Kind = Literal["found", "concluded", "planned", "background"]
 DIRECTIONS: tuple[Direction, ...] = (
-    "better", "worse", "more", "less", "no difference", "unclear",
+    "better", "worse", "more", "less", "no difference", "not inferior", "differs",
 )  # fmt: skip
+Ids = tuple[int, ...]
 KINDS: tuple[Kind, ...] = ("found", "concluded", "planned", "background")
 INFERRED = 0.5
 """Confidence of a line whose sentence numbers end in "?"; "?70" says 0.7."""
@@ -31,12 +36,13 @@ _AT = re.compile(r"[\s;]*@\s*\[?(\d[\d\s,;–-]*)\]?\s*(\?(\d{1,2})?)?[\s.;]*$")
 _RANGE = re.compile(r"(\d{1,4})(?:\s*[–-]\s*(\d{1,4}))?")
 _MAX_RANGE = 12
 _IDS = r"\d{1,4}(?:\s*,\s*\d{1,4})*"
+_GROUPS = r"\d{1,4}(?:\s*[,+]\s*\d{1,4})*"
 _ENTITY = re.compile(r"(\d{1,4})[.:]?\s+([^\d\s:.][^:]{0,60}):\s*(.+)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"(\d{1,4})\.([A-Za-z_][^:]{0,60}):\s*(.+)", re.DOTALL)
 _RELATION = re.compile(rf"({_IDS})\s+([A-Za-z_]\w{{0,60}})\s+({_IDS})")
 _FINDING = re.compile(
-    rf"(?:({'|'.join(KINDS)}):?\s+)?({_IDS}|[-–—])(?:\s*>\s*({_IDS}))?\s*:\s*({_IDS})"
-    rf"(?:\s+at\s+({_IDS}))?(?:\s+in\s+({_IDS}))?\s*(?:=\s*(.*))?",
+    rf"(?:({'|'.join(KINDS)}):?\s+)?({_GROUPS}|[-–—])(?:\s*>\s*({_GROUPS}))?\s*:\s*({_IDS})"
+    rf"(?:\s+at\s+({_IDS}))?(?:\s+in\s+({_IDS})(?:\s*>\s*({_IDS}))?)?\s*(?:=\s*(.*))?",
     re.DOTALL,
 )
 _SIZE = re.compile(r"(effect|ci|p)\s*[:=]\s*", re.IGNORECASE)
@@ -80,18 +86,28 @@ class RelationLine(CitedLine):
 
 @dataclass(frozen=True)
 class FindingLine(CitedLine):
-    """What an intervention did to outcomes, against comparators, at times, in people: by id."""
+    """What interventions did to outcomes, against comparators, at times, in people: by id.
+
+    Each group of interventions is compared with each of comparators. `others` are people whose
+    effect is compared with that of `people`.
+    """
 
     kind: Kind = "found"
-    interventions: tuple[int, ...] = ()
-    comparators: tuple[int, ...] = ()
-    outcomes: tuple[int, ...] = ()
-    times: tuple[int, ...] = ()
-    people: tuple[int, ...] = ()
-    direction: Direction = "unclear"
+    interventions: tuple[Ids, ...] = ()
+    comparators: tuple[Ids, ...] = ()
+    outcomes: Ids = ()
+    times: Ids = ()
+    people: Ids = ()
+    others: Ids = ()
+    direction: Direction = ""
     effect: str = ""
     interval: str = ""
     p: str = ""
+
+    @property
+    def comparisons(self) -> list[tuple[Ids, Ids]]:
+        """Each group of interventions with each of comparators; an empty one where none is told."""
+        return [*product(self.interventions or ((),), self.comparators or ((),))]
 
 
 Line = EntityLine | AttributeLine | RelationLine | FindingLine
@@ -165,12 +181,12 @@ def read_line(text: str) -> Line | Bad:
 
 
 def _finding(found: re.Match[str], at: tuple[int, ...], sure: float) -> FindingLine:
-    kind, heads, against, outcomes, times, people, rest = found.groups()
+    kind, heads, against, outcomes, times, people, others, rest = found.groups()
     direction: str = ""
     sizes: dict[str, str] = {}
     last = "effect"
     for piece in (part.strip() for part in (rest or "").split(";")):
-        if piece.lower() in DIRECTIONS and not direction:
+        if piece.lower() in (*DIRECTIONS, "unclear") and not direction:
             direction = piece.lower()
         elif named := _SIZE.match(piece):
             last = named[1].lower()
@@ -181,20 +197,25 @@ def _finding(found: re.Match[str], at: tuple[int, ...], sure: float) -> FindingL
         at,
         sure,
         cast(Kind, kind or "found"),
-        _ids(heads),
-        _ids(against),
+        _groups(heads),
+        _groups(against),
         _ids(outcomes),
         _ids(times),
         _ids(people),
-        cast(Direction, direction or "unclear"),
+        _ids(others),
+        direction if direction in DIRECTIONS else "",
         sizes.get("effect", ""),
         sizes.get("ci", ""),
         sizes.get("p", ""),
     )
 
 
-def _ids(text: str | None) -> tuple[int, ...]:
+def _ids(text: str | None) -> Ids:
     return tuple(dict.fromkeys(map(int, re.findall(r"\d+", text or ""))))
+
+
+def _groups(text: str | None) -> tuple[Ids, ...]:
+    return tuple(dict.fromkeys(ids for part in (text or "").split(",") if (ids := _ids(part))))
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -220,26 +241,29 @@ def read_entity(line: str) -> EntityLine | None:
     return replace(found, at=()) if isinstance(found, EntityLine) else None
 
 
-def patterns(ontology: Ontology) -> dict[str, tuple[str, ...]]:
+def patterns(ontology: Ontology, without: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
     """Return regular expressions of the lines of each list, for guided decoding.
 
     They hold the types, relations and attributes of the ontology as alternatives, and only syntax
-    that grammars of engines share: no look-around, no word borders.
+    that grammars of engines share: no look-around, no word borders. `without` names attributes that
+    are not to be written.
     """
     ids = r"[0-9]{1,3}(,[0-9]{1,3})*"
+    groups = r"[0-9]{1,3}([,+][0-9]{1,3})*"
     at = r" @[0-9]{1,4}(,[0-9]{1,4})*\??"
     text = r'[^"\\\n\r\t]+'
     size = r'[^"\\\n\r\t;]+'
     types, relations = "|".join(ontology.entities), "|".join(ontology.told)
     entities = [rf"[0-9]{{1,3}} ({types}): {text}{at}"]
-    if ontology.attributes:
-        entities.append(rf"[0-9]{{1,3}}\.({'|'.join(sorted(ontology.attributes))}): {text}{at}")
+    if attributes := "|".join(sorted({*ontology.attributes} - {*without})):
+        entities.append(rf"[0-9]{{1,3}}\.({attributes}): {text}{at}")
     made = {"entities": tuple(entities)}
     if relations:
         made["relations"] = (rf"{ids} ({relations}) {ids}{at}",)
     if ontology.findings:
         made["findings"] = (
-            rf"({'|'.join(KINDS)}) ({ids}|-)( > {ids})? : {ids}( at {ids})?( in {ids})?"
-            rf"( = ({'|'.join(DIRECTIONS)})(; effect: {size})?(; ci: {size})?(; p: {size})?)?{at}",
+            rf"({'|'.join(KINDS)}) ({groups}|-)( > {groups})? : {ids}( at {ids})?"
+            rf"( in {ids}( > {ids})?)?( = ({'|'.join(DIRECTIONS)}|effect: {size})"
+            rf"(; effect: {size})?(; ci: {size})?(; p: {size})?)?{at}",
         )
     return made

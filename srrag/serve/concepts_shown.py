@@ -30,7 +30,7 @@ COLUMNS = ("population", "intervention", "outcome")
 
 OF_TYPE: Mapping[str, int] = {
     "Population": 0, "Condition": 0, "Intervention": 1, "Comparator": 1, "Device": 1, "Arm": 1,
-    "Outcome": 2, "AdverseEvent": 2,
+    "Exposure": 1, "Outcome": 2, "AdverseEvent": 2,
 }  # fmt: skip
 """The column of a type of entity; other types stand in none."""
 

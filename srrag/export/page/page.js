@@ -13,7 +13,7 @@ const STYLES = {
   Document: ["#ffffff", "square"], Population: ["#56b4e9", "circle"], Condition: ["#d55e00", "circle"],
   Intervention: ["#009e73", "circle"], Outcome: ["#cc79a7", "circle"], Timepoint: ["#e69f00", "circle"],
   Recommendation: ["#0072b2", "circle"], Comparator: ["#009e73", "diamond"], Arm: ["#56b4e9", "diamond"],
-  Device: ["#f0e442", "diamond"], AdverseEvent: ["#d55e00", "triangle"],
+  Device: ["#f0e442", "diamond"], Exposure: ["#009e73", "triangle"], AdverseEvent: ["#d55e00", "triangle"],
   Contraindication: ["#cc79a7", "triangle"],
 };
 const SPARE = ["#0072b2", "#f0e442", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00"];

@@ -4,7 +4,7 @@ import { at, make, several, short } from "./dom.js";
 import { badge, source, standingMark } from "./evidence.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const TYPES = { Comparator: "comparator", AdverseEvent: "harm", Device: "device", Condition: "condition", Population: "population" };
+const TYPES = { Comparator: "comparator", Exposure: "exposure", AdverseEvent: "harm", Device: "device", Condition: "condition", Population: "population" };
 const narrow = matchMedia("(max-width: 700px)");
 let walk = null;
 let buttons = [];

@@ -114,6 +114,7 @@ def test_an_abstract_is_one_prompt_with_its_title_and_numbered_sentences() -> No
     assert lines[3] == "[2] Design. Randomized controlled trial."
     assert lines[-1] == "</document>"
     assert "has_condition: Population -> Condition" in prompt.system
+    assert "followup_weeks" not in prompt.system
     assert "$" not in prompt.system
 
 
@@ -155,8 +156,7 @@ def test_findings_are_rows_and_edges() -> None:
     assert rows.schema.equals(FINDINGS)
     found = rows.to_pylist()
     assert [(row["outcome"], row["direction"]) for row in found] == [
-        ("pain on the Numerical Rating Scale", "better"),
-        ("Timed Up and Go test", "better"),
+        *2 * [("pain on the Numerical Rating Scale", "better"), ("Timed Up and Go test", "better")],
         ("pain on the Numerical Rating Scale", "no difference"),
         ("Timed Up and Go test", "no difference"),
     ]
@@ -184,10 +184,55 @@ def test_plans_and_the_work_of_others_are_findings_but_no_edges() -> None:
     assert between == {"reports_outcome"}
 
 
-def test_a_size_of_several_outcomes_is_the_size_of_none() -> None:
-    text = answer(ENTITIES, findings=["found 3 > 4 : 5,6 = better; effect: 3 points; p: 0.01 @8"])
-    rows = ListFindings().open(Place())(extracted(text)).to_pylist()
+@pytest.mark.parametrize("ids", ["3 > 4 : 5,6", "3,4 > 1 : 5", "3 > 4,1 : 5"])
+def test_a_size_of_several_comparisons_is_the_size_of_none(ids: str) -> None:
+    rows = findings(f"found {ids} = better; effect: 3 points; p: 0.01 @8")
     assert [(row["effect"], row["p"]) for row in rows] == [("", ""), ("", "")]
+
+
+def findings(*lines: str) -> list[dict[str, Any]]:
+    text = answer(ENTITIES, findings=lines)
+    return list(ListFindings().open(Place())(extracted(text)).to_pylist())
+
+
+def test_treatments_are_compared_each_or_together_and_what_both_sides_get_has_no_edge() -> None:
+    name, other = "neuromuscular electrical stimulation combined with exercises", "exercise"
+    each = findings("found 3,4 > 1 : 5 = better @8")
+    assert [row["interventions"] for row in each] == [[name], [other]]
+    (both,) = findings("found 3+4 > 4 : 5 = better; effect: 3 points @8")
+    assert (both["interventions"], both["comparators"]) == ([name, other], [other])
+    assert both["effect"] == "3 points"
+    edges = said(triples(answer(ENTITIES, findings=["found 3+4 > 4 : 5 = better @8"])))
+    assert {head for head, relation, _ in edges if relation == "improves"} == {name}
+    assert not any(relation == "compares_to" and head == other for head, relation, _ in edges)
+
+
+def test_a_difference_between_effects_compares_people_and_is_no_effect() -> None:
+    line = "found 3 > 4 : 5 in 1 > 2 = no difference; p: 0.3 @8"
+    (row,) = findings(line)
+    assert row["interventions"] == ["patients with knee osteoarthritis"]
+    assert row["comparators"] == ["osteoarthritis"]
+    assert row["outcome"] == (
+        "effect of neuromuscular electrical stimulation combined with exercises vs. exercise on "
+        "pain on the Numerical Rating Scale"
+    )
+    assert (row["people"], row["p"]) == ([], "0.3")
+    edges = said(triples(answer(ENTITIES, findings=[line])))
+    assert not any(relation == "makes_no_difference_in" for _, relation, _ in edges)
+
+
+def test_a_figure_of_one_group_has_a_size_and_no_direction() -> None:
+    (row,) = findings("found 3 : 5 = effect: 3 of 40 @8")
+    assert (row["direction"], row["effect"], row["comparators"]) == ("", "3 of 40", [])
+
+
+def test_exposures_are_told_and_compared() -> None:
+    exposures = ["8 Exposure: smoking @4", "9 Exposure: no smoking @4"]
+    lines = ["found 8 > 9 : 5 = worse; effect: OR 2.1 @8"]
+    edges = said(triples(answer([*ENTITIES, *exposures], findings=lines)))
+    assert ("doc-0", "has_exposure", "smoking") in edges
+    assert ("smoking", "worsens", "pain on the Numerical Rating Scale") in edges
+    assert ("smoking", "compares_to", "no smoking") in edges
 
 
 @pytest.mark.parametrize(
@@ -235,11 +280,11 @@ def test_a_relation_stated_of_the_document_replaces_the_implied_one() -> None:
 
 
 def test_proposals_are_refused_as_proposed_and_known_ones_are_nothing() -> None:
-    lines = ["0.registration: ACTRN01 @2", "3 measured_by 5 @6", "3 treats 2 @1", "nonsense"]
+    lines = ["0.funding: NHMRC @2", "3 measured_by 5 @6", "3 treats 2 @1", "nonsense"]
     rows = triples(answer(ENTITIES, proposals=lines))
     proposed = [row for row in rows if row["reject"] is not None]
     assert [reason(row) for row in proposed] == ["proposed", "proposed"]
-    assert {row["tail_type"] for row in proposed} == {"registration", "Outcome"}
+    assert {row["tail_type"] for row in proposed} == {"funding", "Outcome"}
 
 
 def test_a_title_may_be_cited_and_its_words_have_no_span_in_the_text() -> None:

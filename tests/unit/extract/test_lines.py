@@ -36,7 +36,7 @@ from tests.unit.extract.ontologies import ontology
         (
             "found 3 > 4 : 5 at 6 in 7 = less; effect: -2.1; ci: 95% -3.0; -1.2; p: <0.001 @12,13",
             FindingLine(
-                (12, 13), 1.0, "found", (3,), (4,), (5,), (6,), (7,), "less", "-2.1",
+                (12, 13), 1.0, "found", ((3,),), ((4,),), (5,), (6,), (7,), (), "less", "-2.1",
                 "95% -3.0; -1.2", "<0.001",
             ),
         ),
@@ -44,10 +44,24 @@ from tests.unit.extract.ontologies import ontology
             "background - : 5,6 = no difference @1",
             FindingLine((1,), 1.0, "background", (), (), (5, 6), direction="no difference"),
         ),
-        ("planned 3,4 > 5 : 6 @2", FindingLine((2,), 1.0, "planned", (3, 4), (5,), (6,))),
+        (
+            "planned 3,4+7 > 5 + 7 : 6 @2",
+            FindingLine((2,), 1.0, "planned", ((3,), (4, 7)), ((5, 7),), (6,)),
+        ),
         (
             "3 > 4 : 5 = 40% vs. 83%; p = 0.15 @7",
-            FindingLine((7,), 1.0, "found", (3,), (4,), (5,), effect="40% vs. 83%", p="0.15"),
+            FindingLine((7,), 1.0, "found", ((3,),), ((4,),), (5,), effect="40% vs. 83%", p="0.15"),
+        ),
+        (
+            "found 3 > 4 : 5 in 6 > 7 = unclear @7",
+            FindingLine((7,), 1.0, "found", ((3,),), ((4,),), (5,), people=(6,), others=(7,)),
+        ),
+        (
+            "found 3 : 5 = Not inferior; effect: 9 of 40 @7",
+            FindingLine(
+                (7,), 1.0, "found", ((3,),), outcomes=(5,), direction="not inferior",
+                effect="9 of 40",
+            ),
         ),
         ("3 Intervention: vibration", Bad("3 Intervention: vibration", "ungrounded")),
         ("vibration helps @3", Bad("vibration helps @3", "malformed")),
@@ -77,12 +91,13 @@ def test_an_entity_is_read_back_from_the_table_of_the_next_block() -> None:
 
 
 def test_the_guide_allows_the_types_relations_and_attributes_of_the_schema_alone() -> None:
-    made = patterns(ontology())
+    made = patterns(ontology(), ["followup_weeks"])
     entities = re.compile("|".join(f"({each})" for each in made["entities"]))
     assert entities.fullmatch("1 Outcome: pain | VAS @1,2?")
     assert entities.fullmatch("0.study_design: trial @1")
     assert not entities.fullmatch("1 Animal: cat @1")
     assert not entities.fullmatch("1.colour: red @1")
+    assert not entities.fullmatch("1.followup_weeks: 3 @1")
     assert not entities.fullmatch("1 Outcome: pain")
     (relations,) = made["relations"]
     assert re.fullmatch(relations, "1,2 part_of 3 @4")
@@ -91,6 +106,8 @@ def test_the_guide_allows_the_types_relations_and_attributes_of_the_schema_alone
     for line in (
         "found 1 > 2,3 : 4 at 5 in 6 = no difference; effect: 1 vs. 2; ci: 95% 1 to 2; p: .1 @7",
         "planned 1 : 2 @3",
+        "found 1+2 > 1 : 4 = effect: 3 of 40; p: .1 @7",
+        "found 1 > 2 : 4 in 5 > 6 = not inferior @7",
         "background - : 2 = better @3?",
     ):
         assert re.fullmatch(findings, line)
