@@ -144,17 +144,17 @@ class Endpoint:
             if struck == "stall" and not request.get("stream"):
                 await asyncio.sleep(self.lifetime_s)
             message, finish = self._message(request, struck)
-            if request.get("stream"):
-                return await self._stream(http, request, message, finish, struck)
             body = self._completion(request, message, finish)
             body = self.bend(request, body) if self.bend else body
+            if request.get("stream") and "error" not in body:
+                return await self._stream(http, request, body, struck)
             response = web.json_response(body, status=400 if "error" in body else 200)
             if struck in ("half_body", "half_stream"):
-                body = response.body
-                assert isinstance(body, bytes)
-                half = web.StreamResponse(headers={"Content-Length": str(len(body))})
+                whole = response.body
+                assert isinstance(whole, bytes)
+                half = web.StreamResponse(headers={"Content-Length": str(len(whole))})
                 await half.prepare(http)
-                await half.write(body[: len(body) // 2])
+                await half.write(whole[: len(whole) // 2])
                 return _cut_off(http, half)
             await response.prepare(http)
             await response.write_eof()
@@ -194,20 +194,19 @@ class Endpoint:
         }
 
     async def _stream(
-        self,
-        http: web.Request,
-        request: dict[str, Any],
-        message: dict[str, Any],
-        finish: str,
-        struck: str,
+        self, http: web.Request, request: dict[str, Any], body: dict[str, Any], struck: str
     ) -> web.StreamResponse:
-        text = message["content"] or message["refusal"]
+        (choice,) = body["choices"]
+        message = choice["message"]
+        text = message["content"] or message.get("refusal") or ""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(http)
         await response.write(b": ready\n\n")
         while struck in ("keep_alive", "drip", "endless"):
             await response.write(b": ping\n\n" if struck == "keep_alive" else _event(WORD, None))
             await asyncio.sleep(0 if struck == "endless" else 0.05)
+        if thought := message.get("reasoning"):
+            await response.write(_event({"reasoning": thought}, None))
         pieces = [text[i : i + PIECE_CHARS] for i in range(0, len(text), PIECE_CHARS)]
         for place, piece in enumerate(pieces):
             if place == len(pieces) // 2 and struck == "half_stream":
@@ -218,8 +217,8 @@ class Endpoint:
             if place == len(pieces) // 2 and struck == "stall":
                 await asyncio.sleep(self.lifetime_s)
             await response.write(_event({"content": piece}, None))
-        await response.write(_event({}, finish))
-        usage = self._completion(request, message, finish).get("usage")
+        await response.write(_event({}, choice["finish_reason"]))
+        usage = body.get("usage")
         if usage and request.get("stream_options", {}).get("include_usage"):
             await response.write(_data({"choices": [], "usage": usage}))
         await response.write(b"data: [DONE]\n\n")

@@ -1,0 +1,187 @@
+"""Examines an engine by five prompts of its own: what it can do of what the steps ask for."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from srrag.engine.base import Model
+from srrag.engine.call import Call, Reply, Session, key_of
+from srrag.engine.stream import pieces
+from srrag.llm.completion import Answer, Completion, Prompt, read
+from srrag.llm.fields import Items, Text
+from srrag.llm.salvage import spoken
+
+CONTEXT_LINES = 500
+"""Lines of the longest prompt: about 8,000 tokens, as those of a question with its papers."""
+_PATTERN = r"[a-z]+ = [0-9]+"
+_SYSTEM = "You answer with one JSON object."
+_GOOD = re.compile(rf"{_PATTERN}\Z")
+
+
+class Place(Answer):
+    """A country."""
+
+    country: Annotated[str, Text(5, "the country")]
+
+
+class Colour(Answer):
+    """One of two colours."""
+
+    colour: Literal["red", "green"]
+
+
+class Lines(Answer):
+    """Lines of a pattern."""
+
+    lines: Annotated[list[str], Items(5, "the lines")]
+
+
+class Words(Answer):
+    """Many words."""
+
+    words: Annotated[list[str], Items(200, "the words")]
+
+
+PLACE = Prompt(0, "place", f'{_SYSTEM} Its key is "country".', "Where is Paris?", Place)
+COLOUR = Prompt(
+    0, "colour", "You answer in plain prose, without JSON.", "What colour is the sky?", Colour
+)
+LINES = Prompt(
+    0, "lines", f'{_SYSTEM} Its key is "lines", a list of sentences.',
+    "Write two sentences on the weather, each with a capital letter.", Lines,
+    enums=(("Lines.lines", (_PATTERN,)),),
+)  # fmt: skip
+CONTEXT = Prompt(
+    0, "context", f'{_SYSTEM} Its key is "country".',
+    "\n".join(
+        ["The traveller comes from Portugal.", *(
+            f"On day {n} the traveller walked {n % 17 + 3} miles and slept in a small inn."
+            for n in range(CONTEXT_LINES)
+        ), "Which country does the traveller come from?"]
+    ), Place,
+)  # fmt: skip
+WORDS = Prompt(
+    0, "words", f'{_SYSTEM} Its key is "words", a list of texts.',
+    "Write out the numbers from one to one hundred in words.", Words,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an engine can do (or cannot, if not `ok`), in one line."""
+
+    check: str
+    ok: bool
+    detail: str
+
+
+async def examine(engine: Model) -> list[Finding]:
+    """Ask the five prompts, one after another; raises what `engine.open` does."""
+    session = await engine.open()
+    found: list[Finding] = []
+    replies: list[Reply] = []
+    try:
+        for name, prompt, judge in _EXAMINED:
+            call = Call(key_of(engine, prompt), prompt)
+            began = time.monotonic()
+            reply, first_s = await _asked(session, call)
+            whole_s = time.monotonic() - began
+            replies.append(reply)
+            answer = Completion(fault=reply.fault)
+            if reply.fault is None:
+                answer = read(reply.text, prompt.schema, reply.finish)
+            ok, detail = judge(reply, answer, first_s, whole_s)
+            found.append(Finding(name, ok, f"{detail}; {reply.note}" if reply.note else detail))
+            if name == "answers" and reply.fault is not None:
+                return found  # nothing else would be answered either
+    finally:
+        await session.close()
+    tokens_in, tokens_out = (
+        sum(getattr(reply, name) for reply in replies) for name in ("tokens_in", "tokens_out")
+    )
+    price = f", {engine.price(tokens_in, tokens_out):.4f} USD" if engine.priced else ""
+    spent = f"this examination took {tokens_in:,} tokens in and {tokens_out:,} out{price}"
+    return [*found, _thinking(engine, replies), Finding("spent", True, spent)]
+
+
+async def _asked(session: Session, call: Call) -> tuple[Reply, float]:
+    """The reply to a call, and the seconds until its first piece."""
+    began = time.monotonic()
+    first_s = 0.0
+    async for piece in pieces(session, call):
+        first_s = first_s or time.monotonic() - began
+        if isinstance(piece, Reply):
+            return piece, first_s
+    raise TypeError(f"{type(session).__name__}: its stream ended without a reply")
+
+
+def _why(answer: Completion) -> str:
+    fault = answer.fault
+    return f"{fault.kind}: {fault.detail}" if fault else f"it said {answer.text[:60]!r}"
+
+
+def _answers(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
+    right = answer.value is not None and "france" in answer.value.country.lower()
+    if not right:
+        return False, _why(answer)
+    return True, f"right, in {whole_s:.1f} s, the first piece after {first_s:.1f} s"
+
+
+def _schema(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
+    if reply.fault is not None:
+        return False, f"{_why(answer)}; try engine.structured=json_object, or none"
+    if answer.value is None:
+        return True, "not enforced: a prompt for prose gets prose; each answer is checked here"
+    return True, "enforced: a prompt for prose gets JSON of the schema"
+
+
+def _grammar(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
+    if reply.fault is not None:
+        return False, f"{_why(answer)}; try engine.bounds=none"
+    lines = answer.value.lines if answer.value is not None else ()
+    if lines and all(map(_GOOD.match, lines)):
+        return True, "enforced: patterns of texts hold against the prompt"
+    return True, "not enforced: lines of an extraction may break their pattern, and cost themselves"
+
+
+def _context(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
+    if reply.fault is not None:
+        return False, _why(answer)
+    if answer.value is None or "portugal" not in answer.value.country.lower():
+        return False, f"the beginning of {reply.tokens_in:,} tokens was not read: {_why(answer)}"
+    return not reply.note, f"{reply.tokens_in:,} tokens were read from the first line to the last"
+
+
+def _speed(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
+    if reply.fault is not None:
+        return False, _why(answer)
+    rate = reply.tokens_out / max(whole_s - (first_s if first_s < whole_s / 2 else 0.0), 1e-3)
+    return True, f"{rate:.0f} tokens a second to one call"
+
+
+Judge = Callable[[Reply, Completion, float, float], tuple[bool, str]]
+_EXAMINED: tuple[tuple[str, Prompt, Judge], ...] = (
+    ("answers", PLACE, _answers),
+    ("schema", COLOUR, _schema),
+    ("grammar", LINES, _grammar),
+    ("context", CONTEXT, _context),
+    ("speed", WORDS, _speed),
+)
+
+
+def _thinking(engine: Model, replies: list[Reply]) -> Finding:
+    """Whether the model thinks, and has room for it."""
+    thought = [reply for reply in replies if spoken(reply.text) != reply.text]
+    if not thought:
+        return Finding("thinking", True, "none is shown")
+    longest = max(reply.tokens_out - (len(spoken(reply.text).encode()) // 4) for reply in thought)
+    room = getattr(engine, "thinking", None) or 0
+    told = f"it thinks, up to {longest:,} tokens"
+    if room >= longest:
+        return Finding("thinking", True, f"{told} of engine.thinking={room}")
+    wanted = -(-2 * longest // 1000) * 1000
+    return Finding("thinking", False, f"{told}: set engine.thinking={wanted} or more")
