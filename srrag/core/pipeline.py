@@ -42,18 +42,20 @@ TRACE = pa.list_(
 _ROW = "_row"
 
 
-def chain(steps: Mapping[str, Step | None] | Sequence[Step | None] | None) -> tuple[Step, ...]:
+def chain(steps: Mapping[str, Any] | Sequence[Any] | None) -> tuple[Step, ...]:
     """Return steps in order, from a list or from names to steps; null entries are left out.
 
-    Raises ValueError for anything else.
+    A name may also stand for several steps by their names. Raises ValueError for anything else.
     """
-    if steps is None:
-        return ()
-    listed = steps.values() if isinstance(steps, Mapping) else steps
-    for step in listed:
-        if not (step is None or isinstance(step, Step)):
+    found: list[Step] = []
+    for step in (steps.values() if isinstance(steps, Mapping) else steps) if steps else ():
+        if isinstance(step, Mapping):
+            found += chain(step)
+        elif isinstance(step, Step):
+            found.append(step)
+        elif step is not None:
             raise ValueError(f"{step!r} is no step")
-    return tuple(step for step in listed if step is not None)
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)
