@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from srrag.answer.coverage import count_texts
-from srrag.answer.select import SelectEvidence
+from srrag.answer.gate.coverage import count_texts
+from srrag.answer.select.evidence import SelectEvidence
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers, reading
 from srrag.core.figures import printed

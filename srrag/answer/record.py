@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from srrag.answer.clinical.summary import ClinicalReading
 from srrag.answer.provenance import StepTime, expansion, step_times, why
-from srrag.answer.settle_checks import support_line
+from srrag.answer.support.settle_checks import support_line
 from srrag.core.grades import STUDIES
 from srrag.core.schema import EVIDENCE, FINDING_KINDS, empty_value
 from srrag.core.standing import mark, standing_note

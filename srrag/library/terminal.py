@@ -11,8 +11,8 @@ from typing import Any
 
 from srrag.answer.provenance_tree import tree
 from srrag.answer.record import AnswerRecord
-from srrag.answer.streaming import STREAMED, AnswerStream, checked_in, uncited_of
 from srrag.answer.text import LEFT_OUT, beside
+from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in, uncited_of
 from srrag.core.bind import build_version
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id

@@ -32,11 +32,11 @@ def find_quote(quote: str, text: str) -> Span | None:
     signs, and a last stop are forgiven; a quote that cuts a word or a number is not found. The
     exact quote is preferred. Linear in the number of characters.
     """
-    whole = _folded(quote)[0]
-    if not any(map(str.isalnum, whole)):
+    if not any(map(str.isalnum, quote)):
         return None
     if (exact := _uncut(quote, text)) is not None:
         return exact
+    whole = _folded(quote)[0]
     folded, places = _folded(text)
     for wanted in dict.fromkeys((whole, whole.strip(_LOOSE_ENDS))):
         at = folded.find(wanted)

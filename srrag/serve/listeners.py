@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.cited import Uncited
-from srrag.answer.streaming import STREAMED, AnswerStream
+from srrag.answer.write.cited import Uncited
+from srrag.answer.write.streaming import STREAMED, AnswerStream
 from srrag.core.errors import Halt
 from srrag.core.pipeline import Pipeline, added
 from srrag.core.step import Function, Place, StepWrapper, bare

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 
-from srrag.answer.cited import UNGRADED, best_grade, without_lead
 from srrag.answer.record import AnswerRecord
+from srrag.answer.write.cited import UNGRADED, best_grade, without_lead
 from srrag.core.ids import content_id
 from srrag.core.schema import STATES as ANSWER_STATES
 from srrag.core.units import Units

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from srrag.answer.streaming import checked_in, uncited_of
+from srrag.answer.write.streaming import checked_in, uncited_of
 from srrag.core.bind import bind, build_version
 from srrag.core.pipeline import Pipeline
 from srrag.core.standing import Standings

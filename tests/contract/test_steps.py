@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import srrag
-from srrag.answer.check_answer import CheckAnswer
-from srrag.answer.gather_papers import GatherPapers
-from srrag.answer.read_and_answer import ReadAndAnswer
-from srrag.answer.search_again import SearchAgain
-from srrag.answer.select import SelectEvidence
+from srrag.answer.select.evidence import SelectEvidence
+from srrag.answer.select.papers import GatherPapers
+from srrag.answer.support.check_answer import CheckAnswer
+from srrag.answer.write.read_and_answer import ReadAndAnswer
+from srrag.answer.write.search_again import SearchAgain
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline, PipelineSlice

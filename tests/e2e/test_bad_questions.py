@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from srrag.answer.cited import ABSTENTION
+from srrag.answer.write.cited import ABSTENTION
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jobs.fit_betr
-from srrag.answer.cited import ABSTENTION
+from srrag.answer.write.cited import ABSTENTION
 from srrag.config.compose import configure
 from tests.e2e.test_command import srrag
 from tests.endpoint import Endpoint, serve

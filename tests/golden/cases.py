@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from srrag.answer import snippets
-from srrag.answer.check_answer import CheckAnswer
-from srrag.answer.choose import ChooseOption
-from srrag.answer.compose import ComposeAnswer
-from srrag.answer.mismatch import NoticeMismatch
-from srrag.answer.read_and_answer import ReadAndAnswer
-from srrag.answer.unaided import AnswerUnaided
+from srrag.answer.gate.mismatch import NoticeMismatch
+from srrag.answer.select import snippets
+from srrag.answer.support.check_answer import CheckAnswer
+from srrag.answer.write.choose import ChooseOption
+from srrag.answer.write.compose import ComposeAnswer
+from srrag.answer.write.read_and_answer import ReadAndAnswer
+from srrag.answer.write.unaided import AnswerUnaided
 from srrag.core.ontology import Ontology
 from srrag.core.schema import (
     ANCHORS,

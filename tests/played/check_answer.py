@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.check_answer import CheckAnswer
+from srrag.answer.support.check_answer import CheckAnswer
 from srrag.core.ids import content_id
 from srrag.core.schema import ANSWER, EVIDENCE, QUESTIONS, REJECT, empty_value, sentence_row
 from srrag.core.step import Place

@@ -17,7 +17,7 @@ import psutil
 import pydantic
 import pytest
 
-from srrag.answer.cited import CitedAnswer
+from srrag.answer.write.cited import CitedAnswer
 from srrag.corpus.chunk import BlockGroups
 from srrag.corpus.grade_documents import GradeAnswer
 from srrag.engine.call import Call, CallError, Reply, SessionLostError, key_of

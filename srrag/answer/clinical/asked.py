@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from srrag.answer.mismatch_rules import conditions_in
-from srrag.answer.populations import traits
-from srrag.answer.sentence_features import asked_outcome
+from srrag.answer.gate.mismatch_rules import conditions_in
+from srrag.answer.gate.populations import traits
+from srrag.answer.select.sentence_features import asked_outcome
 from srrag.reading.lexicon import lexicon
 from srrag.reading.statement import Direction, polarity, read_statement
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srrag.answer.cited import without_lead
 from srrag.answer.clinical.asked import AskedQuestion
 from srrag.answer.clinical.effects import StatedEffect, stated_effects
 from srrag.answer.clinical.paper import CitedPaper
@@ -18,7 +17,8 @@ from srrag.answer.clinical.stance import (
     key_sentence,
     on_outcome,
 )
-from srrag.answer.sentences import split_sentences
+from srrag.answer.write.cited import without_lead
+from srrag.reading.prose import split_sentences
 
 MAX_UNCITED = 3
 Row = Mapping[str, Any]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from srrag.answer.candidates import plans
-from srrag.answer.sentences import Role, plain, split_sentences
+from srrag.answer.select.candidates import plans
+from srrag.reading.prose import Role, plain, split_sentences
 
 Row = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from srrag.answer.clinical.asked import AskedQuestion, Part
 from srrag.answer.clinical.paper import CitedPaper, PaperSentence, states
 from srrag.answer.clinical.words import held_words
-from srrag.answer.sentences import cut_sentences
+from srrag.reading.prose import cut_sentences
 from srrag.reading.statement import Direction, Statement, read_statement
 
 LEAST_SHARE = 0.5

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srrag.answer.candidates import LEANS
-from srrag.answer.cited import without_lead
 from srrag.answer.clinical.asked import AskedQuestion, asked_question
 from srrag.answer.clinical.because import here_because
 from srrag.answer.clinical.findings import QuotedFinding, quoted_findings
@@ -28,9 +26,11 @@ from srrag.answer.clinical.stance import (
     stated,
 )
 from srrag.answer.clinical.untold import UntoldPoint, untold_points
-from srrag.answer.sentences import cut_sentences
+from srrag.answer.select.candidates import LEANS
+from srrag.answer.write.cited import without_lead
 from srrag.core.grades import GRADES, STUDIES
 from srrag.llm.completion import Rules
+from srrag.reading.prose import cut_sentences
 
 LOWER = "Its first sentence is from a lower grade than others cited: read those too."
 MAX_LINES = 2

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from srrag.algo.terms import terms
-from srrag.answer.answerable import packaged_model
-from srrag.answer.coverage import TextSource, held
+from srrag.answer.gate.answerable import packaged_model
+from srrag.answer.gate.coverage import TextSource, held
 
 NEARLY_ALL = 0.99
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from srrag.answer.sentences import Role, split_sentences
-from srrag.answer.snippets import place
+from srrag.answer.select.snippets import place
+from srrag.reading.prose import Role, split_sentences
 
 MIN_WORDS, MAX_WORDS = 6, 80
 _CONCLUDES = re.compile(

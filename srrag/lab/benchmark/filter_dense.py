@@ -8,12 +8,12 @@ from typing import ClassVar
 import pyarrow as pa
 
 from srrag.algo.terms import terms
-from srrag.answer.sentences import split_sentences
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import Function, Place, Step
 from srrag.lab.benchmark.detect_conclusions import conclusions
 from srrag.lab.benchmark.relations import SEEDS
 from srrag.llm.completion import Fault
+from srrag.reading.prose import split_sentences
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,13 @@ import pyarrow as pa
 from pydantic import StringConstraints
 
 from srrag.algo.entailment import VERSION, content_stems, entails
-from srrag.answer.sentences import split_sentences
-from srrag.answer.snippets import place
+from srrag.answer.select.snippets import place
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.relations import SUPPORT, SUPPORTED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
+from srrag.reading.prose import split_sentences
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_support.md")
 STAGE = "support"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from srrag.answer.snippets import PART_OF
+from srrag.answer.select.snippets import PART_OF
 from srrag.lab.benchmark.detect_conclusions import conclusions
 from srrag.reading.mentions import find_mentions
 

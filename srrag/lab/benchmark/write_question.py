@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.answer.snippets import place
+from srrag.answer.select.snippets import place
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.question_rules import rule_questions

@@ -10,14 +10,14 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.answer.cited import MAX_CITES, MAX_SENTENCE_CHARS, CitedSentence, best_grade
-from srrag.answer.sentences import plain
+from srrag.answer.write.cited import MAX_CITES, MAX_SENTENCE_CHARS, CitedSentence, best_grade
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.relations import REFERENCE, REFERENCED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
 from srrag.reading.numbers import lost_numbers
+from srrag.reading.prose import plain
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "write_reference.md")
 STAGE = "reference"

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from srrag.algo.classification import fit_logistic, sigmoid
 from srrag.algo.intervals import ratio_interval
-from srrag.answer.answerable import sources
-from srrag.answer.coverage import FEATURES, Floats, Frequencies, features, held
+from srrag.answer.gate.answerable import sources
+from srrag.answer.gate.coverage import FEATURES, Floats, Frequencies, features, held
 from srrag.core.figures import measured
 from srrag.core.ids import content_id
 from srrag.core.step import Place

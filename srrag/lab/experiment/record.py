@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.select import SelectEvidence
+from srrag.answer.select.evidence import SelectEvidence
 from srrag.core.figures import BaselineDifference, Figure
 from srrag.core.spec import spec
 from srrag.core.step import Place

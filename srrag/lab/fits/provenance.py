@@ -92,8 +92,8 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 FITS: dict[tuple[str, str], Callable[[Path], dict[str, Any]]] = {
-    ("srrag.answer", "answerable.json"): answerable,
-    ("srrag.answer", "sentence_weights.json"): sentence_weights,
+    ("srrag.answer.gate", "answerable.json"): answerable,
+    ("srrag.answer.select", "sentence_weights.json"): sentence_weights,
     ("srrag.rerank", "logits.json"): logit,
 }
 

@@ -27,16 +27,16 @@ import numpy as np
 
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.terms import terms
-from srrag.answer import extract as extracting
-from srrag.answer.candidates import LEANS, Passage, candidates, passage_of
-from srrag.answer.extract import Extract, ExtractRule, seen
-from srrag.answer.sentence_features import FEATURES, features
-from srrag.answer.sentences import plain, split_sentences
+from srrag.answer.select import quotes as extracting
+from srrag.answer.select.candidates import LEANS, Passage, candidates, passage_of
+from srrag.answer.select.quotes import Extract, ExtractRule, seen
+from srrag.answer.select.sentence_features import FEATURES, features
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.ids import content_id, file_sha256
 from srrag.core.provenance import KEY
 from srrag.lab.fits import provenance
+from srrag.reading.prose import plain, split_sentences
 from srrag.reading.statement import read_statement
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json

@@ -13,11 +13,11 @@ import pyarrow as pa
 from srrag.algo.mmr import cosines, mmr
 from srrag.algo.terms import terms
 from srrag.algo.tfidf import tfidf
-from srrag.answer.sentences import split_sentences
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, live
 from srrag.core.schema import EVIDENCE
 from srrag.core.step import Function, Place, Step
+from srrag.reading.prose import split_sentences
 
 Relevance = Literal["both", "tfidf", "rank"]
 Floats = npt.NDArray[np.float64]

@@ -14,16 +14,16 @@ from pydantic import Field
 from srrag.algo.mmr import cosines
 from srrag.algo.terms import terms
 from srrag.algo.tfidf import tfidf
-from srrag.answer.candidates import passage_of
-from srrag.answer.caps import MAX_CITATIONS, MAX_WORDS, Capped, capped
-from srrag.answer.choose_rules import choose
-from srrag.answer.cited import MAX_OPTIONS, CitedAnswer, Shown
-from srrag.answer.compose import ComposeAnswer, offered
-from srrag.answer.sentences import split_sentences
+from srrag.answer.select.candidates import passage_of
+from srrag.answer.write.choose_rules import choose
+from srrag.answer.write.cited import MAX_OPTIONS, CitedAnswer, Shown
+from srrag.answer.write.compose import ComposeAnswer, offered
 from srrag.core.rows import Row, live
 from srrag.llm.completion import Answer, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.reading.prose import split_sentences
 from srrag.systems.biogen.bullets import MIN_TERMS
+from srrag.systems.biogen.caps import MAX_CITATIONS, MAX_WORDS, Capped, capped
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_paragraph.md")
 MAX_CHARS = 8000
@@ -52,8 +52,8 @@ class ComposeParagraph(ComposeAnswer):
     """Answer `text` from `evidence` in one paragraph with at most `words` words.
 
     The model writes markers that number the evidence; they are read, mapped and capped by
-    `srrag.answer.caps`: at most `citations` articles a sentence, no sentence without one, none
-    behind the cap on words. `invalid_citations` counts numbers without evidence, and
+    `caps`: at most `citations` articles a sentence, no sentence without one, none behind the cap on
+    words. `invalid_citations` counts numbers without evidence, and
     `dropped_sentences` what fell. `versions` names the column of other wordings to show, "" for
     none. The gate and the columns are those of ComposeAnswer, of which `uncited`, `snippets`,
     `mismatches`, `max_sentences` and `rule` have no meaning here and are refused.

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.answer.sentences import plain
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import EVIDENCE, REJECT
@@ -18,6 +17,7 @@ from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.reading.numbers import lost_numbers
+from srrag.reading.prose import plain
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "summarise_document.md")
 MAX_WORDS = 80

@@ -100,8 +100,8 @@ def test_the_key_follows_from_the_fault(kind: str, said: str) -> None:
 
 
 def test_only_steps_that_help_are_auxiliary() -> None:
-    from srrag.answer.compose import ComposeAnswer
-    from srrag.answer.unaided import AnswerUnaided
+    from srrag.answer.write.compose import ComposeAnswer
+    from srrag.answer.write.unaided import AnswerUnaided
 
     assert WriteRationale.auxiliary and not ComposeAnswer.auxiliary
     assert not AnswerUnaided.auxiliary and not LLMStep.auxiliary

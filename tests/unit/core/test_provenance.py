@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from srrag.answer.answerable import JudgeAnswerable
-from srrag.answer.compose import ComposeAnswer
+from srrag.answer.gate.answerable import JudgeAnswerable
+from srrag.answer.write.compose import ComposeAnswer
 from srrag.core.provenance import (
     KEY,
     digest,
@@ -65,8 +65,8 @@ def test_a_block_that_was_cut_is_refused() -> None:
 @pytest.mark.parametrize(
     ("package", "file", "kind"),
     [
-        ("srrag.answer", "answerable.json", "questions"),
-        ("srrag.answer", "sentence_weights.json", "questions"),
+        ("srrag.answer.gate", "answerable.json", "questions"),
+        ("srrag.answer.select", "sentence_weights.json", "questions"),
         ("srrag.rerank", "logits.json", "questions"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srrag.answer.choose import ChooseOption
+from srrag.answer.write.choose import ChooseOption
 from srrag.core.errors import UsageError
 from srrag.core.step import LLMStep
 from srrag.engine.call import Call, Reply

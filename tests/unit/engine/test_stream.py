@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.cited import CitedAnswer
-from srrag.answer.compose import ComposeAnswer
-from srrag.answer.streaming import AGAIN, AnswerStream
+from srrag.answer.write.cited import CitedAnswer
+from srrag.answer.write.compose import ComposeAnswer
+from srrag.answer.write.streaming import AGAIN, AnswerStream
 from srrag.core.schema import EVIDENCE, REJECT, empty_value
 from srrag.core.step import Place
 from srrag.engine.log.completion_log import CompletionLog

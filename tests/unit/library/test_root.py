@@ -12,7 +12,7 @@ import pytest
 
 import srrag
 from srrag.answer.record import AnswerSentence, Evidence, EvidenceQuote
-from srrag.answer.select import SelectEvidence
+from srrag.answer.select.evidence import SelectEvidence
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.library.results import CitedReply

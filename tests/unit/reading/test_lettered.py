@@ -2,8 +2,8 @@
 
 import pytest
 
-from srrag.answer.candidates import Passage
-from srrag.answer.extract import ExtractRule
+from srrag.answer.select.candidates import Passage
+from srrag.answer.select.quotes import ExtractRule
 from srrag.reading.lettered import lettered
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.answer.candidates import Passage, candidates
-from srrag.answer.extract import ExtractRule
+from srrag.answer.select.candidates import Passage, candidates
+from srrag.answer.select.quotes import ExtractRule
 from srrag.reading.outcome_kinds import KINDS, kinds_of, named_terms
 
 PAPER = (

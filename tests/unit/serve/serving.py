@@ -16,14 +16,14 @@ from typing import Any
 import uvicorn
 from starlette.testclient import TestClient
 
-from srrag.answer.cited import CitedAnswer
-from srrag.answer.compose import ComposeAnswer
-from srrag.answer.sentences import split_sentences
+from srrag.answer.write.cited import CitedAnswer
+from srrag.answer.write.compose import ComposeAnswer
 from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline
 from srrag.core.spec import place_field
 from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply
+from srrag.reading.prose import split_sentences
 from srrag.serve.api.app import create_app
 from srrag.serve.configured import settings_of
 from srrag.serve.service import PipelineService

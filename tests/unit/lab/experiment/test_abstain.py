@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srrag.answer.answerable import parse_model
-from srrag.answer.coverage import FEATURES, Frequencies
+from srrag.answer.gate.answerable import parse_model
+from srrag.answer.gate.coverage import FEATURES, Frequencies
 from srrag.lab.experiment.abstain import (
     FOLDS,
     AbstainExamples,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srrag.answer.compose import ComposeAnswer
+from srrag.answer.write.compose import ComposeAnswer
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.recorded import RecordedEngine
 from srrag.lab.report.provenance import models_of

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.cited import ABSTENTION
+from srrag.answer.write.cited import ABSTENTION
 from srrag.core.schema import ANSWERABLE, EVIDENCE, empty_value
 from srrag.systems.biogen.paragraph import ComposeParagraph, quotes
 from tests.unit.expand.asking import by_rules, questions, scripted

@@ -1,0 +1,171 @@
+"""Rules that find evidence on other people or interventions; if in doubt they find nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from srrag.algo.terms import terms
+from srrag.answer.gate.both_arms import given_to_all
+from srrag.answer.gate.populations import PEOPLE, contradiction, traits
+from srrag.reading.mentions import find_mentions
+
+_TREATMENTS = frozenset(("Intervention", "Device", "Arm"))
+_LOOSE_TEXT = (
+    "acute adult aged adolescent athlete boy care case child children chronic clinic clinical "
+    "cohort compared condition control daily day disorder disease dose effect episode exercise "
+    "exercises female first girl group guideline guidelines healthy high home hospital individual "
+    "injury injured injuries intensity intervention lasting level load loading long low lower male "
+    "man management meta-analysis method mild month new older pain painful patient people person "
+    "persistent player population practice prevention program programme randomised randomized "
+    "recovery recreational recurrence recurrent rehabilitation related repaired return review risk "
+    "runner second session sessions severe short specific sport sports standard strengthening "
+    "strength study supervised surgery surgical symptom symptoms syndrome systematic team test "
+    "therapy time training treatment trial two upper week weekly woman women worker year young "
+    "reconstruction repair replacement fracture tear rupture cancer failure lateral medial "
+    "musculoskeletal tendinopathy tendon progressive region"
+)
+LOOSE = frozenset(terms(_LOOSE_TEXT))
+"""Words that many conditions and interventions share, so that they tell none from another."""
+_BREAK_TEXT = (
+    "a an the of in on at to for by with without and or as after before from during than versus "
+    "vs compared common sole treatment recovery lasting early prevent preventing that who is are "
+    "should does can"
+)
+_BREAK = "|".join(_BREAK_TEXT.split())
+_CONDITION = re.compile(
+    rf"(?<![\w-])(?:(?!(?:{_BREAK})\b)[a-z][\w-]{{0,30}}\s){{0,4}}"
+    r"(?:pain|sprains?|strains?|tears?|ruptures?|fractures?|injur(?:y|ies)|syndromes?|disorders?|"
+    r"diseases?|disabilit(?:y|ies)|instability|impingement|whiplash|stroke|cancer|diabetes|"
+    r"failure|(?!(?:diagnosis|prognosis|aroma|diploma|academia)\b)"
+    r"[a-z]{2,30}(?:itis|osis|opathy|alg?ia|emia|oma|trophy|paresis|plegia))\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"(?![\w-]*(?:ed|ing|ly)$)[A-Za-z][\w-]{4,40}")
+_CAPITALS = re.compile(r"\b[A-Z]{2,6}s?\b")
+
+
+_AMONG = re.compile(r"\b(?:in|among|for)\s+", re.IGNORECASE)
+_SUBJECTS = re.compile(r"\b(?:subjects|individuals)\b", re.IGNORECASE)
+
+
+class Source(NamedTuple):
+    """A piece of evidence as the rules read it; `document` joins those of one document."""
+
+    document: str
+    title: str
+    text: str
+
+
+class FoundMismatch(NamedTuple):
+    """A mismatch of a piece of evidence (by number, from 1)."""
+
+    number: int
+    part: Literal["P", "I"]
+    asked: str
+    found: str
+
+
+def rule_mismatches(
+    question: str, anchors: Mapping[str, Sequence[str]], sources: Sequence[Source]
+) -> list[FoundMismatch]:
+    """Mismatches by number of the evidence, at most one a part.
+
+    P: traits that contradict those of the question's P anchors; else a title that names another
+    condition, where nothing found of the document holds a telling word of the condition asked
+    about. I: a title that names another intervention, where no evidence at all holds the one
+    asked about, by half of its telling words or by its initials; else a comparison of groups that
+    all got it (`both_arms`).
+    """
+    people = traits("; ".join(anchors["P"]))
+    people += [each for each in traits(question) if each.kind == "species"]
+    conditions = [name for anchor in anchors["P"] for name in conditions_in(anchor)]
+    whole: dict[str, str] = {}
+    for source in sources:
+        known = whole.get(source.document, source.title)
+        whole[source.document] = f"{known} {source.text}"
+    named = [anchor for anchor in anchors["I"] if _names_one(anchor)]
+    absent = bool(named) and not any(_holds(t, anchors["I"], 0.5) for t in whole.values())
+    treatments = _treatments(sources) if absent else [[]] * len(sources)
+    asked = _telling(question)
+    found = []
+    for number, (source, others) in enumerate(zip(sources, treatments, strict=True), 1):
+        trait = contradiction(people, source.title, source.text)
+        if trait:
+            found.append(FoundMismatch(number, "P", _first(anchors["P"], trait.kind), trait.phrase))
+        elif conditions and not _holds(whole[source.document], conditions, 0):
+            other = _other(conditions_in(source.title), asked)
+            found += [FoundMismatch(number, "P", conditions[0], other)] if other else []
+        if other := _other(others, asked):
+            found.append(FoundMismatch(number, "I", named[0], other))
+        elif given := given_to_all(question, source.title) or given_to_all(question, source.text):
+            found.append(FoundMismatch(number, "I", given.asked, given.found))
+    return found
+
+
+def _names_one(anchor: str) -> bool:
+    """Whether an I anchor names an intervention, not only a verb that the rules took for one."""
+    return len(_telling(anchor)) > 1 or bool(_NAME.fullmatch(anchor))
+
+
+def _treatments(sources: Sequence[Source]) -> list[list[str]]:
+    """Phrases of each title that the tagger takes for interventions, and that may be shown."""
+    titles = [source.title for source in sources]
+    mentions = find_mentions(titles, [""] * len(titles), [True] * len(titles))
+    phrases = [
+        [title[m.start : m.end] for m in found if m.type in _TREATMENTS]
+        for title, found in zip(titles, mentions, strict=True)
+    ]
+    return [
+        [p for p in each if " " in p and ":" not in p and not _CONDITION.search(p)]
+        for each in phrases
+    ]
+
+
+def asked_people(question: str) -> str:
+    """The last words of a question that say in whom ("in infants with diarrhea"), "" for none."""
+    for found in reversed([*_AMONG.finditer(question)]):
+        words = question[found.end() :]
+        people = PEOPLE.search(words) or _SUBJECTS.search(words) or traits(words)
+        if people or conditions_in(words):
+            return words
+    return ""
+
+
+def conditions_in(text: str) -> list[str]:
+    """Phrases that name a condition with a word that tells it from others."""
+    return [name for m in _CONDITION.finditer(text) if _telling(name := m[0].strip())]
+
+
+def _first(anchors: Sequence[str], kind: str) -> str:
+    """The first anchor that names a trait of this kind, "" if none does."""
+    return next((a for a in anchors if any(each.kind == kind for each in traits(a))), "")
+
+
+def _holds(text: str, names: Sequence[str], share: float) -> bool:
+    """Whether a text may be about any of these: by more words than a share, or by initials.
+
+    A name without a telling word counts as held.
+    """
+    held = {*terms(text)}
+    capitals = {word.rstrip("s") for word in _CAPITALS.findall(text)}
+    for name in names:
+        telling = _telling(name)
+        initials = "".join(word[0] for word in re.split(r"[\s-]+", name) if word).upper()
+        known = len(telling & held)
+        if not telling or (known and known >= share * len(telling)):
+            return True
+        if any(initials.startswith(word) for word in capitals):
+            return True
+    return False
+
+
+def _other(names: Iterable[str], asked: set[str]) -> str:
+    """The first name with telling words of which the question has none, "" if there is none."""
+    return next((n for n in names if _telling(n) and not _telling(n) & asked), "")
+
+
+def _telling(name: str) -> set[str]:
+    """Stems of the words that tell a condition or an intervention from others."""
+    return {*terms(name)} - LOOSE

@@ -1,0 +1,104 @@
+"""Papers as numbered sentences [paper.sentence], and the places that such numbers name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from srrag.core.grades import STUDIES
+from srrag.core.rows import Row
+from srrag.llm.delimit import quoted
+from srrag.reading.prose import plain
+from srrag.reading.protocols import has_no_results
+from srrag.reading.sentences import sentence_spans
+
+_NUMBER = re.compile(r"\[?(\d{1,3})(?:\.(\d{1,4}))?\]?")
+_RANGE = re.compile(r"\[?(\d{1,3})\.(\d{1,4})\s*[-–]\s*(?:\1\.)?(\d{1,4})\]?")
+_MOST_OF_A_RANGE = 12
+TITLE = 0
+"""The number of a paper's title among its sentences."""
+
+
+class Cited(NamedTuple):
+    """What numbers name: papers by id, in order, their places, and how many name nothing."""
+
+    evidence_ids: list[str]
+    places: list[dict[str, Any]]
+    invalid: int
+
+
+def paper_lines(evidence: Sequence[Row]) -> Iterator[str]:
+    """Papers for a prompt: a line that says what each is, its title as sentence 0, its sentences.
+
+    Every text is a JSON string on a line of its own, so that none can pass for another line.
+    Headings keep their place in the count, but have no number to be cited by.
+    """
+    for number, item in enumerate(evidence, 1):
+        grade = item["grade"]
+        known = [
+            str(item["year"]) if item["year"] else "",
+            f"grade {grade}, {STUDIES[grade]}" if grade in STUDIES else "",
+            "PROTOCOL, NO RESULTS" if has_no_results(item["title"], item["text"]) else "",
+        ]
+        yield "; ".join([f"Paper {number}", *filter(None, known)])
+        if item["title"]:
+            yield f"[{number}.{TITLE}] {quoted(item['title'])}"
+        for place, (start, end) in enumerate(sentence_spans(item["text"]), 1):
+            text = " ".join(item["text"][start:end].split())
+            yield quoted(text) if text.startswith("#") else f"[{number}.{place}] {quoted(text)}"
+
+
+def number_of_sentences(evidence: Sequence[Row]) -> dict[tuple[int, str], str]:
+    """The number of each sentence, by the number of its paper and its text as answers show it."""
+    return {
+        (number, plain(item["text"][start:end])): f"{number}.{place}"
+        for number, item in enumerate(evidence, 1)
+        for place, (start, end) in enumerate(sentence_spans(item["text"]), 1)
+    }
+
+
+def cited(numbers: Iterable[str], evidence: Sequence[Row]) -> Cited:
+    """Return what numbers such as "2.7" name in papers; "2" is the whole paper, "2.0" its title.
+
+    A title has no place, and a paper that is cited as a whole has none beside it: what it does not
+    say stands nowhere. "2.7-2.9" names three sentences.
+    """
+    ids: dict[str, None] = {}
+    places: dict[tuple[str, int, int], None] = {}
+    whole: set[str] = set()
+    invalid = 0
+    for paper, sentence in _read(numbers):
+        if not 1 <= paper <= len(evidence):
+            invalid += 1
+            continue
+        item = evidence[paper - 1]
+        spans = sentence_spans(item["text"])
+        if sentence is not None and sentence > len(spans):
+            invalid += 1
+            continue
+        ids[item["evidence_id"]] = None
+        if sentence is None:
+            whole.add(item["evidence_id"])
+        if sentence:
+            places[item["evidence_id"], *spans[sentence - 1]] = None
+    names = ("evidence_id", "start", "end")
+    kept = [dict(zip(names, each, strict=True)) for each in places if each[0] not in whole]
+    return Cited([*ids], kept, invalid)
+
+
+def paper_of(number: str) -> int:
+    """The paper that a number names, 0 if it is no number."""
+    return next(iter(_read([number])))[0]
+
+
+def _read(numbers: Iterable[str]) -> Iterator[tuple[int, int | None]]:
+    """Paper and sentence of each number; a paper 0, which there is not, for what is no number."""
+    for text in numbers:
+        if ranged := _RANGE.fullmatch(text.strip()):
+            paper, first, last = map(int, ranged.groups())
+            if first <= last < first + _MOST_OF_A_RANGE:
+                yield from ((paper, sentence) for sentence in range(first, last + 1))
+                continue
+        found = _NUMBER.fullmatch(text.strip())
+        yield (int(found[1]), int(found[2]) if found[2] else None) if found else (0, None)

@@ -1,0 +1,191 @@
+"""The answer to a question with options: reasons, one option or none, and its evidence."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Annotated, Any, ClassVar
+
+import pyarrow as pa
+from pydantic import Field, StringConstraints
+
+from srrag.answer.select.candidates import passage_of
+from srrag.answer.select.quotes import sentence_weights_fitted
+from srrag.answer.write.choose_rules import choose
+from srrag.answer.write.cited import ABSTENTION, MAX_CITES, Number
+from srrag.answer.write.compose import ComposeAnswer, evidence_lines
+from srrag.core.provenance import Fitted
+from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
+from srrag.core.step import LLMStep
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.delimit import quoted
+from srrag.reading.prose import plain
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "choose_option.md")
+MAX_OPTIONS = len(ascii_uppercase)
+MAX_STEPS = 24
+MAX_STEP_CHARS = 400
+NO_OPTIONS = "The question has no options."
+NONE_CHOSEN = "No option was chosen."
+
+Thought = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_STEP_CHARS)
+]
+
+
+class ChosenOption(Answer):
+    """Reasons, the label of an option or "", and the numbers of the evidence behind it."""
+
+    steps: Annotated[list[Thought], Field(max_length=MAX_STEPS)]
+    choice: Annotated[str, StringConstraints(max_length=1, pattern=r"^[A-Z]?$")]
+    citations: Annotated[list[Number], Field(max_length=MAX_CITES)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChooseOption(LLMStep):
+    """Answer `text` by one of its `options`, labelled A, B, …, from `evidence`.
+
+    The columns are those of ComposeAnswer. `choice` is the index of the option, NO_CHOICE for none,
+    and then the step abstains. The answer gives the steps, then the option with its citations;
+    citations outside the evidence are dropped and counted. With `evidence: ""` nothing is shown,
+    and the step also writes empty `hits` and `evidence`. By rules the choice is that of
+    `choose_rules`. A question with more than 26 options (`too_many_options`) and a faulty answer
+    reject their rows.
+    """
+
+    version: ClassVar[int] = 4
+
+    evidence: str = "evidence"
+    max_steps: int = 8
+    max_tokens: int = 1024
+
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number of steps that no answer can have."""
+        if not 1 <= self.max_steps <= MAX_STEPS:
+            raise ValueError(f"max_steps is {self.max_steps}: 1 to {MAX_STEPS} work")
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions of the sentence weights by which rules read yes and no from evidence."""
+        reads = isinstance(self.engine, Rules) and self.evidence
+        return (sentence_weights_fitted(),) if reads else ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question with its options, and the evidence if there is any."""
+        return ("text", "options", *filter(None, (self.evidence,)))
+
+    @property
+    def writes(self) -> pa.Schema:
+        """The columns of an answer."""
+        if self.evidence:
+            return ComposeAnswer.writes
+        none = [pa.field("hits", HITS), pa.field("evidence", EVIDENCE, nullable=False)]
+        return pa.schema([*none, *ComposeAnswer.writes])
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt for each question with options that can be labelled."""
+        system = PROMPT.system(max_steps=self.max_steps)
+        return [
+            Prompt(
+                number,
+                "choose",
+                system,
+                PROMPT.user(
+                    question=quoted(row["text"]),
+                    options=quoted(labelled(row["options"])),
+                    num_evidence=len(self._shown(row)),
+                    evidence="\n".join(evidence_lines(self._shown(row), {})),
+                ),
+                ChosenOption,
+                max_tokens=self.max_tokens,
+                question=row["text"],
+                options=tuple(row["options"]),
+            )
+            for number, row in live(batch, self.reads)
+            if 1 <= len(row["options"]) <= MAX_OPTIONS
+        ]
+
+    def _shown(self, row: Row) -> list[Row]:
+        return row[self.evidence] if self.evidence else []
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Choose by rules, which know nothing without evidence."""
+        rows = dict(live(batch, self.reads))
+        return [self._ruled(rows[prompt.row]).model_dump_json() for prompt in prompts]
+
+    def _ruled(self, row: Row) -> ChosenOption:
+        passages = [passage_of(item) for item in self._shown(row)]
+        chosen = choose(row["text"], row["options"], passages)
+        return ChosenOption(
+            steps=textwrap.wrap(chosen.reason, MAX_STEP_CHARS)[:MAX_STEPS],
+            choice="" if chosen.option == NO_CHOICE else ascii_uppercase[chosen.option],
+            citations=list(chosen.cites[:MAX_CITES]),
+        )
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Fault: a label that no option has, or a number that no evidence has."""
+        last = ascii_uppercase[len(prompt.options) - 1]
+        if value.choice > last:
+            return Fault("no_option", f"There is no option {value.choice}: they are A to {last}.")
+        most = len(batch.column(self.evidence)[prompt.row]) if self.evidence else 0
+        if outside := [n for n in value.citations if not 1 <= n <= most]:
+            detail = f"You cited evidence {outside[0]}, which was not given: there are {most}."
+            return Fault("invalid_citation", detail)
+        return None
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Turn each choice into an answer; a question without options is an abstention."""
+        rows = dict(live(batch, self.reads))
+        made = {
+            number: self._abstained(NO_OPTIONS)
+            if not row["options"]
+            else rejected("choose", _many_options(len(row["options"])))
+            for number, row in rows.items()
+        }
+        for prompt, completion in zip(prompts, completions, strict=True):
+            made[prompt.row] = self._row(rows[prompt.row], completion)
+        return filled(batch, self.writes, made)
+
+    def _abstained(self, note: str) -> Row:
+        blank = {"answer": ABSTENTION, "state": "not", "choice": NO_CHOICE}
+        return {**blank, "answer_note": note, "model": self.engine.name}
+
+    def _row(self, row: Row, completion: Completion) -> Row:
+        if completion.fault is not None:
+            return rejected("choose", completion.fault)
+        value: ChosenOption = completion.value
+        index = ascii_uppercase.find(value.choice) if value.choice else NO_CHOICE
+        steps = [plain(step) for step in value.steps]
+        if not 0 <= index < len(row["options"]):
+            return self._abstained(" ".join([NONE_CHOSEN, *steps]))
+        ids = [item["evidence_id"] for item in self._shown(row)]
+        numbers = [n for n in dict.fromkeys(value.citations) if 1 <= n <= len(ids)]
+        option = f"{value.choice}. {plain(row['options'][index])}"
+        marks = "".join(f"[{n}]" for n in numbers)
+        cited = sentence_row(option, [ids[n - 1] for n in numbers])
+        return {
+            "answer": "\n\n".join(filter(None, (" ".join(steps), f"{option} {marks}".strip()))),
+            "state": "answered",
+            "sentences": [cited],
+            "choice": index,
+            "model": self.engine.name,
+            "invalid_citations": sum(not 1 <= n <= len(ids) for n in value.citations),
+        }
+
+
+def labelled(options: Sequence[str]) -> dict[str, str]:
+    """The options by label."""
+    return dict(zip(ascii_uppercase, options, strict=False))
+
+
+def _many_options(count: int) -> Fault:
+    detail = f"a question with {count} options: at most {MAX_OPTIONS} can be labelled"
+    return Fault("too_many_options", detail)

@@ -1,0 +1,337 @@
+"""The cited answer: every sentence names the evidence it rests on, or the step abstains."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from srrag.answer.gate.answerable import (
+    abstention_note,
+    lack_note,
+    people_note,
+    typo_note,
+    unsaid_note,
+    unsaid_share,
+)
+from srrag.answer.select.candidates import Passage, passage_of
+from srrag.answer.select.quotes import ExtractRule, sentence_weights_fitted
+from srrag.answer.write.choose_rules import choose
+from srrag.answer.write.cited import (
+    ABSTENTION,
+    MAX_ANSWER,
+    MAX_CITES,
+    MAX_EVIDENCE,
+    MAX_LIMITS,
+    PARTIAL,
+    ChosenAnswer,
+    CitedAnswer,
+    Shown,
+    Uncited,
+    choice_of,
+    citation_fault,
+    placed,
+    show,
+    state_of,
+)
+from srrag.answer.write.extractive import EvidenceDifference, low_grade_note, quoted_answer
+from srrag.core.provenance import Fitted
+from srrag.core.rows import Row, live, with_columns
+from srrag.core.schema import ANSWER, REJECT, empty_column
+from srrag.core.step import LLMStep
+from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.delimit import quoted
+from srrag.reading.prose import plain
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
+NO_EVIDENCE = "No evidence was found."
+CHOOSE = "\n`choice` is the number of the option that you settle on, from 1, or 0 for none."
+DIFFERING_WEIGHT = 0.5
+"""Factor of the rules for evidence on other people or interventions."""
+OFF_TOPIC_WEIGHT = 0.25
+"""Factor of the rules for evidence from papers with too few of the question's words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComposeAnswer(LLMStep):
+    """Answer `text` from `evidence`, with markers [n] that number the evidence from 1.
+
+    The model sees the `options` of a multiple-choice question and chooses one, whose index is
+    `choice` (NO_CHOICE for none, and in every abstention); the search does not use them (MIRAGE's
+    question-only retrieval). The rules quote whatever is offered, and choose by `choose_rules`.
+
+    The paragraphs, separated by blank lines, are the answer, the evidence by grade, and the limits.
+    Citations outside the evidence block are dropped and counted in `invalid_citations`. A sentence
+    left without a citation is dropped, or kept and marked (`uncited`), and counted in
+    `dropped_sentences` in both cases. If no sentence is left, the step abstains. `snippets` and
+    `mismatches` name columns of FindSnippets and NoticeMismatch to show to the model; "" for none.
+    The rules quote (ExtractRule) in the same three paragraphs. A faulty answer rejects its row.
+
+    `gate` names the column of JudgeAnswerable; "" for none. If the gate says that the evidence does
+    not answer, the step makes no call and abstains, and the note says what is missing and what the
+    nearest paper covers. The note of every answer lists question words that no evidence holds. The
+    rules also abstain if the papers that they would quote lack more than `max_unsaid` of the
+    question's weight: quotes on a part of the question mislead.
+    """
+
+    version: ClassVar[int] = 17
+
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            *ANSWER,
+            pa.field("invalid_citations", pa.int32(), nullable=False),
+            pa.field("dropped_sentences", pa.int32(), nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    prompt_file: ClassVar[PromptFile] = PROMPT
+    schema: ClassVar[type[CitedAnswer]] = CitedAnswer
+    choice_schema: ClassVar[type[CitedAnswer]] = ChosenAnswer
+    """The schema of an answer to a question with options."""
+
+    uncited: Uncited = "drop"
+    snippets: str = ""
+    mismatches: str = ""
+    gate: str = ""
+    max_sentences: int = 12
+    max_unsaid: float = 0.25
+    max_tokens: int = 2048
+    """Twelve sentences of 60 tokens with citations, and the same amount in reserve."""
+    rule: ExtractRule = field(default_factory=ExtractRule)
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question, options and evidence, and the optional columns."""
+        found = (self.snippets, self.mismatches, self.gate)
+        return ("text", "options", "evidence", *filter(None, found))
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for settings that no answer can satisfy."""
+        if self.uncited not in ("drop", "mark"):
+            raise ValueError(f"uncited is {self.uncited!r}: it can be 'drop' or 'mark'")
+        most = MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS
+        if not 1 <= self.max_sentences <= most:
+            raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the rules' sentence weights were fitted on; nothing for a model."""
+        return (sentence_weights_fitted(),) if isinstance(self.engine, Rules) else ()
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt for each question that has evidence and that the gate lets pass."""
+        system = self.prompt_file.system(max_sentences=self.max_sentences)
+        return [
+            Prompt(
+                row,
+                "answer",
+                system,
+                self.prompt_file.user(
+                    question=quoted(question["text"]),
+                    options=offered(question["options"]),
+                    num_evidence=len(question["evidence"]),
+                    evidence="\n".join(
+                        evidence_lines(question["evidence"], self._marked(question))
+                    ),
+                    differences=_listed(self._differences(question)),
+                ),
+                self.choice_schema if question["options"] else self.schema,
+                max_tokens=self.max_tokens,
+            )
+            for row, question in live(batch, self.reads)
+            if question["evidence"] and not self._closed(question)
+        ]
+
+    def _most(self) -> tuple[int, int]:
+        """The most sentences of an answer, and the most citations of one."""
+        return MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS, MAX_CITES
+
+    def _closed(self, question: Row) -> bool:
+        """Whether the gate says that the evidence does not answer."""
+        return bool(self.gate) and not question[self.gate]["answers"]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Quote the evidence, or abstain where it covers too little of the question."""
+        questions = dict(live(batch, self.reads))
+        answers = []
+        for prompt in prompts:
+            question = questions[prompt.row]
+            differences = self._differences(question)
+            others = {each.number for each in differences}
+            near = {*question[self.gate]["on_topic"]} if self.gate else None
+            passages = [
+                passage_of(
+                    item,
+                    (DIFFERING_WEIGHT if number in others else 1.0)
+                    * (1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT),
+                )
+                for number, item in enumerate(question["evidence"], 1)
+            ]  # fmt: skip
+            rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
+            extract = rule(question["text"], passages)
+            if self.gate:  # its note says what the evidence does not hold
+                extract = extract._replace(absent=[])
+            answer = quoted_answer(extract, [each.grade for each in passages], differences)
+            answers.append(_ruled(answer, question, passages).model_dump_json())
+        return answers
+
+    def _marked(self, question: Row) -> dict[str, list[str]]:
+        """The snippets of each piece of evidence, by its id."""
+        marked: dict[str, list[str]] = {}
+        for each in question[self.snippets] if self.snippets else ():
+            marked.setdefault(each["evidence_id"], []).append(each["text"])
+        return marked
+
+    def _differences(self, question: Row) -> list[EvidenceDifference]:
+        """The mismatches, by evidence number."""
+        numbers = {item["evidence_id"]: n for n, item in enumerate(question["evidence"], 1)}
+        return [
+            EvidenceDifference(
+                numbers[each["evidence_id"]], each["part"], each["asked"], each["found"]
+            )
+            for each in (question[self.mismatches] if self.mismatches else ())
+            if each["evidence_id"] in numbers
+        ]
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Fault: invalid or missing citations, grades out of order, or no sentences."""
+        evidence = batch.column("evidence")[prompt.row].as_py()
+        return citation_fault(value, [item["grade"] for item in evidence])
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Map numbers to evidence ids; a faulty answer rejects its row."""
+        answers = {
+            prompt.row: completion for prompt, completion in zip(prompts, completions, strict=True)
+        }
+        questions = dict(live(batch, self.reads))
+        rows = [
+            self._row(questions[row], answers.get(row))
+            if row in questions
+            else _empty("", self.engine.name)
+            for row in range(batch.num_rows)
+        ]
+        if "reject" in batch.column_names:
+            former = batch.column("reject").to_pylist()
+            rows = [
+                new | {"reject": old or new["reject"]}
+                for new, old in zip(rows, former, strict=True)
+            ]
+        return with_columns(batch, pa.Table.from_pylist(rows, schema=self.writes))
+
+    def _row(self, question: Row, completion: Completion | None) -> Row:
+        """The columns of one question."""
+        evidence = question["evidence"]
+        if evidence and self._closed(question):
+            note = abstention_note(question[self.gate])
+            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": note}
+        if completion is None:  # nothing was asked
+            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": NO_EVIDENCE}
+        if fault := completion.fault:
+            reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}
+            return _empty("", self.engine.name) | {"reject": reject}
+        row = self._cited(evidence, completion.value)
+        row["sentences"] = placed(row["sentences"], evidence)
+        if row["state"] == "answered":
+            row["choice"] = choice_of(completion.value, len(question["options"]))
+        if not self.gate:
+            return row
+        gate = question[self.gate]
+        cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
+        if self._misses(question, cited):
+            note = abstention_note(gate, cited)
+            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": note}
+        notes = (
+            typo_note(question["text"], question["evidence"]), lack_note(gate),
+            unsaid_note(gate, cited), people_note(question["text"], gate, cited),
+        )  # fmt: skip
+        return row | {"answer_note": " ".join(filter(None, (*notes, row["answer_note"])))}
+
+    def _misses(self, question: Row, cited: Collection[str]) -> bool:
+        """Whether what rules would quote is on a part of the question; an exam wants a choice."""
+        by_rules = isinstance(self.engine, Rules) and not question["options"]
+        return by_rules and unsaid_share(question[self.gate], cited) > self.max_unsaid
+
+    def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
+        """Render an answer and count what was dropped."""
+        ids = [item["evidence_id"] for item in evidence]
+        row = self._shown(show(cited, ids, self.uncited), cited)
+        if row["state"] == "not" or not isinstance(self.engine, Rules):
+            return row
+        named = {name for each in row["sentences"] for name in each["evidence_ids"]}
+        grades = [item["grade"] for item in evidence if item["evidence_id"] in named]
+        return row | {"answer_note": low_grade_note(grades)}
+
+    def _shown(self, shown: Shown, cited: CitedAnswer) -> Row:
+        """The columns of an answer, or of an abstention if no sentence is left."""
+        state = state_of(cited.insufficient, shown.sentences)
+        note = ""
+        if not shown.sentences and not cited.insufficient:
+            note = "No sentence of the answer cites the evidence."
+        paragraphs = shown.paragraphs
+        if state != "answered":
+            paragraphs = [*paragraphs, PARTIAL] if paragraphs else [ABSTENTION]
+        return _empty("\n\n".join(paragraphs), self.engine.name) | {
+            "sentences": shown.sentences,
+            "state": state,
+            "missing": plain(cited.missing),
+            "answer_note": note,
+            "invalid_citations": shown.invalid,
+            "dropped_sentences": shown.dropped,
+        }
+
+
+def _ruled(answer: CitedAnswer, question: Row, passages: Sequence[Passage]) -> CitedAnswer:
+    """The quotes in the schema of their prompt, with a choice if there are options."""
+    if not question["options"]:
+        return answer
+    chosen = choose(question["text"], question["options"], passages)
+    return ChosenAnswer(**answer.model_dump(), choice=chosen.option + 1)
+
+
+def evidence_lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[str]:
+    """Evidence as JSON lines; the content cannot break out of a JSON string."""
+    for number, item in enumerate(evidence, 1):
+        snippets = marked.get(item["evidence_id"])
+        yield quoted(
+            {
+                "n": number,
+                "grade": item["grade"],
+                "year": item["year"] or None,
+                "title": item["title"],
+                "section": item["section"],
+                "text": item["text"],
+            }
+            | ({"snippets": snippets} if snippets else {})
+        )
+
+
+def offered(options: Sequence[str]) -> str:
+    """The options on a separate line, "" without options."""
+    return f"\nOptions: {quoted(options)}{CHOOSE}" if options else ""
+
+
+def _listed(differences: Sequence[EvidenceDifference]) -> str:
+    """Differences as JSON lines under a heading, "" without differences."""
+    if not differences:
+        return ""
+    lines = [
+        quoted(
+            {"evidence": each.number, "part": each.part, "asked": each.asked, "found": each.found}
+        )
+        for each in differences
+    ]
+    return "\n".join(["", "Noticed differences from the question, for `limits`:", *lines])
+
+
+def _empty(answer: str, model: str) -> Row:
+    return {
+        **{field.name: empty_column(field) for field in ANSWER},
+        "answer": answer,
+        "model": model,
+        "invalid_citations": 0,
+        "dropped_sentences": 0,
+        "reject": None,
+    }

@@ -1,0 +1,224 @@
+"""What a model answers that has read papers: findings first, then state, answer and limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from srrag.answer.write.cited import MAX_OPTIONS
+from srrag.llm.completion import Answer
+from srrag.llm.fields import Items, Means, Text
+
+MAX_NUMBER_CHARS = 16
+KINDS = {
+    "result": "what the paper found itself, or concludes from it",
+    "recommendation": "of a guideline",
+    "planned": "what is to be studied",
+    "method": "whom a finished study treated, how and how long",
+    "background": "what it says of others' work",
+}
+STATES = {
+    "answered": 'if results or recommendations tell what was asked, whichever way: "no '
+    'difference", "equivalent" and one small trial tell it too',
+    "partly": "if they tell only a part of it, or it only for people of another age, stage or "
+    "setting, another comparator or time, by laboratory markers where the question is of "
+    "patients, or by a study without a control group",
+    "not": "if none bears on it: plans, methods and background tell nothing, and neither does an "
+    "outcome that was measured and is not reported",
+}
+VERDICTS = {
+    "yes": "",
+    "no": "it is not so, the opposite is, or without a control nothing changed",
+    "no difference": "compared with a control, and not shown to differ, or equivalent",
+    "mixed": "results contradict one another, also main outcomes or analyses of one study",
+    "unclear": 'only a trend, or figures without a test; the state is then "partly"',
+    "": 'for a question such as which, how or what, and with the state "not"',
+}
+
+
+def _number(value: Any) -> Any:
+    """A number as text, also where a model wrote none; what is no number is dropped later."""
+    given = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return str(value)[:MAX_NUMBER_CHARS] if given else value
+
+
+Number = Annotated[str, BeforeValidator(_number), Field(max_length=MAX_NUMBER_CHARS)]
+
+
+class Finding(Answer):
+    """What sentences of a paper say to the question, and of what kind that is."""
+
+    sentences: Annotated[list[Number], Items(4, 'the numbers of its sentences, such as "2.7"')]
+    says: Annotated[str, Text(15, "what they say, with the figures")]
+    kind: Annotated[
+        Literal["result", "recommendation", "planned", "method", "background"], Means("", KINDS)
+    ]
+
+
+class CitingSentence(Answer):
+    """A sentence of the answer, and the numbers of the sentences that state it."""
+
+    text: Annotated[str, Text(45, "the sentence, without any number of a sentence in it")]
+    sentences: Annotated[
+        list[Number],
+        Items(
+            8,
+            "the numbers of all sentences that state it; that of a paper alone, such as "
+            '"2", only for a sentence on what the paper does not say ("It gives no size.")',
+        ),
+    ]
+
+
+_AS_THERE = Items(8, "as in `answer`")
+
+
+class StudyStatement(Answer):
+    """A sentence on one study."""
+
+    text: Annotated[str, Text(35, "the sentence")]
+    sentences: Annotated[list[Number], _AS_THERE]
+
+
+class Limit(Answer):
+    """A sentence on what weakens an answer."""
+
+    text: Annotated[str, Text(25, "the sentence")]
+    sentences: Annotated[list[Number], _AS_THERE]
+
+
+class _Read(Answer):
+    findings: Annotated[
+        list[Finding],
+        Items(
+            12,
+            "go through the papers one by one: every paper that bears on the question has a "
+            "finding, also a plan; one on another treatment, condition or outcome has none",
+            "none does",
+        ),
+    ]
+    state: Annotated[Literal["answered", "partly", "not"], Means("", STATES)]
+    verdict: Annotated[
+        Literal["yes", "no", "no difference", "mixed", "unclear", ""],
+        Means("what the answer is to a question of yes or no", VERDICTS),
+    ]
+
+
+class _Chosen(Answer):
+    choice: Annotated[
+        int,
+        Field(ge=0, le=MAX_OPTIONS),
+        Means(
+            "the number of the option that the papers support, from 1; 0 for none. The first "
+            "sentence of `answer` then repeats its words"
+        ),
+    ]
+
+
+class _Told(Answer):
+    answer: Annotated[
+        list[CitingSentence],
+        Items(
+            3,
+            "the first sentence answers the question as it was asked, and names the people, "
+            "treatment, comparator and outcome with its time, and the size of the effect with "
+            "interval or p where they are given; where it asks which or what, it names each "
+            "treatment with its direction, and the sizes stand in `evidence`",
+            'the state is "not"',
+        ),
+    ]
+    evidence: Annotated[
+        list[StudyStatement],
+        Items(
+            6,
+            "a study each, the highest grade first: what supports, qualifies or contradicts the "
+            "answer, and does not stand in it",
+            'there is nothing to add, or the state is "not"',
+        ),
+    ]
+    limits: Annotated[
+        list[Limit],
+        Items(
+            3,
+            "where the evidence differs from the question, and what weakens it",
+            'there are none, or the state is "not"',
+        ),
+    ]
+    missing: Annotated[
+        str,
+        Text(
+            40,
+            'what the papers do not tell of what was asked; with the state "not", also what the '
+            "nearest of them cover",
+            "nothing is missing",
+        ),
+    ]
+
+
+class _Search(Answer):
+    search: Annotated[
+        list[Annotated[str, Text(12, "in the words of papers")]],
+        Items(
+            3,
+            "what to search for, where a further search may find what the answer lacks",
+            "the papers suffice",
+        ),
+    ]
+
+
+_EXAMPLE: dict[str, Any] = {
+    "findings": [
+        {
+            "sentences": ["1.6"],
+            "says": "1.2 against 1.9 new carious surfaces at 2 years, P = 0.01",
+            "kind": "result",
+        },
+        {
+            "sentences": ["3.4"],
+            "says": "92 children at low risk: not significantly fewer, 0.4 against 0.5",
+            "kind": "result",
+        },
+    ],
+    "state": "answered",
+    "verdict": "yes",
+    "choice": 1,
+    "answer": [
+        {
+            "text": "In children of 2 to 5 years, fluoride varnish twice a year left fewer new "
+            "carious surfaces at 2 years than no varnish: 1.2 against 1.9 (P = 0.01).",
+            "sentences": ["1.3", "1.6"],
+        }
+    ],
+    "evidence": [
+        {
+            "text": "In 92 children at low risk it did not differ significantly from no varnish "
+            "(0.4 against 0.5).",
+            "sentences": ["3.2", "3.4"],
+        }
+    ],
+    "limits": [{"text": "No trial followed children beyond 2 years.", "sentences": ["1", "3"]}],
+    "missing": "Nothing on children with braces.",
+    "search": ["fluoride varnish orthodontic brackets"],
+}
+
+
+def _example(*left_out: str) -> dict[str, Any]:
+    return {name: value for name, value in _EXAMPLE.items() if name not in left_out}
+
+
+class PapersAnswer(_Told, _Read):
+    """An answer from papers, in the order in which a model writes it."""
+
+    example: ClassVar[dict[str, Any] | None] = _example("choice", "search")
+
+
+class SearchingAnswer(_Search, PapersAnswer):
+    """An answer that may ask for a further search."""
+
+    example: ClassVar[dict[str, Any] | None] = _example("choice")
+
+
+class ChosenFromPapers(PapersAnswer, _Told, _Chosen, _Read):
+    """An answer to a question with options."""
+
+    example: ClassVar[dict[str, Any] | None] = _example("search")

@@ -1,0 +1,211 @@
+"""One call that reads papers and answers a question from them, with the sentences it rests on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from srrag.answer.select.candidates import passage_of
+from srrag.answer.select.quotes import ExtractRule, sentence_weights_fitted
+from srrag.answer.select.sentence_numbers import cited, number_of_sentences, paper_lines
+from srrag.answer.write.choose_rules import choose
+from srrag.answer.write.cited import ABSTENTION, PARTIAL, choice_of
+from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
+from srrag.core.provenance import Fitted
+from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.schema import ANSWER, NO_CHOICE, PARTS, REJECT, sentence_row
+from srrag.core.step import LLMStep
+from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.delimit import quoted
+from srrag.llm.fields import most_tokens
+from srrag.reading.prose import plain
+
+PATH = Path(__file__).parent / "prompts" / "read_and_answer.md"
+NO_PAPERS = "No paper was found."
+NOTHING_TO_QUOTE = "No sentence of the papers speaks of what was asked."
+MOST_QUOTES = 4
+UNCITED = "No sentence of the answer cites a paper."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadAndAnswer(LLMStep):
+    """Answer `text` from the papers in `evidence`, in one call that finds before it judges.
+
+    The model lists the sentences that bear on the question (`findings`), says whether they answer
+    it (`state`, `verdict`), and then writes answer, evidence and limits, each sentence with the
+    numbers of the sentences that state it: its `places`. Numbers that name nothing are dropped and
+    counted in `invalid_citations`, sentences left without any in `dropped_sentences`. Where the
+    state is "not", nothing but `missing` is shown. With `options` the model chooses one (`choice`).
+    With `searches` a question without options may ask for a further search (see SearchAgain).
+    The rules quote (ExtractRule). A faulty answer rejects its row.
+    """
+
+    writes: ClassVar[pa.Schema] = pa.schema(
+        [
+            *ANSWER,
+            pa.field("invalid_citations", pa.int32(), nullable=False),
+            pa.field("dropped_sentences", pa.int32(), nullable=False),
+            pa.field("searches", pa.list_(pa.string()), nullable=False),
+            pa.field("reject", REJECT),
+        ]
+    )
+    reads: ClassVar[tuple[str, ...]] = ("text", "options", "evidence")
+    prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
+
+    searches: bool = False
+    max_tokens: int = most_tokens(SearchingAnswer)
+    rule: ExtractRule = field(default_factory=ExtractRule)
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions that the rules' sentence weights were fitted on; nothing for a model."""
+        return (sentence_weights_fitted(),) if isinstance(self.engine, Rules) else ()
+
+    def _schema(self, options: bool) -> type[PapersAnswer]:
+        return ChosenFromPapers if options else SearchingAnswer if self.searches else PapersAnswer
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """One prompt for each question that has evidence."""
+        return [
+            Prompt(
+                number,
+                "read",
+                file.system(),
+                file.user(
+                    question=quoted(row["text"]),
+                    options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
+                    num_papers=len(row["evidence"]),
+                    papers="\n".join(paper_lines(row["evidence"])),
+                ),
+                schema,
+                max_tokens=self.max_tokens,
+                question=row["text"],
+                options=tuple(row["options"]),
+            )
+            for number, row in live(batch, self.reads)
+            if row["evidence"]
+            for schema in (self._schema(bool(row["options"])),)
+            for file in (PromptFile(PATH, schema),)
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Quote the papers, each quote by the number of its sentence."""
+        rows = dict(live(batch, self.reads))
+        return [json.dumps(self._ruled(prompt, rows[prompt.row])) for prompt in prompts]
+
+    def _ruled(self, prompt: Prompt, question: Row) -> dict[str, Any]:
+        passages = [passage_of(item) for item in question["evidence"]]
+        choices = self.rule(question["text"], passages).choices[:MOST_QUOTES]
+        numbers = number_of_sentences(question["evidence"]) if choices else {}
+        told: list[dict[str, Any]] = [
+            {
+                "text": each.text,
+                "sentences": [numbers.get((n, each.text), str(n)) for n in each.cites],
+            }
+            for each in choices
+        ]
+        blank = {"findings": [], "verdict": "", "limits": [], "search": [], "choice": 0}
+        if "choice" in prompt.schema.model_fields:
+            chosen = choose(question["text"], question["options"], passages)
+            blank["choice"] = chosen.option + 1
+        answer = blank | {
+            "state": "answered" if told else "not",
+            "answer": told[:1],
+            "evidence": told[1:],
+            "missing": "" if told else NOTHING_TO_QUOTE,
+        }
+        return {name: answer[name] for name in prompt.schema.model_fields}
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Fault: the state says that there is an answer, and no sentence of it cites a paper."""
+        if value.state == "not":
+            return None
+        evidence = batch.column("evidence")[prompt.row].as_py()
+        if any(cited(each.sentences, evidence).evidence_ids for each in value.answer):
+            return None
+        detail = (
+            "No sentence of `answer` cites a sentence of the papers. Give for each its numbers, "
+            'such as "2.7", or set `state` to "not".'
+        )
+        return Fault("uncited", detail)
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """The columns of each answer; a faulty one rejects its row."""
+        rows = dict(live(batch, self.reads))
+        none = {"answer": ABSTENTION, "state": "not", "missing": NO_PAPERS, "model": "rules"}
+        made: dict[int, Row] = dict.fromkeys(rows, none)
+        for prompt, completion in zip(prompts, completions, strict=True):
+            made[prompt.row] = self._row(rows[prompt.row], completion)
+        return filled(batch, self.writes, made)
+
+    def _row(self, question: Row, completion: Completion) -> Row:
+        if completion.fault is not None:
+            return rejected("answer", completion.fault)
+        told: PapersAnswer = completion.value
+        row = answer_columns(told, question["evidence"]) | {"model": self.engine.name}
+        if row["state"] != "not":
+            row["choice"] = choice_of(told, len(question["options"]))
+        return row | {"searches": [plain(each) for each in getattr(told, "search", ())]}
+
+
+def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:
+    """The columns of an answer to a question with these papers."""
+    numbers = {item["evidence_id"]: n for n, item in enumerate(evidence, 1)}
+    findings: list[Row] = []
+    invalid = dropped = 0
+    for finding in told.findings:
+        found = cited(finding.sentences, evidence)
+        invalid += found.invalid
+        findings += [
+            {"text": plain(finding.says), "kind": finding.kind, **place}
+            for place in (found.places or [_nowhere(name) for name in found.evidence_ids[:1]])[:1]
+        ]
+    sentences: list[Row] = []
+    for part in PARTS if told.state != "not" else ():
+        for each in getattr(told, part):
+            found = cited(each.sentences, evidence)
+            invalid += found.invalid
+            dropped += not found.evidence_ids
+            if found.evidence_ids and (text := plain(each.text)):
+                sentences.append(
+                    sentence_row(text, found.evidence_ids, part=part, places=found.places)
+                )
+    answers = any(each["part"] == "answer" for each in sentences)
+    state = told.state if answers else "not"
+    return {
+        "answer": answer_text(sentences if answers else [], numbers, state),
+        "state": state,
+        "verdict": told.verdict if answers else "",
+        "sentences": sentences if answers else [],
+        "findings": findings,
+        "missing": plain(told.missing),
+        "choice": NO_CHOICE,
+        "answer_note": UNCITED if told.state != "not" and not answers else "",
+        "invalid_citations": invalid,
+        "dropped_sentences": dropped,
+    }
+
+
+def answer_text(sentences: Sequence[Row], numbers: dict[str, int], state: str) -> str:
+    """The text of an answer: a paragraph a part, with markers [n] of the papers."""
+    paragraphs = []
+    for part in PARTS:
+        texts = [
+            each["text"] + " " + "".join(f"[{numbers[name]}]" for name in each["evidence_ids"])
+            for each in sentences
+            if each["part"] == part
+        ]
+        paragraphs += [" ".join(texts)] if texts else []
+    if not paragraphs:
+        return ABSTENTION
+    return "\n\n".join([*paragraphs, *([PARTIAL] if state == "partly" else [])])
+
+
+def _nowhere(evidence_id: str) -> Row:
+    return {"evidence_id": evidence_id, "start": 0, "end": 0}

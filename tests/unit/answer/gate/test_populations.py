@@ -1,0 +1,49 @@
+import pytest
+
+from srrag.answer.gate.populations import contradiction, traits
+
+
+def differs(asked: str, title: str, text: str = "") -> str:
+    found = contradiction(traits(asked), title, text)
+    return found.phrase if found else ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "title", "found"),
+    [
+        ("adults", "Knee pain in adolescent athletes: a cohort", "adolescent athletes"),
+        ("adolescents", "A guideline for adults", "adults"),
+        ("a ten-year-old boy", "Trial in adults", "adults"),
+        ("prepubertal patients", "Training of adolescents", ""),
+        ("prepubertal children", "Training of teenagers with a repaired heart", ""),
+        ("children", "Falls of older people", "older people"),
+        ("people over 65", "Falls of older people", ""),
+        ("older women", "Trial in adults", ""),
+        ("people aged 18 to 30", "Adults aged 65 or older", ""),
+        ("pregnant women", "A trial in men", "men"),
+        ("women after childbirth", "Male football players", "Male football players"),
+        ("women", "Men and women in a trial", ""),
+        ("sedentary adults", "Achilles pain in runners", "runners"),
+        ("football players", "Exercise for sedentary adults", "sedentary adults"),
+        ("adults", "Tendon repair in rats", "rats"),
+        ("", "Tendon repair in rats", "rats"),
+        ("", "A guideline for adolescents", ""),
+        ("adults", "", ""),
+        ("women", "The menu of a mental ward", ""),
+        ("adults", "Passive intervals (PIG) of rest", ""),
+    ],
+)
+def test_titles_contradict_what_is_asked(asked: str, title: str, found: str) -> None:
+    assert differs(asked, title) == found
+
+
+def test_a_text_contradicts_by_a_range_of_ages_alone() -> None:
+    assert differs("adolescents", "A trial", "Players aged 18 to 60 took part.") == "aged 18 to 60"
+    assert differs("adolescents", "A trial", "Adults took part.") == ""
+    assert differs("adolescents", "A trial", "Age above 30 was a risk.") == ""
+    assert differs("adults", "A trial", "Pupils, twelve to sixteen years old.") != ""
+
+
+def test_what_a_text_adds_makes_up_for_its_title() -> None:
+    assert differs("adults", "Adolescent pain", "Adults took part as well.") == ""
+    assert differs("adults", "Tendons of rats", "Forty adults took part too.") == ""

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from srrag.answer.write.cited import ABSTENTION, PARTIAL
+from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer
+from srrag.answer.write.read_and_answer import NO_PAPERS, ReadAndAnswer
+from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value
+from srrag.core.step import Place
+from srrag.engine.openai.engine import HttpEngine
+from srrag.llm.completion import Fault, read
+
+BLANK = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}
+FIRST = (
+    "48 adults with heel pain were randomised. At 3 months pain was 29 points lower (P = 0.016)."
+)
+SECOND = "Adults should train."
+STEP = ReadAndAnswer(engine=HttpEngine(model="m", revision="r"))
+
+
+def questions(papers: int = 2, options: tuple[str, ...] = ()) -> pa.Table:
+    evidence = [
+        BLANK | {"evidence_id": "a", "grade": "C", "title": "Heel pain", "text": FIRST},
+        BLANK | {"evidence_id": "b", "grade": "A", "title": "Guideline", "text": SECOND},
+    ]
+    return pa.table(
+        {
+            "text": ["Does training help heel pain?"],
+            "options": pa.array([list(options)], pa.list_(pa.string())),
+            "evidence": pa.array([evidence[:papers]], EVIDENCE),
+        }
+    )
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    return {
+        "findings": [{"sentences": ["1.2"], "says": "29 points lower", "kind": "result"}],
+        "state": "answered",
+        "verdict": "yes",
+        "answer": [{"text": "Training lowered pain by 29 points.", "sentences": ["1.2", "1.1"]}],
+        "evidence": [{"text": "A guideline advises it.", "sentences": ["2.1"]}],
+        "limits": [{"text": "No interval is given.", "sentences": ["1"]}],
+        "missing": "",
+    } | changes
+
+
+def answered(table: pa.Table, value: dict[str, Any], step: ReadAndAnswer = STEP) -> dict[str, Any]:
+    (prompt,) = step.prompts(table)
+    completion = read(json.dumps(value), prompt.schema)
+    assert completion.fault is None, completion.fault
+    row: dict[str, Any] = step.parse(table, [prompt], [completion]).to_pylist()[0]
+    return row
+
+
+def fault(value: dict[str, Any]) -> Fault | None:
+    (prompt,) = STEP.prompts(questions())
+    return STEP.check(questions(), prompt, read(json.dumps(value), prompt.schema).value)
+
+
+def test_sentences_have_the_papers_and_the_places_that_they_rest_on() -> None:
+    row = answered(questions(), told())
+    assert row["answer"] == (
+        "Training lowered pain by 29 points. [1]\n\nA guideline advises it. [2]\n\n"
+        "No interval is given. [1]"
+    )
+    first, second, limit = row["sentences"]
+    assert [each["part"] for each in row["sentences"]] == ["answer", "evidence", "limits"]
+    assert [FIRST[each["start"] : each["end"]] for each in first["places"]] == [
+        "At 3 months pain was 29 points lower (P = 0.016).",
+        "48 adults with heel pain were randomised.",
+    ]
+    assert second["places"] == [{"evidence_id": "b", "start": 0, "end": len(SECOND)}]
+    assert (limit["evidence_ids"], limit["places"]) == (["a"], [])
+    (finding,) = row["findings"]
+    assert FIRST[finding["start"] : finding["end"]].startswith("At 3 months")
+    assert (row["state"], row["verdict"], row["model"]) == ("answered", "yes", STEP.engine.name)
+    assert (row["invalid_citations"], row["dropped_sentences"], row["reject"]) == (0, 0, None)
+
+
+def test_an_answer_in_part_says_so() -> None:
+    row = answered(questions(), told(state="partly", missing="Nothing on runners."))
+    assert row["answer"].endswith(PARTIAL)
+    assert row["missing"] == "Nothing on runners."
+
+
+def test_where_nothing_answers_only_what_is_missing_is_shown() -> None:
+    """What a model writes in spite of its own `state` is padding."""
+    row = answered(questions(), told(state="not", missing="No paper is on runners."))
+    assert (row["answer"], row["sentences"], row["verdict"]) == (ABSTENTION, [], "")
+    assert row["missing"] == "No paper is on runners."
+    assert len(row["findings"]) == 1
+    assert fault(told(state="not", answer=[])) is None
+
+
+def test_bad_numbers_cost_themselves() -> None:
+    numbers = ["1.2", "1.9", "7.1", "x"]
+    row = answered(questions(), told(answer=[{"text": "It helps.", "sentences": numbers}]))
+    assert row["sentences"][0]["evidence_ids"] == ["a"]
+    assert row["invalid_citations"] == 3
+    row = answered(questions(), told(limits=[{"text": "Nobody knows.", "sentences": ["9.9"]}]))
+    assert [each["part"] for each in row["sentences"]] == ["answer", "evidence"]
+    assert row["dropped_sentences"] == 1
+
+
+def test_an_answer_that_cites_nothing_is_asked_for_once_more_and_then_not_shown() -> None:
+    bad = told(answer=[{"text": "It helps.", "sentences": ["9.9"]}])
+    assert (found := fault(bad)) is not None and found.kind == "uncited"
+    assert fault(told()) is None
+    row = answered(questions(), bad)
+    assert (row["answer"], row["state"], row["verdict"]) == (ABSTENTION, "not", "")
+    assert row["answer_note"]
+
+
+def test_numbers_without_quotation_marks_are_read() -> None:
+    row = answered(questions(), told(answer=[{"text": "It helps.", "sentences": [1.2, 2]}]))
+    assert row["sentences"][0]["evidence_ids"] == ["a", "b"]
+
+
+def test_an_option_is_chosen_before_the_sentences_are_written() -> None:
+    table = questions(options=("yes", "no"))
+    (prompt,) = STEP.prompts(table)
+    assert 'Options: ["yes", "no"]' in prompt.user
+    assert [*ChosenFromPapers.model_fields][:4] == ["findings", "state", "verdict", "choice"]
+    assert answered(table, told(choice=2))["choice"] == 1
+    assert answered(table, told(choice=3))["choice"] == NO_CHOICE
+    assert answered(table, told(choice=1, state="not"))["choice"] == NO_CHOICE
+    assert answered(questions(), told())["choice"] == NO_CHOICE
+    assert "choice" not in STEP.prompts(questions())[0].system
+
+
+def test_the_example_of_the_prompt_is_an_answer() -> None:
+    for schema in (PapersAnswer, ChosenFromPapers):
+        assert read(json.dumps(schema.example), schema).value.state == "answered"
+
+
+def test_without_papers_nobody_is_asked() -> None:
+    assert STEP.prompts(questions(papers=0)) == []
+    row = STEP.parse(questions(papers=0), [], []).to_pylist()[0]
+    assert (row["state"], row["missing"], row["model"]) == ("not", NO_PAPERS, "rules")
+
+
+@pytest.mark.parametrize("options", [(), ("yes", "no")])
+def test_the_rules_quote_sentences_with_their_places(options: tuple[str, ...]) -> None:
+    text = "Adults were randomised. Training reduced heel pain at 3 months. Nobody was harmed."
+    paper = BLANK | {"evidence_id": "a", "title": "Training for heel pain", "text": text}
+    table = questions(options=options).drop_columns(["evidence"])
+    table = table.append_column("evidence", pa.array([[paper]], EVIDENCE))
+    row = ReadAndAnswer().open(Place())(table).to_pylist()[0]
+    assert (row["state"], row["model"], row["reject"]) == ("answered", "rules", None)
+    assert row["sentences"][0]["text"] == "Training reduced heel pain at 3 months."
+    for sentence in row["sentences"]:
+        (place,) = sentence["places"]
+        assert text[place["start"] : place["end"]] == sentence["text"]
+
+
+def test_a_faulty_answer_rejects_its_row() -> None:
+    (prompt,) = STEP.prompts(questions())
+    row = STEP.parse(questions(), [prompt], [read("{", prompt.schema)]).to_pylist()[0]
+    assert row["reject"]["stage"] == "answer"
