@@ -22,38 +22,38 @@ _SYSTEM = "You answer with one JSON object."
 _GOOD = re.compile(rf"{_PATTERN}\Z")
 
 
-class Place(Answer):
+class _Place(Answer):
     """A country."""
 
     country: Annotated[str, Text(5, "the country")]
 
 
-class Colour(Answer):
+class _Colour(Answer):
     """One of two colours."""
 
     colour: Literal["red", "green"]
 
 
-class Lines(Answer):
+class _Lines(Answer):
     """Lines of a pattern."""
 
     lines: Annotated[list[str], Items(5, "the lines")]
 
 
-class Words(Answer):
+class _Words(Answer):
     """Many words."""
 
     words: Annotated[list[str], Items(200, "the words")]
 
 
-PLACE = Prompt(0, "place", f'{_SYSTEM} Its key is "country".', "Where is Paris?", Place)
+PLACE = Prompt(0, "place", f'{_SYSTEM} Its key is "country".', "Where is Paris?", _Place)
 COLOUR = Prompt(
-    0, "colour", "You answer in plain prose, without JSON.", "What colour is the sky?", Colour
+    0, "colour", "You answer in plain prose, without JSON.", "What colour is the sky?", _Colour
 )
 LINES = Prompt(
     0, "lines", f'{_SYSTEM} Its key is "lines", a list of sentences.',
-    "Write two sentences on the weather, each with a capital letter.", Lines,
-    enums=(("Lines.lines", (_PATTERN,)),),
+    "Write two sentences on the weather, each with a capital letter.", _Lines,
+    enums=(("_Lines.lines", (_PATTERN,)),),
 )  # fmt: skip
 CONTEXT = Prompt(
     0, "context", f'{_SYSTEM} Its key is "country".',
@@ -62,16 +62,16 @@ CONTEXT = Prompt(
             f"On day {n} the traveller walked {n % 17 + 3} miles and slept in a small inn."
             for n in range(CONTEXT_LINES)
         ), "Which country does the traveller come from?"]
-    ), Place,
+    ), _Place,
 )  # fmt: skip
 WORDS = Prompt(
     0, "words", f'{_SYSTEM} Its key is "words", a list of texts.',
-    "Write out the numbers from one to one hundred in words.", Words,
+    "Write out the numbers from one to one hundred in words.", _Words,
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Finding:
+class Capability:
     """What an engine can do (or cannot, if not `ok`), in one line."""
 
     check: str
@@ -79,10 +79,10 @@ class Finding:
     detail: str
 
 
-async def examine(engine: Model) -> list[Finding]:
+async def examine(engine: Model) -> list[Capability]:
     """Ask the five prompts, one after another; raises what `engine.open` does."""
     session = await engine.open()
-    found: list[Finding] = []
+    found: list[Capability] = []
     replies: list[Reply] = []
     try:
         for name, prompt, judge in _EXAMINED:
@@ -95,7 +95,7 @@ async def examine(engine: Model) -> list[Finding]:
             if reply.fault is None:
                 answer = read(reply.text, prompt.schema, reply.finish)
             ok, detail = judge(reply, answer, first_s, whole_s)
-            found.append(Finding(name, ok, f"{detail}; {reply.note}" if reply.note else detail))
+            found.append(Capability(name, ok, f"{detail}; {reply.note}" if reply.note else detail))
             if name == "answers" and reply.fault is not None:
                 return found  # nothing else would be answered either
     finally:
@@ -105,7 +105,7 @@ async def examine(engine: Model) -> list[Finding]:
     )
     price = f", {engine.price(tokens_in, tokens_out):.4f} USD" if engine.priced else ""
     spent = f"this examination took {tokens_in:,} tokens in and {tokens_out:,} out{price}"
-    return [*found, _thinking(engine, replies), Finding("spent", True, spent)]
+    return [*found, _thinking(engine, replies), Capability("spent", True, spent)]
 
 
 async def _asked(session: Session, call: Call) -> tuple[Reply, float]:
@@ -173,15 +173,15 @@ _EXAMINED: tuple[tuple[str, Prompt, Judge], ...] = (
 )
 
 
-def _thinking(engine: Model, replies: list[Reply]) -> Finding:
+def _thinking(engine: Model, replies: list[Reply]) -> Capability:
     """Whether the model thinks, and has room for it."""
     thought = [reply for reply in replies if spoken(reply.text) != reply.text]
     if not thought:
-        return Finding("thinking", True, "none is shown")
+        return Capability("thinking", True, "none is shown")
     longest = max(reply.tokens_out - (len(spoken(reply.text).encode()) // 4) for reply in thought)
     room = getattr(engine, "thinking", None) or 0
     told = f"it thinks, up to {longest:,} tokens"
     if room >= longest:
-        return Finding("thinking", True, f"{told} of engine.thinking={room}")
+        return Capability("thinking", True, f"{told} of engine.thinking={room}")
     wanted = -(-2 * longest // 1000) * 1000
-    return Finding("thinking", False, f"{told}: set engine.thinking={wanted} or more")
+    return Capability("thinking", False, f"{told}: set engine.thinking={wanted} or more")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from jobs.doctor import engine_checks, of_build, of_question
 from srrag.config.compose import configure
-from srrag.engine.examine import Finding, examine
+from srrag.engine.examine import Capability, examine
 from srrag.engine.openai import protocol
+from srrag.library.engine_checks import engine_checks, of_build, of_question
 from tests.endpoint import Endpoint, serve
 from tests.unit.engine.asking import engine_at
 
@@ -62,7 +62,7 @@ def thinks(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def examined(endpoint: Endpoint, **fields: Any) -> dict[str, Finding]:
+def examined(endpoint: Endpoint, **fields: Any) -> dict[str, Capability]:
     with serve(endpoint):
         engine = engine_at(endpoint.url, max_retries=0, **fields)
         return {each.check: each for each in asyncio.run(examine(engine))}
