@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from srrag.core.schema import EVIDENCE, REJECT, SENTENCES, empty_value
+from srrag.core.step import LLMStep
 from srrag.lab.measure.judgements import CASES
+from srrag.llm.completion import read
 
 BLANK = {item.name: empty_value(item.type) for item in CASES}
 PASSAGE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
@@ -53,3 +57,43 @@ def answers(*rows: dict[str, Any]) -> pa.Table:
     blank = {"text": "asked", "answer": "said", "sentences": [], "evidence": []}
     full = [{**blank, "state": "answered", "reject": None, **row} for row in rows]
     return pa.Table.from_pylist(full, schema=ANSWERS)
+
+
+def table(*cases: dict[str, Any]) -> pa.Table:
+    """Cases as a table."""
+    return pa.Table.from_pylist(list(cases), schema=CASES)
+
+
+def answered(step: LLMStep, cases: pa.Table, *given: Any) -> pa.Table:
+    """What a step makes of these answers, one a prompt: a text, or an object."""
+    prompts = step.prompts(cases)
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in given]
+    said = [read(text, asked.schema) for text, asked in zip(texts, prompts, strict=True)]
+    return step.parse(cases, prompts, said)
+
+
+def values(judged: pa.Table | list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Values by metric; "lost" where an item was not judged."""
+    rows = judged if isinstance(judged, list) else judged.to_pylist()
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row["metric"], []).append("lost" if row["reject"] else row["value"])
+    return found
+
+
+def claim(
+    text: str, sentence: int = 0, verdict: str = "full", **names: list[str]
+) -> dict[str, Any]:
+    """A claim of a sentence, with what states, partly states and denies it."""
+    empty: dict[str, list[str]] = {"states": [], "partly": [], "denies": []}
+    told = {"text": text, "sentence": sentence, "verdict": verdict, "reason": ""}
+    return {**told, **empty, **names}
+
+
+def verdicts(*words: str, facts: Sequence[int] = ()) -> list[dict[str, Any]]:
+    """Verdicts by their words; "lost" for one that was not given."""
+    return [
+        {"verdict": "none" if word == "lost" else word, "reason": "",
+         "fault": "timeout" if word == "lost" else "", "facts": list(facts)}
+        for word in words
+    ]  # fmt: skip

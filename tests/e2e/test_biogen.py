@@ -13,8 +13,7 @@ from tests.conftest import linked
 from tests.e2e.command import srrag
 
 pytestmark = pytest.mark.e2e
-JUDGES = ("nuggets", "picot", "citations", "support", "evidence", "claims", "faithfulness",
-          "precision",
+JUDGES = ("support", "gold", "nuggets", "picot", "citations", "evidence", "claims",
           "accuracy", "similarity", "questions", "relevancy", "choice")  # fmt: skip
 
 

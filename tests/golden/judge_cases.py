@@ -9,23 +9,14 @@ import pyarrow as pa
 
 from srrag.core.schema import EVIDENCE, empty_value
 from srrag.lab.judges.accuracy import JudgeAccuracy
-from srrag.lab.judges.alignment import AlignCitations
-from srrag.lab.judges.checkable_statements import MarkDistinctive
 from srrag.lab.judges.choice import JudgeChoice
-from srrag.lab.judges.citations import JudgeCitations
-from srrag.lab.judges.claims import SplitClaims
-from srrag.lab.judges.completeness import JudgeCompleteness
-from srrag.lab.judges.evidence_support import FindSupport
-from srrag.lab.judges.factuality import JudgeFactuality
-from srrag.lab.judges.faithfulness import JudgeFaithfulness
-from srrag.lab.judges.must_have import ClassifyStatements
-from srrag.lab.judges.nuggets import JudgeNuggets
-from srrag.lab.judges.picot_match import JudgePicot
-from srrag.lab.judges.precision import JudgePrecision
+from srrag.lab.judges.gold import JudgeByGold
 from srrag.lab.judges.preference import JudgePreference
 from srrag.lab.judges.relevancy import GuessQuestions
+from srrag.lab.judges.support import JudgeSupport
 from srrag.lab.measure.judgements import CASES
 from srrag.llm.completion import Prompt
+from tests.judged import claim
 
 Fill = Callable[[str], str]
 
@@ -61,26 +52,10 @@ def picot(fill: Fill) -> dict[str, str]:
             "T": "3 months"}  # fmt: skip
 
 
-def claims(fill: Fill) -> list[dict[str, Any]]:
-    """Two statements of the answer."""
-    texts = (fill(SENTENCE), "Stretching is common.")
-    return [{"text": text, "distinctive": True, "evidence_ids": []} for text in texts]
-
-
-def checked(fill: Fill) -> list[Prompt]:
-    gold = {"ideal_answer": fill("Strength training helps more."), "nuggets": nuggets(fill)}
-    return JudgeFactuality().prompts(case(fill, claims=claims(fill), **gold))
-
-
 def compared(fill: Fill) -> list[Prompt]:
+    claims = [claim(fill(SENTENCE)), claim("Stretching is common.", verdict="none")]
     gold = {"ideal_answer": fill("Strength training helps more."), "nuggets": nuggets(fill)}
-    return JudgePrecision().prompts(case(fill, claims=claims(fill), **gold))
-
-
-def classified(fill: Fill) -> list[Prompt]:
-    stated = [fill("Strength training helps more."), "Both are safe."]
-    ideal = fill("Strength training helps more. Both are safe.")
-    return ClassifyStatements().prompts(case(fill, ideal_answer=ideal, gold_claims=stated))
+    return JudgeByGold().prompts(case(fill, claims=claims, picot=picot(fill), **gold))
 
 
 def rated(fill: Fill) -> list[Prompt]:
@@ -88,7 +63,7 @@ def rated(fill: Fill) -> list[Prompt]:
 
 
 def preferred(fill: Fill) -> list[Prompt]:
-    cases = case(fill)
+    cases = case(fill, ideal_answer=fill("Strength training."), nuggets=nuggets(fill))
     return JudgePreference().prompts(cases.append_column("other", [[[]]]))
 
 
@@ -98,21 +73,9 @@ def chosen(fill: Fill) -> list[Prompt]:
 
 
 JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
-    "judge_nugget": lambda fill: JudgeNuggets().prompts(case(fill, nuggets=nuggets(fill))),
-    "match_picot": lambda fill: JudgePicot().prompts(case(fill, picot=picot(fill))),
-    "judge_citation": lambda fill: JudgeCitations().prompts(case(fill)),
-    "split_claims": lambda fill: SplitClaims().prompts(case(fill)),
-    "judge_precision": compared,
+    "judge_support": lambda fill: JudgeSupport().prompts(case(fill, nuggets=nuggets(fill))),
+    "judge_by_gold": compared,
     "judge_preference": preferred,
-    "verify_claims": lambda fill: JudgeFaithfulness().prompts(case(fill, claims=claims(fill))),
-    "judge_evidence": lambda fill: FindSupport().prompts(case(fill, nuggets=nuggets(fill))),
-    "classify_statements": classified,
-    "mark_distinctive": lambda fill: MarkDistinctive().prompts(case(fill, claims=claims(fill))),
-    "align_citations": lambda fill: AlignCitations().prompts(case(fill, claims=claims(fill))),
-    "judge_factuality": checked,
-    "judge_completeness": lambda fill: JudgeCompleteness().prompts(
-        case(fill, nuggets=nuggets(fill))
-    ),
     "rate_accuracy": lambda fill: rated(fill)[:1],
     "rate_agreement": lambda fill: rated(fill)[1:],
     "read_choice": chosen,

@@ -8,99 +8,130 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
 
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.relations import NUGGET_COLUMN, NUGGETED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "split_nuggets.md")
 STAGE = "nuggets"
-MAX_NUGGETS = 12
-_MAX_CHARS = 800
+MAX_NUGGETS = 16
 
 
 class Nugget(Answer):
     """A fact, and whether an answer has to state it."""
 
-    text: Annotated[str, StringConstraints(max_length=_MAX_CHARS)]
-    importance: Literal["vital", "okay"]
+    text: Annotated[str, Text(25, "one fact, in one short sentence that makes sense by itself")]
+    importance: Annotated[
+        Literal["vital", "okay"],
+        Means(
+            "",
+            {
+                "vital": "if without it the question is not answered, or not answered safely",
+                "okay": "if it is good to have: background, further options, finer detail",
+            },
+        ),
+    ]
 
 
 class Nuggets(Answer):
     """The facts of an answer, the most important first."""
 
-    nuggets: Annotated[list[Nugget], Field(max_length=MAX_NUGGETS)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "nuggets": [
+            {
+                "text": "In adults with asthma, inhaled budesonide prevents attacks.",
+                "importance": "vital",
+            },
+            {"text": "Inhaled budesonide can cause oral thrush.", "importance": "okay"},
+        ]
+    }
+
+    nuggets: Annotated[list[Nugget], Items(MAX_NUGGETS, "the facts, the most important first")]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "split_nuggets.md", Nuggets)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitNuggets(LLMStep):
     """Writes nuggets with one prompt a question, which sees the question and its exact answer.
 
-    A nugget with a number that the answer lacks is retried, then dropped. If no nugget is vital,
-    the first becomes vital. A question without nuggets is rejected. By rules each sentence of the
-    exact answer is one vital nugget.
+    A nugget with a number that neither holds is asked for again, then dropped. If no nugget is
+    vital, the first becomes vital. A question without nuggets is rejected. By rules each sentence
+    of the exact answer is one vital nugget.
     """
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("text", "exact")
     writes: ClassVar[pa.Schema] = NUGGETED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    max_tokens: int = 1024
-    """Twelve facts of 40 tokens, and as much again in reserve."""
+    max_tokens: int = most_tokens(Nuggets)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each question."""
-        system = PROMPT.system(max_nuggets=MAX_NUGGETS)
         return [
-            Prompt(
-                row,
-                STAGE,
-                system,
-                PROMPT.user(question=quoted(each["text"]), answer=quoted(joined(each["exact"]))),
-                Nuggets,
-                max_tokens=self.max_tokens,
-            )
+            prompt(row, each["text"], joined(each["exact"]), self.max_tokens)
             for row, each in live(batch, self.reads)
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Return the sentences of the exact answer."""
         answers = batch["exact"].to_pylist()
-        return [
-            Nuggets(
-                nuggets=[
-                    Nugget(text=each["text"][:_MAX_CHARS], importance="vital")
-                    for each in answers[prompt.row]
-                ]
-            ).model_dump_json()
-            for prompt in prompts
-        ]
+        return [by_rules([s["text"] for s in answers[prompt.row]]) for prompt in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Return a fault for no nugget, an empty one, or a number that the answer lacks."""
-        answer = joined(batch["exact"][prompt.row].as_py())
-        if not value.nuggets:
-            return Fault("no_nuggets", "There is no nugget. List the facts of the answer.")
-        for each in value.nuggets:
-            if not _stands(each, answer):
-                detail = f"This is empty or holds a number that is not in the answer: {each.text!r}"
-                return Fault("invented", detail[:400])
-        return None
+        """Return a fault for nuggets with a number that question and answer lack."""
+        return fault(value, _sources(batch, prompt.row))
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Keep the nuggets whose numbers are in the answer."""
-        answers = batch["exact"].to_pylist()
+        """Keep the nuggets whose numbers are in question or answer."""
         made = {
-            prompt.row: _row(completion, joined(answers[prompt.row]))
+            prompt.row: _row(completion, _sources(batch, prompt.row))
             for prompt, completion in zip(prompts, completions, strict=True)
         }
         return filled(batch, NUGGET_COLUMN, made)
+
+
+def prompt(row: int, question: str, answer: str, max_tokens: int) -> Prompt:
+    """Render the prompt that takes an answer apart."""
+    user = PROMPT.user(question=quoted(question), answer=quoted(answer))
+    return Prompt(row, STAGE, PROMPT.system(), user, Nuggets, max_tokens=max_tokens)
+
+
+def by_rules(sentences: Sequence[str]) -> str:
+    """Answer that prompt by making each sentence a vital nugget."""
+    made = [Nugget(text=text, importance="vital") for text in sentences]
+    return Nuggets(nuggets=made).model_dump_json()
+
+
+def fault(value: Nuggets, sources: Sequence[str]) -> Fault | None:
+    """Return the fault of nuggets with a number that no source holds."""
+    lost = {n: found for n, each in enumerate(value.nuggets)
+            if (found := lost_numbers(each.text, sources))}  # fmt: skip
+    if not lost:
+        return None
+    numbers = ", ".join(number for found in lost.values() for number in found)
+    detail = f"Neither question nor answer holds these numbers: {numbers}."
+    return Fault("invented", detail, tuple(("nuggets", n) for n in lost))
+
+
+def standing(value: Nuggets, sources: Sequence[str]) -> list[Row]:
+    """Return the nuggets whose numbers the sources hold, each once; at least one is vital."""
+    kept: dict[str, str] = {}
+    for each in value.nuggets:
+        if not lost_numbers(each.text, sources):
+            kept.setdefault(" ".join(each.text.split()), each.importance)
+    nuggets = [{"text": text, "importance": importance} for text, importance in kept.items()]
+    if nuggets and "vital" not in kept.values():
+        nuggets[0]["importance"] = "vital"
+    return nuggets
 
 
 def joined(statements: Sequence[Row]) -> str:
@@ -108,20 +139,13 @@ def joined(statements: Sequence[Row]) -> str:
     return " ".join(each["text"] for each in statements)
 
 
-def _stands(nugget: Nugget, answer: str) -> bool:
-    return bool(nugget.text.strip()) and not lost_numbers(nugget.text, [answer])
+def _sources(batch: pa.Table, row: int) -> list[str]:
+    return [joined(batch["exact"][row].as_py()), batch["text"][row].as_py()]
 
 
-def _row(completion: Completion, answer: str) -> Row:
-    if completion.fault is not None:
-        return rejected(STAGE, completion.fault)
-    kept: dict[str, Nugget] = {}
-    for each in completion.value.nuggets:
-        if _stands(each, answer):
-            kept.setdefault(" ".join(each.text.split()), each)
-    if not kept:
-        return rejected(STAGE, Fault("no_nuggets", "no nugget is a fact of the exact answer"))
-    nuggets = [{"text": text, "importance": each.importance} for text, each in kept.items()]
-    if all(each["importance"] == "okay" for each in nuggets):
-        nuggets[0]["importance"] = "vital"
-    return {"nuggets": nuggets}
+def _row(completion: Completion, sources: Sequence[str]) -> Row:
+    if completion.value is None:
+        return rejected(STAGE, completion.fault or Fault("no_nuggets", ""))
+    if nuggets := standing(completion.value, sources):
+        return {"nuggets": nuggets}
+    return rejected(STAGE, Fault("no_nuggets", "no nugget is a fact of the exact answer"))

@@ -76,10 +76,10 @@ def unfit(
 
     Systems and controls are compared on the questions that the controls were judged on. The ideal
     answer is a ceiling, not a control; metrics of the evidence alone have no control, and shuffled
-    citations test metrics that read the citations of sentences.
+    citations test metrics that go by citations.
     """
     about = {
-        metric.name: "sentences" in step.reads
+        metric.name: metric.cites
         for step in steps.values()
         if set(step.reads) & set(_ANSWER)
         for metric in metrics_of(step)

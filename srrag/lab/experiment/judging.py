@@ -55,14 +55,14 @@ def sources(steps: Mapping[str, Step]) -> dict[str, str]:
 
     A preparation reads the output of the preparation before it. A judge reads the last preparation
     that fills one of its columns, so that failures of other preparations do not affect it. Raises
-    UsageError for a column that no earlier step fills.
+    UsageError for a column that no earlier step fills; to a preparation it may be empty.
     """
     found: dict[str, str] = {}
     prepared = ["cases"]
     filled_by: dict[str, str] = {}
     for name, step in steps.items():
         missing = [c for c in step.reads if c in PREPARED and c not in filled_by]
-        if missing:
+        if missing and not isinstance(step, Preparation):
             raise UsageError(f"bench.judges.{name} reads {missing[0]}, which no step before fills")
         if isinstance(step, Preparation):
             found[name] = prepared[-1]

@@ -16,7 +16,8 @@ from srrag.core.step import Step
 from srrag.lab.experiment.in_sample import in_sample
 from srrag.lab.experiment.judging import judge, judged_in, judges
 from srrag.lab.experiment.terms import Terms
-from srrag.lab.judges.nuggets import JudgeNuggets
+from srrag.lab.judges.gold import JudgeByGold
+from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.measure.nli import (
     agreement,
     best_threshold,
@@ -29,8 +30,8 @@ from srrag.llm.completion import Usage
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 
-_NUGGETS = "nuggets"
-"""The judge of `bench.judges` that is measured."""
+_GOLD, _NUGGETS = "gold", "nuggets"
+"""The judge of `bench.judges` that is measured, and the step that reads its verdicts."""
 
 
 def evaluate_nli(terms: Terms) -> dict[str, Any]:
@@ -59,17 +60,18 @@ def unfit_by_votes(terms: Terms, steps: Mapping[str, Step]) -> dict[str, str]:
     Without such a file or judge it returns nothing.
     """
     file = terms.bench.get("votes")
-    step = steps.get(_NUGGETS)
-    if not file or not isinstance(step, JudgeNuggets) or not (path := Path(str(file))).exists():
+    step = steps.get(_GOLD)
+    if not file or not isinstance(step, JudgeByGold) or not (path := Path(str(file))).exists():
         return {}
     with reading(path):
         rows = read_nli(path)
-    found, _ = _measured(terms, path, rows, {_NUGGETS: replace(step, words=None)})
+    judges_ = {_GOLD: replace(step, words=None), _NUGGETS: MeasureNuggets()}
+    found, _ = _measured(terms, path, rows, judges_)
     if found["fit"]:
         return {}
     own, other = (each["metrics"]["F1"]["value"] for each in (found, found["cosine_best"]))
     reason = f"unfit here: F1 {own:.3f} on physicians' votes, a cosine's {other:.3f}"
-    return {metric.name: reason for metric in step.metrics}
+    return {metric.name: reason for metric in MeasureNuggets.metrics}
 
 
 def _measured(

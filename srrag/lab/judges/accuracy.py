@@ -11,34 +11,44 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.algo.entailment import THRESHOLD, entails, sentences
-from srrag.lab.measure.judgements import REASON, Case, Judge, Judgement, Metric
+from srrag.lab.measure.judgements import GRADED, Case, Judge, Judgement, Metric
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Means, Text
 
-BY_REFERENCE = PromptFile(Path(__file__).parent / "prompts" / "rate_accuracy.md")
-BY_ANSWER = PromptFile(Path(__file__).parent / "prompts" / "rate_agreement.md")
-ACCURACY = Metric("answer_accuracy", "an ideal answer in the gold")
-
-Rating = Literal["none", "partial", "full"]
-POINTS: dict[Rating, float] = {"none": 0.0, "partial": 0.5, "full": 1.0}
-"""0, 2 and 4 of 4 points."""
+ACCURACY = Metric("answer_accuracy", "an ideal answer in the gold", worth=GRADED)
+"""Full, partial and none are 4, 2 and 0 of 4 points; who contradicts has none."""
 
 
 class AccuracyRating(Answer):
     """How far two texts say the same."""
 
-    reason: Annotated[str, REASON]
-    rating: Rating
+    example: ClassVar[dict[str, Any] | None] = {
+        "reason": "Both have fewer attacks, one without the dose.",
+        "verdict": "partial",
+    }
+
+    reason: Annotated[
+        str, Text(30, "where they agree and differ, in one short sentence", "it is plain")
+    ]
+    verdict: Annotated[
+        Literal["full", "partial", "none", "contradicted"], Means("how far they agree, as above")
+    ]
+
+
+BY_REFERENCE, BY_ANSWER = (
+    PromptFile(Path(__file__).parent / "prompts" / name, AccuracyRating)
+    for name in ("rate_accuracy.md", "rate_agreement.md")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeAccuracy(Judge):
     """Two calls a trial: one measures the answer by the reference, the other the reverse.
 
-    The two are worded differently, and their mean is the value of the trial: in one of them the
-    order of the texts is against the answer. By rules one asks how many sentences of the reference
-    the answer states, the other how many of the answer the reference does; all trials are the
-    same.
+    The two are worded differently, and their mean is the value of the trial (RAGAS, AnswerAccuracy,
+    whose ratings come without a reason). By rules one asks how many sentences of the reference the
+    answer states, the other how many of the answer the reference does; all trials are the same.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "answer", "missing", "ideal_answer")
@@ -46,7 +56,7 @@ class JudgeAccuracy(Judge):
     schema: ClassVar[type[Answer]] = AccuracyRating
     prompt_files: ClassVar[tuple[Path, ...]] = (BY_REFERENCE.path, BY_ANSWER.path)
 
-    trials: int = 5
+    trials: int = 1
     temperature: float = 0.1
 
     def __post_init__(self) -> None:
@@ -78,16 +88,15 @@ class JudgeAccuracy(Judge):
             entails(text, claim, case["text"], THRESHOLD).verdict == "supported"
             for claim in sentences(claims)
         ]
-        rating: Rating = "none" if not any(stated) else "full" if all(stated) else "partial"
         of = "the reference" if number == 0 else "the answer"
-        reason = f"{sum(stated)} of {len(stated)} sentences of {of} are in the other"
-        return AccuracyRating(reason=reason, rating=rating)
+        return AccuracyRating(
+            reason=f"{sum(stated)} of {len(stated)} sentences of {of} are in the other",
+            verdict="none" if not any(stated) else "full" if all(stated) else "partial",
+        )
 
     def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
         """A judgement a trial."""
-        if not case["ideal_answer"]:
-            return
-        for trial in range(self.trials):
+        for trial in range(self.trials) if case["ideal_answer"] else ():
             item = f"trial {trial + 1}"
             if case["missing"]:
                 yield ACCURACY.unanswered(case, item)
@@ -96,7 +105,7 @@ class JudgeAccuracy(Judge):
             if fault := pair[0].fault or pair[1].fault:
                 yield ACCURACY.failed(case, item, fault)
                 continue
-            value = sum(POINTS[each.value.rating] for each in pair) / 2
+            value = sum(getattr(ACCURACY.worth, each.value.verdict) for each in pair) / 2
             yield ACCURACY.judged(case, item, value, " / ".join(e.value.reason for e in pair))
 
 

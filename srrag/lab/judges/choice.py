@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from srrag.algo.entailment import entails
-from srrag.lab.measure.judgements import REASON, Case, Judge, Judgement, Metric
+from srrag.lab.measure.judgements import Case, Judge, Judgement, Metric, lines
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Means, Text
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "read_choice.md")
 ACCURACY = Metric("choice_accuracy", "options in the gold, one of them right")
 
 
@@ -29,8 +29,17 @@ _NEGATES = re.compile(
 class Choice(Answer):
     """The number of the option, 0 for none."""
 
-    reason: Annotated[str, REASON]
-    choice: Annotated[int, Field(ge=0, le=64)]
+    example: ClassVar[dict[str, Any] | None] = {"reason": "It calls the second safe.", "choice": 2}
+
+    reason: Annotated[
+        str, Text(30, "what the answer says of the options, in one short sentence", "it is plain")
+    ]
+    choice: Annotated[
+        int, Field(ge=0, le=64), Means("the number of the option that it comes to, 0 for none")
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "read_choice.md", Choice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +57,9 @@ class JudgeChoice(Judge):
     version: ClassVar[int] = 3
 
     reads: ClassVar[tuple[str, ...]] = (
-        "query_id",
-        "text",
-        "answer",
-        "missing",
-        "abstained",
-        "chooses",
-        "choice",
-        "options",
+        "query_id", "text", "answer", "missing", "abstained", "chooses", "choice", "options",
         "gold_option",
-    )
+    )  # fmt: skip
     metrics: ClassVar[tuple[Metric, ...]] = (ACCURACY,)
     schema: ClassVar[type[Answer]] = Choice
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
@@ -66,10 +68,9 @@ class JudgeChoice(Judge):
         """One prompt, if an option is right and there is an answer without a stated choice."""
         if case["missing"] or case["chooses"] or case["gold_option"] not in case["options"]:
             return []
-        options = (quoted({"n": n, "option": o}) for n, o in enumerate(case["options"], 1))
         user = PROMPT.user(
             question=quoted(case["text"]),
-            options="\n".join(options),
+            options=lines({"option": option} for option in case["options"]),
             answer=quoted(case["answer"]),
         )
         return [(PROMPT.system(), user)]
@@ -92,7 +93,7 @@ class JudgeChoice(Judge):
         elif case["chooses"]:
             choice = case["choice"]
             chosen = case["options"][choice] if 0 <= choice < len(case["options"]) else None
-            reason = "no option was chosen" if chosen is None else f"it chose {chosen}"[:400]
+            reason = "no option was chosen" if chosen is None else f"it chose {chosen}"
             right = chosen == case["gold_option"]
             yield ACCURACY.settled(case, case["gold_option"], right, reason)
         elif fault := answers[0].fault:

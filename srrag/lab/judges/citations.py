@@ -1,138 +1,110 @@
-"""Citation support: does what a sentence cites bear it out (BioGen, section 9.1)."""
+"""Do citations and evidence bear an answer out (RAGAS, TREC BioGen, TREC RAG)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from srrag.algo.entailment import SENTENCE_THRESHOLD, entails
+from srrag.lab.judges.support import MAX_CLAIMS
 from srrag.lab.measure.judgements import (
-    REASON,
+    DENIED,
+    GRADED,
     Case,
-    Judge,
     Judgement,
+    Measure,
     Metric,
+    Verdict,
     evidence_by_id,
+    verdict,
 )
-from srrag.llm.completion import Answer, Completion, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Fault
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_citation.md")
 _CITES = "an answer that cites evidence"
 _SENTENCES = "an answer with sentences"
 
-COVERAGE = Metric("citation_coverage", _SENTENCES)
-SUPPORT = Metric("citation_support", _CITES)
-CONTRADICTION = Metric("citation_contradiction", _CITES, "lower")
+FAITHFULNESS = Metric("faithfulness", "an answer that makes claims")
+COVERAGE = Metric("citation_coverage", _SENTENCES, cites=True)
+SUPPORT = Metric("citation_support", _CITES, worth=GRADED, cites=True)
+CONTRADICTION = Metric("citation_contradiction", _CITES, "lower", worth=DENIED, cites=True)
 VALID = Metric("citation_valid", _SENTENCES)
 OUTSIDE = Metric("citations_outside", _CITES, "lower")
 
-_OF_RULE: dict[str, Literal["supports", "contradicts", "neutral"]] = {
-    "supported": "supports",
-    "contradicted": "contradicts",
-    "neutral": "neutral",
-}
-
-
-class CitationVerdict(Answer):
-    """What a cited passage says about a sentence."""
-
-    reason: Annotated[str, REASON]
-    verdict: Literal["supports", "contradicts", "neutral"]
-
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeCitations(Judge):
-    """One call for each sentence and evidence that it cites.
+class MeasureCitations(Measure):
+    """Measures an answer by what JudgeSupport found on its claims.
 
-    Of sentences: `citation_coverage` is the mean share of a sentence's citations that support it, 0
-    without one, so that citing everything does not pay; `citation_valid` is the share of sentences
-    with a citation and none outside the evidence. Of citations: the shares that support, that
-    contradict, and that lie outside the evidence (which has to be 0). An abstention has neither and
-    is left out; an answer that failed counts 0 in every share that ought to be high.
+    `faithfulness` is the share of claims that the evidence states. A citation states a sentence if
+    it states all claims made of it, in part if it states some or a part of one; a part is worth ½.
+    Of sentences with claims: `citation_coverage` is the mean worth of a sentence's citations, 0
+    without one, so that citing everything does not pay; `citation_valid` is the share of all
+    sentences with a citation and none outside the evidence. Of citations: their mean worth, and the
+    shares that contradict and that lie outside the evidence (which has to be 0). An abstention has
+    neither claims nor citations and is left out; an answer that failed counts as worst.
     """
 
-    reads: ClassVar[tuple[str, ...]] = ("query_id", "missing", "sentences", "evidence")
-    metrics: ClassVar[tuple[Metric, ...]] = (COVERAGE, SUPPORT, CONTRADICTION, VALID, OUTSIDE)
-    version: ClassVar[int] = 2
-    schema: ClassVar[type[Answer]] = CitationVerdict
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    reads: ClassVar[tuple[str, ...]] = (
+        "query_id", "missing", "sentences", "evidence", "claims", "claims_fault",
+    )  # fmt: skip
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        FAITHFULNESS, COVERAGE, SUPPORT, CONTRADICTION, VALID, OUTSIDE,
+    )  # fmt: skip
 
-    def asks(self, case: Case) -> list[tuple[str, str]]:
-        """A prompt a citation."""
-        system = PROMPT.system()
-        return [
-            (
-                system,
-                PROMPT.user(
-                    sentence=quoted(sentence["text"]),
-                    title=quoted(evidence["title"]),
-                    passage=quoted(evidence["text"]),
-                ),
-            )
-            for sentence, evidence in _citations(case)
-        ]
-
-    def rule(self, case: Case, number: int) -> CitationVerdict:
-        """Compare the words of the sentence with those of the evidence."""
-        sentence, evidence = _citations(case)[number]
-        text = f"{evidence['title']}\n{evidence['text']}"
-        found = entails(text, sentence["text"], threshold=SENTENCE_THRESHOLD)
-        return CitationVerdict(reason=found.reason, verdict=_OF_RULE[found.verdict])
-
-    def judge(self, case: Case, answers: Sequence[Completion]) -> Iterable[Judgement]:
-        """The judgements of all sentences and their citations."""
+    def measure(self, case: Case) -> Iterable[Judgement]:
+        """The judgements of claims, sentences and citations."""
         if case["missing"]:
-            for metric in (COVERAGE, SUPPORT, VALID):
+            for metric in (FAITHFULNESS, COVERAGE, SUPPORT, VALID):
                 yield metric.unanswered(case, "")
-        given = iter(answers)
-        evidence = evidence_by_id(case)
-        for sentence in case["sentences"]:
-            item, cited = sentence["text"], list(dict.fromkeys(sentence["evidence_ids"]))
-            inside = [name for name in cited if name in evidence]
-            verdicts = []
-            for name in cited:
-                outside = name not in evidence
-                yield OUTSIDE.settled(case, f"{name}: {item}", outside, "")
-                if outside:
-                    yield SUPPORT.settled(case, f"{name}: {item}", 0.0, "not in the evidence")
-                else:
-                    verdicts.append(next(given))
-                    yield from _of_citation(case, f"{name}: {item}", verdicts[-1])
-            valid = bool(cited) and len(inside) == len(cited)
-            reason = f"{len(inside)} of {len(cited)} in the evidence"
-            yield VALID.settled(case, item, valid, reason)
-            yield _of_sentence(case, item, verdicts)
+        claims, lost = case["claims"], case["claims_fault"]
+        if lost:
+            yield FAITHFULNESS.failed(case, "", Fault(lost, "its claims are not known"))
+        for claim in claims:
+            yield FAITHFULNESS.told(case, claim["text"], {**claim, "fault": ""})
+        if len(claims) == MAX_CLAIMS and claims[-1]["sentence"] < len(case["sentences"]) - 1:
+            yield FAITHFULNESS.failed(case, "", Fault("too_many", f"claims after {MAX_CLAIMS}"))
+        known = evidence_by_id(case)
+        for place, sentence in enumerate(case["sentences"]):
+            own = [claim for claim in claims if claim["sentence"] == place]
+            yield from _of_sentence(case, sentence, known.keys(), own, lost)
 
 
-def _citations(case: Case) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each sentence with each evidence that it cites and that there is."""
-    evidence = evidence_by_id(case)
-    return [
-        (sentence, evidence[name])
-        for sentence in case["sentences"]
-        for name in dict.fromkeys(sentence["evidence_ids"])
-        if name in evidence
-    ]
+def _of_sentence(
+    case: Case, sentence: dict[str, Any], known: Iterable[str], own: Sequence[Any], lost: str
+) -> Iterable[Judgement]:
+    """The judgements of a sentence and its citations; `own` are its claims."""
+    text, cited = sentence["text"], list(dict.fromkeys(sentence["evidence_ids"]))
+    inside = [name for name in cited if name in known]
+    yield VALID.settled(
+        case, text, bool(cited) and inside == cited, f"{len(inside)} of {len(cited)} are evidence"
+    )
+    yield from (OUTSIDE.settled(case, f"{n}: {text}", n not in inside, "") for n in cited)
+    worth = []
+    for name in cited:
+        item = f"{name}: {text}"
+        if name not in inside:
+            worth.append(SUPPORT.settled(case, item, 0.0, "not in the evidence"))
+        elif own or lost:
+            said = verdict("none", "", lost) if lost else by_one(name, own)
+            worth.append(SUPPORT.told(case, item, said))
+            yield CONTRADICTION.told(case, item, said)
+    yield from worth
+    if not cited:
+        yield COVERAGE.settled(case, text, 0.0, "it cites no evidence")
+    elif lost and inside:
+        yield COVERAGE.failed(case, text, Fault(lost, "its claims are not known"))
+    elif worth:
+        value = sum(each["value"] for each in worth) / len(cited)
+        yield COVERAGE.judged(case, text, value, f"worth of {len(cited)} citations")
 
 
-def _of_citation(case: Case, item: str, answer: Completion) -> Iterable[Judgement]:
-    if fault := answer.fault:
-        yield from (metric.failed(case, item, fault) for metric in (SUPPORT, CONTRADICTION))
-        return
-    verdict, reason = answer.value.verdict, f"{answer.value.verdict}: {answer.value.reason}"
-    yield SUPPORT.judged(case, item, verdict == "supports", reason)
-    yield CONTRADICTION.judged(case, item, verdict == "contradicts", reason)
-
-
-def _of_sentence(case: Case, item: str, answers: Sequence[Completion]) -> Judgement:
-    """The share of its citations that support it; not judged if one of them was not."""
-    if lost := next((answer.fault for answer in answers if answer.fault), None):
-        return COVERAGE.failed(case, item, lost)
-    if not answers:
-        return COVERAGE.settled(case, item, 0.0, "it cites no evidence")
-    held = sum(answer.value.verdict == "supports" for answer in answers)
-    said = f"{held} of {len(answers)} citations support it"
-    return COVERAGE.judged(case, item, held / len(answers), said)
+def by_one(name: str, claims: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What one piece of evidence says of a sentence, from what it says of its claims."""
+    word: Verdict = "none"
+    if any(name in claim["denies"] for claim in claims):
+        word = "contradicted"
+    elif all(name in claim["states"] for claim in claims):
+        word = "full"
+    elif any(name in claim["states"] + claim["partly"] for claim in claims):
+        word = "partial"
+    return verdict(word, "; ".join(claim["reason"] for claim in claims))

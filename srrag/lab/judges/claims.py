@@ -1,118 +1,110 @@
-"""The statements of a text: of answers the first half of faithfulness as RAGAS defines it.
+"""Is what an answer says to the point and true, and on what does it rest.
 
-Statements of a response and of an ideal answer are made in the same way (rethinking-rag, section
-4.1.1, Supplementary Table 3).
+BioACE's precision, as BioGen reports it (section 9.1, Table 3); its correctness and the factuality
+of rethinking-rag (section 2.4.1) ask the same of a claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-import pyarrow as pa
-from pydantic import Field, StringConstraints
+from srrag.lab.judges.support import lost_support, relevance, unknown
+from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric
+from srrag.llm.completion import Fault
 
-from srrag.algo.entailment import sentences
-from srrag.lab.measure.judgements import Case, Preparation
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
-from srrag.llm.delimit import quoted
-
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "split_claims.md")
-MAX_CLAIMS = 24
-MAX_CLAIM_CHARS = 800
+_NEEDS = "a reference, and an answer with claims"
 
 
-class Claims(Answer):
-    """The claims of an answer, in their order."""
+def _resting_on(what: str, name: str) -> Metric:
+    return Metric(f"factuality_{name}", f"a claim that {what}", pooled=True)
 
-    claims: Annotated[
-        list[Annotated[str, StringConstraints(min_length=1, max_length=MAX_CLAIM_CHARS)]],
-        Field(max_length=MAX_CLAIMS),
-    ]
+
+PRECISION = Metric("answer_precision", "nuggets in the gold, and an answer that makes claims")
+RESPONSE = Metric("factuality_response", _NEEDS)
+STATEMENTS = Metric("factuality", _NEEDS)
+RELEVANT = _resting_on("cites evidence that supports a vital nugget", "cited_relevant")
+IRRELEVANT = _resting_on("cites only evidence that supports no vital nugget", "cited_irrelevant")
+SELF_GENERATED = _resting_on("cites only what was not in the evidence", "self_generated")
+NO_REFERENCE = _resting_on("cites nothing", "no_reference")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitClaims(Preparation):
-    """Takes each answer apart, or each ideal answer whose gold names no nuggets (`of`).
+class MeasureClaims(Measure):
+    """Precision and factuality by what JudgeByGold said of the claims.
 
-    By rules every sentence is one claim. A fault on an answer is kept for those who count what
-    could not be judged; without its gold a case is rejected, and counts as failed everywhere.
+    `answer_precision` is the share of claims that state a nugget, `factuality` that of those which
+    are right (both means over questions), `factuality_response` the share of answers without a
+    false claim; then the share of all claims that are right among those that cite relevant
+    evidence, only irrelevant evidence, only references of the model's own, or nothing. A claim
+    cites what its sentence does. Where its group is not known it counts as not judged in each that
+    it may be in. An abstention makes no claim and is left out.
     """
 
     reads: ClassVar[tuple[str, ...]] = (
-        "text", "answer", "missing", "abstained", "sentences", "ideal_answer", "nuggets",
+        "query_id", "missing", "abstained", "sentences", "evidence", "ideal_answer", "nuggets",
+        "support", "claims", "claims_fault", "claim_verdicts",
     )  # fmt: skip
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        PRECISION, RESPONSE, STATEMENTS, RELEVANT, IRRELEVANT, SELF_GENERATED, NO_REFERENCE,
+    )  # fmt: skip
 
-    of: Literal["answer", "ideal_answer"] = "answer"
-    max_tokens: int = 2048
-    """24 claims of 40 tokens, and as much again in reserve."""
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a text that there is not."""
-        if self.of not in ("answer", "ideal_answer"):
-            raise ValueError(f"of is {self.of!r}: it can be 'answer' or 'ideal_answer'")
-
-    @property
-    def fills(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The claims of the answer, or of the gold."""
-        return ("claims", "claims_fault") if self.of == "answer" else ("gold_claims",)
-
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """A prompt for each case with a text that claims something."""
-        system = PROMPT.system(max_claims=MAX_CLAIMS)
-        return [
-            Prompt(
-                row,
-                "claims",
-                system,
-                PROMPT.user(question=quoted(case["text"]), answer=quoted(case[self.of])),
-                Claims,
-                max_tokens=self.max_tokens,
+    def measure(self, case: Case) -> Iterable[Judgement]:
+        """Judgements of the answer, of its claims, and of the groups that they are in."""
+        if not case["nuggets"] and not case["ideal_answer"]:
+            return
+        precision = (PRECISION,) if case["nuggets"] else ()
+        if case["missing"]:
+            yield from (
+                metric.unanswered(case, "") for metric in (*precision, RESPONSE, STATEMENTS)
             )
-            for row, case in enumerate(batch.select(self.reads).to_pylist())
-            if self._claims(case)
-        ]
+        elif case["claims_fault"]:
+            lost = Fault(case["claims_fault"], "its claims are not known")
+            listed = self.metrics if precision else self.metrics[1:]
+            yield from (metric.failed(case, "", lost) for metric in listed)
+        elif not case["claims"] and not case["abstained"]:
+            yield from (metric.settled(case, "", 0.0, "no claim") for metric in precision)
+        useful = relevance(case)
+        for claim, said in zip(case["claims"], case["claim_verdicts"], strict=False):
+            item = claim["text"]
+            made = {**said, "verdict": "full" if said["facts"] else "none"}
+            yield from (metric.told(case, item, made) for metric in precision)
+            yield STATEMENTS.told(case, item, said)
+            groups, unsure = _groups(case, claim, useful)
+            for metric in groups:
+                if unsure and not said["fault"]:
+                    yield metric.failed(case, item, unsure)
+                else:
+                    yield metric.told(case, item, said)
+        if case["claim_verdicts"]:
+            yield _of_response(case, case["claim_verdicts"])
 
-    def _claims(self, case: Case) -> bool:
-        if self.of == "answer":
-            return not case["missing"] and not case["abstained"]
-        return bool(case["ideal_answer"]) and not case["nuggets"]
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """The sentences of the answer, or the answer itself if it was not given in sentences."""
-        cases = batch.select(self.reads).to_pylist()
-        found = []
-        for prompt in prompts:
-            case = cases[prompt.row]
-            if self.of == "answer":
-                texts = [each["text"] for each in case["sentences"]] or [case["answer"]]
-            else:
-                texts = sentences(case["ideal_answer"])
-            claims = [text[:MAX_CLAIM_CHARS] for text in texts if text.strip()][:MAX_CLAIMS]
-            found.append(Claims(claims=claims).model_dump_json())
-        return found
+def _groups(
+    case: Case, claim: Mapping[str, Any], useful: Mapping[str, bool | None]
+) -> tuple[Sequence[Metric], Fault | None]:
+    """The group of a claim, or those that it may be in and why that is not known."""
+    place = claim["sentence"]
+    cites = case["sentences"][place]["evidence_ids"] if 0 <= place < len(case["sentences"]) else []
+    if not cites:
+        return (NO_REFERENCE,), None
+    inside = [useful[name] for name in cites if name in useful]
+    if not inside:
+        return (SELF_GENERATED,), None
+    if any(inside):
+        return (RELEVANT,), None
+    if not case["support"]:
+        return (), None
+    if None in inside:
+        return (RELEVANT, IRRELEVANT), lost_support(case) or unknown("")
+    return (IRRELEVANT,), None
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """Add the claims, or why they are not known."""
-        claims: list[list[str]] = [[] for _ in range(batch.num_rows)]
-        rejects: list[Any] = batch["reject"].to_pylist()
-        faults = [""] * batch.num_rows
-        for prompt, completion in zip(prompts, completions, strict=True):
-            if fault := completion.fault:
-                faults[prompt.row] = fault.kind
-                reject = {"stage": "gold_claims", "reason": fault.kind, "detail": fault.detail}
-                rejects[prompt.row] = rejects[prompt.row] or reject
-            else:
-                claims[prompt.row] = [c.strip() for c in completion.value.claims if c.strip()]
-        if self.of == "ideal_answer":
-            return self.fill(batch, gold_claims=claims, reject=rejects)
-        stated = [
-            [{"text": claim, "distinctive": True, "evidence_ids": []} for claim in each]
-            for each in claims
-        ]
-        return self.fill(batch, claims=stated, claims_fault=faults)
+
+def _of_response(case: Case, said: Sequence[Mapping[str, Any]]) -> Judgement:
+    """Whether all are right; not judged if only those are open whose verdict is lost."""
+    known = [each["verdict"] == "full" for each in said if not each["fault"]]
+    lost = next((each["fault"] for each in said if each["fault"]), "")
+    if lost and all(known):
+        return RESPONSE.failed(case, "", Fault(lost, "a claim was not judged"))
+    return RESPONSE.judged(case, "", all(known), f"{sum(known)} of {len(said)} claims are right")

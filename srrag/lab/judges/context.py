@@ -10,13 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srrag.lab.judges.evidence_support import (
-    best,
-    check_depth,
-    lost_support,
-    relevance,
-    unknown,
-)
+from srrag.lab.judges.support import best_pieces, check_depth, lost_support, relevance, unknown
 from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric, must_have
 
 _NEEDS = "vital nuggets in the gold"
@@ -29,7 +23,7 @@ CONTEXT_PRECISION = Metric("context_precision", _NEEDS)
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureEvidence(Measure):
-    """Measures the best pieces of evidence by what FindSupport found.
+    """Measures the `depth` best pieces of evidence (None: all) by what JudgeSupport found.
 
     `evidence_coverage` is the share of statements that any supports (context recall),
     `evidence_precision` the share of the evidence that supports any, `evidence_miss` 1 where none
@@ -41,50 +35,48 @@ class MeasureEvidence(Measure):
     metrics: ClassVar[tuple[Metric, ...]] = (PRECISION, MISS, COVERAGE, CONTEXT_PRECISION)
 
     depth: int | None = None
-    """Of FindSupport."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a depth that FindSupport cannot have."""
+        """Raise ValueError for a depth that says nothing."""
         check_depth(self.depth)
 
     def measure(self, case: Case) -> Iterable[Judgement]:
         """Judgements of the statements, of the evidence, and of the question."""
-        shown = [item["evidence_id"] for item in best(case, self.depth)]
+        shown = [item["evidence_id"] for item in best_pieces(case, self.depth)]
         for statement, support in zip(must_have(case), case["support"], strict=True):
             if not shown:
                 yield COVERAGE.settled(case, statement, 0.0, "there is no evidence")
             elif support["fault"]:
                 yield COVERAGE.failed(case, statement, unknown(support["fault"]))
             else:
-                found = bool(support["evidence_ids"])
+                found = not set(shown).isdisjoint(support["evidence_ids"])
                 yield COVERAGE.judged(case, statement, found, support["reason"])
         if case["support"]:
-            yield from self._evidence(case, shown)
+            yield from _evidence(case, shown)
 
-    def _evidence(self, case: Case, shown: list[str]) -> Iterable[Judgement]:
-        """Precision, miss and order; what a lost verdict may have named is not judged."""
-        if not shown:
-            for metric in (PRECISION, MISS, CONTEXT_PRECISION):
-                yield metric.settled(case, "", metric.worst, "there is no evidence")
-            return
-        lost = lost_support(case)
-        useful = relevance(case, self.depth)
-        for name in shown:
-            if useful[name] is None:
-                assert lost is not None
-                yield PRECISION.failed(case, name, lost)
-            else:
-                yield PRECISION.judged(case, name, bool(useful[name]), "")
-        ranks = [rank for rank, name in enumerate(shown, start=1) if useful[name]]
-        said = f"{len(ranks)} of {len(shown)} support a statement"
-        for metric, value, known in (
-            (MISS, not ranks, bool(ranks)),
-            (CONTEXT_PRECISION, average_precision(ranks), False),
-        ):
-            if lost and not known:
-                yield metric.failed(case, "", lost)
-            else:
-                yield metric.judged(case, "", value, said)
+
+def _evidence(case: Case, shown: list[str]) -> Iterable[Judgement]:
+    """Precision, miss and order; what a lost verdict may have named is not judged."""
+    if not shown:
+        for metric in (PRECISION, MISS, CONTEXT_PRECISION):
+            yield metric.settled(case, "", metric.worst, "there is no evidence")
+        return
+    lost, useful = lost_support(case), relevance(case)
+    for name in shown:
+        if useful[name] is None and lost:
+            yield PRECISION.failed(case, name, lost)
+        else:
+            yield PRECISION.judged(case, name, bool(useful[name]), "")
+    ranks = [rank for rank, name in enumerate(shown, start=1) if useful[name]]
+    said = f"{len(ranks)} of {len(shown)} support a statement"
+    for metric, value, known in (
+        (MISS, not ranks, bool(ranks)),
+        (CONTEXT_PRECISION, average_precision(ranks), False),
+    ):
+        if lost and not known:
+            yield metric.failed(case, "", lost)
+        else:
+            yield metric.judged(case, "", value, said)
 
 
 def average_precision(ranks: list[int]) -> float:

@@ -14,8 +14,10 @@ from srrag.core.step import Function, Place, Step
 from srrag.lab.measure.judgements import JUDGEMENTS, Case, Judgement, Metric
 from srrag.lab.measure.retrieval import Qrels, read_qrels
 
-PRECISION = Metric("gold_citation_precision", "an answer that cites, and gold documents")
-RECALL = Metric("gold_citation_recall", "gold documents")
+PRECISION = Metric(
+    "gold_citation_precision", "an answer that cites, and gold documents", cites=True
+)
+RECALL = Metric("gold_citation_recall", "gold documents", cites=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from srrag.algo.entailment import entails
 from srrag.core.schema import EVIDENCE, NUGGETS, relation
-from srrag.lab.judges.evidence_support import check_depth
-from srrag.lab.measure.judgements import REASON, Case, Judge, Judgement, Metric, lines
+from srrag.lab.judges.gold import reference
+from srrag.lab.judges.support import check_depth
+from srrag.lab.measure.judgements import Case, Judge, Judgement, Metric, lines
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Means, Text
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_preference.md")
 RECALL = Metric("preference_recall", "evidence of two systems")
 PRECISION = Metric("preference_precision", "evidence of two systems")
 WON, TIE, LOST = 1.0, 0.5, 0.0
@@ -25,6 +26,7 @@ Side = Literal["first", "second", "tie"]
 PAIRED = relation(
     ("query_id", pa.string()),
     ("text", pa.string()),
+    ("ideal_answer", pa.string()),
     ("nuggets", NUGGETS),
     ("evidence", EVIDENCE),
     ("other", EVIDENCE),
@@ -35,9 +37,20 @@ PAIRED = relation(
 class PreferenceVerdict(Answer):
     """Which of two evidences is better."""
 
-    reason: Annotated[str, REASON]
-    recall: Side
-    precision: Side
+    example: ClassVar[dict[str, Any] | None] = {
+        "reason": "Only the first gives the dose; both hold passages on children.",
+        "recall": "first",
+        "precision": "tie",
+    }
+
+    reason: Annotated[
+        str, Text(30, "what each holds and lacks, in one or two short sentences", "it is plain")
+    ]
+    recall: Annotated[Side, Means("which holds more of what a full and right answer needs")]
+    precision: Annotated[Side, Means("which holds less that such an answer has no use for")]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_preference.md", PreferenceVerdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +63,9 @@ class JudgePreference(Judge):
     nuggets all are ties.
     """
 
-    reads: ClassVar[tuple[str, ...]] = ("query_id", "text", "nuggets", "evidence", "other")
+    reads: ClassVar[tuple[str, ...]] = (
+        "query_id", "text", "ideal_answer", "nuggets", "evidence", "other",
+    )  # fmt: skip
     metrics: ClassVar[tuple[Metric, ...]] = (RECALL, PRECISION)
     schema: ClassVar[type[Answer]] = PreferenceVerdict
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
@@ -63,9 +78,10 @@ class JudgePreference(Judge):
 
     def asks(self, case: Case) -> list[tuple[str, str]]:
         """A prompt an order."""
-        system, question = PROMPT.system(), quoted(case["text"])
+        system = PROMPT.system()
+        shared = {"question": quoted(case["text"]), "reference": quoted(reference(case))}
         return [
-            (system, PROMPT.user(question=question, first=_shown(one), second=_shown(two)))
+            (system, PROMPT.user(**shared, first=_shown(one), second=_shown(two)))
             for one, two in self._orders(case)
         ]
 

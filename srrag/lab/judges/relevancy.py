@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, StringConstraints
 
 from srrag.core.step import Function, Place, Step
 from srrag.lab.measure.judgements import JUDGEMENTS, Metric, Preparation
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.model.encoder import Encoder
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "guess_questions.md")
 RELEVANCY = Metric("answer_relevancy", "a question")
 MAX_QUESTIONS = 8
 
@@ -25,11 +24,26 @@ MAX_QUESTIONS = 8
 class Guesses(Answer):
     """Questions that an answer suits, and whether it says anything."""
 
+    example: ClassVar[dict[str, Any] | None] = {
+        "questions": [
+            "Does budesonide prevent asthma attacks in adults?",
+            "How many attacks does budesonide prevent in adults with asthma?",
+        ],
+        "committal": True,
+    }
+
     questions: Annotated[
-        list[Annotated[str, StringConstraints(min_length=1, max_length=400)]],
-        Field(max_length=MAX_QUESTIONS),
+        list[Annotated[str, Text(30, "one question")]],
+        Items(MAX_QUESTIONS, "questions that the answer settles", "it settles nothing"),
     ]
-    committal: bool
+    committal: Annotated[
+        bool,
+        Means("false if the answer evades: it does not know, the evidence does not suffice, or it "
+              "says nothing in particular"),
+    ]  # fmt: skip
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "guess_questions.md", Guesses)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +58,7 @@ class GuessQuestions(Preparation):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
     num_questions: int = 3
-    max_tokens: int = 512
+    max_tokens: int = most_tokens(Guesses)
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number of questions that no answer can hold."""
@@ -53,7 +67,8 @@ class GuessQuestions(Preparation):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt for each case whose answer claims something."""
-        system = PROMPT.system(num_questions=self.num_questions)
+        limits = {"Guesses.questions": self.num_questions}
+        system = PROMPT.system(limits, num_questions=self.num_questions)
         return [
             Prompt(
                 row,
@@ -74,7 +89,7 @@ class GuessQuestions(Preparation):
         for prompt in prompts:
             case = cases[prompt.row]
             texts = [each["text"] for each in case["sentences"]] or [case["answer"]]
-            shown = [text[:400] for text in texts if text.strip()][: self.num_questions]
+            shown = [text for text in texts if text.strip()][: self.num_questions]
             found.append(Guesses(questions=shown, committal=True).model_dump_json())
         return found
 
@@ -88,7 +103,7 @@ class GuessQuestions(Preparation):
             if completion.fault:
                 faults[prompt.row] = completion.fault.kind
             elif completion.value.committal:
-                guesses[prompt.row] = [q.strip() for q in completion.value.questions if q.strip()]
+                guesses[prompt.row] = completion.value.questions[: self.num_questions]
         return self.fill(batch, guesses=guesses, guesses_fault=faults)
 
 

@@ -6,10 +6,9 @@ import abc
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
-from pydantic import StringConstraints
 
 from srrag.algo import entailment
 from srrag.core.provenance import Fitted, packaged_fit
@@ -18,28 +17,33 @@ from srrag.core.schema import EVIDENCE, NUGGETS, PICOT, SENTENCES, relation
 from srrag.core.step import Function, LLMStep, Place, Step
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, Rules
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import most_tokens
+
+IDS = pa.list_(pa.string())
 
 CLAIMS = pa.list_(
     pa.struct(
-        [
-            pa.field("text", pa.string()),
-            pa.field("distinctive", pa.bool_()),
-            pa.field("evidence_ids", pa.list_(pa.string())),
-        ]
+        {
+            "text": pa.string(), "sentence": pa.int32(), "states": IDS, "partly": IDS,
+            "denies": IDS, "verdict": pa.string(), "reason": pa.string(),
+        }
     )
-)
-"""Statements of an answer: whether they say something to be checked, and what they cite."""
+)  # fmt: skip
+"""Statements of an answer: the sentence that makes each (-1: not known), the evidence that states
+it, states a part of it or denies it, and the verdict of all evidence together."""
 
-SUPPORT = pa.list_(
-    pa.struct(
-        [
-            pa.field("evidence_ids", pa.list_(pa.string())),
-            pa.field("reason", pa.string()),
-            pa.field("fault", pa.string()),
-        ]
-    )
-)
+SUPPORT = pa.list_(pa.struct({"evidence_ids": IDS, "reason": pa.string(), "fault": pa.string()}))
 """What supports each vital nugget, in their order; `fault` says why that is not known, or ""."""
+
+VERDICTS = pa.list_(
+    pa.struct(
+        {
+            "verdict": pa.string(), "reason": pa.string(), "fault": pa.string(),
+            "facts": pa.list_(pa.int32()),
+        }
+    )
+)  # fmt: skip
+"""Verdicts on items, in their order; `facts` are the nuggets, from 0, that a claim makes."""
 
 CASES = relation(
     ("query_id", pa.string()),
@@ -56,11 +60,12 @@ CASES = relation(
     ("picot", PICOT),
     ("options", pa.list_(pa.string())),
     ("gold_option", pa.string()),
-    ("gold_claims", pa.list_(pa.string())),
-    ("support", SUPPORT),
     ("claims", CLAIMS),
     ("claims_fault", pa.string()),
-    ("cites_fault", pa.string()),
+    ("support", SUPPORT),
+    ("nugget_verdicts", VERDICTS),
+    ("picot_verdicts", VERDICTS),
+    ("claim_verdicts", VERDICTS),
     ("guesses", pa.list_(pa.string())),
     ("guesses_fault", pa.string()),
 )
@@ -72,12 +77,14 @@ system `chooses`, that is where its answers have such a column.
 `abstained` answers say that the evidence does not suffice, and claim nothing: their text is judged,
 but they have no claims or citations that could be.
 What the gold lacks is empty: "", [], and "" in a field of `picot`. What follows the gold is empty
-until a Preparation fills it: statements of the ideal answer, the evidence that supports each vital
-nugget, statements of the answer, questions that it suits; a `_fault` says why they are not known.
+until a Preparation fills it: statements of the answer, the evidence that supports each vital
+nugget, verdicts on nuggets, on the parts of `picot` that the gold has, and on the statements, and
+questions that the answer suits; a `_fault` says why they are not known.
 """
 
 PREPARED = (
-    "gold_claims", "support", "claims", "claims_fault", "cites_fault", "guesses", "guesses_fault",
+    "claims", "claims_fault", "support", "nugget_verdicts", "picot_verdicts", "claim_verdicts",
+    "guesses", "guesses_fault",
 )  # fmt: skip
 """Columns that are empty until a Preparation fills them."""
 
@@ -94,8 +101,27 @@ JUDGEMENTS = relation(
 `asked` is False where the value was clear without a judge: there was no answer to be judged.
 """
 
-REASON = StringConstraints(max_length=400)
-"""Bounds of the reason that a judge gives."""
+FIELDS = "PICOT"
+
+Verdict = Literal["full", "partial", "none", "contradicted"]
+"""The one scale of judges: how far something is stated."""
+
+
+class Worth(NamedTuple):
+    """What each verdict is worth."""
+
+    full: float
+    partial: float
+    none: float = 0.0
+    contradicted: float = 0.0
+
+
+STRICT, GRADED, MADE = Worth(1, 0), Worth(1, 0.5), Worth(1, 1)
+DENIED = Worth(0, 0, 0, 1)
+OF_RULE: Mapping[str, Verdict] = {
+    "supported": "full", "contradicted": "contradicted", "neutral": "none",
+}  # fmt: skip
+"""The verdicts of the rules, which tell no part from a whole."""
 
 _WORD = re.compile(r"\S+")
 _MARK = re.compile(r"(?:\[\d+\])+[.,;:]?")
@@ -109,14 +135,17 @@ class Metric:
     """A metric aggregated from judgements.
 
     Its value is the mean over questions of each question's mean, or the mean over all items if
-    `pooled`. `needs` says what a question must have to count. Where `better` is "neither" it
-    describes answers: it is not tested, and no control is held against it.
+    `pooled`. `needs` says what a question must have to count, `worth` what verdicts are worth.
+    Where `better` is "neither" it describes answers: it is not tested, and no control is held
+    against it. `cites` says that other citations in the same answer would change it.
     """
 
     name: str
     needs: str
     better: Literal["higher", "lower", "neither"] = "higher"
     pooled: bool = False
+    worth: Worth = STRICT
+    cites: bool = False
 
     @property
     def worst(self) -> float:
@@ -148,6 +177,15 @@ class Metric:
         reject = {"stage": self.name, "reason": fault.kind, "detail": fault.detail}
         return self.judged(case, item, self.worst, f"not judged: {fault.kind}") | {"reject": reject}
 
+    def told(self, case: Case, item: str, said: Mapping[str, Any]) -> Judgement:
+        """Make the judgement of an item from one of VERDICTS."""
+        if case["missing"]:
+            return self.unanswered(case, item)
+        if said["fault"]:
+            return self.failed(case, item, Fault(said["fault"], said["reason"]))
+        value = getattr(self.worth, said["verdict"])
+        return self.judged(case, item, value, f"{said['verdict']}: {said['reason']}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Asking(LLMStep):
@@ -173,7 +211,6 @@ class Judge(_Asking):
     writes: ClassVar[pa.Schema] = JUDGEMENTS
     metrics: ClassVar[tuple[Metric, ...]]
     schema: ClassVar[type[Answer]]
-    max_tokens: ClassVar[int] = 256
 
     @property
     def sampling(self) -> tuple[int, float]:
@@ -196,7 +233,7 @@ class Judge(_Asking):
         """Render all prompts for a batch of CASES."""
         draws, heat = self.sampling
         return [
-            Prompt(row, str(number), *texts, self.schema, heat, self.max_tokens, draw)
+            Prompt(row, str(number), *texts, self.schema, heat, most_tokens(self.schema), draw)
             for row, case in enumerate(self._cases(batch))
             for number, texts in enumerate(self.asks(case))
             for draw in range(draws)
@@ -256,6 +293,11 @@ class Preparation(_Asking):
     writes: ClassVar[pa.Schema] = CASES
     fills: ClassVar[tuple[str, ...]]
 
+    def rows(self, batch: pa.Table) -> list[Case]:
+        """Return what the step reads of each case."""
+        cases: list[Case] = batch.select(self.reads).to_pylist()
+        return cases
+
     def fill(self, batch: pa.Table, **columns: Sequence[Any]) -> pa.Table:
         """Return the cases with these columns replaced."""
         schema = pa.schema([CASES.field(name) for name in columns])
@@ -268,20 +310,26 @@ def metrics_of(step: Step) -> tuple[Metric, ...]:
     return found
 
 
-def numbered(items: Iterable[Any]) -> dict[int, Any]:
-    """Index a judge's numbered verdicts by their number `n`; the first of two wins."""
+def verdict(word: str, reason: str = "", fault: str = "", facts: Sequence[int] = ()) -> Judgement:
+    """One of VERDICTS."""
+    return {"verdict": word, "reason": reason, "fault": fault, "facts": list(facts)}
+
+
+def in_order(items: Iterable[Any], count: int) -> list[Any]:
+    """Return a judge's numbered items 1 to `count`, the first of two; None where one lacks."""
     found: dict[int, Any] = {}
     for item in items:
         found.setdefault(item.n, item)
-    return found
+    return [found.get(n) for n in range(1, count + 1)]
 
 
-def incomplete(items: Iterable[Any], count: int) -> Fault | None:
-    """Return the fault of an answer that skips some of the numbers 1 to `count`, else None."""
-    if not (absent := sorted(set(range(1, count + 1)) - numbered(items).keys())):
+def incomplete(items: Iterable[Any], count: int, what: str) -> Fault | None:
+    """Return the fault of a list that skips some of the numbers 1 to `count`, else None."""
+    absent = [n for n, item in enumerate(in_order(items, count), start=1) if item is None]
+    if not absent:
         return None
     shown = ", ".join(map(str, absent[:5]))
-    return Fault("incomplete", f"There is no verdict on statement {shown} of {count}.")
+    return Fault("incomplete", f"There is no verdict on {what} {shown} of {count}.")
 
 
 def must_have(case: Case) -> list[str]:

@@ -15,7 +15,7 @@ from srrag.algo.agreement import alpha_interval
 from srrag.algo.intervals import Values, counts_intervals
 from srrag.core.figures import measured, unmeasured
 from srrag.core.schema import empty_value
-from srrag.lab.judges.nuggets import CONTRADICTED, COVERAGE
+from srrag.lab.judges.nuggets import CONTRADICTED, KEY_POINTS
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import Figure
 
@@ -58,12 +58,15 @@ def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def verdicts(judged: pa.Table) -> dict[str, str]:
-    """Return the label that the nugget judge gave each pair; pairs without an answer are absent."""
+    """Return the label that the judge of nuggets gave each pair; pairs without one are absent.
+
+    Physicians call entailed what is stated in full.
+    """
     found: dict[str, str] = {}
     for row in judged.to_pylist():
         if row["reject"] is not None:
             continue
-        if row["metric"] == COVERAGE.name:
+        if row["metric"] == KEY_POINTS.name:
             found.setdefault(row["query_id"], "Entailment" if row["value"] else "Neutral")
         elif row["metric"] == CONTRADICTED.name and row["value"]:
             found[row["query_id"]] = "Contradiction"

@@ -95,7 +95,7 @@ def test_what_a_control_reaches_too_is_unfit_and_not_tested(folder: Path) -> Non
     ("more", "hint"),
     [
         (["bench.answers=/nowhere.parquet"], "answers: /nowhere.parquet does not exist"),
-        (["bench.judges.claims=null"], "bench.judges.faithfulness reads claims"),
+        (["bench.judges.gold=null"], "bench.judges.nuggets reads nugget_verdicts"),
         (["out=null"], "root= or out= is missing"),
         (["bench.answers=null"], "root= is missing"),
         (["bench.judges.evidence.depth=0"], "depth is 0"),
@@ -106,7 +106,7 @@ def test_what_a_control_reaches_too_is_unfit_and_not_tested(folder: Path) -> Non
         (["resamples=0"], "resamples=0: a whole number, at least 1"),
         (
             ["bench.judges.support=null"],
-            "bench.judges.evidence reads support, which no step before",
+            "bench.judges.citations reads claims, which no step before",
         ),
     ],
 )
@@ -125,30 +125,35 @@ def test_answers_to_other_questions_are_wrong_usage(
     assert "none of 1 is to one of the gold's 2" in capsys.readouterr().err
 
 
+def said(request: dict[str, Any]) -> str:
+    """Everything is good: one claim, all verdicts full."""
+    properties = request["response_format"]["json_schema"]["schema"]["properties"]
+    if "statements" in properties:
+        claim = {
+            "sentence": 1, "claim": "Training reduces pain.", "reason": "passage 1",
+            "states": [1], "partly": [], "denies": [], "verdict": "full",
+        }  # fmt: skip
+        found = [{"n": n, "reason": "passage 1", "passages": [1]} for n in (1, 2)]
+        return json.dumps({"claims": [claim], "statements": found})
+    if "facts" in properties:
+        told = {"reason": "so it is", "verdict": "full"}
+        facts = [{"n": n, **told} for n in (1, 2)]
+        parts = [{"part": part, "found": "training", **told} for part in "PICOT"]
+        return json.dumps(
+            {"facts": facts, "parts": parts, "claims": [{"n": 1, "facts": [1], **told}]}
+        )
+    if "committal" in properties:
+        return '{"questions": ["What helps?"], "committal": true}'
+    if "nuggets" in properties:
+        return '{"nuggets": [{"text": "They do not.", "importance": "vital"}]}'
+    return '{"reason": "the same", "verdict": "full"}'
+
+
 @pytest.fixture
 def model() -> Iterator[Endpoint]:
     """A model that finds everything good: it takes the first of all choices."""
 
-    def script(request: dict[str, Any]) -> str:
-        schema = request["response_format"]["json_schema"]["schema"]
-        properties = schema["properties"]
-        if "verdicts" in properties:
-            return '{"verdicts": [{"n": 1, "reason": "stated", "supported": true}]}'
-        if "claims" in properties:
-            return '{"claims": ["Training reduces pain."]}'
-        if "committal" in properties:
-            return '{"questions": ["What helps?"], "committal": true}'
-        if "supported_by" in properties:
-            return '{"reason": "passage 1", "supported_by": [1]}'
-        if "rating" in properties:
-            return '{"reason": "the same", "rating": "full"}'
-        if "verdict" in properties:
-            first = properties["verdict"]["enum"][0]
-            return json.dumps({"reason": "so it is", "verdict": first})
-        field = {"found": "training", "reason": "the same", "match": True}
-        return json.dumps(dict.fromkeys("PICOT", field))
-
-    with serve(Endpoint(script=script)) as endpoint:
+    with serve(Endpoint(script=said)) as endpoint:
         yield endpoint
 
 
@@ -160,13 +165,17 @@ def test_a_model_judges_and_a_second_run_asks_it_nothing(folder: Path, model: En
     summary = judged(folder, *http(model.url))
     values = {name: found["value"] for name, found in summary["metrics"].items()}
     assert 0.5 < values["answer_relevancy"] < 1
-    for name in ("nugget_coverage", "picot_match", "citation_support", "faithfulness"):
-        assert values[name] == 1.0, name
-    assert values["answer_accuracy"] == 1.0
-    assert summary["accuracy_trials"] == {"means": [1.0] * 5, "sd": 0.0}
+    good = (
+        "nugget_coverage", "picot_match", "citation_support", "faithfulness", "answer_precision",
+        "factuality", "evidence_coverage", "answer_accuracy",
+    )  # fmt: skip
+    assert {values[name] for name in good} == {1.0}
     assert summary["judge"].endswith("m")
     asked = sum(model.calls.values())
-    assert asked == summary["calls"] > 10
+    assert asked == summary["calls"] == 2 * 5 - 1, "five an answer; both suit the same questions"
+    trials = judged(folder, *http(model.url), "bench.judges.accuracy.trials=3")
+    assert trials["accuracy_trials"] == {"means": [1.0] * 3, "sd": 0.0}
+    asked = sum(model.calls.values())
     again = judged(folder, *http(model.url))
     assert sum(model.calls.values()) == asked
     assert again["metrics"] == summary["metrics"]
@@ -203,23 +212,10 @@ def test_one_question_without_an_answer_does_not_hide_a_judge_that_failed(folder
     assert summary["ok"] is False
 
 
-def staged(request: dict[str, Any], good: bool = True) -> str:
-    """What a model says at each stage: one statement, true and complete; or no gold."""
-    schema = request["response_format"]["json_schema"]["schema"]
-    properties = schema["properties"]
-    if "claims" in properties:
-        return '{"claims": ["Training reduces pain."]}'
-    if "supported_by" in properties:
-        return '{"reason": "passage 1", "supported_by": [1]}'
-    if "statements" in properties:
-        return '{"statements": [{"n": 1, "refs": [1]}]}'
-    if "verdict" in properties:
-        return '{"reason": "said", "verdict": "partial"}'
-    if "FactVerdict" in schema["$defs"]:
-        return '{"verdicts": [{"n": 1, "reason": "", "factual": true}]}'
-    if "reference answer: " in json.dumps(request["messages"]) and not good:
-        return "I had rather not say."
-    return '{"verdicts": [{"n": 1, "yes": true}]}'
+def without_gold(request: dict[str, Any]) -> str:
+    """As `said`, but it takes no ideal answer apart."""
+    found = said(request)
+    return "I had rather not say." if found.startswith('{"nuggets"') else found
 
 
 def stages(folder: Path, *more: str) -> dict[str, Any]:
@@ -231,30 +227,30 @@ def stages(folder: Path, *more: str) -> dict[str, Any]:
 
 
 def test_a_model_judges_stage_by_stage(folder: Path) -> None:
-    with serve(Endpoint(script=staged)) as endpoint:
+    with serve(Endpoint(script=said)) as endpoint:
         summary = stages(folder, *http(endpoint.url))
     values = {name: found["value"] for name, found in summary["metrics"].items()}
     assert values["selection_precision"] == values["selection_recall"] == 1.0
     assert values["factuality_cited_relevant"] == values["completeness_supported_referenced"] == 1.0
-    assert (values["completeness"], values["completeness_in_full"]) == (1.0, 0.0)
+    assert values["completeness"] == 1.0
     assert values["factuality_no_reference"] is None
     assert summary["not_judged"] == 0
     baseline = summary["baseline_metrics"]
     assert baseline["factuality"]["value"] == baseline["completeness_response"]["value"] == 0.5
     assert summary["difference"]["completeness"]["n"] == 2
-    named = ["retrieval", "selection", "factuality", "completeness", "length"]
+    named = ["completeness", "evidence", "selection", "claims", "length"]
     assert [*summary["judges"]] == named
 
 
 def test_gold_that_could_not_be_made_counts_as_failed_in_every_metric(folder: Path) -> None:
-    with serve(Endpoint(script=lambda request: staged(request, good=False))) as endpoint:
+    with serve(Endpoint(script=without_gold)) as endpoint:
         summary = stages(folder, *http(endpoint.url))
     assert summary["ok"] is True
     for name in ("evidence_precision", "factuality_no_reference", "completeness"):
         assert summary["metrics"][name]["failed"] == 1, name
     assert summary["metrics"]["completeness"]["value"] == 0.5
     assert summary["metrics"]["factuality_no_reference"]["value"] is None
-    assert {lost["stage"] for lost in summary["failures"]} == {"must_have"}
+    assert {lost["stage"] for lost in summary["failures"]} == {"nuggets"}
 
 
 def test_stages_by_rules_state_what_they_are(folder: Path) -> None:

@@ -10,7 +10,7 @@ from srrag.core.step import Place
 from srrag.lab.experiment.controls import joined, most_evidence, unfit, without_marks
 from srrag.lab.judges.choice import JudgeChoice
 from srrag.lab.judges.length import MeasureLength
-from srrag.lab.judges.nuggets import JudgeNuggets
+from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.similarity import MeasureSimilarity
 from srrag.lab.measure.controls import ABSTAINS, CONTROLS, control_cases
 from srrag.lab.measure.judgements import CASES, Metric, first_words, num_words
@@ -85,7 +85,7 @@ def scores(name: str, values: list[float], better: Any = "higher") -> Scores:
     return Scores(Metric(name, "gold", better), ids, np.array(values), np.ones(size), size, 0, 0)
 
 
-STEPS = {"nuggets": JudgeNuggets(), "similarity": MeasureSimilarity()}
+STEPS = {"nuggets": MeasureNuggets(), "similarity": MeasureSimilarity()}
 
 
 def test_a_metric_on_which_a_control_is_not_below_the_best_system_is_unfit() -> None:

@@ -12,12 +12,11 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 
 from srrag.core.step import Place
 from srrag.lab.judges.context import MeasureEvidence
-from srrag.lab.judges.nuggets import JudgeNuggets, NuggetVerdict
+from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.selection import MeasureSelection
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import figure, score
-from srrag.llm.completion import Completion
-from tests.judged import PASSAGE, case
+from tests.judged import PASSAGE, case, verdicts
 
 NUM_QUESTIONS = 40
 
@@ -90,22 +89,13 @@ def test_retrieval_is_mean_precision_and_average_precision(seed: int) -> None:
 
 def test_nuggets_by_question_and_key_points_of_all_questions() -> None:
     """One question has 1 of 1, another 1 of 4: (1 + 1/4) / 2 by question, 2 of 5 by key point."""
-    sizes = (1, 4)
+    said = verdicts("full", "full", "none", "contradicted", "none")
+    nuggets = [{"text": str(k), "importance": "okay"} for k in range(5)]
     cases = [
-        case(query_id=str(n), nuggets=[{"text": str(k), "importance": "okay"} for k in range(size)])
-        for n, size in enumerate(sizes)
+        case(query_id=str(n), nuggets=nuggets[part], nugget_verdicts=said[part])
+        for n, part in enumerate((slice(1), slice(1, 5)))
     ]
-    verdicts = ["covered", "covered", "missing", "contradicted", "missing"]
-    completions = [
-        Completion(value=NuggetVerdict.model_validate({"reason": "", "verdict": each}))
-        for each in verdicts
-    ]
-    judge, table = JudgeNuggets(), pa.Table.from_pylist(cases, schema=CASES)
-    judged = judge.parse(table, judge.prompts(table), completions)
-    found = {
-        each.metric.name: figure(each, resamples=1, seed=0)["value"]
-        for each in score(judge.metrics, judged, ["0", "1"])
-    }
+    found = figures(MeasureNuggets(), cases)
     assert (found["nugget_coverage"], found["keypoint_coverage"]) == (0.625, 0.4)
     assert found["nugget_contradiction"] == 0.125
     assert found["nugget_coverage_vital"] is None

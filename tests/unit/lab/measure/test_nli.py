@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from srrag.core.provenance import digest, overlap
 from srrag.core.step import Place
-from srrag.lab.judges.nuggets import JudgeNuggets
+from srrag.lab.judges.gold import JudgeByGold
+from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.measure.nli import (
     agreement,
     best_threshold,
@@ -18,7 +20,7 @@ from srrag.lab.measure.nli import (
     read_nli,
     verdicts,
 )
-from srrag.llm.completion import read
+from tests.judged import answered
 
 E, N, C = "Entailment", "Neutral", "Contradiction"
 
@@ -26,6 +28,10 @@ E, N, C = "Entailment", "Neutral", "Contradiction"
 def pair(name: str, label: str = E, **values: Any) -> dict[str, Any]:
     said = {"question": "Q", "answer": "Bananas help.", "nugget": "Bananas help"}
     return {"id": name, **said, "label": label, "votes": [label] * 3, **values}
+
+
+def measured(cases: pa.Table) -> pa.Table:
+    return MeasureNuggets().open(Place())(cases)
 
 
 def test_figures_by_hand() -> None:
@@ -62,16 +68,18 @@ def test_no_value_is_said() -> None:
 
 
 def test_verdicts_are_read_from_judgements() -> None:
-    judge, cases = JudgeNuggets(), nli_cases([pair("a"), pair("b"), pair("c"), pair("d")])
-    texts = [f'{{"reason": "", "verdict": "{v}"}}' for v in ("covered", "missing", "contradicted")]
-    completions = [read(text, judge.schema) for text in [*texts, "nonsense"]]
-    judged = judge.parse(cases, judge.prompts(cases), completions)
-    assert verdicts(judged) == {"a": E, "b": N, "c": C}
+    cases = nli_cases([pair(name) for name in "abcde"])
+    said = [
+        {"facts": [{"n": 1, "reason": "", "verdict": verdict}], "parts": [], "claims": []}
+        for verdict in ("full", "partial", "contradicted", "none")
+    ]
+    judged = answered(JudgeByGold(), cases, *said, "nonsense")
+    assert verdicts(measured(judged)) == {"a": E, "b": N, "c": C, "d": N}
 
 
 def test_an_empty_answer_entails_nothing() -> None:
     cases = nli_cases([pair("a", answer=" ")])
-    assert verdicts(JudgeNuggets().open(Place())(cases)) == {"a": N}
+    assert verdicts(measured(JudgeByGold().open(Place())(cases))) == {"a": N}
 
 
 def test_the_best_threshold() -> None:
@@ -101,10 +109,10 @@ def test_no_pair(tmp_path: Path) -> None:
 def test_the_rules_agree_with_physicians_better_than_a_cosine_does(shared_data: Path) -> None:
     """.649 is the best F1 that any threshold on MiniLM's cosine reaches on these pairs."""
     rows = read_nli(shared_data / "kqa" / "nli.jsonl")
-    given = verdicts(JudgeNuggets().open(Place())(nli_cases(rows)))
+    given = verdicts(measured(JudgeByGold(words=None).open(Place())(nli_cases(rows))))
     found = agreement(rows, given, resamples=20, seed=0)
     assert found["metrics"]["F1"]["value"] > 0.67
-    (tuned,) = JudgeNuggets().fitted()
+    (tuned,) = JudgeByGold().fitted()
     seen = overlap(tuned, [row["question"] for row in rows]).questions
     apart = [row for place, row in enumerate(rows) if place not in seen]
     assert all(

@@ -46,8 +46,9 @@ def judged(table: pa.Table, *texts: str) -> list[tuple[str, float, bool]]:
 def test_both_orders_are_shown_and_only_who_wins_in_both_has_won() -> None:
     table = pairs([piece(OTHER)])
     shown, turned = JudgePreference().prompts(table)
-    assert shown.user.index(STATED) < shown.user.index(OTHER)
-    assert turned.user.index(OTHER) < turned.user.index(STATED)
+    orders = [asked.user.partition("first evidence:")[2] for asked in (shown, turned)]
+    assert orders[0].index(STATED) < orders[0].index(OTHER)
+    assert orders[1].index(OTHER) < orders[1].index(STATED)
     won = judged(table, said("first", "first"), said("second", "second"))
     assert won == [("preference_recall", 1.0, True), ("preference_precision", 1.0, True)]
     lost = judged(table, said("second", "tie"), said("first", "tie"))

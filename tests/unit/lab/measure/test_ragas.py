@@ -6,19 +6,19 @@ Skipped where the package is absent: `pip install ragas "langchain-community<0.4
 from __future__ import annotations
 
 import asyncio
-import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from srrag.core.step import Place
 from srrag.lab.judges.accuracy import JudgeAccuracy
-from srrag.lab.judges.faithfulness import JudgeFaithfulness
-from srrag.lab.measure.judgements import CASES, Judge
+from srrag.lab.judges.citations import FAITHFULNESS, MeasureCitations
+from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import score
-from srrag.llm.completion import read
-from tests.judged import case
+from tests.judged import answered, case, claim, table
 
 NUM_ANSWERS = 30
 
@@ -42,12 +42,9 @@ def theirs(name: str, model: Judging, **sample: Any) -> float:
     return float(asyncio.run(metric.ascore(user_input="Asked?", response="Said.", **sample)).value)
 
 
-def ours(judge: Judge, cases: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[float]:
+def shares(metrics: Sequence[Metric], judged: pa.Table) -> list[float]:
     """The value of each question."""
-    table = pa.Table.from_pylist(cases, schema=CASES)
-    completions = [read(json.dumps(answer), judge.schema) for answer in answers]
-    judged = judge.parse(table, judge.prompts(table), completions)
-    (found,) = score(judge.metrics, judged, [each["query_id"] for each in cases])
+    (found,) = score(metrics, judged, [str(n) for n in range(NUM_ANSWERS)])
     return [float(value) for value in found.parts / found.wholes]
 
 
@@ -72,26 +69,13 @@ def test_faithfulness_is_that_of_ragas() -> None:
         )
         for each in verdicts
     ]
-    claimed = [
-        case(
-            query_id=str(number),
-            claims=[
-                {"text": f"S{n}", "distinctive": True, "evidence_ids": []}
-                for n, _ in enumerate(each)
-            ],
-        )
-        for number, each in enumerate(verdicts)
+    claims = [
+        [claim(f"S{n}", verdict="full" if each else "none") for n, each in enumerate(flags)]
+        for flags in verdicts
     ]
-    answers = [
-        {
-            "verdicts": [
-                {"n": n, "reason": "", "supported": supported}
-                for n, supported in enumerate(each, start=1)
-            ]
-        }
-        for each in verdicts
-    ]
-    found = ours(JudgeFaithfulness(), claimed, answers)
+    cases = [case(query_id=str(n), claims=each) for n, each in enumerate(claims)]
+    judged = MeasureCitations().open(Place())(table(*cases))
+    found = shares([FAITHFULNESS], judged)
     assert found == pytest.approx(expected)
     print(f"faithfulness of {NUM_ANSWERS} answers: ragas {sum(expected) / NUM_ANSWERS:.6f}, "
           f"here {sum(found) / NUM_ANSWERS:.6f}")  # fmt: skip
@@ -109,9 +93,10 @@ def test_answer_accuracy_is_that_of_ragas() -> None:
         )
         for first, second in ratings
     ]
-    answers = [{"reason": "", "rating": words[each]} for pair in ratings for each in pair]
+    answers = [{"reason": "", "verdict": words[each]} for pair in ratings for each in pair]
     cases = [case(query_id=str(number)) for number in range(NUM_ANSWERS)]
-    found = ours(JudgeAccuracy(trials=1), cases, answers)
+    judge = JudgeAccuracy(trials=1)
+    found = shares(judge.metrics, answered(judge, table(*cases), *answers))
     assert found == pytest.approx(expected)
     print(f"accuracy of {NUM_ANSWERS} answers: ragas {sum(expected) / NUM_ANSWERS:.6f}, "
           f"here {sum(found) / NUM_ANSWERS:.6f}")  # fmt: skip

@@ -1,0 +1,272 @@
+"""How an answer compares with its gold, in one call: facts, parts of the question, claims.
+
+Facts follow TREC's nuggetizer (full, partial or no support, judged as an answer to its question,
+all in one call) and SR-RAG's Listing S3; parts its Listing S4; claims BioACE's precision and
+rethinking-rag's factuality (section 2.4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import pyarrow as pa
+
+from srrag.algo.entailment import SENTENCE_THRESHOLD, THRESHOLD, content_stems, entails
+from srrag.lab.judges.support import MAX_CLAIMS, Number
+from srrag.lab.measure.judgements import (
+    FIELDS,
+    OF_RULE,
+    Case,
+    Preparation,
+    Verdict,
+    first_words,
+    in_order,
+    incomplete,
+    lines,
+    verdict,
+)
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.delimit import quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
+
+MAX_FACTS = 48
+FIELD_THRESHOLD = 0.5
+"""Share of its words that an answer has to hold, for the rules to match a part."""
+NAMES = dict(zip(FIELDS, ("population", "intervention", "comparator", "outcome", "time"),
+                 strict=True))  # fmt: skip
+
+
+class FactVerdict(Answer):
+    """How far the answer states one fact."""
+
+    n: Annotated[Number, Means("the number of the fact")]
+    reason: Annotated[str, Text(25, "what the answer says of it, in a few words", "it is plain")]
+    verdict: Annotated[
+        Verdict,
+        Means(
+            "what the answer does with the fact",
+            {
+                "full": "states all of it, or what a clinician reads it off at once",
+                "partial": "states its main part, but leaves out or blurs something that matters",
+                "none": "does not state it, or is merely on its topic",
+                "contradicted": "says what cannot be true together with it",
+            },
+        ),
+    ]
+
+
+class PartVerdict(Answer):
+    """What the answer is about, in one part of the question."""
+
+    part: Annotated[Literal["P", "I", "C", "O", "T"], Means("the part")]
+    found: Annotated[str, Text(20, "what the answer is about in this part", "nothing is stated")]
+    reason: Annotated[str, Text(20, "how that differs from what is expected", "it does not")]
+    verdict: Annotated[
+        Verdict,
+        Means(
+            "what was found",
+            {
+                "full": "means the same to a clinician, in whatever words",
+                "partial": "is wider, narrower or less exact",
+                "none": "is not there",
+                "contradicted": "is another one",
+            },
+        ),
+    ]
+
+
+class ClaimVerdict(Answer):
+    """Which facts a claim makes, and whether it is right."""
+
+    n: Annotated[Number, Means("the number of the claim")]
+    reason: Annotated[str, Text(25, "why it is right or wrong, in a few words", "it is plain")]
+    facts: Annotated[list[Number], Items(8, "the facts that it states, in full", "it states none")]
+    verdict: Annotated[
+        Verdict,
+        Means(
+            "whether the claim",
+            {
+                "full": "is right",
+                "partial": "is right in the main, but wrong or blurred in something that matters",
+                "none": "has no basis that you know, or says nothing that the question does not",
+                "contradicted": "is wrong",
+            },
+        ),
+    ]
+
+
+class GoldComparison(Answer):
+    """An answer beside its gold."""
+
+    example: ClassVar[dict[str, Any] | None] = {
+        "facts": [
+            {"n": 1, "reason": "It has fewer attacks, but no number.", "verdict": "partial"},
+            {"n": 2, "reason": "Thrush is not named.", "verdict": "none"},
+        ],
+        "parts": [
+            {"part": "P", "found": "adults with asthma", "reason": "", "verdict": "full"},
+            {"part": "T", "found": "", "reason": "No time is told.", "verdict": "none"},
+        ],
+        "claims": [
+            {"n": 1, "reason": "The reference says so.", "facts": [1], "verdict": "full"},
+        ],
+    }
+
+    facts: Annotated[list[FactVerdict], Items(MAX_FACTS, "one a fact, in order", "none is given")]
+    parts: Annotated[list[PartVerdict], Items(5, "one a part, in order", "none is given")]
+    claims: Annotated[
+        list[ClaimVerdict], Items(MAX_CLAIMS, "one a claim, in order", "none is given")
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_by_gold.md", GoldComparison)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeByGold(Preparation):
+    """One call an answer, with its question, nuggets, ideal answer, PICOT and claims.
+
+    Facts and parts are looked for in the first `words` words of the answer (None: in all), so that
+    quoting everything gains nothing. Of each claim it is told what JudgeSupport said of it. By
+    rules a text states a fact of which it holds `THRESHOLD` of the words, and a part of which it
+    holds `FIELD_THRESHOLD`; a claim is right if the gold, or its evidence, holds
+    `SENTENCE_THRESHOLD` of its words, and none if it has no word that the question lacks.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = (
+        "text", "answer", "missing", "nuggets", "picot", "ideal_answer", "claims",
+    )  # fmt: skip
+    fills: ClassVar[tuple[str, ...]] = ("nugget_verdicts", "picot_verdicts", "claim_verdicts")
+    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+
+    words: int | None = 250
+    max_tokens: int = most_tokens(GoldComparison)
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """A prompt for each answer whose gold says something."""
+        system = PROMPT.system()
+        return [
+            Prompt(row, "", system, self._user(case), GoldComparison, max_tokens=self.max_tokens)
+            for row, case in enumerate(self.rows(batch))
+            if not case["missing"] and (case["nuggets"] or parts(case) or to_check(case))
+        ]
+
+    def _user(self, case: Case) -> str:
+        expected = (
+            {"part": name, "name": NAMES[name], "expected": case["picot"][name]}
+            for name in parts(case)
+        )
+        claims = ({"claim": c["text"], "in its evidence": c["verdict"]} for c in to_check(case))
+        return PROMPT.user(
+            question=quoted(case["text"]),
+            answer=quoted(first_words(case["answer"], self.words)),
+            reference=quoted(case["ideal_answer"]),
+            facts=lines({"fact": each["text"]} for each in case["nuggets"]) or "(none)",
+            parts="\n".join(map(quoted, expected)) or "(none)",
+            claims=lines(claims) or "(none)",
+        )
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Compare words."""
+        cases = self.rows(batch)
+        return [_rule(cases[prompt.row], self.words).model_dump_json() for prompt in prompts]
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Facts, parts and claims without a verdict."""
+        (case,) = self.rows(batch.slice(prompt.row, 1))
+        lacking = [name for name in parts(case) if name not in {each.part for each in value.parts}]
+        return (
+            incomplete(value.facts, min(MAX_FACTS, len(case["nuggets"])), "fact")
+            or (Fault("incomplete", f"Part {lacking[0]} is missing.") if lacking else None)
+            or incomplete(value.claims, len(to_check(case)), "claim")
+        )
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Bring the verdicts into the order of the gold, with a fault where one lacks."""
+        cases = self.rows(batch)
+        given = {p.row: each for p, each in zip(prompts, completions, strict=True)}
+        columns: dict[str, list[Any]] = {name: [] for name in self.fills}
+        for row, case in enumerate(cases):
+            completion = given.get(row, Completion())
+            said = completion.value or GoldComparison(facts=[], parts=[], claims=[])
+            lost = completion.fault.kind if completion.fault else "incomplete"
+            found = {each.part: each for each in reversed(said.parts)}
+            listed = (
+                in_order(said.facts, len(case["nuggets"])),
+                [found.get(name) for name in parts(case)],
+                in_order(said.claims, len(to_check(case))),
+            )
+            for name, items in zip(self.fills, listed, strict=True):
+                columns[name].append([_verdict(each, lost, case) for each in items])
+        return self.fill(batch, **columns)
+
+
+def parts(case: Case) -> list[str]:
+    """The parts of the question that the gold has."""
+    return [name for name in FIELDS if case["picot"][name]]
+
+
+def to_check(case: Case) -> list[dict[str, Any]]:
+    """The claims of an answer, if the gold has something to compare them with."""
+    claims: list[dict[str, Any]] = case["claims"]
+    return claims if case["nuggets"] or case["ideal_answer"] else []
+
+
+def reference(case: Case) -> str:
+    """The ideal answer, and the nuggets that it may say in other words."""
+    nuggets = (nugget["text"] for nugget in case["nuggets"])
+    return "\n".join(filter(None, (case["ideal_answer"], *nuggets)))
+
+
+def _verdict(given: Any, lost: str, case: Case) -> dict[str, Any]:
+    if given is None:
+        return verdict("none", "no verdict on it", lost)
+    if isinstance(given, PartVerdict):  # nothing can match that was not found
+        told = f"{given.reason} (found: {given.found!r})"
+        return verdict(given.verdict if given.found else "none", told)
+    facts = [n - 1 for n in getattr(given, "facts", ()) if n <= len(case["nuggets"])]
+    return verdict(given.verdict, given.reason, facts=facts)
+
+
+def _rule(case: Case, words: int | None) -> GoldComparison:
+    said, asked = first_words(case["answer"], words), set(content_stems(case["text"]))
+    facts = []
+    for n, nugget in enumerate(case["nuggets"], start=1):
+        found = entails(said, nugget["text"], case["text"], THRESHOLD)
+        facts.append(FactVerdict(n=n, reason=found.reason, verdict=OF_RULE[found.verdict]))
+    listed = []
+    for name in parts(case):
+        found = entails(said, case["picot"][name], threshold=FIELD_THRESHOLD)
+        # A denied part is named all the same: whether the answer agrees is not asked here.
+        named = found.score >= FIELD_THRESHOLD
+        listed.append(
+            PartVerdict(
+                part=name,  # type: ignore[arg-type]
+                found=case["picot"][name] if named else "",
+                reason=found.reason,
+                verdict="full" if named else "none",
+            )
+        )
+    claims = [_rule_claim(case, n, each, asked) for n, each in enumerate(to_check(case), start=1)]
+    return GoldComparison(facts=facts, parts=listed, claims=claims)
+
+
+def _rule_claim(case: Case, n: int, claim: dict[str, Any], asked: set[str]) -> ClaimVerdict:
+    if not set(content_stems(claim["text"])) - asked:
+        reason = "it says nothing that the question does not"
+        return ClaimVerdict(n=n, reason=reason, facts=[], verdict="none")
+    made = [
+        place
+        for place, nugget in enumerate(case["nuggets"], start=1)
+        if entails(claim["text"], nugget["text"], case["text"], THRESHOLD).verdict == "supported"
+    ]
+    found = entails(reference(case), claim["text"], threshold=SENTENCE_THRESHOLD)
+    word, reason = OF_RULE[found.verdict], f"reference: {found.reason}"
+    if word == "none" and claim["verdict"] == "full":
+        word, reason = "full", f"evidence: {claim['reason']}"
+    return ClaimVerdict(n=n, reason=reason, facts=made, verdict=word)
