@@ -35,6 +35,16 @@ JOBS = {
 }
 
 
+GROUPS = {
+    "use": ("init", "build", "ask", "answer", "serve", "mcp", "status"),
+    "measure": ("evaluate", "sweep", "report", "review", "make_benchmark"),
+    "train": ("fit_betr", "fit_abstain", "fit_thresholds", "train_encoder", "train_tagger",
+              "train_filter"),
+    "keep": ("verify", "forget", "export", "organize", "doctor"),
+}  # fmt: skip
+"""The jobs by what they are for."""
+
+
 def run(job: str, *overrides: str) -> dict[str, Any]:
     """Do in this process what `srrag JOB overrides…` does; returns the object that it prints.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import srrag
 
-from . import JOBS, job_of
+from . import GROUPS, JOBS, job_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"srrag {srrag.__version__}")
         return 0
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(usage())
+        print(all_jobs() if "all" in arguments else usage())
         return 0 if arguments else 2
     job, *rest = arguments
     if job not in JOBS:
@@ -40,17 +40,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def usage() -> str:
-    """The list of jobs, in a screen."""
-    width = max(map(len, JOBS))
+    """The few jobs that most people need, in ten lines."""
     return "\n".join(
         [
-            "srrag <job> [key=value …]      evidence-based retrieval-augmented generation",
-            *(f"  {name:<{width}} {text}" for name, text in JOBS.items()),
+            "srrag: evidence-graded answers from medical literature; research software",
             "",
-            "srrag <job> --help             its keys, defaults and choices",
-            "srrag <job> --schema           the JSON Schema of its last line",
-            "srrag --version",
-            "Progress goes to stderr; the last line on stdout is one JSON object.",
+            "  srrag build PAPERS/        read papers (.pdf .docx .html .xml .md) into ./.srrag",
+            '  srrag ask "A QUESTION"     answer it, every sentence cited and graded',
+            "  srrag serve                the same as a page and an API on 127.0.0.1:8080",
+            "  srrag status               what stands here",
+            "  srrag evaluate             score a pipeline on questions with known answers",
+            "",
+            "A model writes with model=ollama/NAME, openai/NAME, http://host:8000/v1#NAME or",
+            "vllm:FOLDER. `srrag help all` lists every job, `srrag JOB --help` its keys.",
+        ]
+    )
+
+
+def all_jobs() -> str:
+    """The list of jobs by what they are for, in a screen."""
+    width = max(map(len, JOBS))
+    lines = ["srrag JOB [key=value …]"]
+    for group, names in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:<{width}} {JOBS[name]}" for name in names)]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "srrag JOB --help      its keys, defaults and choices",
+            "srrag JOB --schema    the JSON Schema of its last line",
+            "A terminal gets text; a pipe, or format=json, one JSON object as the last line.",
             "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 files wait for answers.",
         ]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from srrag.config.words import choose, read_choices
 from srrag.core.errors import UsageError
 from srrag.runner.progress import say
 from srrag.runner.settled import EMBEDDERS, settled_embedder
@@ -28,5 +29,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         name = stands or EMBEDDERS[arithmetic.chosen(measured) if asked == "auto" else asked]
         if not stands:
             store.write_marker({"embedder": name, "texts_per_cpu_s": measured})
+    chosen = {key: value for key, value in config["choose"].items() if value is not None}
+    if chosen:
+        kept = choose(config["root"], chosen)
+        say(f"{kept}: " + ", ".join(f"{key}: {value}" for key, value in read_choices(kept).items()))
     say(f"here {arithmetic.priced(measured)}; root={store} has embedder={name}")
     return {"root": str(store), "embedder": name, "texts_per_cpu_s": measured}

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from srrag.config.places import CONF, CONFS, choices
+from srrag.config.words import in_full
 from srrag.core.errors import UsageError, first_line
 from srrag.core.kinds import class_of
 from srrag.runner.settled import settled_embedder
@@ -41,6 +42,7 @@ _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
 
 def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
     """Compose conf/<name>.yaml with overrides; raises UsageError in one line."""
+    argv = in_full(name, argv)
     literal = dict(item.split("=", 1) for item in argv if item.startswith(_LITERAL))
     overrides = [item for item in argv if not item.startswith(_LITERAL)]
     if name == "sweep":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from srrag.config.compose import with_pipeline
 from srrag.config.titles import searching, title_mode
+from srrag.core.cpus import usable_cpus
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.core.schema import RAW
@@ -57,7 +57,7 @@ def place(config: Mapping[str, Any]) -> Place:
             )
     return Place(
         device=profile["device"],
-        threads=profile["threads"] or os.cpu_count() or 1,
+        threads=profile["threads"] or usable_cpus(),
         account=account(config),
     )
 

@@ -11,16 +11,18 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from srrag.config.compose import configure, describe, value_at
+from srrag.config.words import DEFAULT_ROOT
 from srrag.core.errors import UsageError, first_line
 from srrag.core.figures import schema
 from srrag.llm.completion import AnswersAwaited
+from srrag.runner import progress
 from srrag.runner.progress import say
 from srrag.runner.ray.loopback import keep_ray_here
 from srrag.storage import mirror
@@ -39,8 +41,10 @@ def launch(
 ) -> int:
     """Run a job, print its summary as one JSON object on stdout, and return the exit code.
 
-    A job with `own_stdout` writes to stdout itself, and no summary is printed. `stated` gives the
-    JSON Schema of its own keys, where it has one.
+    Where a person reads both streams on a terminal, a line or two say what stands and what comes
+    next instead, unless `format=json` is among the arguments. A job with `own_stdout` writes to
+    stdout itself, and no summary is printed. `stated` gives the JSON Schema of its own keys, where
+    it has one.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     _without_pandas()
@@ -69,8 +73,12 @@ def launch(
         if os.environ.get("SRRAG_TRACEBACK"):
             raise
         return _fail(error, FAILED)
+    progress.end()
+    read = sys.stdout.isatty() and sys.stderr.isatty() and "format=json" not in argv
     if config.get("format") == "table":
         print(summary["text"], flush=True)
+    elif read and not own_stdout:
+        say(closing(name, config, summary))
     elif not own_stdout:
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
@@ -97,6 +105,22 @@ def _run(name: str, job: Job, config: dict[str, Any]) -> dict[str, Any]:
         _write_summary(Path(config["out"]), summary)
         mirror.join(Path(config["out"]), began)  # upload what is not there yet
     return summary
+
+
+def closing(name: str, config: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    """What a person reads when a job is done: what stands where, and what comes next."""
+    root = config.get("root")
+    here = "" if root in (None, DEFAULT_ROOT) else f" root={shlex.quote(str(root))}"
+    lines = []
+    if name == "build" and not config.get("estimate"):
+        counts = f"{summary['documents']:,} documents, {summary['windows']:,} windows"
+        lines.append(f"{root}: {counts}, {summary['rejected']:,} rejected")
+        lines.append(f'next: srrag ask{here} "…"    or    srrag serve{here}')
+    if name == "init":
+        lines.append(f"next: srrag build{here} PAPERS/")
+    if config.get("out") and name != "build" and not config.get("estimate"):
+        lines.append(f"written to {config['out']}")
+    return "\n".join(lines)
 
 
 class _NoPandas:
@@ -148,5 +172,6 @@ def _write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 
 def _fail(error: object, code: int) -> int:
+    progress.end()
     say(f"error: {first_line(error)}")
     return code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from srrag.core.bind import bind, build_version
+from srrag.core.cpus import usable_cpus
 from srrag.core.errors import UsageError
 from srrag.core.hits import unpack_hits
 from srrag.core.ids import content_id
@@ -196,7 +196,7 @@ class Root:
             if isinstance(pipeline, str):
                 chosen, at = self._configured(pipeline, overrides)
             else:
-                chosen, at = pipeline, Place(threads=os.cpu_count() or 1)
+                chosen, at = pipeline, Place(threads=usable_cpus())
             check_pipeline(self.store, self.name, chosen)
             at = bind(self.store, self.name, chosen.needs(), at)
             engines = engines_here(engines_of([chosen]), at, exclusive=False)

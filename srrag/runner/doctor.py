@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from srrag.core.cpus import usable_cpus
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 
@@ -96,7 +97,8 @@ def _faiss(device: str, on_cluster: bool) -> str:
 
 def _cpus(asked: float) -> str:
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} cores, {memory_gb:.0f} GB; one worker a stage takes {asked:g}"
+    cores = f"{usable_cpus()} of {os.cpu_count()} cores"
+    return f"{cores}, {memory_gb:.0f} GB; one worker a stage takes {asked:g}"
 
 
 def _disk(root: Path) -> str:

@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: parts done, rate and time left, at most every two seconds."""
+"""Progress of a run on stderr: one live block on a terminal, else a line every two seconds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,46 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Block
+
 from srrag.storage.mirror import worded
 
 INTERVAL_S = 2.0
+_live: list[Block] = []
 
 
 def say(message: str) -> None:
-    """Write one line for people to stderr."""
-    print(worded(message), file=sys.stderr, flush=True)
+    """Write one line for people to stderr, above the live block where one is shown."""
+    if _live:
+        _live[0].console.print(worded(message), markup=False, highlight=False, soft_wrap=True)
+    else:
+        print(worded(message), file=sys.stderr, flush=True)
+
+
+def built(stage: str) -> None:
+    """Tell that a stage in one piece stands; a live block tells no such steps."""
+    if not _live:
+        say(f"{stage:<12} built")
+
+
+def end() -> None:
+    """Take the live block away; what follows stands below what was said."""
+    if _live:
+        _live.pop().stop()
+
+
+def _block() -> Block | None:
+    """The live block of this run; None where stderr is no terminal."""
+    if not _live and sys.stderr.isatty():
+        columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
+        made = Block(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+                     console=Console(stderr=True), transient=True,
+                     refresh_per_second=4)  # fmt: skip
+        made.start()
+        _live.append(made)
+    return _live[0] if _live else None
 
 
 @dataclass
@@ -28,14 +60,20 @@ class Progress:
     started: float = field(default_factory=time.monotonic)
     done: int = 0
     _last: float = 0.0
+    _task: TaskID | None = None
 
     def __post_init__(self) -> None:
         """Count the finished parts as done."""
         self.done = self.already
+        if block := _block():
+            self._task = block.add_task(self.stage, total=self.total, completed=self.done, note="")
 
     def update(self, done: int) -> None:
         """Set the number of finished parts; print when it is time or at the end."""
         self.done = done
+        if self._task is not None and _live:
+            _live[0].update(self._task, completed=done, note="", visible=done < self.total)
+            return
         now = time.monotonic()
         if now - self._last >= INTERVAL_S or done == self.total:
             self._last = now
@@ -47,6 +85,9 @@ class Progress:
         if done < total and now - self._last >= INTERVAL_S:
             self._last = now
             part = f"part {self.done + 1} of {self.total}" if self.total > 1 else "its one part"
+            if self._task is not None and _live:
+                _live[0].update(self._task, note=f"{done:,}/{total:,} rows of {part}")
+                return
             say(f"{self.stage:<12} {done}/{total} rows of {part}")
 
     def line(self, elapsed_s: float) -> str:

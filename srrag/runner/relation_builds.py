@@ -21,7 +21,7 @@ from srrag.core.stage import Plan, Stage
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.llm.completion import Usage, tallied
 from srrag.runner.engines import engines_of
-from srrag.runner.progress import say
+from srrag.runner.progress import built, say
 from srrag.runner.runner import Runner
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
@@ -90,7 +90,7 @@ class RelationBuilds:
             mirror.move_folder(out, final)
         finally:
             mirror.remove_folder(out)
-        say(f"{stage.name:<12} built")
+        built(stage.name)
         return figures, False
 
     def _made(

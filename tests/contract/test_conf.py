@@ -141,8 +141,8 @@ def test_every_job_has_a_file() -> None:
     [
         (["root=R", "corpsu=beir"], "corpsu"),
         (["root=R", "corpus=nothing"], "nothing"),
-        ([], "root"),
-        (["root"], "key=value"),
+        (["root=R", "a/", "corpus.path=b/"], "corpus.path"),
+        (["-x"], "key=value"),
         (["root=R", "stages.windows.run.size=3"], "size"),
     ],
 )

@@ -165,7 +165,7 @@ def test_errors_of_the_program_itself_are_not_hidden() -> None:
 
 
 def test_wrong_usage_has_its_own_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
-    assert launch("ask", job, ["nonsense"]) == WRONG_USAGE
+    assert launch("export", job, ["nonsense"]) == WRONG_USAGE
     assert "write key=value" in capfd.readouterr().err
 
 
