@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 import srrag
-from jobs import JOBS
 from srrag.core.errors import UsageError
 from srrag.library.root import Root
-from tests.conftest import REPOSITORY
 
 CHEAP = ["stages.extracts=null", "stages.vectors=null", "stages.titles=null"]
 """BM25 alone: nothing is encoded."""
@@ -68,19 +65,6 @@ def test_an_evaluation_has_metrics_and_a_difference(sample_root: Path) -> None:
     assert found.to_arrow().num_rows == len(found.measured) == len(found.to_pandas())
     with pytest.raises(KeyError):
         _ = found["nothing"]
-
-
-ROW = re.compile(r"^\| `srrag (\w+)` \| (.+) \|$", re.MULTILINE)
-
-
-def test_each_job_has_a_line_in_the_table_of_calls_and_each_call_exists() -> None:
-    rows = dict(ROW.findall((REPOSITORY / "docs" / "python.md").read_text("utf-8")))
-    assert set(rows) == set(JOBS)
-    for job, text in rows.items():
-        calls = re.findall(r"`(root|srrag)\.(\w+)\(", text)
-        assert calls and ("srrag.run(" not in text or f'`srrag.run("{job}", …)`' in text), job
-        for owner, name in calls:
-            assert callable(getattr(Root if owner == "root" else srrag, name)), (job, name)
 
 
 def test_any_job_runs_from_python_and_returns_what_the_command_prints(
