@@ -83,7 +83,7 @@ def test_a_command_composes(page: str, words: list[str]) -> None:
     job, *arguments = words
     assert job in JOBS, " ".join(words)
     try:
-        configure(job, [each for each in arguments if "=" in each and not each.startswith("--")])
+        configure(job, [each for each in arguments if not each.startswith("--")])
     except UsageError as error:
         pytest.fail(f"srrag {' '.join(words)}: {error}")
 
