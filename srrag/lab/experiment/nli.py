@@ -80,7 +80,7 @@ def _measured(
     """Measure the judge of nuggets, a cosine and the constant on physicians' votes."""
     store = judged_in(terms.root, terms.out)
     judged, usage = judge(store, terms.running, nli_cases(rows), steps)
-    given, resampling = verdicts(judged[_NUGGETS]), terms.resampling
+    given, resampling = verdicts(rows, judged[_NUGGETS]), terms.resampling
     asked = [{"query_id": row["id"], "text": row["question"]} for row in rows]
     seen = in_sample(steps.values(), asked, terms.in_sample)
     apart = [row for row in rows if row["id"] in seen.apart]

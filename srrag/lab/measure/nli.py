@@ -14,6 +14,7 @@ import pyarrow as pa
 from srrag.algo.agreement import alpha_interval
 from srrag.algo.intervals import Values, counts_intervals
 from srrag.core.figures import measured, unmeasured
+from srrag.core.ids import content_id
 from srrag.core.schema import empty_value
 from srrag.lab.judges.nuggets import CONTRADICTED, KEY_POINTS
 from srrag.lab.measure.judgements import CASES
@@ -45,32 +46,41 @@ def read_nli(path: Path) -> list[dict[str, Any]]:
 
 
 def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Turn each pair into a row of CASES with one nugget."""
+    """Turn the pairs of each answer into a row of CASES with all of their nuggets."""
     blank = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
-    cases = [
-        blank
-        | {"query_id": row["id"], "text": row["question"], "answer": row["answer"]}
-        | {"missing": "" if row["answer"].strip() else "empty"}
-        | {"nuggets": [{"text": row["nugget"], "importance": "okay"}], "reject": None}
-        for row in rows
-    ]
-    return pa.Table.from_pylist(cases, schema=CASES)
+    cases: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        case = cases.setdefault(
+            _answer(row),
+            blank
+            | {"query_id": _answer(row), "text": row["question"], "answer": row["answer"]}
+            | {"missing": "" if row["answer"].strip() else "empty", "nuggets": [], "reject": None},
+        )
+        case["nuggets"].append({"text": row["nugget"], "importance": "okay"})
+    return pa.Table.from_pylist([*cases.values()], schema=CASES)
 
 
-def verdicts(judged: pa.Table) -> dict[str, str]:
+def verdicts(rows: Sequence[Mapping[str, Any]], judged: pa.Table) -> dict[str, str]:
     """Return the label that the judge of nuggets gave each pair; pairs without one are absent.
 
     Physicians call entailed what is stated in full.
     """
-    found: dict[str, str] = {}
+    found: dict[tuple[str, str], str] = {}
     for row in judged.to_pylist():
+        pair = row["query_id"], row["item"]
         if row["reject"] is not None:
             continue
         if row["metric"] == KEY_POINTS.name:
-            found.setdefault(row["query_id"], "Entailment" if row["value"] else "Neutral")
+            found.setdefault(pair, "Entailment" if row["value"] else "Neutral")
         elif row["metric"] == CONTRADICTED.name and row["value"]:
-            found[row["query_id"]] = "Contradiction"
-    return found
+            found[pair] = "Contradiction"
+    pairs = {row["id"]: (_answer(row), row["nugget"]) for row in rows}
+    return {name: found[pair] for name, pair in pairs.items() if pair in found}
+
+
+def _answer(row: Mapping[str, Any]) -> str:
+    """What identifies an answer: several pairs may share it."""
+    return content_id(row["question"], row["answer"])
 
 
 def agreement(

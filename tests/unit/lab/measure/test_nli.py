@@ -68,18 +68,18 @@ def test_no_value_is_said() -> None:
 
 
 def test_verdicts_are_read_from_judgements() -> None:
-    cases = nli_cases([pair(name) for name in "abcde"])
-    said = [
-        {"facts": [{"n": 1, "reason": "", "verdict": verdict}], "parts": [], "claims": []}
-        for verdict in ("full", "partial", "contradicted", "none")
-    ]
-    judged = answered(JudgeByGold(), cases, *said, "nonsense")
-    assert verdicts(measured(judged)) == {"a": E, "b": N, "c": C, "d": N}
+    """Four pairs share an answer, and one call; the last answer's verdict is lost."""
+    rows = [pair(name, nugget=name) for name in "abcd"] + [pair("e", answer="Apples help.")]
+    words = ("full", "partial", "contradicted", "none")
+    facts = [{"n": n, "reason": "", "verdict": word} for n, word in enumerate(words, 1)]
+    said = {"facts": facts, "parts": [], "claims": []}
+    judged = answered(JudgeByGold(), nli_cases(rows), said, "nonsense")
+    assert verdicts(rows, measured(judged)) == {"a": E, "b": N, "c": C, "d": N}
 
 
 def test_an_empty_answer_entails_nothing() -> None:
-    cases = nli_cases([pair("a", answer=" ")])
-    assert verdicts(measured(JudgeByGold().open(Place())(cases))) == {"a": N}
+    rows = [pair("a", answer=" ")]
+    assert verdicts(rows, measured(JudgeByGold().open(Place())(nli_cases(rows)))) == {"a": N}
 
 
 def test_the_best_threshold() -> None:
@@ -109,7 +109,7 @@ def test_no_pair(tmp_path: Path) -> None:
 def test_the_rules_agree_with_physicians_better_than_a_cosine_does(shared_data: Path) -> None:
     """.649 is the best F1 that any threshold on MiniLM's cosine reaches on these pairs."""
     rows = read_nli(shared_data / "kqa" / "nli.jsonl")
-    given = verdicts(measured(JudgeByGold(words=None).open(Place())(nli_cases(rows))))
+    given = verdicts(rows, measured(JudgeByGold(words=None).open(Place())(nli_cases(rows))))
     found = agreement(rows, given, resamples=20, seed=0)
     assert found["metrics"]["F1"]["value"] > 0.67
     (tuned,) = JudgeByGold().fitted()
