@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from srrag.lab.experiment.evaluate import evaluate
-from srrag.lab.experiment.systems import systems_of
-from srrag.lab.experiment.terms import Terms
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Score what `bench` names."""
-    return evaluate(Terms.of(config), systems_of(config), estimated=config["estimate"])
+    return evaluate(config)

@@ -14,7 +14,7 @@ from pathlib import Path
 from srrag.config.compose import configure
 from srrag.lab.experiment.configurations import configurations
 from srrag.lab.experiment.in_sample import in_sample
-from srrag.lab.experiment.scoring import read_bench
+from srrag.lab.experiment.read_bench import read_bench
 from srrag.lab.experiment.terms import Terms
 
 

@@ -93,11 +93,7 @@ def evaluate_here(
     """Evaluate on a build in this process; the arguments are as on the command line."""
     from srrag.config.compose import configure
     from srrag.lab.experiment.evaluate import evaluate
-    from srrag.lab.experiment.systems import systems_of
-    from srrag.lab.experiment.terms import Terms
 
     given = [f"root={root}", f"build={name}", f"bench={bench}", *overrides]
     given += [] if path is None else [f"bench.path={path}"]
-    config = configure("evaluate", given)
-    found = evaluate(Terms.of(config), systems_of(config), estimated=config["estimate"])
-    return evaluation_of(found)
+    return evaluation_of(evaluate(configure("evaluate", given)))

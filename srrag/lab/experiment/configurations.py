@@ -14,10 +14,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from srrag.config import factory
 from srrag.config.compose import configure, listed
 from srrag.core.errors import UsageError, check_numbers
 from srrag.core.pipeline import Pipeline
+from srrag.core.step import Step
 from srrag.llm.completion import one_line
 from srrag.runner.engines import check_prices, engines_of
 from srrag.runner.pipeline_run import PipelineRun
@@ -33,18 +36,28 @@ COMMON = ("bench", "profile", "completions", "budget", "mentions")
 
 @dataclass(frozen=True)
 class Configuration:
-    """A future row of the table: its overrides, the composed configuration, its bound pipeline."""
+    """A future row of the table: its overrides, the composed configuration, its bound pipeline.
+
+    A row without a `run` is scored by its `stored` answers.
+    """
 
     name: str
     overrides: Overrides
     argv: Overrides
     config: dict[str, Any]
-    run: PipelineRun
+    run: PipelineRun | None
+    stored: pa.Table | None = None
 
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline to run: only its ranking if the benchmark judges rankings."""
+        assert self.run is not None
         return self.run.pipeline
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The steps that run; of stored answers none is known."""
+        return self.run.pipeline.steps if self.run else ()
 
     @property
     def resampling(self) -> dict[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -117,20 +116,6 @@ def joined(told: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Return the reasons why metrics are unfit from two sources, both where there are two."""
     names = dict.fromkeys([*told, *more])
     return {n: "; ".join(each[n] for each in (told, more) if n in each) for n in names}
-
-
-def without_marks(
-    figures: Mapping[str, Mapping[str, Any]], told: Mapping[str, str]
-) -> dict[str, dict[str, Any]]:
-    """Take the p-values from differences of metrics that are unfit here."""
-    return {
-        name: {
-            key: value
-            for key, value in each.items()
-            if name not in told or key not in ("p", "p_holm", "p_mcnemar")
-        }
-        for name, each in figures.items()
-    }
 
 
 def control_figures(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,9 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import Function, Place
 from srrag.engine.base import Model
+from srrag.lab.experiment.answers import Answers
+from srrag.lab.experiment.bench import Bench
 from srrag.lab.experiment.judging import sources
-from srrag.lab.experiment.scoring import Answers, Bench, read_bench
-from srrag.lab.experiment.systems import System
-from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.cases import make_cases
 from srrag.llm.completion import Engine
 from srrag.runner.engines import log_folder
@@ -25,9 +24,6 @@ from srrag.runner.estimate import RULES_ASK_NOTHING, CountingClient, counting_cl
 from srrag.runner.part import live
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.progress import say
-
-BENCHES = ("beir", "gold", "textbook", "near_topic", "answers")
-"""Kinds of benchmarks that run a pipeline."""
 
 SAMPLE = 50
 """Questions that are rendered; of so many, the tokens of all are known to a few percent."""
@@ -77,26 +73,6 @@ def estimate(
     }
     say(readable(found))
     return found
-
-
-def check_estimated(bench: Mapping[str, Any]) -> None:
-    """Raise UsageError for an evaluation that runs no pipeline, or does not run it itself."""
-    if bench["kind"] not in BENCHES:
-        kinds = ", ".join(BENCHES)
-        raise UsageError(f"estimate: bench.kind={bench['kind']} asks no pipeline; {kinds} do")
-    if bench.get("answers") or bench.get("baseline_answers"):
-        raise UsageError("estimate: bench.answers are there already; leave them out")
-
-
-def estimate_evaluation(terms: Terms, compared: Sequence[System]) -> dict[str, Any]:
-    """Return what a pipeline, its baseline and the judges would ask."""
-    check_estimated(terms.bench)
-    bench, running = read_bench(terms), terms.running
-    runs = {
-        each.name: running.bound(terms.root, terms.build, bench.asked(each.make()))
-        for each in compared
-    }
-    return estimate(runs, bench.questions, running.place, bench)
 
 
 def _counted(

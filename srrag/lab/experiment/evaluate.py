@@ -1,34 +1,52 @@
-"""Score rankings, answers, judges and extraction, each on a benchmark of its kind."""
+"""`srrag evaluate`: a sweep of one or two systems, or what is measured without a pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from srrag.core.errors import UsageError
-from srrag.lab.experiment.answers import evaluate_answers
-from srrag.lab.experiment.estimate import estimate_evaluation
-from srrag.lab.experiment.evaluate_ranking import evaluate_ranking
-from srrag.lab.experiment.extraction import evaluate_extraction
+from srrag.core.figures import Figure
+from srrag.lab.experiment.bench import Bench
+from srrag.lab.experiment.controls import control_figures
+from srrag.lab.experiment.estimate import estimate
+from srrag.lab.experiment.evaluation_text import readable
 from srrag.lab.experiment.filter import evaluate_filter
-from srrag.lab.experiment.linking import evaluate_linking
-from srrag.lab.experiment.near_topic import evaluate_near_topic
 from srrag.lab.experiment.nli import evaluate_nli
 from srrag.lab.experiment.preference import evaluate_preference
-from srrag.lab.experiment.systems import System
+from srrag.lab.experiment.read_bench import SYSTEMS, read_bench, read_bench_answers
+from srrag.lab.experiment.sweep import Swept, run_sweep
+from srrag.lab.experiment.sweep_summary import asked, row_figures
+from srrag.lab.experiment.systems import systems_of
 from srrag.lab.experiment.terms import Terms
-from srrag.lab.experiment.textbook import evaluate_textbook, evaluate_tree
+from srrag.lab.experiment.texts import evaluate_extraction, evaluate_linking
+from srrag.lab.measure.groups import by_group
+from srrag.runner.progress import say
+
+Measure = Callable[[Terms], dict[str, Any]]
+
+MEASURES: Mapping[str, Measure] = {
+    "nli": evaluate_nli,
+    "filter": evaluate_filter,
+    "linking": evaluate_linking,
+    "ebmnlp": evaluate_extraction,
+    "evidence_inference": evaluate_extraction,
+    "exam": lambda terms: dict(terms.exam().measure(terms.path, terms.build, terms.out)),
+}
+"""Kinds that run no pipeline; an exam is brought by a published system."""
+KINDS = (*SYSTEMS, "preference", *MEASURES)
+FOLDERS = ("beir", "evidence_inference", "linking", "near_topic", "textbook", "exam")
+"""Kinds whose benchmark is a folder; answers are read from either."""
 
 
-def evaluate(
-    terms: Terms, compared: Sequence[System], *, estimated: bool = False
-) -> dict[str, Any]:
+def evaluate(config: dict[str, Any]) -> dict[str, Any]:
     """Score a system on a benchmark by its kind, and the baseline if there is one.
 
-    `estimated` returns an upper bound on the calls instead. Raises UsageError for a benchmark that
+    With `estimate` what would be asked is returned instead. Raises UsageError for a benchmark that
     cannot be read.
     """
+    started, terms = time.perf_counter(), Terms.of(config)
     kind, path = terms.bench["kind"], terms.path
     if not path.exists():
         raise UsageError(f"bench.path={path} does not exist")
@@ -37,55 +55,68 @@ def evaluate(
     if kind not in ("answers", "preference") and path.is_dir() != (kind in FOLDERS):
         wanted = "folder" if kind in FOLDERS else "file"
         raise UsageError(f"bench.path={path}: bench.kind={kind} reads a {wanted}")
-    return (estimate_evaluation if estimated else KINDS[kind])(terms, compared)
+    if config["estimate"]:
+        return _estimated(config, terms)
+    if kind in MEASURES:
+        summary = MEASURES[kind](terms)
+    elif kind == "preference":
+        pairs = read_bench_answers(terms)
+        summary = evaluate_preference(terms, pairs, systems_of(config, pairs.asked))
+    else:
+        bench = read_bench(terms)
+        rows = systems_of(config, bench.asked)
+        found = run_sweep(bench, terms, rows, rows[-1].name, alone=True)
+        summary = _summary(found, bench, terms)
+        say("\n".join([*found.seen.said(), readable(summary)]))
+    return {**summary, "seconds": round(time.perf_counter() - started, 3)}
 
 
-def _extraction(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
-    kind = terms.bench["kind"]
-    if not terms.by_rules:
-        raise UsageError(f"engine: bench.kind={kind} scores mentions; leave engine=rules")
-    mentions = terms.make("mentions")
-    mentions.open(terms.running.place.threads)
-    return evaluate_extraction(
-        kind, terms.path, mentions, in_sample=terms.in_sample, **terms.resampling
-    )
+def _estimated(config: dict[str, Any], terms: Terms) -> dict[str, Any]:
+    """What a pipeline, its baseline and the judges would ask."""
+    given = terms.bench
+    if given["kind"] not in SYSTEMS:
+        kinds = ", ".join(SYSTEMS)
+        raise UsageError(f"estimate: bench.kind={given['kind']} asks no pipeline; {kinds} do")
+    if given.get("answers") or given.get("baseline_answers"):
+        raise UsageError("estimate: bench.answers are there already; leave them out")
+    bench = read_bench(terms)
+    runs = {row.name: row.run for row in systems_of(config, bench.asked) if row.run}
+    return estimate(runs, bench.questions, terms.running.place, bench)
 
 
-def _filter(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
-    model, device = Path(terms.bench["model"]), terms.running.place.device
-    return evaluate_filter(
-        terms.path, model, device=device, in_sample=terms.in_sample, resamples=terms.resamples
-    )
+def _counted(figure: Figure) -> dict[str, Any]:
+    """A figure with its counts, those of nothing lost too."""
+    return figure.stated() | {n: getattr(figure, n) for n in ("items", "failed", "left_out")}
 
 
-def _linking(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
-    mesh, split = str(terms.bench["mesh"]), terms.bench["split"]
-    return evaluate_linking(terms.path, mesh, split, **terms.resampling)
-
-
-def _nli(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
-    return evaluate_nli(terms)
-
-
-def _tree(terms: Terms, _: Sequence[System]) -> dict[str, Any]:
-    return evaluate_tree(terms.path, terms.build, terms.out)
-
-
-KINDS: Mapping[str, Callable[[Terms, Sequence[System]], dict[str, Any]]] = {
-    "beir": evaluate_ranking,
-    "gold": evaluate_ranking,
-    "answers": evaluate_answers,
-    "nli": _nli,
-    "preference": evaluate_preference,
-    "filter": _filter,
-    "linking": _linking,
-    "near_topic": evaluate_near_topic,
-    "textbook": evaluate_textbook,
-    "textbook_tree": _tree,
-    "ebmnlp": _extraction,
-    "evidence_inference": _extraction,
-}
-
-
-FOLDERS = ("beir", "evidence_inference", "linking", "near_topic", "textbook", "textbook_tree")
-"""Kinds whose benchmark is a folder; answers are read from either."""
+def _summary(found: Swept, bench: Bench, terms: Terms) -> dict[str, Any]:
+    """The figures of the system and its baseline, with what the benchmark states beside them."""
+    summary: dict[str, Any] = {
+        "questions": len(bench.gold),
+        "without_gold": len(bench.gold) - bench.questions.num_rows,
+        **bench.facts,
+    }
+    roles = ("system", ""), ("baseline", "baseline_")
+    for (role, prefix), row in zip(roles, found.rows, strict=False):
+        outcome, figures = found.outcomes[row.name], row_figures(row)
+        stated = {
+            "failed": row.failed,
+            "in_sample": row.in_sample.model_dump(),
+            "metrics": {name: _counted(each) for name, each in row.metrics.items()},
+            **outcome.facts,
+        }
+        if bench.groups:
+            grouped = by_group(outcome.scores, bench.groups, **terms.resampling)
+            stated["groups"] = {name: {"metrics": each} for name, each in grouped.items()}
+        summary |= {role: row.name, **{f"{prefix}{key}": each for key, each in stated.items()}}
+        if "difference" in figures:
+            summary["difference"] = figures["difference"]
+    broken = sorted({name for outcome in found.outcomes.values() for name in outcome.broken})
+    return {
+        **summary,
+        "controls": control_figures(found.control_scores, **terms.resampling),
+        "unfit": dict(found.unfit),
+        **asked(found, bench),
+        "broken_judges": broken,
+        "ok": not broken,
+    }

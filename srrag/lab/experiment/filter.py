@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +10,30 @@ import numpy as np
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import printed
 from srrag.core.provenance import Fitted, overlap
+from srrag.lab.experiment.terms import Terms
 from srrag.lab.train.filter.judge import Scored, judge
 from srrag.lab.train.filter.pairs import JudgedPairs, read_judged
 from srrag.model.filter import load_filter
 from srrag.runner.progress import say
 
 
-def evaluate_filter(
-    path: Path, folder: Path, *, device: str, in_sample: str, resamples: int
-) -> dict[str, Any]:
-    """Judge every pair of the file at the threshold that the filter in `folder` stores.
+def evaluate_filter(terms: Terms) -> dict[str, Any]:
+    """Judge every pair of the file at the threshold that the filter in `bench.model` stores.
 
-    Pairs of questions that it was fitted on are left out unless `in_sample` is "allow".
+    Pairs of questions that it was fitted on are left out unless in_sample=allow.
     """
-    started = time.perf_counter()
+    path, folder = terms.path, Path(terms.bench["model"])
     if not folder.is_dir():
         raise UsageError(f"bench.model={folder}: no such folder; `srrag train_filter` makes it")
     with reading(path):
         pairs = read_judged(path)
     if not 0 < pairs.labels.sum() < len(pairs):
         raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
-    loaded = load_filter(folder, device)
-    pairs, seen = _unseen(in_sample, path, pairs, loaded.facts.fitted)
+    loaded = load_filter(folder, terms.running.place.device)
+    pairs, seen = _unseen(terms.in_sample, path, pairs, loaded.facts.fitted)
     threshold = loaded.facts.decision.threshold
     probabilities = loaded.probabilities(pairs.questions, pairs.passages)
-    found = judge(Scored(pairs, probabilities, threshold), resamples)
+    found = judge(Scored(pairs, probabilities, threshold), terms.resamples)
     for name, each in found["metrics"].items():
         say(f"  {name:<10}{printed(each)}")
     return {
@@ -44,7 +42,6 @@ def evaluate_filter(
         "threshold": threshold,
         "model": str(folder),
         "revision": loaded.revision,
-        "seconds": round(time.perf_counter() - started, 3),
     }
 
 

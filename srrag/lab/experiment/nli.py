@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,13 +39,11 @@ def evaluate_nli(terms: Terms) -> dict[str, Any]:
     Pairs of questions that the judge was tuned on are kept apart unless in_sample=allow. Raises
     UsageError if no others are left.
     """
-    started = time.perf_counter()
     with reading(terms.path):
         rows = read_nli(terms.path)
     steps = judges(terms.bench["judges"])
     measured, usage = _measured(terms, terms.path, rows, steps)
     summary = {"judge": terms.judge, **measured, **calls_made({"judge": usage}, len(rows))}
-    summary["seconds"] = round(time.perf_counter() - started, 3)
     summary["ok"] = summary["failed"] < summary["pairs"]
     say(readable(summary))
     return summary

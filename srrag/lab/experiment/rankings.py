@@ -15,8 +15,10 @@ from srrag.algo.intervals import Values
 from srrag.core.errors import UsageError, reading
 from srrag.core.formats import read_queries
 from srrag.core.hits import unpack_hits
+from srrag.core.rows import Row
 from srrag.core.step import Place
 from srrag.core.units import Units, open_units
+from srrag.lab.experiment.bench import RankedByGold
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.references import must_have, quote_windows, read_gold, window_qrels
 from srrag.lab.measure.retrieval import (
@@ -128,6 +130,53 @@ class Judged:
             failed=min(failed, size),
             left_out=len(self.queries) - size,
         )
+
+
+@dataclass(frozen=True)
+class Rankings(RankedByGold):
+    """A benchmark that scores rankings by judged documents or windows."""
+
+    judged: Judged
+    documents: Mapping[str, Row]
+
+    @property
+    def questions(self) -> pa.Table:
+        """The questions with gold."""
+        return self.judged.table
+
+    @cached_property
+    def gold(self) -> list[Row]:
+        """The questions with the documents that are judged relevant."""
+        return [
+            told_apart({**row, "relevant": self.judged.relevant(row["query_id"])}, self.documents)
+            for row in self.judged.queries
+        ]
+
+    @property
+    def facts(self) -> Row:
+        """How many judged documents the build lacks."""
+        return {"judged_documents_missing": self.judged.missing}
+
+    def scores(self, table: pa.Table, at: Place) -> list[Scores]:
+        """Score a ranking by its judged documents or windows."""
+        return self.judged.scores(table, at)
+
+
+def told_apart(row: Row, documents: Mapping[str, Row]) -> Row:
+    """Add the known strata to a question: condition, evidence grade and certainty.
+
+    If the question states none, the grade is the best of its gold documents, and the condition is
+    the one that they all share.
+    """
+    names = [*row.get("relevant", ()), *(each["doc"] for each in row.get("gold") or ())]
+    found = [documents[name] for name in names if name in documents]
+    shared = {each["condition"] for each in found}
+    return {
+        **row,
+        "grade": row.get("grade")
+        or min((each["grade"] for each in found if each["grade"]), default=None),
+        "condition": row.get("condition") or (shared.pop() if len(shared) == 1 else None),
+    }
 
 
 def read_judged(bench: Mapping[str, Any], path: Path, root: str | None, build: str) -> Judged:

@@ -1,10 +1,12 @@
-"""Run many configurations over shared stages, score them, and state a row for each."""
+"""Run systems over shared stages, score them on a benchmark, and state a row for each.
+
+`srrag sweep` compares any number with a baseline, `srrag evaluate` one, or two with one another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,16 +15,21 @@ from srrag.core.figures import Figure
 from srrag.core.spec import spec
 from srrag.core.step import Place
 from srrag.engine.base import Model
+from srrag.lab.experiment.bench import Bench, Outcome
 from srrag.lab.experiment.configurations import Configuration
 from srrag.lab.experiment.in_sample import InSample, in_sample, united
-from srrag.lab.experiment.outcome import Outcome
-from srrag.lab.experiment.record import control_row, score_tables
 from srrag.lab.experiment.running import Running
-from srrag.lab.experiment.scoring import Bench
 from srrag.lab.experiment.table import compared, judged_fit
+from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.scores import Scores, figure
 from srrag.lab.report.provenance import models_of
-from srrag.lab.report.results import gold_table, write_answers, write_judgements, write_results
+from srrag.lab.report.results import (
+    gold_table,
+    scored,
+    write_answers,
+    write_judgements,
+    write_results,
+)
 from srrag.lab.report.row import Failure, Row
 from srrag.llm.completion import Usage
 from srrag.runner.build import versions
@@ -36,32 +43,20 @@ _SHOWN_FAILURES = 50
 
 
 @dataclass(frozen=True)
-class SweepBench:
-    """The scoring of all configurations of a sweep: the benchmark, its file, and the judge.
-
-    `engine` is the setting of the engine that judges, `in_sample` says what becomes of questions
-    that a part was fitted on ("apart" or "allow").
-    """
-
-    bench: Bench
-    name: str
-    path: Path
-    engine: Mapping[str, Any]
-    in_sample: str
-    resamples: int
-    seed: int
-    unfair: str = ""
-    """Whom the benchmark is unfair to."""
-
-
-@dataclass(frozen=True)
 class Placed:
-    """A configuration in the group of those that run on its build."""
+    """A row in the group of those that run on its build; `sweep` is None for stored answers."""
 
     row: Configuration
-    sweep: Sweep
+    sweep: Sweep | None
     number: int
     at: Place
+
+    def table(self, questions: pa.Table) -> pa.Table:
+        """The output of a row that has run, or its stored answers."""
+        if self.sweep is not None:
+            return self.sweep.table(self.number, questions)
+        assert self.row.stored is not None
+        return self.row.stored
 
 
 @dataclass(frozen=True)
@@ -78,75 +73,74 @@ class Swept:
     sweeps: Sequence[Sweep]
     parts_before: int
     """Parts of the stages that stood before."""
-    resampling: Mapping[str, int]
-    """The number of resamples and the seed of the intervals."""
 
 
 def run_sweep(
-    scored: SweepBench,
+    bench: Bench,
+    terms: Terms,
     rows: Sequence[Configuration],
     baseline: str,
-    running: Running,
-    out: Path,
+    *,
     off: Sequence[Row] = (),
+    unfair: str = "",
+    alone: bool = False,
 ) -> Swept:
-    """Run what is missing of all configurations, score them, and write the results to `out`.
+    """Run what is missing of all rows, score them, and write the results to `terms.out`, if given.
 
-    `off` are rows that do not run here; the results have them with the reason.
+    `off` are rows that do not run here; the results have them with the reason. `unfair` says whom
+    the benchmark is unfair to. With `alone` a row that fails raises its error, and p-values are
+    corrected over the metrics of the first row, not over the rows.
     """
-    bench = scored.bench
-    placed = place_rows(rows, running)
-    sweeps = list({id(each.sweep): each.sweep for each in placed}.values())
-    seen = _seen(scored, rows)
-    before = sum(standing(sweep, bench.questions) for sweep in sweeps)
+    out = terms.out
+    placed = place_rows(rows, terms.running)
+    sweeps = list({id(each.sweep): each.sweep for each in placed if each.sweep}.values())
+    seen = in_sample_of(bench, terms, rows)
+    before = sum(finished_parts(sweep, bench.questions) for sweep in sweeps)
     made, outcomes = [], {}
-    with running.runner.session():
-        reasons = _run_all(placed, bench.questions)
+    with terms.running.runner.session():
+        reasons = run_all(placed, bench.questions, alone=alone)
         for each in placed:
             reason = reasons.get(each.row.name, "")
-            if bench.judge and not reason:
+            if bench.judge and not reason and not alone:
                 say(f"judging {each.row.name}")
-            outcome, row_ = _row(each, scored, out, reason, seen)
+            outcome, row_ = _row(each, bench, terms, unfair, reason, seen)
             outcomes[row_.name] = outcome
             made.append(row_)
-        controls, told = bench.tried(outcomes, baseline, seen)
-    made = judged_fit(compared(made, outcomes, baseline, rows), told)
+        first = rows[0].name if alone else baseline
+        controls, told = bench.tried(outcomes, first, seen)
+    made = judged_fit(compared(made, outcomes, baseline, rows, over_rows=not alone), told)
     beside = next(row for row in made if row.name == baseline)
-    resampling = {"resamples": scored.resamples, "seed": scored.seed}
-    tried = [control_row(beside, name, each, **resampling) for name, each in controls.items()]
-    gold = gold_table(scored.name, bench.gold)
-    known = gold["query_id"].to_pylist()
-    tables = [
-        table
-        for name, each in ({n: o.scores for n, o in outcomes.items()} | controls).items()
-        for table in score_tables(name, each, known, seen)
-    ]
-    write_results(out, [*made, *off, *tried], tables, gold)
-    return Swept(made, tried, outcomes, controls, told, seen, sweeps, before, resampling)
+    tried = [control_row(beside, name, each, **terms.resampling) for name, each in controls.items()]
+    if out:
+        gold = gold_table(terms.name, bench.gold)
+        known = gold["query_id"].to_pylist()
+        tables = [
+            table
+            for name, each in ({n: o.scores for n, o in outcomes.items()} | controls).items()
+            for table in score_tables(name, each, known, seen)
+        ]
+        write_results(out, [*made, *off, *tried], tables, gold)
+    return Swept(made, tried, outcomes, controls, told, seen, sweeps, before)
 
 
-def row_off(name: str, reason: str, scored: SweepBench, command: object) -> Row:
+def row_off(name: str, reason: str, bench: Bench, terms: Terms, command: str, unfair: str) -> Row:
     """A row that does not run on a root, and why."""
     return Row(
         name=name,
-        bench=scored.name,
+        bench=terms.name,
         state="failed",
         reason=f"off: {reason}",
-        questions=scored.bench.questions.num_rows,
-        unfair=scored.unfair,
-        command=str(command),
+        questions=bench.questions.num_rows,
+        unfair=unfair,
+        command=command,
     )
 
 
-def _seen(scored: SweepBench, rows: Sequence[Configuration]) -> InSample:
+def in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> InSample:
     """The in-sample questions of the judges and all rows, so that all rows count the same ones."""
-    bench = scored.bench
     questions = bench.questions.select(["query_id", "text"]).to_pylist()
     return united(
-        [
-            in_sample([*bench.learned, *row.pipeline.steps], questions, scored.in_sample)
-            for row in rows
-        ]
+        [in_sample([*bench.learned, *row.steps], questions, terms.in_sample) for row in rows]
     )
 
 
@@ -154,69 +148,85 @@ def place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:
     """Group the configurations by the build that they read: a group shares its stages."""
     groups: dict[tuple[str, str], list[Configuration]] = {}
     for row in rows:
-        groups.setdefault((str(row.run.store.root), row.run.build), []).append(row)
-    placed: dict[str, Placed] = {}
+        if row.run:
+            groups.setdefault((str(row.run.store.root), row.run.build), []).append(row)
+    placed = {row.name: Placed(row, None, 0, running.place) for row in rows}
     for (root, build), group in groups.items():
         pipelines = tuple(row.pipeline for row in group)
         sweep = Sweep(Store(root), build, pipelines, running.runner, running.resources)
         at = sweep.place(running.place)
         for number, row in enumerate(group):
             placed[row.name] = Placed(row, sweep, number, at)
-    return [placed[row.name] for row in rows]
+    return list(placed.values())
 
 
-def _run_all(placed: Sequence[Placed], questions: pa.Table) -> dict[str, str]:
-    """Run every group; returns the reason of each configuration that failed, by name."""
+def run_all(placed: Sequence[Placed], questions: pa.Table, *, alone: bool) -> dict[str, str]:
+    """Run every group; returns the reason of each configuration that failed, by name.
+
+    With `alone` the first failure is raised.
+    """
     reasons: dict[str, str] = {}
-    done: set[int] = set()
+    groups: dict[int, list[Placed]] = {}
     for each in placed:
-        if id(each.sweep) not in done:
-            done.add(id(each.sweep))
-            failed = each.sweep.run_each(questions, each.at)
-            group = (other for other in placed if other.sweep is each.sweep)
-            reasons |= {o.row.name: failed[o.number] for o in group if o.number in failed}
+        groups.setdefault(id(each.sweep), []).append(each)
+    for group in groups.values():
+        if (sweep := group[0].sweep) is None:
+            continue
+        if alone:
+            sweep.run(questions, group[0].at)
+            continue
+        failed = sweep.run_each(questions, group[0].at)
+        reasons |= {o.row.name: failed[o.number] for o in group if o.number in failed}
     return reasons
 
 
 def _row(
-    each: Placed, scored: SweepBench, out: Path, reason: str, seen: InSample
+    each: Placed, bench: Bench, terms: Terms, unfair: str, reason: str, seen: InSample
 ) -> tuple[Outcome, Row]:
     """Score a configuration, keep what it made, and state it."""
-    row, bench, questions = each.row, scored.bench, scored.bench.questions
+    row, questions = each.row, bench.questions
     stated: dict[str, Any] = {
         "name": row.name,
-        "bench": scored.name,
+        "bench": terms.name,
         "judge": bench.judge,
         "questions": questions.num_rows,
-        "unfair": scored.unfair,
-        "command": row.command(str(scored.path), scored.engine),
+        "unfair": unfair,
+        "command": row.command(str(terms.path), terms.engine),
         "overrides": row.overrides,
-        "pipeline": spec(row.pipeline),
-        "fingerprints": _fingerprints(each),
-        "models": models_of(row.pipeline),
         "versions": versions(),
+        **_origin(each),
     }
     if reason:
         failed = {"state": "failed", "reason": reason, "failed": questions.num_rows}
         return Outcome([]), Row(**stated, **failed)
-    table = each.sweep.table(each.number, questions)
+    table = each.table(questions)
     outcome = bench.score(table, each.at, seen)
-    write_answers(out, row.name, bench.kept(table, each.at))
-    if outcome.judgements is not None:
-        write_judgements(out, row.name, outcome.judgements)
+    if terms.out:
+        write_answers(terms.out, row.name, bench.kept(table, each.at))
+        if outcome.judgements is not None:
+            write_judgements(terms.out, row.name, outcome.judgements)
     figures = {s.metric.name: Figure(**figure(s, **row.resampling)) for s in outcome.scores}
     costs = _costs(each, questions)
     stated["in_sample"] = seen.stated(outcome.apart, **row.resampling)
     return outcome, Row(**stated, **_counts(table, outcome), **costs, metrics=figures)
 
 
-def _fingerprints(each: Placed) -> dict[str, str]:
-    """Fingerprints of the stages of the build that the pipeline reads, and of its own stages."""
+def _origin(each: Placed) -> dict[str, Any]:
+    """The pipeline, and the fingerprints of its stages and of those of the build that it reads.
+
+    It is empty for stored answers, whose origin is unknown.
+    """
+    if each.sweep is None:
+        return {}
     pointer = each.sweep.store.read_pointer(each.sweep.build)["stages"]
     needs = each.row.pipeline.needs()  # a stage that a root may lack is not counted
     read = {name: pointer[name]["fingerprint"] for name in needs if name in pointer}
     plan = each.sweep.plan
-    return read | {name: plan.fingerprint(name) for name in plan.paths[each.number]}
+    return {
+        "pipeline": spec(each.row.pipeline),
+        "fingerprints": read | {name: plan.fingerprint(name) for name in plan.paths[each.number]},
+        "models": models_of(each.row.pipeline),
+    }
 
 
 def _counts(table: pa.Table, outcome: Outcome) -> dict[str, Any]:
@@ -224,7 +234,7 @@ def _counts(table: pa.Table, outcome: Outcome) -> dict[str, Any]:
     lost = table.filter(table["reject"].is_valid()).select(["query_id", "reject"]).to_pylist()
     failures = [Failure(query_id=row["query_id"], **row["reject"]) for row in lost]
     counts: dict[str, Any] = {
-        "failed": len(lost),
+        "failed": sum(outcome.missing.values()),
         "failures": tuple(failures[:_SHOWN_FAILURES]),
         "missing": dict(outcome.missing),
         "broken_judges": tuple(outcome.broken),
@@ -243,7 +253,7 @@ def _costs(each: Placed, questions: pa.Table) -> dict[str, Any]:
     """The cost of a configuration alone, with shared stages: seconds of work, tokens, dollars."""
     total, usd = Usage(), 0.0
     priced, seconds = True, 0.0
-    for stage, receipts in each.sweep.receipts(each.number, questions):
+    for stage, receipts in each.sweep.receipts(each.number, questions) if each.sweep else ():
         used = usage_of(receipts)
         total.add(used)
         seconds += sum(receipt.seconds for receipt in receipts)
@@ -254,7 +264,7 @@ def _costs(each: Placed, questions: pa.Table) -> dict[str, Any]:
         "tokens_in": total.tokens_in,
         "tokens_out": total.tokens_out,
         "calls": total.calls + total.cached,
-        "usd": round(usd, 6) if priced else None,
+        "usd": round(usd, 6) if priced and each.sweep else None,
         "seconds": round(seconds, 3),
     }
 
@@ -263,7 +273,7 @@ def _has_price(model: Model) -> bool:
     return None not in (model.usd_per_mtok_in, model.usd_per_mtok_out)
 
 
-def standing(sweep: Sweep, questions: pa.Table) -> int:
+def finished_parts(sweep: Sweep, questions: pa.Table) -> int:
     """Count the finished parts of the group's stages."""
     names = set(sweep.parts(questions))
     plan = sweep.plan
@@ -271,3 +281,45 @@ def standing(sweep: Sweep, questions: pa.Table) -> int:
         len(names & sweep.store.parts(stage.name, plan.fingerprint(stage.name)))
         for stage in plan.steps
     )
+
+
+def control_row(
+    beside: Row, name: str, scores: Sequence[Scores], *, resamples: int, seed: int
+) -> Row:
+    """Make the row of a control, with benchmark and judge of a system that it stands beside."""
+    resampling = {"resamples": resamples, "seed": seed}
+    return Row(
+        name=name,
+        bench=beside.bench,
+        judge=beside.judge,
+        questions=max((len(each.questions) for each in scores), default=0),
+        metrics={each.metric.name: Figure(**figure(each, **resampling)) for each in scores},
+        command=beside.command,
+        control=True,
+        unfit=beside.unfit,
+        versions=beside.versions,
+    )
+
+
+def bench_group(overrides: Sequence[str], kind: str) -> str:
+    """The benchmark as the last `bench=` of a command names it, else its kind."""
+    named = [item.partition("=")[2] for item in overrides if item.startswith("bench=")]
+    return named[-1] if named else kind
+
+
+def score_tables(
+    name: str, scores: Sequence[Scores], questions: Sequence[str], seen: InSample
+) -> list[pa.Table]:
+    """Return QUESTIONS tables of a system, one a metric; left-out questions have the reason."""
+    tables = []
+    for each in scores:
+        counted = set(each.questions)
+        reason = f"it lacks {each.metric.needs}"
+        left_out = {
+            query: seen.reason if query in seen.apart else reason
+            for query in questions
+            if query not in counted
+        }
+        values = each.parts, each.wholes
+        tables.append(scored(name, each.metric.name, each.questions, *values, left_out))
+    return tables

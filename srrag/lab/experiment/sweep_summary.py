@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from srrag.lab.experiment.bench import Bench
 from srrag.lab.experiment.controls import control_figures
 from srrag.lab.experiment.pairs import paired, readable_pairs
-from srrag.lab.experiment.scoring import Bench
-from srrag.lab.experiment.sweep import Swept, standing
+from srrag.lab.experiment.sweep import Swept, finished_parts
 from srrag.lab.experiment.table import readable
-from srrag.lab.measure.chance import chance, readable_chance
+from srrag.lab.measure.chance import readable_chance
 from srrag.lab.report.row import Row
 from srrag.lab.report.seeds import spreads
 from srrag.llm.completion import Usage
@@ -29,6 +29,7 @@ def told(
     pairs: Sequence[tuple[str, str]],
     by: str | None,
     shown: Sequence[str],
+    resampling: Mapping[str, int],
 ) -> tuple[dict[str, Any], str]:
     """The figures of a sweep as JSON, and as text: rows, controls, chance, and `pairs` by group."""
     compared = paired(
@@ -36,13 +37,13 @@ def told(
         pairs,
         {row["query_id"]: str(row.get(by or "", "")) for row in bench.gold},
     )
-    by_chance = chance(getattr(bench, "rows", ()), by)
+    by_chance = bench.facts.get("chance", {})
     table = readable([*found.rows, *found.controls], baseline, shown)
     text = "\n".join([*found.seen.said(), table])
     more = [*readable_chance(by_chance), readable_pairs(compared)]
     summary = _figures(found, bench) | {
         "baseline": baseline,
-        "controls": control_figures(found.control_scores, **found.resampling),
+        "controls": control_figures(found.control_scores, **resampling),
         "unfit": dict(found.unfit),
         "chance": by_chance,
         "pairs": [each.as_dict() for each in compared],
@@ -53,19 +54,16 @@ def told(
 def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
     """Counts, costs, and the metrics of each row."""
     made, outcomes, sweeps = found.rows, found.outcomes, found.sweeps
-    parts = sum(standing(sweep, bench.questions) for sweep in sweeps)
+    parts = sum(finished_parts(sweep, bench.questions) for sweep in sweeps)
     failed = {row.name: row.reason for row in made if row.state == "failed"}
     broken = sorted({name for outcome in outcomes.values() for name in outcome.broken})
     once = _receipts(sweeps, bench.questions)
-    usage = {"answers": usage_of(once), "judges": Usage()}
-    for outcome in outcomes.values():
-        usage["judges"].add(outcome.usage)
     return {
         "configurations": len(made),
         "failed": failed,
         "broken_judges": broken,
         "questions": len(bench.gold),
-        "faulty_questions": len(getattr(bench, "faulty", ())),
+        "faulty_questions": bench.facts.get("faulty_questions", 0),
         "without_gold": len(bench.gold) - bench.questions.num_rows,
         "failed_questions": sum(row.failed for row in made),
         "stages": sum(len(sweep.plan.steps) for sweep in sweeps),
@@ -73,7 +71,7 @@ def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
         "parts_made": parts - found.parts_before,
         "seconds_stages": round(sum(receipt.seconds for receipt in once), 3),
         "seconds_unshared": round(sum(row.seconds for row in made), 3),
-        **calls_made(usage, bench.questions.num_rows),
+        **asked(found, bench),
         "rows": {row.name: row_figures(row) for row in made},
         "over_seeds": {
             each.name: {
@@ -84,6 +82,14 @@ def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
         },
         "ok": not (failed or broken),
     }
+
+
+def asked(found: Swept, bench: Bench) -> dict[str, Any]:
+    """The calls and tokens of answering, stages that are shared once, and of judging."""
+    usage = {"answers": usage_of(_receipts(found.sweeps, bench.questions)), "judges": Usage()}
+    for outcome in found.outcomes.values():
+        usage["judges"].add(outcome.usage)
+    return calls_made(usage, bench.questions.num_rows)
 
 
 def row_figures(row: Row) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,44 +11,49 @@ from omegaconf import OmegaConf
 from srrag.config import factory
 from srrag.config.compose import with_pipeline
 from srrag.config.places import CONF
+from srrag.core.errors import UsageError, reading
 from srrag.core.pipeline import Pipeline
-from srrag.lab.experiment.configurations import key_of
-from srrag.lab.experiment.degraded import step_keys
+from srrag.lab.experiment.configurations import Configuration, key_of
+from srrag.lab.measure.cases import read_answers
 
 _OF_THE_COMPARISON = ("out", "bench.answers", "bench.baseline_answers")
 _NAME_CHARS = 100
 
 
-@dataclass(frozen=True)
-class System:
-    """A pipeline that is evaluated, or stored answers of one.
+def systems_of(
+    config: dict[str, Any], asked: Callable[[Pipeline], Pipeline]
+) -> list[Configuration]:
+    """Return the system, and its baseline if the configuration names one; raises UsageError.
 
-    `make` builds the pipeline and raises UsageError. `overrides` repeat the evaluation of this
-    system alone; `keys` maps the class of each step to its configuration key.
+    `asked` returns the part of a pipeline to run; it raises ValueError if it cannot be scored.
     """
-
-    name: str
-    overrides: tuple[str, ...]
-    keys: Mapping[str, str]
-    make: Callable[[], Pipeline]
-
-    def answering(self) -> Pipeline:
-        """Build the pipeline; raises UsageError if it only ranks."""
-        return factory.that_answers(self.make())
-
-
-def systems_of(config: dict[str, Any]) -> list[System]:
-    """Return the system, and its baseline if the configuration names one."""
-    name, against = system_names(config["bench"], config["overrides"], config["baseline"])
-    found = [_system(name, config, "pipeline")]
+    bench = config["bench"]
+    name, against = system_names(bench, config["overrides"], config["baseline"])
+    found = [_system(name, config, asked, "pipeline", bench.get("answers"))]
     if against:
-        found.append(_system(against, _baseline(config) if config["baseline"] else config))
+        other = baseline_of(config) if config["baseline"] else config
+        found.append(_system(against, other, asked, "baseline", bench.get("baseline_answers")))
     return found
 
 
-def _system(name: str, config: dict[str, Any], key: str = "baseline") -> System:
-    keys, make = step_keys(config["pipeline"]), partial(factory.pipeline, config, key)
-    return System(name, tuple(config["overrides"]), keys, make)
+def _system(
+    name: str, config: dict[str, Any], asked: Callable[[Pipeline], Pipeline], key: str, path: object
+) -> Configuration:
+    """A row of stored answers, if there is a path, or of the pipeline; `key` is for messages."""
+    overrides = tuple(config["overrides"])
+    if path:
+        file = Path(str(path))
+        if not file.exists():
+            raise UsageError(f"answers: {file} does not exist")
+        with reading(file):
+            return Configuration(name, overrides, overrides, config, None, read_answers(file))
+    pipeline = factory.pipeline(config, key)
+    try:
+        pipeline = asked(pipeline)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    run = factory.pipeline_run(config, pipeline)
+    return Configuration(name, overrides, overrides, config, run)
 
 
 def system_names(
@@ -71,7 +74,7 @@ def system_names(
     return first, f"{second} (2)" if first == second else second
 
 
-def _baseline(config: dict[str, Any]) -> dict[str, Any]:
+def baseline_of(config: dict[str, Any]) -> dict[str, Any]:
     """Compose the job with the baseline as the pipeline.
 
     Its command has no output path, so that repeating it does not overwrite the comparison.

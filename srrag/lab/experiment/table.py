@@ -7,8 +7,8 @@ from typing import Any
 
 from srrag.algo.significance import holm
 from srrag.core.figures import BaselineDifference
+from srrag.lab.experiment.bench import Outcome
 from srrag.lab.experiment.configurations import Configuration
-from srrag.lab.experiment.outcome import Outcome
 from srrag.lab.measure.scores import compare
 from srrag.lab.report import numbers
 from srrag.lab.report.failures import stated
@@ -29,11 +29,14 @@ def compared(
     outcomes: Mapping[str, Outcome],
     baseline: str,
     rows: Sequence[Configuration],
+    *,
+    over_rows: bool,
 ) -> list[Row]:
     """Add each row's difference to the baseline.
 
     Holm's correction runs over the configurations. It corrects McNemar's exact p-values if every
-    value is right or wrong, else those of the bootstrap.
+    value is right or wrong, else those of the bootstrap. Without `over_rows` it stays as `compare`
+    made it, over the metrics.
     """
     theirs = outcomes[baseline].scores
     found: dict[str, dict[str, Any]] = {}
@@ -41,7 +44,7 @@ def compared(
         ours = outcomes[row.name].scores
         if row.name != baseline and ours and theirs:
             found[row.name] = compare(ours, theirs, **row.resampling)
-    for metric in (each.metric.name for each in theirs):
+    for metric in (each.metric.name for each in theirs if over_rows):
         tested = [d[metric] for d in found.values() if d[metric].get("p") is not None]
         exact = all("p_mcnemar" in each for each in tested)
         p_values = [each["p_mcnemar" if exact else "p"] for each in tested]

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from srrag.config import factory
 from srrag.core.errors import check_numbers
+from srrag.lab.experiment.degraded import step_keys
 from srrag.lab.experiment.running import Running
 from srrag.lab.measure.references import resource_path
 from srrag.llm.completion import Rules
+
+
+class Exam(Protocol):
+    """What a published system measures of a build."""
+
+    def measure(self, path: Path, build: str, out: Path | None) -> Mapping[str, Any]:
+        """Measure and print; plots go to `out`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,10 @@ class Terms:
     seed: int
     in_sample: str
     controls: bool | str
+    engine: Mapping[str, Any]
+    """The settings of the engine that judges."""
+    keys: Mapping[str, str]
+    """The key of each step of the pipeline, by the name of its class."""
     make: Callable[[str], Any]
 
     @classmethod
@@ -44,10 +57,19 @@ class Terms:
             path=resource_path(config["bench"]["path"]),
             out=Path(config["out"]) if config["out"] else None,
             running=Running.of(config),
+            keys=step_keys(config["pipeline"]),
             make=lambda key: factory.make(config[key], key),
             **{
                 name: config[name]
-                for name in ("root", "build", "resamples", "seed", "in_sample", "controls")
+                for name in (
+                    "root",
+                    "build",
+                    "resamples",
+                    "seed",
+                    "in_sample",
+                    "controls",
+                    "engine",
+                )
             },
         )
 
@@ -71,3 +93,8 @@ class Terms:
         """The name of the judging model, or of the rules."""
         name = str(self.make("engine").name)
         return f"{name} (lexical, no model)" if self.by_rules else name
+
+    def exam(self) -> Exam:
+        """The exam that a published system brings, as `bench.exam` names it; raises UsageError."""
+        exam: Exam = factory.make(self.bench["exam"], "bench.exam")
+        return exam

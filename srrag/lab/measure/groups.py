@@ -10,14 +10,15 @@ from srrag.lab.measure.scores import Figure, Scores, figure, only
 def by_group(
     scores: Sequence[Scores], groups: Mapping[str, str], *, resamples: int, seed: int
 ) -> dict[str, dict[str, Figure]]:
-    """Return the figures of each group by metric; `groups` maps a question to its group.
+    """Return the figures of each group by metric.
 
-    Scores do not record items and failures by group, so a figure has `n` only.
+    `groups` maps a question to its group; questions without one are left out. Scores do not record
+    items and failures by group, so a figure has `n` only.
     """
     found: dict[str, dict[str, Figure]] = {}
     for name in sorted(set(groups.values())):
         for each in scores:
-            part = only(each, {query for query in each.questions if groups[query] == name})
+            part = only(each, {query for query in each.questions if groups.get(query) == name})
             if not part.questions or each.void:
                 continue
             entry = figure(part, resamples=resamples, seed=seed)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from srrag.algo.terms import terms
 from srrag.core.ids import content_id
 from srrag.lab.measure.judgements import Metric
-from srrag.lab.measure.scores import Figure, Scores, figure
+from srrag.lab.measure.scores import Scores
 
 Floats = npt.NDArray[np.float64]
 
@@ -165,25 +165,6 @@ def near_topic_scores(
         values["answered_unanswerable"][each.query_id] = float(answers)
         values["wrong_answer_rate"][each.query_id] = float(answers and not told)
     return [_scores(metric, values[metric.name], len(questions)) for metric in METRICS]
-
-
-def by_swap(
-    questions: Sequence[NearTopic],
-    rows: Mapping[str, Mapping[str, Any]],
-    *,
-    resamples: int,
-    seed: int,
-) -> dict[str, dict[str, Figure]]:
-    """Return the figures of the unanswerable questions by the element that was replaced."""
-    found = {}
-    for swapped in SWAPPED:
-        group = [each for each in questions if each.swapped == swapped]
-        if group:
-            scores = near_topic_scores(group, rows)[2:]
-            found[swapped] = {
-                each.metric.name: figure(each, resamples=resamples, seed=seed) for each in scores
-            }
-    return found
 
 
 def confidence(row: Mapping[str, Any] | None) -> float:

@@ -6,6 +6,7 @@ KINDS = {
     "CutSmallUnits": "small_units",
     "FindFigures": "figures",
     "FindKeywords": "keywords",
+    "MeasureChapters": "chapter_independence",
     "RerankTreePrior": "tree_prior",
     "SearchTree": "search_tree",
     "Thresholds": "thresholds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,42 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from srrag.algo.intervals import bootstrap_interval, ratio_interval
+from srrag.core.errors import UsageError
 from srrag.core.figures import measured, unmeasured
+from srrag.runner.progress import say
+from srrag.storage.store import Store
 from srrag.systems.rasrag.chapters import TEMPERATURES, medians, pair_cosines, relatedness
+from srrag.systems.rasrag.tree_reader import TreeForest
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
 _SHOWN_NAME = 28
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureChapters:
+    """The exam `srrag evaluate bench=textbook_tree`: how independent a book's chapters are."""
+
+    def measure(self, path: Path, build: str, out: Path | None) -> dict[str, Any]:
+        """Measure the tree of a build in the root `path`; plots go to `out`.
+
+        Raises UsageError for a build without a tree, or with one chapter.
+        """
+        artifacts = Store(path).artifacts(build)
+        if "forest" not in artifacts:
+            raise UsageError(f"root={path} holds no tree; srrag build plan=textbook makes one")
+        forest = TreeForest(artifacts["forest"])
+        vectors = np.asarray(forest.btu_vectors, np.float64)
+        try:
+            found = independence(vectors, forest.btu_root)
+        except ValueError as error:
+            raise UsageError(f"root={path}: {error}") from error
+        if out is not None:
+            found["plots"] = plot_independence(out, vectors, forest.btu_root, forest.titles())
+        say(readable(found))
+        return found
 
 
 def independence(vectors: Floats, chapters: Ints) -> dict[str, Any]:

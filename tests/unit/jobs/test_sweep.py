@@ -12,7 +12,7 @@ from jobs import evaluate, sweep
 from srrag.algo.significance import holm
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
-from srrag.lab.experiment.scoring import read_bench
+from srrag.lab.experiment.read_bench import read_bench
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.report.results import read_results
 from tests.endpoint import Endpoint, serve

@@ -64,8 +64,8 @@ def test_stored_answers_are_judged_by_rules_without_a_root(folder: Path) -> None
     assert (summary["judge"], summary["ok"], summary["calls"]) == (
         "rules (lexical, no model)", True, 0,
     )  # fmt: skip
-    table = pq.read_table(folder / "out" / "judgements.parquet")
-    assert table.schema.equals(JUDGEMENTS)
+    table = read_results(folder / "out").judgements("both")
+    assert table is not None and table.schema.equals(JUDGEMENTS)
     assert set(table["metric"].to_pylist()) == {
         name for name, found in metrics.items() if found["value"] is not None
     }

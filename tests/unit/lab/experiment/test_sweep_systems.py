@@ -16,8 +16,8 @@ from srrag.core.step import Place
 from srrag.lab.experiment.configurations import configurations, made_before
 from srrag.lab.experiment.in_sample import InSample
 from srrag.lab.experiment.near_topic import NearTopicBench
-from srrag.lab.experiment.record import bench_group
-from srrag.lab.experiment.scoring import read_bench
+from srrag.lab.experiment.read_bench import read_bench
+from srrag.lab.experiment.sweep import bench_group
 from srrag.lab.experiment.table import ranks, readable_systems
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.report.row import Figure, Row
@@ -101,7 +101,9 @@ def near(tmp_path: Path) -> NearTopicBench:
 def test_near_topic_is_a_benchmark_of_sweeps_with_two_controls(tmp_path: Path) -> None:
     bench = near(tmp_path)
     assert [row["query_id"] for row in bench.gold] == ["b", "g"]
-    said = {"answer": "It helps.", "answer_note": "", "notice": "", "state": "answered"}
+    said = {
+        "answer": "It helps.", "answer_note": "", "notice": "", "state": "answered", "evidence": [],
+    }  # fmt: skip
     answered = [{"query_id": name, "sentences": [{"text": "It helps."}], "reject": None, **said}
                 for name in ("b", "g")]  # fmt: skip
     rejects = pa.array([None, None], REJECT)

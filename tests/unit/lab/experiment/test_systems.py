@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from srrag.config.compose import configure
-from srrag.lab.experiment.systems import systems_of
+from srrag.lab.experiment.systems import baseline_of, system_names
 
 
 @pytest.mark.parametrize(
     ("argv", "names"),
     [
-        ([], ("hybrid",)),
+        ([], ("hybrid", "")),
         (["pipeline=dense", "pipeline=bm25", "baseline=srrag"], ("bm25", "srrag")),
         (["+answering.Rules.select.k=4", "baseline=hybrid"], ("hybrid", "hybrid (2)")),
-        (["bench.answers=a/one.parquet"], ("one",)),
+        (["bench.answers=a/one.parquet"], ("one", "")),
         (["bench.answers=a/one.parquet", "baseline=bm25"], ("one", "bm25")),
         (["bench.answers=a/x.parquet", "bench.baseline_answers=b/x.parquet"],
          ("a/x.parquet", "b/x.parquet")),
@@ -23,11 +23,11 @@ from srrag.lab.experiment.systems import systems_of
     ],
 )  # fmt: skip
 def test_names(argv: list[str], names: tuple[str, ...]) -> None:
-    found = systems_of(configure("evaluate", ["bench=answers", *argv]))
-    assert tuple(each.name for each in found) == names
+    config = configure("evaluate", ["bench=answers", *argv])
+    assert system_names(config["bench"], config["overrides"], config["baseline"]) == names
 
 
 def test_a_baseline_is_repeated_alone() -> None:
     argv = ["bench=answers", "root=R", "out=O", "bench.answers=A", "engine=rules", "baseline=bm25"]
-    _, baseline = systems_of(configure("evaluate", argv))
-    assert baseline.overrides == ("bench=answers", "root=R", "engine=rules", "pipeline=bm25")
+    config = baseline_of(configure("evaluate", argv))
+    assert config["overrides"] == ["bench=answers", "root=R", "engine=rules", "pipeline=bm25"]

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from srrag.lab.experiment.near_topic import NearTopicBench
+from srrag.lab.measure.groups import by_group
 from srrag.lab.measure.near_topic import (
     NearTopic,
-    by_swap,
     near_topic_scores,
     read_near_topic,
     risk_coverage,
@@ -55,7 +56,10 @@ def test_a_wrong_answer_is_one_without_a_word_on_what_is_missing() -> None:
         "answered_unanswerable": pytest.approx(2 / 3),
         "wrong_answer_rate": pytest.approx(1 / 3),
     }
-    swapped = by_swap(GOOD + BAD, answers, resamples=100, seed=0)
+    bench = NearTopicBench(GOOD + BAD)
+    swapped = by_group(
+        near_topic_scores(bench.asked_, answers), bench.groups, resamples=100, seed=0
+    )
     assert {name: each["wrong_answer_rate"]["value"] for name, each in swapped.items()} == {
         "P": 0.0,
         "I": 1.0,

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from srrag.core.provenance import KEY, fitted_on, read_fitted
-from srrag.extract.find_mentions import FindByRules
-from srrag.lab.experiment.extraction import check_unseen, evaluate_extraction
+from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.texts import check_unseen, evaluate_extraction
 
 TEXT = "Aspirin for pain in adults"
 
@@ -21,10 +22,14 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+def terms(path: Path) -> Terms:
+    return Terms.of(configure("evaluate", ["bench=ebmnlp", f"bench.path={path}", "resamples=10"]))
+
+
 def test_a_bad_line_is_called_what_it_should_be(path: Path) -> None:
     path.write_text(path.read_text("utf-8") + "[]\n", "utf-8")
     with pytest.raises(UsageError, match=r"gold\.jsonl:2: not an abstract of EBM-NLP"):
-        evaluate_extraction("ebmnlp", path, FindByRules(), in_sample="apart", resamples=10, seed=0)
+        evaluate_extraction(terms(path))
 
 
 def test_what_was_learned_from_is_refused_unless_told(path: Path) -> None:
@@ -34,8 +39,6 @@ def test_what_was_learned_from_is_refused_unless_told(path: Path) -> None:
 
 
 def test_figures_and_the_model(path: Path) -> None:
-    found = evaluate_extraction(
-        "ebmnlp", path, FindByRules(), in_sample="allow", resamples=10, seed=0
-    )
+    found = evaluate_extraction(terms(path))
     assert found["documents"] == found["metrics"]["token_macro_F1"]["n"] == 1
     assert found["model"]
